@@ -1,55 +1,40 @@
-// docker-compose.yml agrees with the Compose specification, with our programs and with the files that it names.
-import { execFile, execFileSync } from 'node:child_process';
+// docker-compose.yml agrees with our programs and with the files that it names.
 import { existsSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import {
-  environmentProblems,
-  interpolate,
-  ourServices,
-  readComposeFile,
-  type Service,
-} from './helpers/compose-file.ts';
-import { makeSecrets } from './helpers/checkout.ts';
-import { eventually } from '../helpers/eventually.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { nodeArguments } from '../../apps/stack/servers/programs.ts';
+import { makeSecrets } from './helpers/checkout.ts';
+import { environmentProblems, interpolate, ourServices, readComposeFile } from './helpers/compose-file.ts';
 
 const text = read('docker-compose.yml');
 const file = readComposeFile(text);
 const services = Object.entries(file.services);
+const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
+const programs = ['api', 'verify', 'relay', 'consumer', 'webhooks'] as const;
 const published = ['api', 'verify', 'grafana'];
 const secrets = makeSecrets(join(process.env.TEST_FOLDER ?? '', 'secrets'));
 
-test('the file is valid by the Compose specification', () => {
-  const schema = JSON.parse(read('tests/compose/testdata/compose-spec.json')) as Record<string, unknown>;
-  const validate = new Ajv2020({ strict: false, allErrors: true }).compile(schema);
-  assert.ok(validate(file), JSON.stringify(validate.errors, null, 1));
-  assert.not.ok(validate({ services: { api: { imgae: 'x' } } }), 'the schema refuses what is not in it');
-});
-
-test('every program and every server is there, and only api and verify are published', () => {
+test('every program and every server is there, only api and verify are published, and each can have several containers', () => {
   const names = services.filter(([, { profiles }]) => !profiles).map(([name]) => name);
-  const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
-  assert.equal(names.toSorted(), [...servers, 'migrate', 'api', 'verify', 'relay', 'consumer', 'webhooks'].toSorted());
+  assert.equal(names.toSorted(), [...servers, 'migrate', ...programs].toSorted());
   assert.equal(services.flatMap(([name, { ports }]) => (ports ? [name] : [])).toSorted(), published.toSorted());
   assert.equal(file.services.grafana?.profiles, ['monitoring']);
+  for (const [name, service] of services) assert.not.ok('container_name' in service || 'hostname' in service, name);
+  const [, from, to, target] = /:(\d+)-(\d+):(\d+)$/.exec(interpolate(file.services.verify!.ports![0]!)) ?? [];
+  assert.ok(Number(to) - Number(from) >= 3, 'a port on this machine for each of four');
+  assert.is(target, String(file.services.verify!.environment!.PORT));
 });
 
 test('Node gets the options with which a stack without Docker runs each program', () => {
-  for (const name of ['api', 'verify', 'relay', 'consumer', 'webhooks'] as const) {
+  for (const name of programs) {
     const ours = nodeArguments(name).map((one) => one.replace(`${checkout}/`, ''));
     assert.equal(file.services[name]!.command, ['node', ...ours], name);
   }
 });
 
 test('each program reaches the servers that it uses and no others, and no server reaches out', () => {
-  const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
   const others = (one: string) => services.filter(([name]) => name !== one);
   const shares = (one: string, another: string) =>
     file.services[one]!.networks!.some((network) => file.services[another]!.networks!.includes(network));
@@ -85,31 +70,22 @@ test('each program reaches the servers that it uses and no others, and no server
   assert.equal(used, new Set(Object.keys(file.networks)));
 });
 
-test('probes and metrics have a port of their own, which is not published', () => {
-  for (const [name, { environment, ports = [] }] of ourServices(file)) {
-    if (name === 'migrate') continue;
-    assert.is(environment!.OPS_PORT, 8090, name);
-    for (const port of ports) assert.is.not(port.split(':').at(-1), '8090', name);
-  }
-});
-
 test('each program accepts its environment and reads every variable in it', () => {
   assert.equal(environmentProblems(file, secrets), []);
 });
 
 test('any misspelt variable is found', () => {
-  let tried = 0;
   for (const [name, { environment = {} }] of ourServices(file)) {
     for (const variable of Object.keys(environment)) {
       const mutant = structuredClone(file);
       const { [variable]: value = '', ...others } = mutant.services[name]!.environment!;
-      mutant.services[name]!.environment = { ...others, [misspell(variable)]: value };
+      mutant.services = {
+        [name]: { ...mutant.services[name]!, environment: { ...others, [misspell(variable)]: value } },
+      };
       const found = environmentProblems(mutant, secrets).some((problem) => problem.includes(misspell(variable)));
       assert.ok(found, `${name}: ${misspell(variable)}`);
-      tried += 1;
     }
   }
-  assert.ok(tried > 30);
 });
 
 test('the head of the file or docs/deploy.md explains every setting that the file takes from outside', () => {
@@ -119,19 +95,15 @@ test('the head of the file or docs/deploy.md explains every setting that the fil
   for (const name of taken) assert.match(explained, new RegExp(`\\b${name}\\b`));
 });
 
-test('a service can have several containers', () => {
-  for (const [name, service] of services) assert.not.ok('container_name' in service || 'hostname' in service, name);
-  const [, from, to, target] = /:(\d+)-(\d+):(\d+)$/.exec(interpolate(file.services.verify!.ports![0]!)) ?? [];
-  assert.ok(Number(to) - Number(from) >= 3, 'a port on this machine for each of four');
-  assert.is(target, String(file.services.verify!.environment!.PORT));
-});
-
-test('published ports and addresses are those on which programs and servers listen', () => {
-  for (const [name, { environment, ports = [] }] of ourServices(file)) {
-    for (const port of ports) assert.is(port.split(':').at(-1), String(environment!.PORT), name);
-  }
-  const listens = ourServices(file).flatMap(([, { environment }]) => environment?.PORT ?? []);
-  assert.is(new Set(listens).size, listens.length);
+test('published ports and addresses are those on which programs and servers listen; probes and metrics have one that is not published', () => {
+  const ports = ourServices(file).flatMap(([name, service]) => {
+    if (name === 'migrate') return [];
+    const { PORT, OPS_PORT } = service.environment!;
+    assert.is(OPS_PORT, 8090, name);
+    for (const port of service.ports ?? []) assert.is(port.split(':').at(-1), String(PORT), name);
+    return PORT ?? [];
+  });
+  assert.is(new Set([...ports, 8090]).size, ports.length + 1);
 
   const [postgres, redis, clickhouse] = ['database_url', 'redis_api_url', 'clickhouse_api_url'].map(
     (one) => new URL(secrets[one]!),
@@ -152,25 +124,13 @@ test('published ports and addresses are those on which programs and servers list
   assert.match(health('kafka'), '--bootstrap-server kafka:9092');
 });
 
-test('each server has the password of its address', () => {
-  for (const [address, password] of [
-    ['database_url', 'postgres_password'],
-    ['api_database_url', 'api_database_password'],
-    ['consumer_database_url', 'consumer_database_password'],
-    ['webhooks_database_url', 'webhooks_database_password'],
-    ['redis_api_url', 'redis_api_password'],
-    ['redis_verify_url', 'redis_verify_password'],
-    ['redis_consumer_url', 'redis_consumer_password'],
-    ['redis_relay_url', 'redis_relay_password'],
-    ['clickhouse_url', 'clickhouse_password'],
-    ['clickhouse_api_url', 'clickhouse_api_password'],
-    ['clickhouse_consumer_url', 'clickhouse_consumer_password'],
-  ]) {
-    assert.is(new URL(secrets[address!]!).password, secrets[password!]);
+test('each server has the password of its address, no two users have one, and no program has that of an owner', () => {
+  const addresses = Object.keys(secrets).filter((name) => name.endsWith('_url'));
+  assert.is(addresses.length, 11);
+  for (const name of addresses) {
+    const password = name === 'database_url' ? 'postgres_password' : name.replace(/url$/, 'password');
+    assert.is(new URL(secrets[name]!).password, secrets[password], name);
   }
-});
-
-test('no two users of a server have one password, and no program has that of an owner', () => {
   const passwords = Object.entries(secrets).filter(([name]) => name.endsWith('_password'));
   assert.is(new Set(passwords.map(([, password]) => password)).size, passwords.length);
   const owners = ['database_url', 'clickhouse_url', 'postgres_password', 'redis_password', 'clickhouse_password'];
@@ -259,37 +219,6 @@ test('services that need the schemas start after the job that brings them up to 
   }
 });
 
-test('the health command of our programs succeeds only while /readyz does', async () => {
-  let status = 200;
-  const paths: string[] = [];
-  const server = createServer(({ url }, response) => {
-    paths.push(url ?? '');
-    response.writeHead(status).end('{}');
-  }).listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const port = String((server.address() as AddressInfo).port);
-  const isWell = () =>
-    Promise.all(
-      ourServices(file)
-        .filter(([name]) => name !== 'migrate')
-        .map(([, service]) => runsWell(healthCommand(service), { OPS_PORT: port })),
-    );
-  await eventually('all five are well', async () => (await isWell()).filter(Boolean).length === 5);
-  status = 503;
-  assert.equal(await isWell(), [false, false, false, false, false]);
-  assert.equal(new Set(paths), new Set(['/readyz']));
-  server.close();
-  server.closeAllConnections();
-  assert.equal(await isWell(), [false, false, false, false, false]);
-});
-
-// Where Compose is installed, it must accept the file too.
-if (await runsWell(['docker', 'compose', 'version'])) {
-  test('Compose reads the file', () => {
-    execFileSync('docker', ['compose', '--profile', 'monitoring', 'config', '--quiet'], { cwd: checkout });
-  });
-}
-
 test.run();
 
 /** Names of services in the order of the file. */
@@ -302,25 +231,11 @@ function read(path: string): string {
 }
 
 function health(name: string): string {
-  return interpolate(healthCommand(file.services[name]!).join(' '));
-}
-
-function healthCommand(service: Service): string[] {
-  const [kind, ...command] = service.healthcheck?.test ?? [];
-  assert.ok(kind === 'CMD' || kind === 'CMD-SHELL');
-  return command.map(interpolate);
+  return interpolate(file.services[name]!.healthcheck!.test!.slice(1).join(' '));
 }
 
 /** Swaps the first two neighbouring letters that differ. */
 function misspell(name: string): string {
   const at = name.split('').findIndex((letter, i) => i > 0 && letter !== name[i - 1]);
   return name.slice(0, at - 1) + name[at]! + name[at - 1]! + name.slice(at + 1);
-}
-
-async function runsWell([command = '', ...args]: string[], env: NodeJS.ProcessEnv = {}): Promise<boolean> {
-  const program = command === 'node' ? process.execPath : command;
-  return promisify(execFile)(program, args, { env: { ...process.env, ...env }, cwd: checkout }).then(
-    () => true,
-    () => false,
-  );
 }

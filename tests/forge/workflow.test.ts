@@ -14,11 +14,12 @@ const { jobs, permissions } = parse(readFileSync(join(checkout, '.github/workflo
 };
 const steps = Object.values(jobs).flatMap((job) => job.steps);
 
-test('the workflow runs .ci/run, builds the image, and makes a release again from its tag', () => {
+test('the workflow runs .ci/run, builds the image, lets Compose read its file, and makes a release again from its tag', () => {
   const commands = steps.map(({ run = '' }) => run);
   assert.ok(commands.includes('bash .ci/run'));
   assert.ok(commands.some((command) => command.startsWith('docker build ')));
-  const target = commands.find((command) => command.startsWith('make '))!.split(' ')[1]!;
+  assert.ok(commands.some((command) => command.includes('docker compose --profile monitoring config --quiet')));
+  const target = commands.find((command) => command.startsWith('make release'))!.split(' ')[1]!;
   assert.match(readFileSync(join(checkout, 'Makefile'), 'utf8'), new RegExp(`^${target}: `, 'm'));
 });
 

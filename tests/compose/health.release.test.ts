@@ -1,14 +1,15 @@
-// Runs the command and the health command that docker-compose.yml has for Redis.
+// Runs the health commands of docker-compose.yml, and Redis by its command there.
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../helpers/world.ts';
-import { interpolate, readComposeFile } from './helpers/compose-file.ts';
+import { interpolate, ourServices, readComposeFile } from './helpers/compose-file.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 
@@ -59,34 +60,27 @@ test('Redis takes its settings and its passwords, which no argument shows, and i
   const ended = once(server, 'exit');
   try {
     await eventually('Redis is healthy', () => isWell());
-    const { stdout } = await promisify(execFile)(
-      'redis-cli',
-      ['-p', String(port), 'config', 'get', 'max*', 'append*', 'auto-aof-rewrite-min-size'],
-      {
-        env: { ...process.env, REDISCLI_AUTH: password },
-      },
-    );
-    assert.match(stdout, /maxmemory\n2147483648\n/);
-    assert.match(stdout, /maxmemory-policy\nnoeviction\n/);
-    assert.match(stdout, /appendonly\nyes\n/);
-    assert.match(stdout, /appendfsync\neverysec\n/);
-    assert.match(stdout, /auto-aof-rewrite-min-size\n134217728\n/);
+    const cli = async (...args: string[]) =>
+      (await promisify(execFile)('redis-cli', ['-p', String(port), ...args])).stdout;
+    const stdout = await cli('-a', password, 'config', 'get', 'max*', 'append*', 'auto-aof-rewrite-min-size');
+    for (const setting of [
+      'maxmemory\n2147483648',
+      'maxmemory-policy\nnoeviction',
+      'appendonly\nyes',
+      'appendfsync\neverysec',
+      'auto-aof-rewrite-min-size\n134217728',
+    ])
+      assert.match(stdout, setting);
     assert.is(statSync(join(folder, 'tmp-redis.conf')).mode & 0o777, 0o600);
     const started = readFileSync(join(folder, 'arguments'), 'utf8');
     for (const name of programs) assert.match(started, new RegExp(`^${name} `, 'm'));
     assert.not.match(started, password);
 
-    const without = await promisify(execFile)('redis-cli', ['-p', String(port), 'ping']);
-    assert.match(without.stdout, 'NOAUTH');
-
+    assert.match(await cli('ping'), 'NOAUTH');
     // Each program has a user of its own, with the rights of its line in users.conf.
     for (const user of users) {
-      const { stdout: said } = await promisify(execFile)(
-        'redis-cli',
-        ['-p', String(port), '--user', `keytally_${user}`, 'flushall'],
-        { env: { ...process.env, REDISCLI_AUTH: `${password}+/${user}` } },
-      );
-      assert.match(said, /^NOPERM/, 'it is logged in, and may not');
+      const login = ['--user', `keytally_${user}`, '-a', `${password}+/${user}`];
+      assert.match(await cli(...login, 'flushall'), /^NOPERM/, 'it is logged in, and may not');
     }
   } finally {
     server.kill('SIGTERM');
@@ -103,6 +97,33 @@ test('Redis is not healthy while it loads its file', async () => {
   await once(loading, 'listening');
   assert.not.ok(await isWell((loading.address() as AddressInfo).port));
   loading.close();
+});
+
+test('the health command of our programs succeeds only while /readyz does', async () => {
+  let status = 200;
+  const paths = new Set<string>();
+  const server = createHttpServer(({ url = '' }, response) => {
+    paths.add(url);
+    response.writeHead(status).end('{}');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const env = { ...process.env, OPS_PORT: String((server.address() as AddressInfo).port) };
+  const services = ourServices(readComposeFile()).filter(([name]) => name !== 'migrate');
+  const codes = () =>
+    Promise.all(
+      services.map(async ([, service]) => {
+        const [, , ...args] = service.healthcheck!.test!.map(interpolate);
+        const child = spawn(process.execPath, args, { env, stdio: 'ignore' });
+        return (await once(child, 'exit'))[0] as number;
+      }),
+    );
+  assert.equal(await codes(), [0, 0, 0, 0, 0]);
+  status = 503;
+  assert.equal(await codes(), [1, 1, 1, 1, 1]);
+  assert.equal([...paths], ['/readyz']);
+  server.close();
+  server.closeAllConnections();
+  assert.equal(await codes(), [1, 1, 1, 1, 1]);
 });
 
 test.run();

@@ -13,28 +13,22 @@ import { readDockerfile } from './helpers/dockerfile.ts';
 const made = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'checkout'));
 const asked = ['info', 'compose version'];
 
-test('make uses Docker Compose where an engine answers, and the stack of one machine where none does', () => {
-  const without = made.run('up', { ENGINE: 'no' });
-  assert.equal([without.status, without.out], [0, 'native: apps/stack/main.ts up\n']);
-  assert.ok(made.run('up').calls.includes('compose up -d --build --wait'));
-});
-
-test('STACK decides which stack is used, in the environment and on the command line', () => {
-  for (const how of [
-    ['up', 'STACK=native'],
-    ['up', { STACK: 'native' }],
-  ]) {
-    const { out, calls } = made.run(...how);
-    assert.equal([out, calls], ['native: apps/stack/main.ts up\n', ['']]);
+test('make uses Docker Compose where an engine answers, and the stack of one machine where none does; STACK decides instead', () => {
+  const native = 'native: apps/stack/main.ts up\n';
+  for (const how of [[{ ENGINE: 'no' }], ['STACK=native'], [{ STACK: 'native' }]]) {
+    const { status, out } = made.run('up', ...how);
+    assert.equal([status, out], [0, native]);
   }
-  assert.ok(made.run('up', { STACK: 'docker' }).calls.includes('compose up -d --build --wait'));
-});
-
-test('STACK=docker without an engine, and another STACK, fail with one line', () => {
+  for (const how of [{}, { STACK: 'docker' }])
+    assert.ok(made.run('up', how).calls.includes('compose up -d --build --wait'));
+  assert.is(
+    made.run('token', 'TEAM=acme', { DATABASE_URL: 'postgres://elsewhere' }).out,
+    'native: apps/stack/main.ts token --team acme\n',
+    'token uses the servers that the environment names',
+  );
   const { status, err, calls } = made.run('up', { STACK: 'docker', ENGINE: 'no' });
-  assert.ok(status);
   assert.match(err, /^keytally: STACK=docker needs a Docker engine and its compose plugin, .*\nmake: .*\n$/);
-  assert.equal(calls, ['info']);
+  assert.equal([Boolean(status), calls], [true, ['info']]);
   assert.match(made.run('up', { STACK: 'podman' }).err, /^keytally: STACK is docker or native, not podman\n/);
 });
 
@@ -82,11 +76,6 @@ test('make starts no empty stack of one machine while the engine of the stack on
   assert.is(made.run('up', { ENGINE: 'no', STACK: 'native' }).out, 'native: apps/stack/main.ts up\n');
 });
 
-test('token and migrate use the servers that the environment names', () => {
-  const { out } = made.run('token', 'TEAM=acme', { DATABASE_URL: 'postgres://elsewhere' });
-  assert.is(out, 'native: apps/stack/main.ts token --team acme\n');
-});
-
 test('make up makes each secret once, in a folder that only its owner may enter', () => {
   made.run('up');
   const first = made.secrets();
@@ -114,15 +103,12 @@ test('make up makes each secret once, in a folder that only its owner may enter'
 
 test('secrets that are made by several at the same moment are those of one, and fit together', async () => {
   const other = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'at once'));
-  for (let round = 0; round < 3; round++) {
-    rmSync(join(other.folder, 'secrets'), { recursive: true, force: true });
-    const make = () => promisify(execFile)('sh', ['apps/stack/compose.sh', 'secrets'], { cwd: other.folder });
-    await Promise.all(Array.from({ length: 4 }, make));
-    const { postgres_password, database_url, clickhouse_password, clickhouse_url, ...rest } = other.secrets();
-    assert.is(Object.keys(rest).length, 24);
-    assert.is(new URL(database_url!).password, postgres_password);
-    assert.is(new URL(clickhouse_url!).password, clickhouse_password);
-  }
+  const make = () => promisify(execFile)('sh', ['apps/stack/compose.sh', 'secrets'], { cwd: other.folder });
+  await Promise.all(Array.from({ length: 4 }, make));
+  const { postgres_password, database_url, clickhouse_password, clickhouse_url, ...rest } = other.secrets();
+  assert.is(Object.keys(rest).length, 24);
+  assert.is(new URL(database_url!).password, postgres_password);
+  assert.is(new URL(clickhouse_url!).password, clickhouse_password);
 });
 
 test('a make up in the midst of another one takes nothing from it', () => {
@@ -194,16 +180,22 @@ test('make up keeps the token of the last start while it is valid', () => {
 
 test('every other target runs its Compose command, and none of them removes a volume', () => {
   const calls = (...args: string[]) => made.run(...args).calls.filter((call) => !asked.includes(call));
-  assert.equal(calls('down'), ['compose --profile monitoring down']);
-  assert.equal(calls('status'), ['compose --profile monitoring ps -a']);
-  const containers = 'compose --profile monitoring ps -aq';
-  assert.equal(calls('logs', 'NAME=api'), [containers, 'compose --profile monitoring logs -f --tail 100 api']);
-  assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: start the stack with make up/);
-  assert.equal(calls('token', 'TEAM=acme'), ['compose exec -T api node apps/api/commands/token.ts --team acme']);
+  const logs = 'compose --profile monitoring logs -f --tail 100 api';
   const proof = 'compose exec -T api node apps/api/commands/audit-log-verify.ts';
-  assert.equal(calls('audit-log-verify'), [proof]);
-  assert.equal(calls('audit-log-verify', 'SINCE=7:ab'), [`${proof} --since 7:ab`]);
-  assert.equal(calls('migrate'), ['compose run --rm --build migrate']);
+  for (const [args, expected] of [
+    [['down'], ['compose --profile monitoring down']],
+    [['status'], ['compose --profile monitoring ps -a']],
+    [
+      ['logs', 'NAME=api'],
+      ['compose --profile monitoring ps -aq', logs],
+    ],
+    [['token', 'TEAM=acme'], ['compose exec -T api node apps/api/commands/token.ts --team acme']],
+    [['audit-log-verify'], [proof]],
+    [['audit-log-verify', 'SINCE=7:ab'], [`${proof} --since 7:ab`]],
+    [['migrate'], ['compose run --rm --build migrate']],
+  ] as const)
+    assert.equal(calls(...args), expected);
+  assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: start the stack with make up/);
   assert.match(made.run('up').out, /^ {2}console {2}http:\S+\/console$/m);
   const demo = calls('demo').at(-1) ?? '';
   assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);
@@ -218,12 +210,7 @@ test('every other target runs its Compose command, and none of them removes a vo
       `-v ${made.folder}/secrets/${name}:/run/secrets/${name}:ro -e ${name.toUpperCase()}_FILE=/run/secrets/${name} `,
     );
   assert.match(days, /api node apps\/stack\/main\.ts demo 30$/);
-});
-
-test('make restored runs as the owner of the schemas, without whose rights it ends nothing', () => {
-  const { status, calls } = made.run('restored');
-  assert.is(status, 0);
-  assert.match(calls.at(-1) ?? '', owner('restored.ts'));
+  assert.match(made.run('restored').calls.at(-1) ?? '', owner('restored.ts'), 'with the rights to end what it must');
 });
 
 const owner = (command: string) =>
@@ -248,38 +235,27 @@ test('make backup writes the file under its name once it is whole, and never ove
   assert.match(made.run('backup').err, /^keytally: name the file to write: make backup FILE=/);
   assert.not.ok(existsSync(`${file}.partial`), 'nothing unfinished stays');
 
-  const other = join(made.folder, 'b.backup');
-  writeFileSync(`${other}.partial`, 'of another make backup');
-  const second = made.run('backup', 'FILE=b.backup');
-  assert.ok(second.status);
-  assert.match(
-    second.err,
-    /^keytally: b\.backup\.partial cannot be made\. If it is there, another make backup writes it/m,
-  );
-  assert.is(readFileSync(`${other}.partial`, 'utf8'), 'of another make backup');
-  assert.not.ok(existsSync(other));
+  const unfinished = join(made.folder, 'b.backup.partial');
+  writeFileSync(unfinished, 'of another make backup');
+  const said = made.run('backup', 'FILE=b.backup').err;
+  assert.match(said, /^keytally: b\.backup\.partial cannot be made\. If it is there, another make backup writes it/m);
+  assert.is(readFileSync(unfinished, 'utf8'), 'of another make backup');
 });
 
 test('make restore refuses a stack that runs, volumes that hold one, and a missing master key, and starts nothing', () => {
-  const refusal = (env: Record<string, string>, file = 'a.backup') => {
+  const key = join(made.folder, 'secrets/master_key');
+  const refused = (env: Record<string, string>, why: string, file = 'a.backup') => {
     const { status, err, calls } = made.run('restore', `FILE=${file}`, env);
     assert.ok(status);
-    assert.not.ok(
-      calls.some((call) => call.startsWith('compose up') || call.includes('restore.ts')),
-      calls.join('\n'),
-    );
-    return err;
+    assert.not.ok(calls.some((call) => call.startsWith('compose up') || call.includes('restore.ts')));
+    assert.ok(err.startsWith(`keytally: ${why}`), err);
   };
-  assert.match(refusal({ RUNNING: 'clickhouse postgres api' }), /^keytally: the stack runs: stop it with make down/);
-  assert.match(refusal({ RESTORING: 'yes' }), /^keytally: another command is at work in a container/);
-  assert.match(
-    refusal({ VOLUMES: 'some' }),
-    /^keytally: the volumes of the project keytally hold a stack\. .*COMPOSE_PROJECT_NAME=/,
-  );
-  assert.match(refusal({}, 'b.backup'), /^keytally: there is no file b\.backup/);
-  const key = join(made.folder, 'secrets/master_key');
+  refused({ RUNNING: 'clickhouse postgres api' }, 'the stack runs: stop it with make down');
+  refused({ RESTORING: 'yes' }, 'another command is at work in a container');
+  refused({ VOLUMES: 'some' }, 'the volumes of the project keytally hold a stack.');
+  refused({}, 'there is no file b.backup', 'b.backup');
   renameSync(key, `${key}.away`);
-  assert.match(refusal({}), /^keytally: the backup has no master key, and there is none in secrets\/master_key/);
+  refused({}, 'the backup has no master key, and there is none in secrets/master_key');
   renameSync(`${key}.away`, key);
 });
 
@@ -295,20 +271,12 @@ test('make restore checks the file before it starts a server, and loads it befor
   const [build, check, servers, load, up, reconcile] = ours(calls);
   assert.match(check ?? '', owner('restore.ts --check'));
   assert.match(load ?? '', owner('restore.ts'));
-  assert.equal(
-    [build, servers, up, reconcile],
-    [
-      'compose build --quiet migrate',
-      'compose up -d --wait postgres clickhouse',
-      'compose up -d --build --wait',
-      'compose exec -T api node apps/api/commands/reconcile.ts',
-    ],
-  );
-  assert.is(
-    readFileSync(join(made.folder, 'restored'), 'utf8'),
-    'backup-of-everything\n'.repeat(2),
-    'the file goes in',
-  );
+  assert.equal(build, 'compose build --quiet migrate');
+  assert.equal(servers, 'compose up -d --wait postgres clickhouse');
+  assert.equal(up, 'compose up -d --build --wait');
+  assert.equal(reconcile, 'compose exec -T api node apps/api/commands/reconcile.ts');
+  const given = readFileSync(join(made.folder, 'restored'), 'utf8');
+  assert.is(given, 'backup-of-everything\n'.repeat(2), 'the file goes in');
 
   const again = made.run('restore', 'FILE=a.backup', { RUNNING: 'clickhouse postgres' });
   assert.equal([again.status, ours(again.calls)], [0, ours(calls)], 'after one that was cut off both servers run');
