@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from '../../shared/runtime/clock.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
@@ -14,11 +14,10 @@ const test = suite('changed days');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own?.stop());
 
 test('a process marks a record once a day; it marks it again on a new day, and for another day', async () => {
   const billingId = newId('bill');
-  const markChangedDays = makeMarkChangedDays(own.world.sql, systemClock);
+  const markChangedDays = makeMarkChangedDays(own.sql, systemClock);
   const now = [usage(billingId, { timeMs: NOON })];
   const marked = async (events: UsageEvent[], nowMs: number) => {
     await markChangedDays(events, nowMs);

@@ -1,87 +1,46 @@
-// Every event counts once, however often it is delivered.
+// No event is lost, and each counts once, however often it is delivered and wherever a consumer dies.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { encodeEvent } from '../../shared/events/event.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
+import { startPump } from '../../shared/events/pump.ts';
+import { systemClock as clock } from '../../shared/runtime/clock.ts';
+import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
+import { anyDisk } from '../../tests/helpers/carry.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
-import { metric } from '../../tests/helpers/metric.ts';
-import { eventually } from '../../tests/helpers/world.ts';
-import { makeConsumerWorld, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld, dies, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
 
-const WITHIN_MS = 2_000;
-const TRIES = 5;
 let own: ConsumerWorld;
 const test = suite('consume');
-test.before(async () => {
+test.before.each(async () => {
   own = await makeConsumerWorld();
   await own.stopMerges();
 });
-test.after.each(() => own.stopConsuming());
-test.after(() => own?.stop());
 
-test('a verification is in the usage within 2 seconds, once', async () => {
-  const { world } = own;
-  const consumer = await world.start('consumer');
-  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'Acme' })).body;
-  const before = Date.now();
-  const newRecord = async (externalMeterId: string): Promise<string> => {
-    const body = { workspaceId: workspace.id, externalMeterId, totalCredits: '9' };
-    return (await world.call('post', '/api/v1/customer-billing', body)).body.billing.id;
+test('where a consumer dies at any step, its events come again and count once, and none is acknowledged before', async () => {
+  const steps = {
+    'owners of events': { fillOwners: dies },
+    'the insert': { books: { ...own.books, client: { exec: dies } as never } },
+    'marks of days': { markChangedDays: dies },
+    'what follows': { followUps: [{ what: 'a test', work: dies }] },
   };
-  const visible = (id: string) =>
-    eventually('usage is visible', async () => {
-      const { body } = await world.call('get', `/api/v1/usage/${id}`);
-      return body.data.length > 0 && body.data;
-    });
-  let [billingId, tookMs, withinMs, tries, data] = ['', Infinity, 0, 0, [] as any[]];
-  // A busy machine may take longer now and then.
-  for (; tries < TRIES && tookMs >= withinMs; tries++) {
-    // It also takes longer to insert without a consumer.
-    const inserted = await newRecord(`inserted${tries}`);
-    const insertedAt = performance.now();
-    await own.book(Date.now(), [testEvent({ billingId: inserted, timeMs: Date.now() })]);
-    await visible(inserted);
-    withinMs = WITHIN_MS + 4 * (performance.now() - insertedAt);
-    const meter = { workspaceId: workspace.id, externalMeterId: `m${tries}` };
-    billingId = await newRecord(meter.externalMeterId);
-    const { apiKey } = (await world.call('post', '/api/v1/api-key', { ...meter, name: 'k' })).body;
-    const call = { key: apiKey.key, billing: { usage: '1.5', usageName: 'tokens' } };
-    const answer = await world.call('post', '/api/v1/api-key/verify', { ...call, route: '/a?q=\'"\\é漢' });
-    assert.is(answer.body.status, 'VALID', answer.text);
-    const verifiedAt = performance.now();
-    data = await visible(billingId);
-    tookMs = performance.now() - verifiedAt;
+  let physical = 1;
+  for (const [step, failing] of Object.entries(steps)) {
+    const billingId = newId('bill');
+    await own.append(billingId, numbered(30));
+    await own.carryUntil(failing);
+    assert.equal(await own.waiting(), { entries: 30, pending: 30 }, step);
+    await own.carry();
+    assert.equal(await own.waiting(), { entries: 0, pending: 0 }, step);
+    const found = await own.booked(billingId);
+    assert.equal([found.events, found.cost], [30, 30], step);
+    assert.is((await own.changedDays(billingId)).length, 1, step);
+    physical = Math.max(physical, found.physical);
   }
-  assert.ok(tookMs < withinMs, `${tookMs} ms, not within ${withinMs} ms`);
-  assert.equal([data.length, data[0].totalBillingUsage, data[0].billingUsageName], [1, '1.5', 'tokens']);
-
-  const [row] = await own.rows<Record<string, string>>(
-    'select * from usage_events where billing_id = {billingId:String}',
-    { billingId },
-  );
-  assert.match(row!.event_id!, /^evt_/);
-  assert.is(row!.route, '/a?q=\'"\\é漢');
-  assert.is(row!.used_micros, '1500000');
-  assert.is(row!.day, row!.time!.slice(0, 10));
-  const timeMs = Date.parse(`${row!.time!.replace(' ', 'T')}Z`);
-  assert.ok(timeMs > before - 10_000 && timeMs < Date.now() + 10_000);
-  await eventually('the outbox is empty', async () => (await own.waiting()).entries === 0);
-  assert.is((await own.booked(billingId)).physical, 1);
-  assert.is(await metric(consumer.url, 'keytally_consumed_events_total'), tries);
-  await consumer.stop();
-});
-
-test('a batch that was inserted but not acknowledged comes again and counts once', async () => {
-  const billingId = newId('bill');
-  await own.append(billingId, numbered(300));
-  const first = own.consume(own.unacknowledged('c1'));
-  await eventually('all are inserted', async () => (await own.booked(billingId)).events === 300);
-  await first.stop();
-  assert.equal(await own.waiting(), { entries: 300, pending: 300 });
-
-  const second = own.consume(own.reader('c1'));
-  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
-  await second.stop();
-  assert.equal(await own.booked(billingId), { physical: 600, events: 300, cost: 300 });
+  assert.is(physical, 60, 'after the insert it dies with its events in the books');
 });
 
 test('an event in several entries, read by two consumers at once, counts once', async () => {
@@ -91,11 +50,152 @@ test('an event in several entries, read by two consumers at once, counts once', 
     billingId,
     numbered(200).map((event, i) => ({ ...event, id: ids[i]! })),
   );
-  const running = [own.consume(own.reader('c1')), own.consume(own.reader('c2'))];
-  for (let i = 0; i < 5; i++) await own.append(newId('bill'), numbered(100));
-  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
-  await Promise.all(running.map((one) => one.stop()));
-  assert.equal([(await own.booked(billingId)).events, (await own.booked(billingId)).cost], [200, 200]);
+  await Promise.all([own.carry(), own.carry()]);
+  const { events, cost } = await own.booked(billingId);
+  assert.equal([events, cost], [200, 200]);
 });
+
+test('a consumer that is stopped finishes the batch in its hands, and leaves all others untouched', async () => {
+  await own.append(newId('bill'), numbered(10));
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+  const delivered: number[] = [];
+  const deliver = async (events: unknown[]) => {
+    stop(running.stop());
+    await own.append(newId('bill'), numbered(5));
+    delivered.push(events.length);
+  };
+  const { metrics, log } = own;
+  const running = startPump({
+    source: own.reader('c1'),
+    deliver,
+    deliverOutcomes: async () => {},
+    metrics,
+    log,
+    clock,
+  });
+  await stopped;
+  assert.equal([delivered, await own.waiting()], [[10], { entries: 5, pending: 0 }]);
+});
+
+test('an entry is acknowledged only on the server that delivered it: on another its id may belong to another entry', async () => {
+  await own.append(newId('bill'), numbered(10));
+  const { metrics, log } = own;
+  let elsewhere = false;
+  const node = { ...own.node, runId: () => (elsewhere ? 'another' : own.node.runId()) };
+  const batch = await own.read(
+    makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk: anyDisk }),
+  );
+  assert.is(batch.events.length, 10);
+  elsewhere = true;
+  await batch.acknowledge();
+  assert.equal(await own.waiting(), { entries: 10, pending: 10 });
+  elsewhere = false;
+  await batch.acknowledge();
+  assert.equal(await own.waiting(), { entries: 0, pending: 0 });
+});
+
+test('the books are not said to reach an event that waits, however late Redis appended it after the script dated it', async () => {
+  const timeMs = (await own.redis.now()) - 50;
+  await own.appendEntry(7, encodeEvent(testEvent({ timeMs })));
+  const watermark = await outboxWatermark(own.redis);
+  assert.ok(watermark <= timeMs, `${watermark - timeMs} ms beyond`);
+});
+
+test('a consumer that died is removed once others have its entries, and never while it holds some', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(10));
+  assert.is((await own.read(own.reader('dead'))).events.length, 10);
+  await own.append(billingId, numbered(5));
+  const other = await own.read(own.reader('other', 600_000, 0));
+  assert.is(other.events.length, 5, 'it was heard of lately');
+  assert.ok((await namesOf(billingId)).includes('dead'));
+  await other.acknowledge();
+  // As if it had died long ago.
+  const { client } = own.node;
+  const stream = keyspace.outbox(shardOf(billingId));
+  const pending = (await client.xpending(stream, OUTBOX_GROUP, '-', '+', 10)) as [id: string][];
+  const ids = pending.map(([id]) => id);
+  await client.xclaim(stream, OUTBOX_GROUP, 'dead', 0, ...ids, 'IDLE', 600_000, 'JUSTID');
+  const heir = await own.read(own.reader('heir', 300_000, 600_000));
+  assert.is(new Set(heir.events.map(({ json }) => json)).size, 10);
+  await heir.acknowledge();
+  await own.append(billingId, numbered(1));
+  await own.read(own.reader('last', 600_000, 0));
+  assert.equal(await namesOf(billingId), ['last']);
+});
+
+test('in an emptied Redis the groups are created again, and new entries are read', async () => {
+  const reader = own.reader('c1');
+  await own.append(newId('bill'), numbered(10));
+  assert.is((await own.read(reader)).events.length, 10);
+  await own.node.client.flushdb();
+  await own.append(newId('bill'), numbered(7));
+  const failed = await own.read(reader).catch((error: Error) => error.message);
+  assert.match(String(failed), /NOGROUP/);
+  assert.is((await own.read(reader)).events.length, 7);
+});
+
+test('what is no event is set aside alone and once, with the reason, and holds no other up', async () => {
+  const billingId = newId('bill');
+  const shard = shardOf(billingId);
+  const lines = ['{"i":"no id"}', 'half an ev', Buffer.from([0xff, 0x00]).toString('latin1')];
+  const broken = JSON.stringify({ i: newId('evt'), r: '', c: 1, t: Date.now(), k: newId('key'), b: billingId });
+  await own.appendTogether(billingId, numbered(16), lines);
+  await own.appendEntry(shard, broken);
+  await own.node.client.xadd(keyspace.outbox(shard), '*', 'hello', 'world');
+  await own.append(billingId, numbered(5));
+  await own.carryUntil({ markChangedDays: dies });
+  assert.is(await own.node.client.xlen(keyspace.dead(shard)), 0, 'before the others are done');
+  await own.carry();
+  assert.equal(await own.booked(billingId), { physical: 42, events: 21, cost: 21 });
+  const dead = await own.node.client.xrangeBuffer(keyspace.dead(shard), '-', '+');
+  assert.equal(
+    dead.map(([, fields]) => [String(fields[1]), ...fields.slice(5).map((one) => one.toString('latin1'))]).toSorted(),
+    [
+      ['field i is not an id', lines[0]],
+      ['field n is missing', broken],
+      ['the entry is not one field e', 'world'],
+      ['the value is not JSON', lines[1]],
+      ['the value is not JSON', lines[2]],
+    ],
+  );
+  assert.match(await own.metrics.registry.metrics(), /keytally_unreadable_events_total\{.*\} 5\n/);
+});
+
+test('entries of one event and of many are read together, and the outbox counts their events, acknowledged twice or once', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(3));
+  await own.appendTogether(billingId, numbered(16));
+  assert.equal([(await own.waiting()).entries, (await outboxState(own.redis)).events], [4, 19]);
+  const batch = await own.read();
+  assert.is(batch.events.length, 19);
+  await own.appendTogether(billingId, numbered(4));
+  for (let i = 0; i < 2; i++) {
+    await batch.acknowledge();
+    assert.is((await outboxState(own.redis)).events, 4);
+  }
+  await own.carry();
+  assert.is(Number(await own.node.client.get(keyspace.more(shardOf(billingId)))), 0);
+});
+
+test('events wait for the replicas before anybody delivers them, beside what is no event, too', async () => {
+  const { metrics, log } = own;
+  const asked: unknown[] = [];
+  const copied = async (...args: unknown[]) => {
+    asked.push(args[0]);
+    throw new Error('no replica has them');
+  };
+  const node = { ...own.node, copied } as typeof own.node;
+  const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk: anyDisk });
+  await own.appendTogether(newId('bill'), numbered(2), ['half an ev']);
+  assert.is(await own.read(reader).catch((error: Error) => error.message), 'no replica has them');
+  assert.equal(asked, [own.node.runId()]);
+});
+
+/** The consumers of the group of a record's shard. */
+async function namesOf(billingId: string): Promise<string[]> {
+  const rows = await own.node.client.xinfo('CONSUMERS', keyspace.outbox(shardOf(billingId)), OUTBOX_GROUP);
+  return (rows as unknown[][]).map((row) => String(row[row.indexOf('name') + 1]));
+}
 
 test.run();

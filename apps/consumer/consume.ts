@@ -1,5 +1,5 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
-import { startPump } from '../../shared/events/pump.ts';
+import { startPump, type PumpOptions } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -15,8 +15,9 @@ import { makeInsertOutcomes } from './insert-outcomes.ts';
 import type { MarkChangedDays } from './changed-days.ts';
 import type { TellLimits } from './tell-limits.ts';
 
-export type ConsumeOptions = {
-  source: Source;
+export type ConsumeOptions = DeliverOptions & { source: Source };
+
+export type DeliverOptions = {
   books: Books;
   fillOwners: FillOwners;
   markChangedDays: MarkChangedDays;
@@ -38,8 +39,14 @@ export type ConsumeOptions = {
  * 4. Do what follows from them (follow-ups.ts).
  * 5. Insert the outcomes. Of a count that is inserted again the largest stays. Then tell webhooks of limits, once for each window.
  */
-export function startConsuming({
-  source,
+export function startConsuming(options: ConsumeOptions): Running {
+  const { source, metrics, log, clock } = options;
+  const idle = () => metrics.consumerLagSeconds.set(0);
+  return startPump({ source, metrics, log, clock, idle, ...makeDelivery(options) });
+}
+
+/** What is done with each batch of events, and of outcomes. */
+export function makeDelivery({
   books,
   fillOwners,
   markChangedDays,
@@ -50,14 +57,9 @@ export function startConsuming({
   log,
   telemetry = noTelemetry,
   clock,
-}: ConsumeOptions): Running {
+}: DeliverOptions): Pick<PumpOptions, 'deliver' | 'deliverOutcomes'> {
   const insert = telemetry.batch(spans.insert, (events: CarriedEvent[]) => insertEvents(books, events, clock));
-  return startPump({
-    source,
-    metrics,
-    log,
-    clock,
-    idle: () => metrics.consumerLagSeconds.set(0),
+  return {
     deliver: telemetry.batch(spans.consume, async (carried: CarriedEvent[], signal: AbortSignal) => {
       const events = await retry(clock, signal, log, 'reading the workspaces of events', () => fillOwners(carried));
       await retry(clock, signal, log, 'inserting usage events', () => insert(events));
@@ -71,7 +73,7 @@ export function startConsuming({
       metrics.consumedEvents.inc(events.length);
     }),
     deliverOutcomes: makeInsertOutcomes({ books, tellLimits, metrics, log, clock }),
-  });
+  };
 }
 
 function oldest(events: CarriedEvent[]): number {

@@ -8,8 +8,7 @@ import { reconcile } from '../../shared/books/reconciling/reconcile.ts';
 import { grantOfOpenShards, settle } from '../../shared/books/settling/settle.ts';
 import { readTurnLines } from '../../shared/books/settling/turn-lines.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
-import { dayOf, eventColumns, lineId } from '../../shared/events/event.ts';
-import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { dayOf } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
@@ -28,7 +27,6 @@ const test = suite('lines');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own?.stop());
 
 test('captures, charges and corrections are usage, and other lines are not, on an open day and on one that is over', async () => {
   const [billingId, elsewhere] = [newId('bill'), newId('bill')];
@@ -38,8 +36,8 @@ test('captures, charges and corrections are usage, and other lines are not, on a
   ] as const) {
     const { events } = everyKind(id, timeMs);
     await own.book(NOON, events);
-    await rollUp(stores(), NOON, never);
-    const rows = await usageByDay({ sql: own.world.sql, books: own.books }, { workspaceId: '', billingId: id });
+    await rollUp(own, NOON, never);
+    const rows = await usageByDay(own, { workspaceId: '', billingId: id });
     assert.equal(rows, [
       { day: dayOf(timeMs), usageName: 'calls', costMicros: 3, events: 1 },
       { day: dayOf(timeMs), usageName: 'tokens', costMicros: 14 + 20 - 6, events: 2 },
@@ -48,18 +46,21 @@ test('captures, charges and corrections are usage, and other lines are not, on a
 });
 
 test('each kind counts once: inserted twice in one batch, again in another one, and late on a day that is over', async () => {
-  const { events: sample } = everyKind(newId('bill'), YESTERDAY);
-  for (const late of sample.keys()) {
-    const billingId = newId('bill');
-    const { events } = everyKind(billingId, YESTERDAY);
-    const first = events.filter((_, i) => i !== late);
-    await own.book(NOON, [...first, ...first]);
-    await rollUp(stores(), NOON, never);
-    await own.book(NOON, [events[late]!, ...events]);
-    const label = `${sample[late]!.kind} late`;
-    const open = await read(balanceOf(billingId, 2, []));
-    await rollUp(stores(), NOON, never);
-    const over = await read(balanceOf(billingId, 2, []));
+  const records = everyKind(newId('bill'), YESTERDAY).events.map(({ kind }, late) => {
+    const { events } = everyKind(newId('bill'), YESTERDAY);
+    return { label: `${kind} late`, late, events, balance: balanceOf(events[0]!.billingId, 2, []) };
+  });
+  const balances = records.map(({ balance }) => balance);
+  const first = records.flatMap(({ events, late }) => events.filter((_, i) => i !== late));
+  await own.book(NOON, [...first, ...first]);
+  await rollUp(own, NOON, never);
+  const again = records.flatMap(({ events, late }) => [events[late]!, ...events]);
+  await own.book(NOON, again);
+  const whileOpen = await readBooked(own, balances);
+  await rollUp(own, NOON, never);
+  const onceOver = await readBooked(own, balances);
+  for (const { label, events, balance } of records) {
+    const [open, over] = [whileOpen.get(balance.billing.id)!, onceOver.get(balance.billing.id)!];
     assert.equal([open.openDays.length, over.openDays.length], [1, 0]);
     const { micros, heldMicros, numbers } = over.epochs[0]!.late;
     assert.equal([micros, heldMicros, numbers], [31, 9, events.length], label);
@@ -74,7 +75,7 @@ test('a day that is over keeps whether it has holds, and its last turn, epoch by
   const second = makeLedger(billingId, { epoch: 2, timeMs: YESTERDAY });
   second.verify(1);
   await own.book(NOON, [...first.events, ...second.events]);
-  await rollUp(stores(), NOON, never);
+  await rollUp(own, NOON, never);
   const rows = await own.rows(
     `select epoch, toUInt32(last_turn) as turn, has_holds as holds from booked_days final
      where billing_id = {billingId:String} order by epoch`,
@@ -86,55 +87,28 @@ test('a day that is over keeps whether it has holds, and its last turn, epoch by
   ]);
 });
 
-test('the last turn of a record is read without the lines around it, however many they are', async () => {
+test('of the last turn of a record its line is read', async () => {
   const billingId = newId('bill');
   const { events } = everyKind(billingId, YESTERDAY);
-  const last = events.at(-1)!.sequence;
   await own.book(NOON, events);
-  await own.books.client.command({
-    query: `insert into usage_events (${eventColumns.join(', ')})
-            select 'verification', lower(concat('evt_0', leftPad(toString(number), 25, '0'))), '', 1, 'calls',
-              fromUnixTimestamp64Milli({timeMs:Int64}), '', {billingId:String}, '', '', 31 + number, ${last} + 1 + number, 1,
-              toDate({day:String}), 0, '', '', 9, '', 0, '', ''
-            from numbers(200000)`,
-    query_params: { billingId, timeMs: YESTERDAY, day: dayOf(YESTERDAY) },
+  await rollUp(own, NOON, never);
+  const { lastTurn } = await read(balanceOf(billingId, 2, []));
+  const turn = (await readTurnLines(own.books, [{ id: billingId, workspaceId: '', turn: lastTurn! }])).get(billingId);
+  const { id, usedMicros, heldMicros, sequence } = events.findLast(({ kind }) => kind === 'turn')!;
+  assert.equal(turn, {
+    id,
+    usedMicros,
+    heldMicros,
+    totalMicros: 100_000_000,
+    expiredMicros: 0,
+    before: '',
+    told: ['began a 5 0 0', ''],
+    state: `${sequence}\x001\0`,
   });
-  await rollUp(stores(), NOON, never);
-  const limited = connectClickHouse(own.world.env.CLICKHOUSE_URL!, '', { max_rows_to_read: '40000' });
-  try {
-    const all = 'select count() from usage_events where billing_id = {billingId:String} and cost_micros > 1';
-    const failed = await limited.client.query({ query: all, query_params: { billingId } }).catch((error) => error);
-    assert.match(String(failed), /Limit for rows/, 'whoever reads the lines reads more');
-    const record = (await readBooked({ ...stores(), books: limited }, [balanceOf(billingId, 2, [])])).get(billingId)!;
-    assert.equal([record.epochs[0]!.late.numbers, record.lastHeldMicros], [200_000 + last, 9]);
-    const turn = (await readTurnLines(limited, [{ id: billingId, workspaceId: '', turn: record.lastTurn! }])).get(
-      billingId,
-    )!;
-    const line = events.findLast(({ kind }) => kind === 'turn')!;
-    assert.equal(turn, {
-      id: line.id,
-      usedMicros: line.usedMicros,
-      heldMicros: line.heldMicros,
-      totalMicros: 100_000_000,
-      expiredMicros: 0,
-      before: '',
-      told: ['began a 5 0 0', ''],
-      state: `${line.sequence}\x001\0`,
-    });
-  } finally {
-    await limited.close();
-  }
-});
-
-test('a script in Redis and this process make the same id of a line', async () => {
-  const script = `return 'evt_0' .. string.sub(redis.sha1hex(ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3]), 1, 25)`;
-  const billingId = newId('bill');
-  assert.is(await own.node.client.eval(script, 0, billingId, '7', '4211'), lineId(billingId, 7, 4_211));
 });
 
 test('a record with lines of all kinds is exact; one whose reserved credits differ, or which lacks a line, is not', async () => {
-  await own.world
-    .sql`insert into job_watermarks (job, at) values ('books_reach', ${9e15}) on conflict (job) do update set at = 9e15`;
+  await own.carry();
   const epoch = await shardEpoch();
   const prove = async (lacking: 'nothing' | 'release' | 'turn', open: 'none' | 'one') => {
     const ref = await newRecord();
@@ -150,7 +124,7 @@ test('a record with lines of all kinds is exact; one whose reserved credits diff
     );
     const { usedMicros, sequence } = ledger.events.at(-1)!;
     await own.node.client.hset(billingKey(ref), { s: 'x', u: usedMicros, [`n${epoch}`]: sequence });
-    const [found] = await reconcile({ ...stores(), redis: own.redis }, [ref], 0);
+    const [found] = await reconcile(own, [ref], 0);
     return found!;
   };
   const exact = await prove('nothing', 'none');
@@ -176,19 +150,19 @@ test('captures and corrections of a lost epoch are settled as verifications are,
   const ledger = makeLedger(ref.id, { epoch, timeMs: Date.now() - 1_000 });
   const hold = ledger.hold(5);
   let noted = 0;
-  await makeNoteLateEvents(own.world.sql, own.redis, () => noted++)(ledger.events.map(carryDecoded));
+  await makeNoteLateEvents(own.sql, own.redis, () => noted++)(ledger.events.map(carryDecoded));
   assert.is(noted, 1);
   ledger.capture(hold, 8);
   ledger.correct(hold, -2);
   await own.book(Date.now(), ledger.events);
   const settleIt = async () => {
     const { balances } = await findBalances(own.redis, [ref]);
-    return settle({ ...stores(), redis: own.redis }, balances, grantOfOpenShards(own.redis, balances));
+    return settle(own, balances, grantOfOpenShards(own.redis, balances));
   };
   // The api may have done it already.
   await settleIt();
   assert.equal(await settleIt(), { changed: [], failed: [] });
-  const [found] = await reconcile({ ...stores(), redis: own.redis }, [ref], 0);
+  const [found] = await reconcile(own, [ref], 0);
   assert.equal([found!.status, found!.usedMicros, found!.bookedMicros], ['EXACT', 6, 6]);
 });
 
@@ -198,23 +172,19 @@ test('a hold is a use of its key, and what ends it is none: a key is not used ag
   const hold = ledger.hold(5);
   ledger.at(NOON + 60_000).capture(hold, 5);
   await own.book(NOON, ledger.events);
-  await copyRecentUse(stores(), never);
-  const [used] = await own.world.sql<[{ at: number }]>`
+  await copyRecentUse(own, never);
+  const [used] = await own.sql<[{ at: number }]>`
     select last_used_at as at from key_last_used where key_id = ${keyId}`;
   assert.is(used.at, NOON);
-  const [record] = await own.world.sql<[{ micros: number }]>`
+  const [record] = await own.sql<[{ micros: number }]>`
     select used_micros as micros from billing_records where id = ${billingId}`;
   assert.is(record.micros, 5);
 });
 
 test.run();
 
-function stores() {
-  return { sql: own.world.sql, books: own.books };
-}
-
 async function read(balance: Balance) {
-  return (await readBooked(stores(), [balance])).get(balance.billing.id)!;
+  return (await readBooked(own, [balance])).get(balance.billing.id)!;
 }
 
 function balanceOf(billingId: string, epoch: number, sequences: [number, number][]): Balance {

@@ -1,92 +1,74 @@
-import { setImmediate as turn } from 'node:timers/promises';
+// Whether a record's credits are exhausted, where something changes while somebody looks.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { billingKey } from '../../shared/books/billing-refs.ts';
 import { noteCreditLooks } from '../../shared/books/credit-states.ts';
-import { makeLogger } from '../../shared/runtime/log.ts';
-import { connectPostgres } from '../../shared/stores/postgres.ts';
-import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { listenToAll } from '../../tests/helpers/told-webhooks.ts';
-import { connectTestRedis, eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
-import { startLookingAtCredits } from './look-at-credits.ts';
+import { packRecord } from '../../shared/stores/records.ts';
+import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { lookAt, takeLooks } from './look-at-credits.ts';
 
-// Whether a record's credits are exhausted, where something changes while somebody looks.
-
-let world: World;
-let customers: Customers;
-let workspaceId: string;
-const log = makeLogger('test', 'silent');
+let own: ConsumerWorld;
 const test = suite('looking at credits');
-test.before(async () => {
-  world = await makeWorld(['verify']);
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  workspaceId = workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(() => world?.stop());
+test.before(async () => void (own = await makeConsumerWorld()));
 
-test('a refill that comes while somebody looks is seen', async () => {
-  const { key, meter } = await customers.meteredKey('10');
-  const { id } = await customers.billing(meter);
-  await must(200, customers.verify({ key, billing: { usage: '10' } }));
-  await noteCreditLooks(world.sql, [id]);
-  const redis = await connectTestRedis();
-  // With one connection: what takes the look is sent before this test has that connection, and the look itself after it.
-  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1, everyTeam: true });
-  const looking = startLookingAtCredits(sql, redis, log);
-  await turn();
-  const reserved = await sql.reserve();
-  const [look] = await reserved`select look_at > now() as is_taken from credit_looks where billing_id = ${id}`;
-  assert.is(look?.['isTaken'], true);
-  const refill = { workspaceId, externalMeterId: meter, refill: '10' };
-  await must(200, world.call('post', '/api/v1/customer-billing/refill', refill));
-  reserved.release();
-  await eventually('nobody has to look', async () => {
-    const looks = await world.sql`select from credit_looks where billing_id = ${id}`;
-    return looks.length === 0;
-  });
-  const states = await world.sql`select from credit_states where billing_id = ${id} and is_exhausted`;
-  assert.is(states.length, 0);
-  await looking.stop();
-  await Promise.all([sql.end(), redis.close()]);
+/** A record that has used some of its credits, which somebody has to look at. */
+async function makeUsed(usedMicros: number) {
+  const { billingId: id, workspaceId } = await own.storeKeyAndBilling();
+  const { sql, redis, node } = own;
+  const told = await own.listen(workspaceId);
+  const settings = packRecord('billing', { version: 1, billingId: id, limitMicros: 0, answerPart: '' });
+  const key = billingKey({ id, workspaceId, shard: 0, externalMeterId: 'm' });
+  await node.client.hset(key, { s: settings, u: usedMicros });
+  const notes = async () => (await sql`select from credit_looks where billing_id = ${id}`).count;
+  return {
+    id,
+    notes,
+    /** What of it is told in all, after somebody looked once more, and after `meanwhile` between the note and the look. */
+    async look(meanwhile = async () => {}): Promise<string[]> {
+      const looks = await takeLooks(sql);
+      await meanwhile();
+      await lookAt(sql, redis, looks);
+      const events = [...(await told('credits.exhausted')), ...(await told('credits.replenished'))];
+      return events
+        .toSorted((a, b) => a.sequence - b.sequence)
+        .map(({ type, data }) => `${type} ${String(data['usedCredits'])}`);
+    },
+    change: (changed: object) => own.sql`update billing_records set ${own.sql(changed as never)} where id = ${id}`,
+  };
+}
+
+test('a refill that comes while somebody looks is seen by the next look', async () => {
+  const { id, look, change, notes } = await makeUsed(10_000_000);
+  await change({ allowOverages: false, totalMicros: 10_000_000 });
+  await noteCreditLooks(own.sql, [id]);
+  const refill = async () => {
+    await change({ totalMicros: 20_000_000 });
+    await noteCreditLooks(own.sql, [id]);
+  };
+  assert.equal(await look(refill), [], 'who was asked since then knows more');
+  assert.is(await notes(), 1);
+  assert.equal(await look(), []);
+  assert.is(await notes(), 0);
 });
 
-test("credits that are exhausted by the operator's change alone are told, and replenished by the next one", async () => {
-  const webhook = await listenToAll(world, workspaceId);
-  const redis = await connectTestRedis();
-  const looking = startLookingAtCredits(world.sql, redis, log);
+test("credits that are exhausted by the operator's change alone are told once, and replenished by the next one", async () => {
   for (const [less, more] of [
     [{ allowOverages: false }, { allowOverages: true }],
-    [{ spendCap: '3' }, { spendCap: '6' }],
+    [{ spendCapMicros: 5_000_000 }, { spendCapMicros: 5_000_001 }],
   ]) {
-    const meter = await customers.newMeter({ totalCredits: '1', allowOverages: true });
-    const { id } = await customers.billing(meter);
-    const { key } = await customers.newKey({ externalMeterId: meter });
-    await must(200, customers.verify({ key, billing: { usage: '5' } }));
-    await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, less));
-    const [told] = await webhook.until('credits.exhausted', id);
-    assert.equal([told!.data['usedCredits'], told!.data['totalCredits']], ['5', '1']);
-    await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, more));
-    await webhook.until('credits.replenished', id);
+    const { id, look, change } = await makeUsed(5_000_000);
+    const [gone, back] = ['credits.exhausted 5', 'credits.replenished 5'];
+    for (const [changed, told] of [
+      [less!, [gone]],
+      [less!, [gone]],
+      [more!, [gone, back]],
+      [less!, [gone, back, gone]],
+    ] as const) {
+      await change(changed);
+      await noteCreditLooks(own.sql, [id]);
+      assert.equal(await look(), told);
+    }
   }
-  await looking.stop();
-  await redis.close();
-});
-
-test('who adds to a record and who notes it at the same moment do not wait for each other', async () => {
-  const { id } = await customers.billing(await customers.newMeter({}));
-  let noted: Promise<void> | undefined;
-  await world.sql.begin(async (tx) => {
-    await tx`select from billing_records where id = ${id} for update`;
-    noted = noteCreditLooks(world.sql, [id]);
-    await eventually('it waits', async () => {
-      const waiting = await world.sql`
-        select from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into credit_looks%'`;
-      return waiting.length > 0;
-    });
-    await noteCreditLooks(tx, [id]);
-  });
-  await noted;
 });
 
 test.run();

@@ -16,7 +16,7 @@ const AGAIN_SECONDS = 5;
  */
 export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
   const loop = startLoop(redis.clock, EVERY_MS, log, 'looking at credits for webhooks', async () => {
-    const looks = await take(sql);
+    const looks = await takeLooks(sql);
     for (const ofShard of Map.groupBy(looks, ({ shard }) => shard).values())
       await lookAt(sql, redis, ofShard).catch((error: unknown) =>
         log.debug({ error, records: ofShard.length }, 'the credits of a shard are not known now'),
@@ -33,7 +33,8 @@ type Known = CreditRecord & {
   grantedMicros: number;
 };
 
-async function take(sql: Sql): Promise<Look[]> {
+/** Takes notes that are due: nobody else looks at these records meanwhile. */
+export async function takeLooks(sql: Sql): Promise<Look[]> {
   return sql<Look[]>`
     with taken as (
       update credit_looks set look_at = now() + make_interval(secs => ${AGAIN_SECONDS})
@@ -45,7 +46,8 @@ async function take(sql: Sql): Promise<Look[]> {
     order by b.id`;
 }
 
-async function lookAt(sql: Sql, redis: ShardedRedis, looks: Look[]): Promise<void> {
+/** Looks at records of one shard, and removes the notes that are still the same. */
+export async function lookAt(sql: Sql, redis: ShardedRedis, looks: Look[]): Promise<void> {
   const balances = new Map((await readBalances(redis, looks)).map((one) => [one.billing.id, one]));
   for (const look of looks) {
     const balance = balances.get(look.id);

@@ -1,12 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
-import { EVENT_FIELD } from '../../shared/events/event.ts';
 import { beginCount, encodeRefusal, OTHER, type RefusalCount } from '../../shared/events/outcome.ts';
-import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { listenToAll } from '../../tests/helpers/told-webhooks.ts';
-import { eventually } from '../../tests/helpers/world.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
 
 let own: ConsumerWorld;
@@ -14,8 +10,6 @@ const test = suite('telling limits');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own?.stop());
-test.after.each(() => own.stopConsuming());
 
 const DAY = 86_400_000;
 const timeMs = Date.now();
@@ -25,30 +19,29 @@ const daily: Limit = { name: 'a/b', unit: 'requests', limit: 1, per: 'day' };
 
 /** A key with a daily limit, a record of its meter with a monthly one, and who hears of them. */
 async function makeLimited() {
-  const { sql } = own.world;
+  const { sql } = own;
   const { workspaceId, keyId, billingId } = await own.storeKeyAndBilling();
   await sql`update api_keys set external_meter_id = 'm', limits = ${sql.json([daily])} where id = ${keyId}`;
   const monthly = sql.json([{ ...daily, name: 'monthly', per: 'month' }]);
   await sql`update billing_records set limits = ${monthly} where id = ${billingId}`;
-  const webhook = await listenToAll(own.world, workspaceId);
+  const told = await own.listen(workspaceId);
   const count = (limit: string, more: Partial<RefusalCount> = {}) => {
-    const of = { boot: 'boot', minuteSeconds: MINUTE, teamId: own.world.team.id, workspaceId, keyId, customerId: '' };
+    const of = { boot: 'boot', minuteSeconds: MINUTE, teamId: own.team.id, workspaceId, keyId, customerId: '' };
     return `${beginCount({ ...of, ...RATE_LIMITED, limit, wouldRefuse: 0, ...more })}1}`;
   };
-  return { workspaceId, keyId, billingId, webhook, count };
+  return { workspaceId, keyId, billingId, told: () => told('limit.reached'), count };
 }
 
-/** Appends lines as verify does, and waits until all of them were consumed. */
+/** Appends lines as verify does, and carries them. */
 async function consume(...lines: string[]): Promise<void> {
-  own.consume(own.reader('a'));
-  await own.node.client.xadd(keyspace.outbox(3), '*', EVENT_FIELD, lines.join('\n'));
-  await eventually('the outbox is empty', async () => (await own.waiting()).entries === 0);
+  await own.appendEntry(3, ...lines);
+  await own.carry();
 }
 
 test('a limit is told by a count alone: where the refusals of others left no room for one', async () => {
-  const { keyId, billingId, webhook, count } = await makeLimited();
+  const { keyId, billingId, told: read, count } = await makeLimited();
   await consume(count('key/a/b'), count('billing/monthly'));
-  const told = await webhook.told('limit.reached');
+  const told = await read();
   const starts = Math.floor((MINUTE * 1000) / DAY) * DAY;
   const ofKey = told.find(({ subjectId }) => subjectId === keyId)!;
   assert.equal(ofKey.data, {
@@ -63,19 +56,19 @@ test('a limit is told by a count alone: where the refusals of others left no roo
 });
 
 test('a count and a refusal of one call are told once, at the time of the refusal', async () => {
-  const { workspaceId, keyId, webhook, count } = await makeLimited();
+  const { workspaceId, keyId, told, count } = await makeLimited();
   const limitedBy = JSON.stringify({ on: 'key', name: 'a/b', limit: 1 });
   const refusal = { id: newId('evt'), timeMs, workspaceId, keyId, meter: 'm', ...RATE_LIMITED, limitedBy };
   await consume(encodeRefusal(refusal), count('key/a/b'));
   await consume(count('key/a/b', { boot: 'another' }), count('key/a/b', { route: '/other' }));
   assert.equal(
-    (await webhook.told('limit.reached')).map(({ at }) => at),
+    (await told()).map(({ at }) => at),
     [timeMs],
   );
 });
 
 test('a count of what only watches, of seconds, or of an unnamed key or limit tells nothing', async () => {
-  const { webhook, count } = await makeLimited();
+  const { told, count } = await makeLimited();
   await consume(
     count('key/a/b', { wouldRefuse: 1 }),
     count('key/rateLimitPerSecond'),
@@ -83,7 +76,7 @@ test('a count of what only watches, of seconds, or of an unnamed key or limit te
     count('key/a/b', { keyId: OTHER }),
     count('', { status: 'DISABLED', reason: 'DISABLED' }),
   );
-  assert.equal(await webhook.told('limit.reached'), []);
+  assert.is((await told()).length, 0);
 });
 
 test.run();

@@ -1,54 +1,46 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from '../../shared/runtime/clock.ts';
-import { webhookEventTypes } from '../../shared/contract/webhook-events.ts';
-import { makeLogger } from '../../shared/runtime/log.ts';
+import { newId } from '../../shared/values/ids.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
-import { makeCustomers, must } from '../../tests/helpers/customers.ts';
-import { inTime } from '../../tests/helpers/in-time.ts';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
-import { startTellingMoments } from './tell-moments.ts';
+import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { tellMoments } from './tell-moments.ts';
 
-let world: World;
+let own: ConsumerWorld;
 const test = suite('telling what the clock brings');
-test.before(async () => void (world = await makeWorld([])));
-test.after(() => world?.stop());
+test.before(async () => void (own = await makeConsumerWorld()));
 
-/** A workspace with a key and grants that begin and end soon, or in a day. */
-async function makeEnding(soon: number): Promise<string> {
-  const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'ending' }))).body.workspace;
-  const customers = makeCustomers(world, id);
-  await customers.newKey({ expiresAt: soon + DAY_MS });
-  const billing = await customers.billing(await customers.newMeter({ totalCredits: '1' }));
-  for (const [i, expiresAt] of [soon + 1, soon + DAY_MS].entries()) {
-    const headers = { 'Idempotency-Key': `${billing.id} ${i}` };
-    const grant = { credits: '1', beginsAt: soon, expiresAt };
-    await must(201, world.call('post', `/api/v1/customer-billing/${billing.id}/grant`, grant, { headers }));
-  }
-  return id;
+// To come, so that no row was made after it.
+const NOON = Date.UTC(2040, 2, 10, 12);
+
+/** A workspace with a key that expires at an instant, and a grant from an instant to another one. */
+async function makeEnding(expiresAt: number, grant: { beginsAt: number; expiresAt: number }) {
+  const { sql, team } = own;
+  const { workspaceId, keyId, billingId } = await own.storeKeyAndBilling();
+  await sql`update api_keys set expires_at = ${expiresAt} where id = ${keyId}`;
+  await sql`
+    insert into grants (id, team_id, billing_id, class, amount_micros, priority, begins_at, expires_at)
+    values (${newId('grant')}, ${team.id}, ${billingId}, 'c', 1, 50, ${grant.beginsAt}, ${grant.expiresAt})`;
+  await own.listen(workspaceId);
+  return {
+    workspaceId,
+    told: async () =>
+      (
+        await sql<{ type: string }[]>`select type from webhook_events where workspace_id = ${workspaceId} order by type`
+      ).map(({ type }) => type),
+  };
 }
 
-test('a deleted workspace is told of nothing that the clock brings', async () => {
-  await must(
-    201,
-    world.call('post', '/api/v1/webhook', { url: 'https://hooks.example.com', events: webhookEventTypes }),
-  );
-  await world.sql`insert into job_watermarks (job, at) values ('webhook_moments', ${Date.now()})`;
-  const { alive, deleted } = await inTime(3_000, async (soon) => {
-    const [alive, deleted] = await Promise.all([makeEnding(soon), makeEnding(soon)]);
-    await must(200, world.call('delete', `/api/v1/workspace/${deleted}`));
-    return { alive, deleted };
-  });
-  const told = async (workspaceId: string) =>
-    (
-      await world.sql<{ type: string }[]>`
-        select type from webhook_events where workspace_id = ${workspaceId} and type <> 'key.created' order by type`
-    ).map(({ type }) => type);
-  const telling = startTellingMoments(world.sql, makeLogger('test', 'silent'), systemClock);
-  await eventually('all is told', async () => (await told(alive)).length === 5);
-  await telling.stop();
-  assert.equal(await told(alive), ['grant.began', 'grant.began', 'grant.expired', 'grant.expiring', 'key.expiring']);
-  assert.equal(await told(deleted), []);
+test('what begins, ends, and ends soon is told in its millisecond, once; a deleted workspace is told of nothing', async () => {
+  const times = [NOON + DAY_MS, { beginsAt: NOON, expiresAt: NOON + DAY_MS }] as const;
+  const [alive, deleted] = [await makeEnding(...times), await makeEnding(...times)];
+  await own.sql`update workspaces set deleted_at = now() where id = ${deleted.workspaceId}`;
+  await tellMoments(own.sql, NOON - 1_000, NOON - 1);
+  assert.equal(await alive.told(), []);
+  for (let twice = 0; twice < 2; twice++) await tellMoments(own.sql, NOON - 1, NOON);
+  assert.equal(await alive.told(), ['grant.began', 'grant.expiring', 'key.expiring']);
+  await tellMoments(own.sql, NOON, NOON + DAY_MS);
+  assert.equal(await alive.told(), ['grant.began', 'grant.expired', 'grant.expiring', 'key.expiring']);
+  assert.equal(await deleted.told(), []);
 });
 
 test.run();

@@ -39,11 +39,16 @@ export function startTellingMoments(sql: Sql, log: Logger, clock: Clock): Loop {
     const [clock] = await sql<[{ now: number; at: number | null }]>`
       select floor(extract(epoch from now()) * 1000)::bigint as now, (select at from job_watermarks where job = ${JOB}) as at`;
     const { now, at } = clock;
-    if (at !== null) for (const moment of moments) await tellUntil(sql, moment, at, now);
+    if (at !== null) await tellMoments(sql, at, now);
     await sql`
       insert into job_watermarks as known (job, at) values (${JOB}, ${now})
       on conflict (job) do update set at = greatest(known.at, excluded.at)`;
   });
+}
+
+/** Tells what comes after an instant, until another one. */
+export async function tellMoments(sql: Sql, from: number, to: number): Promise<void> {
+  for (const moment of moments) await tellUntil(sql, moment, from, to);
 }
 
 /** Those of a kind between two instants, and those that became visible only now; page by page. */

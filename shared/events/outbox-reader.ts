@@ -2,7 +2,7 @@ import { keyspace, OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
-import { makeDiskMark } from '../stores/disk-mark.ts';
+import { makeDiskMark, type DiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import { acknowledgeRound } from './outbox-acknowledge.ts';
 import { makeClaimer } from './outbox-claims.ts';
@@ -22,6 +22,8 @@ type OutboxReaderOptions = {
   claimIdleMs?: number;
   /** A consumer that holds no entry is removed from the group once it was not heard of for this long. */
   forgetIdleMs?: number;
+  /** What the server has brought to its disk. */
+  disk?: DiskMark;
 };
 
 const CLAIM_IDLE_MS = 30_000;
@@ -33,8 +35,8 @@ const FORGET_IDLE_MS = 3_600_000;
  */
 export function makeOutboxReader(options: OutboxReaderOptions): Source {
   const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS, forgetIdleMs = FORGET_IDLE_MS } = options;
+  const { disk = makeDiskMark(node) } = options;
   const outbox: Outbox = { node, shards, streams: shards.map(keyspace.outbox), consumer: name };
-  const disk = makeDiskMark(node);
   const held = holdUntilOnDisk(disk, node.clock);
   const reader = makeRoundReader(outbox, held);
   const claimer = makeClaimer(outbox, { held, claimIdleMs, forgetIdleMs, log });

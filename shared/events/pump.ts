@@ -5,7 +5,7 @@ import type { Batch, Source } from './source.ts';
 import { retry } from '../runtime/retry.ts';
 import type { Running } from '../runtime/run.ts';
 
-type PumpOptions = {
+export type PumpOptions = {
   source: Source;
   /** Delivers a batch's events. It repeats a step that fails, until the signal says to stop. */
   deliver(events: Batch['events'], signal: AbortSignal): Promise<void>;

@@ -26,17 +26,18 @@ export function trackWatermark({
   let pending: { beforeMs: number; ends: Map<number, number> } | undefined;
   return startLoop(redis.clock, EVERY_MS, log, 'storing the watermark of the books', async () => {
     const beforeMs = await outboxWatermark(redis);
-    if (!kafka) return store(sql, beforeMs);
+    if (!kafka) return storeWatermark(sql, beforeMs);
     const progress = await kafka.progress();
     pending ??= { beforeMs, ends: new Map(progress.map(({ partition, end }) => [partition, end])) };
     const { ends } = pending;
     if (progress.some(({ partition, committed }) => committed < (ends.get(partition) ?? 0))) return;
-    await store(sql, pending.beforeMs);
+    await storeWatermark(sql, pending.beforeMs);
     pending = undefined;
   });
 }
 
-async function store(sql: Sql, beforeMs: number): Promise<void> {
+/** Says that the books hold all events from before a moment. */
+export async function storeWatermark(sql: Query, beforeMs: number): Promise<void> {
   await sql`
     insert into job_watermarks (job, at) values ('books_reach', ${beforeMs})
     on conflict (job) do update set at = excluded.at`;

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { END } from '../../shared/stores/fields.ts';
 
 /** A line of the outbox, as a test reads it. */
@@ -45,9 +44,4 @@ export function readLine(text: string): Line {
 export function readCrossed(text: string): Line['crossed'] {
   const fields = text.split(END).slice(0, -1);
   return Array.from({ length: fields.length / 5 }, (_, i) => ({ name: fields[5 * i]!, armed: fields[5 * i + 4]! }));
-}
-
-/** The id that a script gives a line of its own. */
-export function lineIdOf(of: string, epoch: number, sequence: number): string {
-  return `evt_0${createHash('sha1').update(`${of} ${epoch} ${sequence}`).digest('hex').slice(0, 25)}`;
 }

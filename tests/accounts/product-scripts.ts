@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
-import { lineIdOf, readLine, type Line } from './lines.ts';
+import { lineId } from '../../shared/events/event.ts';
+import { readLine, type Line } from './lines.ts';
 import { packDefaultAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
 import { END } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
@@ -219,7 +220,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
         held += line.hold?.change ?? 0;
         if (line.held !== held) throw new Error(`a ${line.kind} tells ${line.held} held, the lines ${held}`);
         if (line.turn) {
-          if (line.id !== lineIdOf(billingId, epoch, sequence)) throw new Error(`a turn has the id ${line.id}`);
+          if (line.id !== lineId(billingId, epoch, sequence)) throw new Error(`a turn has the id ${line.id}`);
           if (line.turn.before !== '' && line.turn.before !== lastTurn)
             throw new Error(`a turn names ${line.turn.before}, not ${lastTurn}`);
           lastTurn = line.id;

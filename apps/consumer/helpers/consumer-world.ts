@@ -1,53 +1,45 @@
-import { systemClock } from '../../../shared/runtime/clock.ts';
-import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
-import { carryDecoded } from '../../../shared/events/carried-event.ts';
+import * as assert from 'uvu/assert';
 import { encodeEvent, EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
 import { makeOutboxReader } from '../../../shared/events/outbox-reader.ts';
-import type { Source } from '../../../shared/events/source.ts';
+import type { Batch, Source } from '../../../shared/events/source.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf, SHARDS } from '../../../shared/values/key-text.ts';
+import { webhookEventTypes } from '../../../shared/contract/webhook-events.ts';
 import { keyspace, OUTBOX_GROUP } from '../../../shared/stores/keyspace.ts';
-import { makeLogger, type Logger } from '../../../shared/runtime/log.ts';
-import { makeMetrics, type Metrics } from '../../../shared/runtime/metrics.ts';
-import type { Running } from '../../../shared/runtime/run.ts';
-import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { makeMetrics } from '../../../shared/runtime/metrics.ts';
+import { anyDisk, bookEvents, carryAll } from '../../../tests/helpers/carry.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { spawnWorld, type ProcessWorld } from '../../../tests/helpers/world.ts';
-import { makeMarkChangedDays } from '../changed-days.ts';
-import { startConsuming } from '../consume.ts';
-import { makeFillOwners, type FillOwners } from '../fill-owners.ts';
-import { makeFollowUps } from '../follow-ups.ts';
-import { insertEvents } from '../insert-events.ts';
-import { makeTellLimits } from '../tell-limits.ts';
+import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
+import type { ToldEvent } from '../../../tests/helpers/told-webhooks.ts';
+import type { DeliverOptions } from '../consume.ts';
 
-/** A test file's own world, with what tests of the consumer do in its outbox and its books. */
+/** Stores without programs, with what tests of the consumer do in its outbox and its books. */
 export type ConsumerWorld = Awaited<ReturnType<typeof makeConsumerWorld>>;
 
 /** The fields of an outbox event that a test chooses. */
 type TestEntry = { id?: string; seq?: number };
 
-type Servers = { world: ProcessWorld; redis: ShardedRedis; books: Books; metrics: Metrics; log: Logger };
+// These tests make things fail on purpose.
+const log = makeLogger('test', 'silent');
+const never = new AbortController().signal;
+const KEY = newId('key');
 
-export async function makeConsumerWorld() {
-  const world = await spawnWorld([]);
-  // These tests make things fail on purpose.
-  const log = makeLogger('test', 'silent');
-  const metrics = makeMetrics('test');
-  const redis = connectRedis(world.env.REDIS_URL!, log, systemClock);
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await redis.connected(60_000);
-  const servers: Servers = { world, redis, books, metrics, log };
+export async function makeConsumerWorld(of?: TestStores) {
+  const stores = of ?? (await connectTestStores());
   return {
-    ...servers,
-    node: redis.node(0),
-    ...outboxTools(servers),
-    ...consumingTools(servers),
-    ...booksTools(servers),
-    async stop() {
-      await Promise.all([redis.close(), books.close()]);
-      await world.stop();
-    },
+    ...stores,
+    log,
+    node: stores.redis.node(0),
+    ...outboxTools(stores),
+    ...booksTools(stores),
+    ...rowsTools(stores),
   };
+}
+
+/** A part of a consumer at which it dies. */
+export async function dies(): Promise<never> {
+  throw new Error('it died');
 }
 
 /** So many events of one record, by their sequence numbers. */
@@ -55,33 +47,59 @@ export function numbered(count: number): TestEntry[] {
   return Array.from({ length: count }, (_, i) => ({ seq: i + 1 }));
 }
 
-const KEY = newId('key');
-
-function outboxTools({ redis }: Servers) {
+function outboxTools(stores: TestStores) {
+  const { redis } = stores;
   const node = redis.node(0);
+  const metrics = makeMetrics('test');
+  const reader = (name: string, claimIdleMs = 30_000, forgetIdleMs = 3_600_000): Source =>
+    makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs, forgetIdleMs, disk: anyDisk });
+  const encode = (billingId: string, timeMs: number, { id = newId('evt'), seq = 1 }: TestEntry) =>
+    encodeEvent(testEvent({ id, timeMs, keyId: KEY, billingId, usedMicros: seq, sequence: seq, route: '/r' }));
   return {
+    metrics,
+    /** A reader of all outboxes, under a consumer's name. */
+    reader,
+    /** What a new reader gives first. */
+    async read(source = reader('test')): Promise<Batch> {
+      for (;;) {
+        const batch = await source.read(never);
+        if (batch) return batch;
+      }
+    },
+    /** Carries all that waits to the books, as a consumer does. */
+    carry: (chosen: Partial<DeliverOptions> = {}) => carryAll(stores, { metrics, log, ...chosen }),
+    /** Carries what waits as a consumer that dies where a part of it fails: nothing is acknowledged. */
+    async carryUntil(failing: Partial<DeliverOptions>): Promise<void> {
+      const died = await carryAll(stores, { metrics, log, ...failing }, AbortSignal.abort()).catch(
+        (error: Error) => error,
+      );
+      assert.match(String(died), /it died/);
+    },
+    /** Appends an entry as it is. */
+    appendEntry: (shard: number, ...lines: (string | Buffer)[]) =>
+      node.client.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, Buffer.from(lines.join('\n'), 'latin1')),
     /** Appends events as verify.lua does, and gives their ids. */
     async append(billingId: string, entries: TestEntry[]): Promise<string[]> {
       const timeMs = await redis.now();
+      const ids = entries.map(({ id = newId('evt') }) => id);
       const pipeline = node.client.pipeline();
-      const ids = entries.map(({ id = newId('evt'), seq = 1 }) => {
-        const event = testEvent({ id, timeMs, keyId: KEY, billingId, usedMicros: seq, sequence: seq, route: '/r' });
-        pipeline.xadd(keyspace.outbox(shardOf(billingId)), '*', EVENT_FIELD, encodeEvent(event));
-        return id;
-      });
+      for (const [i, entry] of entries.entries())
+        pipeline.xadd(
+          keyspace.outbox(shardOf(billingId)),
+          '*',
+          EVENT_FIELD,
+          encode(billingId, timeMs, { ...entry, id: ids[i]! }),
+        );
       for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
       return ids;
     },
     /** Appends events as verify.lua does with those of one script, and lines that are none after the first of them. */
     async appendTogether(billingId: string, entries: TestEntry[], others: string[] = []): Promise<void> {
       const timeMs = await redis.now();
-      const lines = entries.map(({ id = newId('evt'), seq = 1 }) =>
-        encodeEvent(testEvent({ id, timeMs, keyId: KEY, billingId, usedMicros: seq, sequence: seq })),
-      );
+      const lines: (string | Buffer)[] = entries.map((entry) => encode(billingId, timeMs, entry));
       lines.splice(1, 0, ...others);
-      const shard = shardOf(billingId);
-      await node.client.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, Buffer.from(lines.join('\n'), 'latin1'));
-      await node.client.incrby(keyspace.more(shard), lines.length - 1);
+      await this.appendEntry(shardOf(billingId), ...lines);
+      await node.client.incrby(keyspace.more(shardOf(billingId)), lines.length - 1);
     },
     /** Entries in all outboxes, and how many of them were delivered but not acknowledged. */
     async waiting(): Promise<{ entries: number; pending: number }> {
@@ -96,68 +114,26 @@ function outboxTools({ redis }: Servers) {
   };
 }
 
-function consumingTools({ world, redis, books, metrics, log }: Servers) {
-  const node = redis.node(0);
-  const consuming: Running[] = [];
-  const reader = (name: string, claimIdleMs = 30_000, forgetIdleMs = 3_600_000): Source =>
-    makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs, forgetIdleMs });
-  return {
-    /** A reader of all outboxes, under a consumer's name. */
-    reader,
-    /** One whose batches are delivered and never acknowledged. */
-    unacknowledged(name: string): Source {
-      const source = reader(name);
-      return {
-        async read(signal) {
-          const batch = await source.read(signal);
-          return batch && { ...batch, acknowledge: () => Promise.reject(new Error('cut')) };
-        },
-      };
-    },
-    /** Carries events from a source to the books, in this process. */
-    consume(source: Source, fillOwners: FillOwners = makeFillOwners(world.sql, log, systemClock)): Running {
-      const { sql } = world;
-      const markChangedDays = makeMarkChangedDays(sql, systemClock);
-      const running = startConsuming({
-        source,
-        books,
-        fillOwners,
-        markChangedDays,
-        followUps: makeFollowUps({ sql, redis }),
-        tellLimits: makeTellLimits(sql, systemClock),
-        now: redis.now,
-        metrics,
-        log,
-        clock: systemClock,
-      });
-      consuming.push(running);
-      return running;
-    },
-    /** Stops every consumer that `consume` started. */
-    async stopConsuming(): Promise<void> {
-      await Promise.all(consuming.splice(0).map((running) => running.stop()));
-    },
-  };
-}
-
-function booksTools({ world, books, log }: Servers) {
+function booksTools(stores: TestStores) {
+  const { sql, books } = stores;
   const rows = async <Row>(query: string, query_params: Record<string, unknown> = {}): Promise<Row[]> =>
     (await books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Row>();
 
   return {
     rows,
     /** Inserts events with their workspaces and marks their days, as the consumer does with a batch. */
-    async book(nowMs: number, events: UsageEvent[]): Promise<void> {
-      const carried = await makeFillOwners(world.sql, log, systemClock)(events.map(carryDecoded));
-      await insertEvents(books, carried, systemClock);
-      await makeMarkChangedDays(world.sql, systemClock)(carried, nowMs);
+    book: (nowMs: number, events: UsageEvent[]) => bookEvents(stores, nowMs, events),
+    /** Removes events of a record from the books, as a loss would. */
+    async loseEvents(billingId: string, where: string): Promise<void> {
+      const query = `alter table usage_events delete where billing_id = {billingId:String} and ${where} settings mutations_sync = 2`;
+      await books.client.command({ query, query_params: { billingId } });
     },
     /** The days of a record that are marked as changed. */
     changedDays(billingId: string) {
-      return world.sql<{ day: string; mark: number }[]>`
+      return sql<{ day: string; mark: number }[]>`
         select day, mark from usage_marks where billing_id = ${billingId} order by day`;
     },
-    /** From here on no merge makes one of two rows of an event, and nothing can be deleted. */
+    /** From here on no merge makes one of two rows of an event, and nothing can be deleted, until `connectTestStores` is called. */
     async stopMerges(): Promise<void> {
       await books.client.command({ query: 'system stop merges usage_events' });
     },
@@ -171,9 +147,13 @@ function booksTools({ world, books, log }: Servers) {
       );
       return row!;
     },
+  };
+}
+
+function rowsTools({ sql, team }: TestStores) {
+  return {
     /** Stores a workspace with a key and a billing record in Postgres, and nowhere else. */
     async storeKeyAndBilling() {
-      const { sql, team } = world;
       const [workspaceId, keyId, billingId] = [newId('ws'), newId('key'), newId('bill')];
       await sql`insert into workspaces (id, team_id, name) values (${workspaceId}, ${team.id}, 'w')`;
       await sql`insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled)
@@ -181,6 +161,17 @@ function booksTools({ world, books, log }: Servers) {
       await sql`insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
                 values (${billingId}, ${team.id}, ${workspaceId}, 'm', 0, 0, true)`;
       return { workspaceId, keyId, billingId };
+    },
+    /** A webhook that wants all events of a workspace; gives what it was told of a type. */
+    async listen(workspaceId: string) {
+      const id = newId('hook');
+      await sql`
+        insert into webhooks (id, team_id, workspace_id, url, events)
+        values (${id}, ${team.id}, ${workspaceId}, 'https://hooks.example.com', ${[...webhookEventTypes]})`;
+      return (type: string) => sql<ToldEvent[]>`
+        select e.id, e.type, e.subject_id, d.sequence, e.at, e.data from webhook_deliveries d
+        join webhook_events e on e.id = d.event_id
+        where d.webhook_id = ${id} and e.type = ${type} order by e.subject_id, d.sequence`;
     },
   };
 }

@@ -19,29 +19,22 @@ type StartJobsOptions = {
 const LOOK_AT_CLOCK_EVERY_MS = 1_000;
 const SET_BACK_MS = 5_000;
 
-/**
- * Runs each job at its times, and never twice at once, neither in this process nor in another. A failure is logged, and
- * the job runs again at its next time.
- */
-export function startJobs(jobs: Job[], { connect, metrics, log, clock }: StartJobsOptions): Running {
-  const stopping = new AbortController();
-  const running = new Map<string, Promise<void>>();
+/** Runs each job at its times, and never twice at once, neither in this process nor in another. */
+export function startJobs(jobs: Job[], options: StartJobsOptions): Running {
+  const { log, clock } = options;
+  const runner = makeRunner(options);
   const tasks = jobs.map((job) =>
     schedule(
       job.cron,
-      () => {
-        if (running.has(job.name)) return;
-        running.set(
-          job.name,
-          runJob(job).finally(() => running.delete(job.name)),
-        );
-      },
+      () => void runner.run(job),
       // A time that this process missed while it was busy needs no warning: the next one makes up for it.
       { timezone: 'UTC', suppressMissedWarning: true },
     ),
   );
   // node-cron keeps the time that it has planned: after a clock was set back by hours, nothing would run for as long.
-  const stopWatching = watchForSetBack(clock, () => {
+  const isSetBack = watchForSetBack(aheadMs(clock));
+  const stopWatching = clock.every(LOOK_AT_CLOCK_EVERY_MS, () => {
+    if (!isSetBack(aheadMs(clock))) return;
     log.warn({}, 'the clock was set back; the times of all jobs are planned again');
     for (const task of tasks) {
       void task.stop();
@@ -50,9 +43,30 @@ export function startJobs(jobs: Job[], { connect, metrics, log, clock }: StartJo
   });
   return {
     async stop() {
-      stopping.abort();
       stopWatching();
+      const stopped = runner.stop();
       for (const task of tasks) await task.destroy();
+      await stopped;
+    },
+  };
+}
+
+/**
+ * Runs jobs when it is told to, unless they are running here or elsewhere. A failure is logged, and the job runs again at its next
+ * time. Stopping tells those that run, and waits for them.
+ */
+export function makeRunner({ connect, metrics, log, clock }: StartJobsOptions) {
+  const stopping = new AbortController();
+  const running = new Map<string, Promise<void>>();
+  return {
+    async run(job: Job): Promise<void> {
+      if (running.has(job.name)) return;
+      const run = runJob(job).finally(() => running.delete(job.name));
+      running.set(job.name, run);
+      await run;
+    },
+    async stop(): Promise<void> {
+      stopping.abort();
       await Promise.all(running.values());
     },
   };
@@ -89,14 +103,16 @@ async function runUnlessElsewhere(connect: () => Sql, name: string, work: () => 
   }
 }
 
-/** Tells when the clock of the machine was set back, by what passed without it, until the returned function is called. */
-function watchForSetBack(clock: Clock, tell: () => void): () => void {
-  const ahead = () => clock.now() - clock.monotonic();
-  let furthest = ahead();
-  return clock.every(LOOK_AT_CLOCK_EVERY_MS, () => {
-    const now = ahead();
+/** How far the clock of the machine is ahead of what passed without it. */
+function aheadMs(clock: Clock): number {
+  return clock.now() - clock.monotonic();
+}
+
+/** Tells at each look how far the clock is ahead now, whether it was set back since the one before. */
+export function watchForSetBack(furthest: number): (aheadMs: number) => boolean {
+  return (now) => {
     const isSetBack = now < furthest - SET_BACK_MS;
     furthest = isSetBack ? now : Math.max(furthest, now);
-    if (isSetBack) tell();
-  });
+    return isSetBack;
+  };
 }

@@ -1,0 +1,84 @@
+import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
+import { makeDelivery, type DeliverOptions } from '../../apps/consumer/consume.ts';
+import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
+import { makeFollowUps } from '../../apps/consumer/follow-ups.ts';
+import { insertEvents } from '../../apps/consumer/insert-events.ts';
+import { makeTellLimits } from '../../apps/consumer/tell-limits.ts';
+import { carryDecoded } from '../../shared/events/carried-event.ts';
+import type { UsageEvent } from '../../shared/events/event.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { outboxState } from '../../shared/events/outbox-watch.ts';
+import { storeWatermark } from '../../shared/events/watermark.ts';
+import { systemClock as clock, type Clock } from '../../shared/runtime/clock.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import type { Books } from '../../shared/stores/clickhouse.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import type { DiskMark } from '../../shared/stores/disk-mark.ts';
+import { ALL_SHARDS } from '../../shared/values/key-text.ts';
+
+type Stores = { sql: Sql; redis: ShardedRedis; books: Books };
+
+/** What fails is tried again without a pause. */
+export const impatient: Clock = { ...clock, sleep: async () => {} };
+const never = new AbortController().signal;
+const log = makeLogger('test', 'silent');
+const END_OF_TIME = 9_000_000_000_000_000;
+
+/** Of a Redis that is thrown away after the tests, nothing has to be on a disk. */
+export const anyDisk: DiskMark = { look: async () => {}, has: () => true, restart: () => {} };
+
+/**
+ * Does what a consumer does with all that waits in the outboxes, where none runs; no event is on its way to the books then. Parts
+ * of a consumer that are chosen take the place of its own. Once `signal` is aborted, what fails is not done again: it throws, and
+ * what was read stays unacknowledged.
+ */
+export async function carryAll(
+  stores: Stores,
+  chosen: Partial<DeliverOptions> = {},
+  signal: AbortSignal = never,
+): Promise<void> {
+  const { sql, redis, books } = stores;
+  const { metrics = makeMetrics('test') } = chosen;
+  const { deliver, deliverOutcomes } = makeDelivery({
+    books,
+    fillOwners: makeFillOwners(sql, log, clock),
+    markChangedDays: makeMarkChangedDays(sql, clock),
+    followUps: makeFollowUps({ sql, redis }),
+    tellLimits: makeTellLimits(sql, clock),
+    now: redis.now,
+    metrics,
+    log,
+    clock: impatient,
+    ...chosen,
+  });
+  while ((await outboxState(redis)).events > 0) {
+    // A new one each time: it does not pause between two batches.
+    const reader = makeOutboxReader({
+      node: redis.node(0),
+      shards: [...ALL_SHARDS],
+      name: 'test',
+      metrics,
+      log,
+      disk: anyDisk,
+    });
+    const batch = await reader.read(never);
+    if (!batch) continue;
+    if (batch.events.length > 0) await deliver(batch.events, signal);
+    if (batch.outcomes.length > 0) await deliverOutcomes(batch.outcomes, signal);
+    await batch.acknowledge();
+  }
+  await storeWatermark(sql, END_OF_TIME);
+}
+
+/** Inserts events with their workspaces and marks their days, as a consumer does with a batch at that time. */
+export async function bookEvents(
+  { sql, books }: Omit<Stores, 'redis'>,
+  nowMs: number,
+  events: UsageEvent[],
+): Promise<void> {
+  const carried = await makeFillOwners(sql, log, clock)(events.map(carryDecoded));
+  await insertEvents(books, carried, clock);
+  await makeMarkChangedDays(sql, clock)(carried, nowMs);
+}
