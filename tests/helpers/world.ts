@@ -1,4 +1,5 @@
 import { createClient } from '@clickhouse/client';
+import { Redis } from 'ioredis';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import postgres from '../../shared/stores/postgres-driver.ts';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
@@ -66,7 +67,7 @@ let shared: Promise<World> | undefined;
 export async function joinWorld(): Promise<World & { verify: Started; consumer: Started }> {
   // Slots of workers are below those of files.
   const slot = requireEnv('TEST_WORKER');
-  const world = await (shared ??= ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot));
+  const world = await (shared ??= sharedWorld(slot));
   const team = await world.newTeam();
   const started: Started[] = [];
   return {
@@ -82,6 +83,14 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
     },
     stop: async () => void (await Promise.all(started.map((one) => one.stop()))),
   };
+}
+
+async function sharedWorld(slot: string): Promise<World> {
+  // A worker that took the place of one that died would find its Redis newer than its Postgres.
+  const left = new Redis(withPath(requireEnv('TEST_REDIS_URL'), slot));
+  await left.flushdb();
+  left.disconnect();
+  return ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot);
 }
 
 /** A stack of its own, in this process, for what looks at whole databases, breaks something, or has other settings. */

@@ -11,39 +11,27 @@ let workspaceId: string;
 const test = suite('API keys');
 test.before(async () => {
   world = await joinWorld();
-});
-test.before.each(async () => {
-  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'Acme' })).body.workspace.id;
-  for (const representation of ['invoices', 'orders']) await createScope(representation);
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace.id;
+  for (const representation of ['invoices', 'orders'])
+    await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation }));
 });
 test.after(() => world?.stop());
 
-const createScope = async (representation: string) =>
-  (await world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation })).body.scope;
-const create = (body: object = {}) => world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body });
+const asked = (body: object) => world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body });
+const create = async (body: object = {}) => (await must(201, asked(body))).body.apiKey;
 const pathOf = (key: { id: string }) => `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
+const read = async (key: { id: string }) => (await must(200, world.call('get', pathOf(key)))).body.apiKey;
 
 test('a key created with a name alone has the defaults', async () => {
-  const made = await create();
-  assert.is(made.status, 201, made.text);
-  const { key, ...rest } = made.body.apiKey;
+  const { key, ...rest } = await create();
   assert.match(key, /^key_[0-9A-Za-z]{34}$/);
   assert.match(rest.id, /^key_[0-9a-z]{26}$/);
   assert.match(rest.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  assert.equal(rest, {
-    id: rest.id,
-    name: 'Robot',
-    maskedKey: `${key.slice(0, 8)}****${key.slice(-4)}`,
-    prefix: 'key',
-    scopes: [],
-    enabled: true,
-    deleted: false,
-    createdAt: rest.createdAt,
-    updatedAt: rest.createdAt,
-  });
-  const read = await world.call('get', pathOf(rest));
-  assert.is(read.status, 200, read.text);
-  assert.equal(read.body, { apiKey: rest });
+  const maskedKey = `${key.slice(0, 8)}****${key.slice(-4)}`;
+  const { id, createdAt } = rest;
+  const defaults = { prefix: 'key', scopes: [], enabled: true, deleted: false };
+  assert.equal(rest, { id, name: 'Robot', maskedKey, ...defaults, createdAt, updatedAt: createdAt });
+  assert.equal(await read(rest), rest);
 });
 
 test('a key created with every setting answers every setting, and its secret is stored nowhere', async () => {
@@ -61,7 +49,7 @@ test('a key created with every setting answers every setting, and its secret is 
     { representation: 'orders', read: true, del: true, id: 'ignored' },
     { representation: 'invoices', create: true, update: true },
   ];
-  const { key, ...rest } = (await create({ ...given, scopes })).body.apiKey;
+  const { key, ...rest } = await create({ ...given, scopes });
   assert.match(key, /^acme_live_/);
   assert.is(keyShard(key), meterShard(workspaceId, 'meter 7'));
   const listed = (await world.call('get', `/api/v1/workspace/${workspaceId}/scopes`)).body.scopes;
@@ -78,55 +66,50 @@ test('a key created with every setting answers every setting, and its secret is 
     createdAt: rest.createdAt,
     updatedAt: rest.createdAt,
   });
-  assert.equal((await world.call('get', pathOf(rest))).body, { apiKey: rest });
-  const [stored] = await world.sql`
-    select count(*) as count from api_keys k join key_texts t on t.key_id = k.id
+  assert.equal(await read(rest), rest);
+  const stored = await world.sql`
+    select from api_keys k join key_texts t on t.key_id = k.id
     where k::text like ${`%${key}%`} or t::text like ${`%${key}%`}`;
-  assert.is(stored!['count'], 0);
+  assert.is(stored.length, 0);
 });
 
 test('a key answers the billing record of its meter and its last use once they exist', async () => {
-  const { apiKey } = (await create({ externalMeterId: 'm' })).body;
+  const key = await create({ externalMeterId: 'm' });
   const billingId = newId('bill');
   await world.sql`
     insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
     values (${billingId}, ${world.team.id}, ${workspaceId}, 'm', ${meterShard(workspaceId, 'm')}, 0, false)`;
-  await world.sql`insert into key_last_used (key_id, team_id, last_used_at) values (${apiKey.id}, ${world.team.id}, 1800000000000)`;
-  const { apiKey: read } = (await world.call('get', pathOf(apiKey))).body;
-  assert.is(read.billingId, billingId);
-  assert.is(read.lastUsedAt, '2027-01-15T08:00:00.000Z');
+  await world.sql`insert into key_last_used (key_id, team_id, last_used_at) values (${key.id}, ${world.team.id}, 1800000000000)`;
+  const { billingId: told, lastUsedAt } = await read(key);
+  assert.equal([told, lastUsedAt], [billingId, '2027-01-15T08:00:00.000Z']);
 });
 
 test("a workspace's prefix and expiration are the defaults of its new keys", async () => {
   const defaults = { defaultKeyPrefix: 'acme', defaultExpiration: 60, defaultRateLimitPerSecond: 5 };
-  await world.call('patch', `/api/v1/workspace/${workspaceId}`, { ...defaults, defaultAllowedIPs: ['10.0.0.1'] });
+  const made = await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...defaults }));
   const before = Date.now();
-  const { apiKey } = (await create()).body;
-  assert.is(apiKey.prefix, 'acme');
-  assert.ok(apiKey.expiresAt >= before + 60_000 && apiKey.expiresAt <= Date.now() + 60_000);
+  const other = { workspaceId: made.body.workspace.id };
+  const { prefix, expiresAt, rateLimitPerSecond } = await create(other);
   // Limits are looked up at each verification, so a new key does not copy them.
-  assert.is(apiKey.rateLimitPerSecond, undefined);
-  assert.is(apiKey.allowedIPs, undefined);
-  const own = (await create({ prefix: 'own', expiresAt: null, allowedIPs: [] })).body.apiKey;
-  assert.is(own.prefix, 'own');
-  assert.is(own.expiresAt, undefined);
-  assert.equal(own.allowedIPs, []);
+  assert.equal([prefix, rateLimitPerSecond], ['acme', undefined]);
+  assert.ok(expiresAt >= before + 60_000 && expiresAt <= Date.now() + 60_000);
+  const own = await create({ ...other, prefix: 'own', expiresAt: null, allowedIPs: [] });
+  assert.equal([own.prefix, own.expiresAt, own.allowedIPs], ['own', undefined, []]);
 });
 
 test('a key is changed setting by setting, and null clears one', async () => {
   const expiresAt = Date.now() + 3_600_000;
   const given = { expiresAt, metadata: { a: 1 }, rateLimitPerSecond: 9, allowedIPs: ['::1'], externalMeterId: 'm' };
-  const scopes = [{ representation: 'orders', read: true }];
-  const { key: _text, ...made } = (await create({ ...given, scopes })).body.apiKey;
+  const { key: _, ...made } = await create({ ...given, scopes: [{ representation: 'orders', read: true }] });
   const change = async (body: object) => (await must(200, world.call('patch', pathOf(made), body))).body.apiKey;
   const more = { name: 'Other', enabled: false, expiresAt: expiresAt + 1, metadata: {}, rateLimitPerSecond: 1 };
   const granted = [{ representation: 'invoices', del: true }, { representation: 'orders' }];
   const changed = await change({ ...more, allowedIPs: [], scopes: granted });
-  assert.ok(changed.updatedAt > made.updatedAt);
-  const { updatedAt } = changed;
-  assert.equal(changed, { ...made, ...more, allowedIPs: [], scopes: changed.scopes, updatedAt });
+  const { updatedAt, scopes } = changed;
+  assert.ok(updatedAt > made.updatedAt);
+  assert.equal(changed, { ...made, ...more, allowedIPs: [], scopes, updatedAt });
   assert.equal(
-    changed.scopes.map((scope: Record<string, unknown>) => [scope.representation, scope.read, scope.del]),
+    scopes.map((scope: Record<string, unknown>) => [scope.representation, scope.read, scope.del]),
     [
       ['invoices', false, true],
       ['orders', false, false],
@@ -136,19 +119,48 @@ test('a key is changed setting by setting, and null clears one', async () => {
   const cleared = await change(none);
   const left = Object.fromEntries(Object.entries(changed).filter(([name]) => !(name in none)));
   assert.equal(cleared, { ...left, scopes: [], updatedAt: cleared.updatedAt });
-  assert.equal((await world.call('get', pathOf(made))).body.apiKey, cleared);
+  assert.equal(await read(made), cleared);
 });
 
 test('deletion is final, stays readable and may be repeated', async () => {
-  const { key: _text, ...made } = (await create()).body.apiKey;
-  const first = await world.call('delete', pathOf(made));
-  assert.is(first.status, 200, first.text);
-  const { apiKey } = first.body;
-  assert.equal(apiKey, { ...made, deleted: true, updatedAt: apiKey.updatedAt });
-  assert.equal((await world.call('delete', pathOf(made))).body, first.body);
-  assert.equal((await world.call('get', pathOf(made))).body, first.body);
+  const { key: _, ...made } = await create();
+  const remove = async () => (await must(200, world.call('delete', pathOf(made)))).body.apiKey;
+  const removed = await remove();
+  assert.equal(removed, { ...made, deleted: true, updatedAt: removed.updatedAt });
+  assert.equal(await remove(), removed);
+  assert.equal(await read(made), removed);
   assert.is((await world.call('patch', pathOf(made), { enabled: true })).body.error.code, 40903);
   assert.is((await world.call('post', `${pathOf(made)}/rotate`)).body.error.code, 40903);
+});
+
+test('a wrong setting is refused by name and stores nothing, at creation and in a change', async () => {
+  const { key: _, ...made } = await create();
+  const known = { representation: 'orders', read: true };
+  const past = /must lie in the future, in Unix milliseconds/;
+  for (const [wrong, code, field, words] of [
+    [{ scopes: [known, { ...known, del: true }] }, 40001, '/scopes/1/representation', /./],
+    [{ scopes: [known, { representation: 'unknown:one' }] }, 40003, '/scopes/1/representation', /unknown:one/],
+    [{ expiresAt: Date.now() - 1 }, 40004, '/expiresAt', past],
+    [{ expiresAt: Math.floor(Date.now() / 1000) + 3600 }, 40004, '/expiresAt', /seconds/],
+    [{ metadata: { a: 'x'.repeat(4089) } }, 40001, '/metadata', /./],
+    [{ metadata: { a: [{ constructor: 1 }] } }, 40001, '/metadata', /./],
+    [{ allowedIPs: ['10.0.0'] }, 40001, '/allowedIPs/0', /./],
+  ] as const)
+    for (const answer of [
+      asked({ name: 'none', ...wrong }),
+      world.call('patch', pathOf(made), { name: 'none', ...wrong }),
+    ]) {
+      const { error } = (await must(400, answer)).body;
+      assert.equal([error.code, error.details[0].path], [code, field]);
+      assert.match(error.message + error.details[0].message, words);
+    }
+  // What a key keeps for good.
+  for (const name of ['externalMeterId', 'customerId', 'prefix', 'workspaceId'])
+    await must(400, world.call('patch', pathOf(made), { [name]: 'p' }));
+  assert.is((await world.sql`select from api_keys where workspace_id = ${workspaceId} and name = 'none'`).length, 0);
+  const elsewhere = pathOf(made).replace(workspaceId, await world.newWorkspace(world.team.id));
+  for (const method of ['get', 'delete'])
+    assert.is((await world.call(method, elsewhere)).body.error.code, 40403, 'it is a key of its workspace alone');
 });
 
 test.run();

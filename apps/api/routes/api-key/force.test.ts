@@ -13,8 +13,6 @@ const test = suite('changes of API keys in force');
 test.before(async () => {
   world = await joinWorld();
   background = await connectBackground(world);
-});
-test.before.each(async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body;
   workspacePath = `/api/v1/workspace/${workspace.id}`;
 });
@@ -24,8 +22,8 @@ test.after(async () => {
 });
 
 const change = async (path: string, body: object) => (await must(200, world.call('patch', path, body))).body;
-const createScope = async (representation: string) =>
-  (await must(201, world.call('post', `${workspacePath}/scope`, { name: 'scope', representation }))).body.scope;
+const createScope = async (representation: string): Promise<string> =>
+  (await must(201, world.call('post', `${workspacePath}/scope`, { name: 'scope', representation }))).body.scope.id;
 const reading = (...representations: string[]) =>
   representations.map((representation) => ({ representation, read: true }));
 
@@ -46,27 +44,18 @@ async function create(body: object = {}) {
   };
 }
 
-test('a new key is VALID at once, with all that it holds', async () => {
-  const { id } = await createScope('orders');
-  const metadata = { a_b: ['"\u001f'] };
-  const given = { customerId: 'c', externalMeterId: 'm', metadata, expiresAt: Date.now() + 60_000 };
-  const key = await create({ ...given, scopes: reading('orders') });
-  const { requestedScopes: _, ...answer } = await key.verify('orders');
-  const scopes = [{ representation: 'orders', create: false, read: true, update: false, del: false, id }];
-  assert.equal(answer, { ...given, status: 'VALID', apiKeyId: key.id, scopes });
-  assert.is(await (await create({ enabled: false })).status(), 'DISABLED');
-});
-
-test('disabling, enabling, an end and deleting a key hold at once', async () => {
+test('a new key is VALID at once, and disabling, enabling, an end and deleting it hold at once', async () => {
   const key = await create();
-  for (let i = 0; i < 2; i++) {
-    await key.change({ enabled: false });
-    assert.is(await key.status(), 'DISABLED');
-    await key.change({ enabled: true });
-    assert.is(await key.status(), 'VALID');
-  }
-  await key.change({ expiresAt: Date.now() + 60_000 });
   assert.is(await key.status(), 'VALID');
+  assert.is(await (await create({ enabled: false })).status(), 'DISABLED');
+  for (const [changes, status] of [
+    [{ enabled: false }, 'DISABLED'],
+    [{ enabled: true }, 'VALID'],
+    [{ expiresAt: Date.now() + 60_000 }, 'VALID'],
+  ] as const) {
+    await key.change(changes);
+    assert.is(await key.status(), status);
+  }
   await world.sql`update api_keys set expires_at = ${Date.now() - 1} where id = ${key.id}`;
   await background.apply('key', key.id);
   assert.is(await key.status(), 'EXPIRED');
@@ -77,7 +66,7 @@ test('disabling, enabling, an end and deleting a key hold at once', async () => 
 });
 
 test('granting, removing, renaming and deleting scopes hold at once', async () => {
-  const { id } = await createScope('orders');
+  const id = await createScope('orders');
   await createScope('invoices');
   const key = await create({ scopes: reading('orders') });
   assert.equal([await key.status('orders'), await key.status('orders', 'invoices')], ['VALID', 'INVALID_SCOPES']);
@@ -92,10 +81,7 @@ test('granting, removing, renaming and deleting scopes hold at once', async () =
   await must(200, world.call('delete', `${workspacePath}/scope/${id}`));
   assert.is(await key.status('purchases'), 'INVALID_SCOPES');
   const { scopes } = await key.verify('invoices');
-  assert.equal(
-    scopes.map((scope: { representation: string }) => scope.representation),
-    ['invoices'],
-  );
+  assert.is(scopes.length, 1);
   assert.equal((await world.call('get', key.path)).body.apiKey.scopes, scopes);
 
   // A new scope with the representation of a deleted one is another scope; no key has it yet.
@@ -109,15 +95,7 @@ test("a key's own rate limit and addresses hold at once, also an empty list, and
   const key = await create({ rateLimitPerSecond: 1000 });
   const remaining = async () => (await key.verify()).rateLimit?.remaining;
   assert.is(await remaining(), 999);
-  await key.change({ rateLimitPerSecond: 1 });
-  assert.is(await remaining(), 0);
-  await change(workspacePath, { defaultRateLimitPerSecond: 1000 });
-  assert.is(await remaining(), 0, "the key's own goes before");
-  await key.change({ rateLimitPerSecond: null });
-  assert.ok((await remaining()) > 1);
-
-  await change(workspacePath, { defaultAllowedIPs: ['192.168.0.0/16'] });
-  assert.equal(await key.verify().then(({ status, reason }) => [status, reason]), ['INVALID', 'IP_NOT_ALLOWED']);
+  await change(workspacePath, { defaultRateLimitPerSecond: 500, defaultAllowedIPs: ['192.168.0.0/16'] });
   for (const [allowedIPs, status] of [
     [['10.0.0.0/8'], 'VALID'],
     [['10.0.0.2'], 'INVALID'],
@@ -127,10 +105,14 @@ test("a key's own rate limit and addresses hold at once, also an empty list, and
     await key.change({ allowedIPs });
     assert.is(await key.status(), status, String(allowedIPs));
   }
+  await key.change({ allowedIPs: [] });
+  assert.ok((await remaining()) >= 900, "the key's own goes before");
+  await key.change({ rateLimitPerSecond: null });
+  assert.ok((await remaining()) < 500);
 });
 
 test('after concurrent changes, what Postgres has is in force, and clearing metadata too', async () => {
-  const key = await create({ metadata: { plan: 'free' } });
+  const key = await create({ allowedIPs: [], metadata: { plan: 'free' } });
   await Promise.all(Array.from({ length: 12 }, (_, i) => key.change({ metadata: { i }, enabled: i % 2 === 0 })));
   const { apiKey } = (await must(200, world.call('get', key.path))).body;
   const { status, metadata } = await key.verify();

@@ -68,13 +68,14 @@ test('during a grace, all secrets are one key with its limits; a rotation withou
 
 test('a grace has the end that was asked for, in Redis too, which does not keep its secret for ever', async () => {
   const first = await create();
-  const asked = Date.now();
-  await rotate(first, { graceSeconds: 60 });
+  await rotate(first, { graceSeconds: 600 });
+  const [row] = await world.sql<[{ seconds: number; validUntil: number }]>`
+    select extract(epoch from to_timestamp(valid_until / 1000.0) - replaced_at)::float as seconds, valid_until
+    from key_texts where key_id = ${first.id} and replaced_at is not null`;
+  assert.ok(Math.abs(row.seconds - 600) < 60, `${row.seconds} s`);
   const { client, name } = stored(first);
-  const validUntil = Number(readRecord('key', (await client.get(name))!).validUntilMs);
-  assert.ok(validUntil >= asked + 60_000 && validUntil <= Date.now() + 60_000, `${validUntil - asked} ms`);
-  const seconds = await client.ttl(name);
-  assert.ok(seconds > 60 && seconds <= 121, String(seconds));
+  assert.is(Number(readRecord('key', (await client.get(name))!).validUntilMs), row.validUntil);
+  assert.ok((await client.ttl(name)) > 600);
 });
 
 test('at most 10 earlier secrets work beside the current one: a rotation ends the oldest grace', async () => {
@@ -123,21 +124,6 @@ test('concurrent rotations leave one secret that works', async () => {
   const made = await create();
   const rotated = await Promise.all(Array.from({ length: 6 }, () => rotate(made)));
   assert.equal((await statuses([made, ...rotated])).toSorted(), [...Array<string>(6).fill('INVALID'), 'VALID']);
-});
-
-test('the body is optional, and an error says which field is wrong', async () => {
-  const made = await create();
-  for (const [body, wrong] of [
-    [{ graceSeconds: 604_801 }, '/graceSeconds'],
-    [{ graceSeconds: -1 }, '/graceSeconds'],
-    [{ graceSeconds: '60' }, '/graceSeconds'],
-    [{ grace: 60 }, '/grace'],
-    [[], ''],
-  ] as const) {
-    const { error } = (await must(400, world.call('post', `${pathOf(made)}/rotate`, body))).body;
-    assert.is(error.details[0].path, wrong);
-  }
-  assert.is((await verify(made)).status, 'VALID');
 });
 
 test.run();

@@ -1,134 +1,170 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { decodeJwt } from 'jose';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { must } from '../../../../tests/helpers/customers.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { setTeam } from '../../../../shared/stores/postgres.ts';
+import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
 import { MAX_REVOCATIONS } from '../../resources/jwts/revoked-jwts.ts';
+import { retireAll } from '../../resources/jwts/signing-keys.ts';
+import { claimsOf, makeJwts, PATH, type Team } from './helpers/jwts.ts';
 
-const PATH = '/api/v1/jwt';
-type Team = { id: string; token: string };
 let world: World;
-const test = suite('revoking JWTs');
+let jwts: ReturnType<typeof makeJwts>;
+const test = suite('JWTs that end early');
 test.before(async () => {
-  world = await makeWorld();
+  world = await joinWorld();
+  jwts = makeJwts(world);
 });
 test.after(() => world?.stop());
 
 test('a revoked JWT is INVALID at once, and revoking it again answers the same', async () => {
   const team = await world.newTeam();
-  const [jwt, other] = [await sign(team), await sign(team)];
+  const [jwt, other] = [await jwts.sign(team), await jwts.sign(team)];
   const { jti } = decodeJwt(jwt);
-  const first = await must(200, revoke(team, { jti }));
-  assert.equal(Object.keys(first.body), ['jti', 'expiresAt']);
-  assert.is(first.body.jti, jti);
-  assert.equal((await must(200, revoke(team, { jti }))).body, first.body);
-  assert.equal((await verify(team, jwt)).body, { status: 'INVALID', reason: 'REVOKED' });
-  assert.is((await verify(team, other)).body.status, 'VALID');
-  const { auditLog } = (await world.call('get', `/api/v1/audit-log?resource=jwt`, undefined, team)).body;
+  const first = await jwts.revoke(team, { jti });
+  assert.equal(first, { jti, expiresAt: first.expiresAt });
+  assert.equal(await jwts.revoke(team, { jti }), first);
+  assert.equal(await jwts.verify(team, jwt), { status: 'INVALID', reason: 'REVOKED' });
+  assert.is((await jwts.verify(team, other)).status, 'VALID');
+  const lines = await world.sql`select resource_id from audit_log where team_id = ${team.id} and resource = 'jwt'`;
   assert.equal(
-    auditLog.map((line: { resourceId: string }) => line.resourceId),
+    lines.map((line) => line.resourceId),
     [jti],
   );
 });
 
 test('a jti of nobody is taken and kept as long as a JWT of the team can live; the JWT itself ends its revocation', async () => {
   const team = await world.newTeam();
-  await must(200, revoke(team, { jti: randomUUID() }));
-  const long = await sign(team, 7200);
-  const jwt = await sign(team, 60);
-  const unknown = (await must(200, revoke(team, { jti: randomUUID() }))).body.expiresAt;
+  await jwts.revoke(team, { jti: randomUUID() });
+  const long = await jwts.sign(team, { exp: 7200 });
+  const jwt = await jwts.sign(team, { exp: 60 });
+  const { expiresAt } = await jwts.revoke(team, { jti: randomUUID() });
   const longest = (decodeJwt(long).exp! + 300) * 1000;
-  assert.ok(unknown >= longest && unknown <= Date.now() + 7_500_000, `${unknown}, ${longest}`);
-  const exact = (await must(200, revoke(team, { jwt }))).body;
-  assert.equal(exact, { jti: decodeJwt(jwt).jti, expiresAt: decodeJwt(jwt).exp! * 1000 });
-  assert.equal((await must(200, revoke(team, { jwt }))).body, exact, 'again');
-  assert.is((await verify(team, jwt)).body.status, 'INVALID');
+  assert.ok(expiresAt >= longest && expiresAt <= Date.now() + 7_500_000, `${expiresAt}, ${longest}`);
+  const exact = { jti: decodeJwt(jwt).jti, expiresAt: decodeJwt(jwt).exp! * 1000 };
+  for (let i = 0; i < 2; i++) assert.equal(await jwts.revoke(team, { jwt }), exact);
+  assert.is((await jwts.verify(team, jwt)).status, 'INVALID');
 });
 
 test('an expired JWT stays EXPIRED, and revoking it stores nothing', async () => {
   const team = await world.newTeam();
-  const jwt = await sign(team, 1);
-  await sleep(decodeJwt(jwt).exp! * 1000 - Date.now() + 20);
-  await must(200, revoke(team, { jwt }));
+  const jti = randomUUID();
+  const jwt = await jwts.signBy(team, claimsOf(team, -60, jti));
+  await jwts.revoke(team, { jwt });
   assert.is((await world.sql`select from revoked_jwts where team_id = ${team.id}`).length, 0);
-  await must(200, revoke(team, { jti: decodeJwt(jwt).jti }));
-  assert.is((await verify(team, jwt)).body.status, 'EXPIRED');
+  await jwts.revoke(team, { jti });
+  assert.is((await jwts.verify(team, jwt)).status, 'EXPIRED');
 });
 
 test("another team's revocation of the same jti changes nothing, and its JWT is refused", async () => {
   const [ours, theirs] = [await world.newTeam(), await world.newTeam()];
-  const jwt = await sign(ours);
-  await must(200, revoke(theirs, { jti: decodeJwt(jwt).jti }));
-  assert.is((await revoke(theirs, { jwt })).body.error.code, 40017);
-  assert.is((await verify(ours, jwt)).body.status, 'VALID');
+  const jwt = await jwts.sign(ours);
+  await jwts.revoke(theirs, { jti: decodeJwt(jwt).jti });
+  for (const wrong of [jwt, '', 'x.y.z']) assert.is(await refused(theirs, { jwt: wrong }), 40017);
+  for (const body of [{}, { jti: randomUUID(), jwt }]) assert.is(await refused(theirs, body), 40001);
+  assert.is((await jwts.verify(ours, jwt)).status, 'VALID');
 });
 
-test('revoking needs jwt:revoke; a token limited to workspaces revokes JWTs of its own workspaces, and no others', async () => {
+test('a token limited to workspaces revokes JWTs of its own workspaces, and no others', async () => {
   const { team } = world;
   const [ours, other] = [await world.newWorkspace(team.id), await world.newWorkspace(team.id)];
-  const limited = { id: team.id, token: await world.newToken(team.id, ['jwt:revoke', 'jwt:sign'], [ours]) };
-  const wide = await sign(team);
-  for (const body of [{ jti: decodeJwt(wide).jti }, { jwt: wide }, { jwt: await sign(team, 60, [other]) }])
-    assert.is((await revoke(limited, body)).body.error?.code, 40302);
-  assert.is((await verify(team, wide)).body.status, 'VALID');
-  const own = await sign(limited);
-  await must(200, revoke(limited, { jwt: own }));
-  assert.is((await verify(team, own)).body.reason, 'REVOKED');
-  const signer = { id: team.id, token: await world.newToken(team.id, ['jwt:sign', 'jwt:verify']) };
-  assert.is((await revoke(signer, { jti: randomUUID() })).body.error.code, 40301);
+  const limited = { ...team, token: await world.newToken(team.id, ['jwt:revoke', 'jwt:sign'], [ours]) };
+  const wide = await jwts.sign(team);
+  const wider = await jwts.sign(team, { workspaceIds: [ours, other] });
+  for (const body of [{ jti: decodeJwt(wide).jti }, { jwt: wide }, { jwt: wider }])
+    assert.is(await refused(limited, body), 40302);
+  assert.is((await jwts.verify(team, wide)).status, 'VALID');
+  const own = await jwts.sign(limited);
+  await jwts.revoke(limited, { jwt: own });
+  assert.is((await jwts.verify(team, own)).reason, 'REVOKED');
 });
 
-test('bad input is a 400', async () => {
-  const jti = randomUUID();
-  for (const body of [
-    {},
-    { jti: 'x' },
-    { jti: jti.toUpperCase() },
-    { jti: 5 },
-    { jti, jwt: 'x' },
-    { jwt: 5 },
-    { jti, exp: 1 },
-  ])
-    assert.is((await revoke(world.team, body)).body.error.code, 40001, JSON.stringify(body));
-  for (const jwt of ['', 'x.y.z', 'x'.repeat(10_000)])
-    assert.is((await revoke(world.team, { jwt })).body.error.code, 40017);
-});
-
-test('the revocations of a team are bounded, those of JWTs that have expired not counted', async () => {
+test('the revocations of a team are bounded, those of expired JWTs not counted; retireNow makes room, and what stood there stays INVALID', async () => {
   const team = await world.newTeam();
+  const jwt = await jwts.sign(team);
   await world.sql`
     insert into revoked_jwts (team_id, jti, expires_at)
     select ${team.id}, gen_random_uuid(), now() + (case when i > 1 then '1 hour' else '-1 hour' end)::interval
     from generate_series(1, ${MAX_REVOCATIONS}) i`;
-  const jti = randomUUID();
-  const answers = await Promise.all([
-    revoke(team, { jti }),
-    revoke(team, { jti: randomUUID() }),
-    revoke(team, { jti: randomUUID() }),
-  ]);
-  assert.equal(
-    answers.map(({ status }) => status).toSorted((a, b) => a - b),
-    [200, 409, 409],
-  );
-  const refused = answers.find(({ status }) => status === 409)!;
-  assert.is(refused.body.error.code, 40922);
+  const bodies = [{ jwt }, { jwt: await jwts.sign(team) }, { jti: randomUUID() }];
+  const codes = await Promise.all(bodies.map((body) => refused(team, body)));
+  assert.equal(codes.toSorted(), [40922, 40922, undefined]);
   const [known] = await world.sql<[{ jti: string }]>`
     select jti from revoked_jwts where team_id = ${team.id} and expires_at > now() limit 1`;
-  await must(200, revoke(team, { jti: known.jti }));
+  await jwts.revoke(team, { jti: known.jti });
+  await jwts.rotate(team, { retireNow: true });
+  await jwts.revoke(team, { jti: randomUUID() });
+  assert.is((await jwts.verify(team, jwt)).status, 'INVALID');
+});
+
+test('with retireNow the earlier keys leave the key set at once, what they signed is INVALID at once, and the audit log names each', async () => {
+  const team = await world.newTeam();
+  const oldest = await jwts.sign(team, { exp: 31_536_000 });
+  await jwts.rotate(team, { retireNow: false });
+  const old = await jwts.sign(team);
+  assert.is((await jwts.verify(team, oldest)).status, 'VALID', 'false retires nothing');
+  const before = await jwts.kids(team);
+  const kid = await jwts.rotate(team, { retireNow: true });
+  for (const jwt of [oldest, old])
+    assert.equal(await jwts.verify(team, jwt), { status: 'INVALID', reason: 'KEY_RETIRED' });
+  const after = await jwts.kids(team);
+  assert.is(after[0], kid);
+  assert.not.ok(
+    after.some((one) => before.includes(one)),
+    'the key that was published as the next one may be stolen too',
+  );
+  const jwt = await jwts.sign(team);
+  assert.is(decodeProtectedHeader(jwt).kid, kid);
+  assert.is((await jwts.verify(team, jwt)).status, 'VALID');
+  const left = await world.sql`
+    select kid from signing_keys where team_id = ${team.id} and private_encrypted is not null`;
+  assert.equal(left.map((row) => row.kid as string).toSorted(), after.toSorted());
+  const told = await world.sql`
+    select before, after from audit_log
+    where team_id = ${team.id} and operation = 'POST /api/v1/jwt/rotate' and after is null`;
+  assert.equal(told.map((line) => line.before.kid as string).toSorted(), before.toSorted());
+});
+
+test('a JWT that is signed while its key is being retired is either of the new key or INVALID', async () => {
+  const team = await world.newTeam();
+  await jwts.sign(team);
+  for (let round = 0; round < 3; round++) {
+    const signing = Array.from({ length: 6 }, (_, i) => jwts.sign(team, { exp: 60 + round * 10 + i }));
+    const [kid, ...signed] = await Promise.all([jwts.rotate(team, { retireNow: true }), ...signing]);
+    for (const jwt of signed) {
+      const { status } = await jwts.verify(team, jwt);
+      assert.is(status, decodeProtectedHeader(jwt).kid === kid ? 'VALID' : 'INVALID');
+    }
+  }
+});
+
+test('a key whose JWTs have all expired makes no JWT valid any more, whatever a thief signs with it', async () => {
+  const team = await world.newTeam();
+  const jwt = await jwts.sign(team, { exp: 60 });
+  await jwts.rotate(team);
+  await world.sql`
+    update signing_keys set retired_at = now() - interval '1 hour' where kid = ${decodeProtectedHeader(jwt).kid!}`;
+  assert.equal(await jwts.verify(team, jwt), { status: 'INVALID', reason: 'KEY_RETIRED' });
+});
+
+test("all keys of a team are retired at once by the operator's function, and the next JWT makes a new one", async () => {
+  const team = await world.newTeam();
+  const jwt = await jwts.sign(team);
+  const before = await jwts.kids(team);
+  const retire = () =>
+    world.sql.begin(async (tx) => {
+      await setTeam(tx, team.id);
+      return (await retireAll(tx, team.id)).toSorted();
+    });
+  assert.equal([await retire(), await retire()], [before.toSorted(), []], 'done twice, it finds nothing');
+  assert.equal(await jwts.kids(team), []);
+  assert.is((await jwts.verify(team, jwt)).status, 'INVALID');
+  assert.is((await jwts.verify(team, await jwts.sign(team))).status, 'VALID');
 });
 
 test.run();
 
-async function sign({ token }: Team, exp = 3600, workspaceIds?: string[]): Promise<string> {
-  return (await must(201, world.call('post', PATH, { payload: {}, exp, workspaceIds }, { token }))).body.jwt;
-}
-
-function revoke({ token }: Team, body: object) {
-  return world.call('post', `${PATH}/revoke`, body, { token });
-}
-
-function verify({ token }: Team, jwt: string) {
-  return world.call('post', `${PATH}/verify`, { jwt }, { token });
+/** The error code that a revocation is refused with. */
+async function refused({ token }: Team, body: object): Promise<number | undefined> {
+  return (await world.call('post', `${PATH}/revoke`, body, { token })).body.error?.code;
 }

@@ -1,88 +1,84 @@
 import { decodeJwt } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { Permission } from '../../../../shared/contract/caller.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { makeJwts, PATH } from './helpers/jwts.ts';
 
-const PATH = '/api/v1/jwt';
 const CLAIM = 'keytally_workspaces';
-const permissions: Permission[] = ['jwt:sign', 'jwt:verify'];
 let world: World;
+let jwts: ReturnType<typeof makeJwts>;
 let a: string;
 let b: string;
 let c: string;
 const test = suite('JWTs of workspaces');
 test.before(async () => {
-  world = await makeWorld();
+  world = await joinWorld();
+  jwts = makeJwts(world);
   [a, b, c] = [await make(), await make(), await make()];
 });
 test.after(() => world?.stop());
 
 test('a JWT carries the workspaces that its signer is limited to, and verifying it answers them', async () => {
-  const limited = await token([b, a]);
-  const jwt = await sign({}, limited);
-  assert.equal(decodeJwt(jwt)[CLAIM], [a, b].toSorted());
-  const answer = (await verify(jwt)).body;
-  assert.is(answer.status, 'VALID', JSON.stringify(answer));
-  assert.equal(answer.workspaceIds, [a, b].toSorted());
-  assert.equal(answer.payload, {}, 'the claim is not part of the payload');
-  const wide = await sign({});
+  const jwt = await jwts.sign(await limitedTo(b, a));
+  const both = [a, b].toSorted();
+  const { exp, [CLAIM]: claim } = decodeJwt(jwt);
+  assert.equal(claim, both);
+  const answer = await jwts.verify(world.team, jwt);
+  assert.equal(
+    answer,
+    { status: 'VALID', payload: {}, exp, workspaceIds: both },
+    'the claim is not part of the payload',
+  );
+  const wide = await jwts.sign(world.team);
   assert.not.ok(CLAIM in decodeJwt(wide));
-  assert.not.ok('workspaceIds' in (await verify(wide)).body);
+  assert.not.ok('workspaceIds' in (await jwts.verify(world.team, wide)));
 });
 
 test('a signer may narrow a JWT to some of its own workspaces, and never name another', async () => {
-  const limited = await token([a, b]);
-  assert.equal(decodeJwt(await sign({ workspaceIds: [b] }, limited))[CLAIM], [b]);
-  assert.equal(decodeJwt(await sign({ workspaceIds: [a] }))[CLAIM], [a]);
+  const limited = await limitedTo(a, b);
+  assert.equal(decodeJwt(await jwts.sign(limited, { workspaceIds: [b] }))[CLAIM], [b]);
+  assert.equal(decodeJwt(await jwts.sign(world.team, { workspaceIds: [a] }))[CLAIM], [a]);
   const foreign = await world.newWorkspace((await world.newTeam()).id);
   for (const [workspaceIds, who] of [
     [[c], limited],
     [[a, c], limited],
-    [[foreign], world.team.token],
-    [[newId('ws')], world.team.token],
-    [['x'], world.team.token],
+    [[foreign], world.team],
+    [[newId('ws')], world.team],
+    [['x'], world.team],
   ] as const)
-    assert.is((await create({ workspaceIds }, who)).body.error?.code, 40302, JSON.stringify(workspaceIds));
-  for (const payload of [{ [CLAIM]: [c] }, { [CLAIM]: null }]) {
-    const refused = await create({ payload }, limited);
-    assert.is(refused.body.error?.code, 40005, refused.text);
-  }
-  for (const workspaceIds of [[], [a, a], Array(33).fill(a), 'x', null])
-    assert.is((await create({ workspaceIds })).body.error?.code, 40001, JSON.stringify(workspaceIds));
+    assert.is(await refused({ workspaceIds }, who), 40302, JSON.stringify(workspaceIds));
+  for (const claim of [[c], null]) assert.is(await refused({ payload: { [CLAIM]: claim } }, limited), 40005);
 });
 
 test('a JWT of workspaces that the verifying token may not use is INVALID for it, one of a shared workspace is not', async () => {
-  const jwt = await sign({ workspaceIds: [a, b] });
-  assert.is((await verify(jwt, await token([b, c]))).body.status, 'VALID');
-  assert.equal((await verify(jwt, await token([c]))).body, { status: 'INVALID', reason: 'WORKSPACE_FORBIDDEN' });
-  assert.is((await verify(await sign({}), await token([c]))).body.status, 'VALID', 'one of the whole team');
+  const jwt = await jwts.sign(world.team, { workspaceIds: [a, b] });
+  assert.is((await jwts.verify(await limitedTo(b, c), jwt)).status, 'VALID');
+  const elsewhere = await limitedTo(c);
+  assert.equal(await jwts.verify(elsewhere, jwt), { status: 'INVALID', reason: 'WORKSPACE_FORBIDDEN' });
+  const ofTeam = await jwts.sign(world.team);
+  assert.is((await jwts.verify(elsewhere, ofTeam)).status, 'VALID', 'one of the whole team');
 });
 
 test('a JWT whose workspaces are all deleted is INVALID, and none can be signed for them', async () => {
   const [gone, left] = [await make(), await make()];
-  const limited = await token([gone]);
-  const [jwt, both] = [await sign({}, limited), await sign({ workspaceIds: [gone, left] })];
+  const limited = await limitedTo(gone);
+  const [jwt, both] = [await jwts.sign(limited), await jwts.sign(world.team, { workspaceIds: [gone, left] })];
   await must(200, world.call('delete', `/api/v1/workspace/${gone}`));
-  assert.equal((await verify(jwt)).body, { status: 'INVALID', reason: 'WORKSPACE_FORBIDDEN' });
-  assert.is((await verify(both)).body.status, 'VALID');
-  assert.is((await create({}, limited)).body.error.code, 40302);
-  assert.equal(decodeJwt(await sign({}, await token([gone, left])))[CLAIM], [left]);
+  assert.equal(await jwts.verify(world.team, jwt), { status: 'INVALID', reason: 'WORKSPACE_FORBIDDEN' });
+  assert.is((await jwts.verify(world.team, both)).status, 'VALID');
+  assert.is(await refused({}, limited), 40302);
+  assert.equal(decodeJwt(await jwts.sign(await limitedTo(gone, left)))[CLAIM], [left]);
 });
 
-test('a token of more workspaces than a JWT may carry must say which', async () => {
+test('a token of more workspaces than a JWT may carry must say which, and the longest JWT fits into a header', async () => {
   const many = await Promise.all(Array.from({ length: 33 }, () => world.newWorkspace(world.team.id)));
-  const limited = await token(many);
-  const refused = await create({}, limited);
-  assert.is(refused.body.error?.code, 40001, refused.text);
-  assert.is(refused.body.error.details[0].path, '/workspaceIds');
-  const jwt = await sign(
-    { payload: { a: 'x'.repeat(4080) }, workspaceIds: many.slice(0, 32), aud: 'x'.repeat(256) },
-    limited,
-  );
-  assert.ok(jwt.length < 8192, `${jwt.length} characters fit into a header`);
+  const limited = await limitedTo(...many);
+  assert.is(await refused({}, limited), 40001);
+  const longest = { payload: { a: 'x'.repeat(4080) }, workspaceIds: many.slice(1), aud: 'x'.repeat(256) };
+  const jwt = await jwts.sign(limited, longest);
+  assert.ok(jwt.length < 8192, `${jwt.length} characters`);
 });
 
 test.run();
@@ -91,18 +87,10 @@ async function make(): Promise<string> {
   return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
 }
 
-function token(workspaceIds: string[]): Promise<string> {
-  return world.newToken(world.team.id, permissions, workspaceIds);
+async function limitedTo(...workspaceIds: string[]): Promise<{ token: string }> {
+  return { token: await world.newToken(world.team.id, ['jwt:sign', 'jwt:verify'], workspaceIds) };
 }
 
-function create(body: object, who = world.team.token) {
-  return world.call('post', PATH, { payload: {}, ...body }, { token: who });
-}
-
-async function sign(body: object, who?: string): Promise<string> {
-  return (await must(201, create(body, who))).body.jwt;
-}
-
-function verify(jwt: string, who = world.team.token) {
-  return world.call('post', `${PATH}/verify`, { jwt }, { token: who });
+async function refused(body: object, { token }: { token: string }): Promise<number | undefined> {
+  return (await world.call('post', PATH, { payload: {}, ...body }, { token })).body.error?.code;
 }
