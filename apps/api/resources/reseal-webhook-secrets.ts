@@ -1,7 +1,7 @@
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
-import type { Sql } from '../../../shared/stores/postgres.ts';
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import { webhookSealer, webhookSecretPlace } from '../../../shared/values/webhook-secret.ts';
 
@@ -19,7 +19,7 @@ export function resealWebhookSecrets(sql: Sql, masterKeys: MasterKeys, log: Logg
 }
 
 /** Encrypts all of them once. */
-export async function resealOnce(sql: Sql, masterKeys: MasterKeys, log: Logger): Promise<void> {
+export async function resealOnce(sql: Query, masterKeys: MasterKeys, log: Logger): Promise<void> {
   const sealer = webhookSealer(masterKeys);
   let sealed = 0;
   for (let page = await nextPage(''); page.length > 0; page = await nextPage(page.at(-1)!.id))
