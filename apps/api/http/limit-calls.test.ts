@@ -15,7 +15,7 @@ const team = (tokenId: string): Caller => ({
 });
 const customer = (linkTokenId: string): Caller => ({
   ...team('tok_maker'),
-  portal: { linkTokenId, workspaceId: 'ws_1', customerId: 'c', mayRotate: false, expiresAt: 0 },
+  portal: { linkTokenId, workspaceId: 'ws_1', customerId: 'c', billingId: undefined, mayRotate: false, expiresAt: 0 },
 });
 
 test('a customer of the portal has 20 calls a second, a token its own limit, and neither holds up another', async () => {
