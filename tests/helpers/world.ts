@@ -170,12 +170,12 @@ function callOf(apiUrl: string, team: Team): World['call'] {
     request(path.startsWith('http') ? path : apiUrl + path, method, { token: team.token, body, ...options });
 }
 
-/** Makes one more empty database in Postgres; gives its address. */
-export async function emptyPostgres(suffix: string): Promise<string> {
+/** Makes one more database in Postgres, empty or as another one is; gives its address. */
+export async function emptyPostgres(suffix: string, template = 'template1'): Promise<string> {
   const name = `test_${requireEnv('TEST_SLOT')}_${suffix}`;
   const admin = postgres(requireEnv('TEST_POSTGRES_URL'), { max: 1, onnotice: () => {} });
   await admin`drop database if exists ${admin(name)} with (force)`;
-  await admin`create database ${admin(name)}`;
+  await admin`create database ${admin(name)} template ${admin(template)}`;
   await admin.end();
   return withPath(requireEnv('TEST_POSTGRES_URL'), name);
 }
