@@ -1,38 +1,47 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { joinWorld, type World } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
-import { displayForms, each, keytally, KeytallyError, type ClientOptions, type Keytally } from './index.ts';
+import { makeClient } from './client.ts';
+import { displayForms, each, keytally, type ClientOptions, type Keytally, type KeytallyError } from './index.ts';
 import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
+import { makeClock } from './helpers/clock.ts';
 import { failure } from './helpers/failure.ts';
+import { listen } from './helpers/listen.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
 
 let world: World;
 let client: Keytally;
-let [api, verify]: Proxy[] = [];
+/** Its time passes by itself in pauses alone. */
+let clocked: Keytally;
+let workspaceId: string;
+let api: Proxy;
+let verify: Proxy;
+const clock = makeClock();
 const retried: KeytallyError[] = [];
 
 const test = suite('the client');
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await joinWorld();
   [api, verify] = await Promise.all([makeProxy(world.api.url), makeProxy(world.verify!.url)]);
-  client = keytally({
-    url: `${api.url}/`,
-    verifyUrl: verify.url,
-    token: world.team.token,
-    verifyTimeoutMs: 20_000,
-    onRetry: (error) => retried.push(error),
-  });
+  const options = { url: `${api.url}/`, verifyUrl: verify.url, token: world.team.token };
+  client = keytally({ ...options, verifyTimeoutMs: 20_000 });
+  clocked = makeClient({ ...options, onRetry: (error) => retried.push(error) }, clock);
+  workspaceId = (await client.workspaces.create({ name: 'w' })).workspace.id;
 });
-test.after(async () => {
+test.before.each(() => {
+  retried.length = 0;
+  for (const proxy of [api, verify]) {
+    proxy.fate = 'pass';
+    proxy.next();
+  }
+});
+test.after(() => {
   api?.stop();
   verify?.stop();
-  await world.stop();
+  return world?.stop();
 });
-test.before.each(() => void (retried.length = 0));
 
 test('has a function for every operation of the OpenAPI document, and each POST is safe to repeat', async () => {
   const { paths } = (await world.call('get', '/openapi.json')).body;
@@ -60,84 +69,36 @@ test('has a function for every operation of the OpenAPI document, and each POST 
   );
 });
 
-test('makes a customer with a key, verifies it, and reads its books', async () => {
-  const { workspace } = await client.workspaces.create({ name: 'w' });
-  const id = workspace.id;
-  const { scope } = await client.scopes.create({ id, name: 'Documents', representation: 'documents' });
-  const { billing } = await client.billing.create({ workspaceId: id, externalMeterId: 'acme', totalCredits: '10' });
-  const { apiKey } = await client.apiKeys.create({
-    name: 'k',
-    workspaceId: id,
-    externalMeterId: 'acme',
-    scopes: [{ representation: 'documents', read: true }],
-  });
-  const answer = await client.verify({
-    key: apiKey.key,
-    requestedScopes: [{ representation: 'documents', read: true }],
-    billing: { usage: '0.25', usageName: 'tokens' },
-  });
+test('an operation takes its path, query and body as one object, and answers JSON or text', async () => {
+  const meter = { workspaceId, externalMeterId: 'acme' };
+  const { billing } = await client.billing.create({ ...meter, totalCredits: '10' });
+  const { apiKey } = await client.apiKeys.create({ ...meter, name: 'k' });
+  const answer = await client.verify({ key: apiKey.key, billing: { usage: '0.25', usageName: 'tokens' } });
   assert.equal([answer.status, answer.billing?.usedCredits], ['VALID', '0.25']);
-  assert.is(
-    (await client.billing.refill({ workspaceId: id, externalMeterId: 'acme', refill: 5 })).billing.totalCredits,
-    '15',
-  );
-  assert.is((await client.billing.get({ workspaceId: id, externalMeterId: 'acme' })).billing.usedCredits, '0.25');
-  assert.is((await client.billing.update({ bid: billing.id, spendCap: '12' })).billing.spendCap, '12');
-  assert.equal((await client.usage.daily({ bid: billing.id, usageName: 'none of them' })).data, []);
+  assert.is((await client.billing.get(meter)).billing.usedCredits, '0.25');
   assert.match(await client.usage.csv({ bid: billing.id }), /^billingId,day/);
-  assert.is((await client.apiKeys.update({ id, akid: apiKey.id, enabled: false })).apiKey.enabled, false);
-  assert.is((await client.verify({ key: apiKey.key })).status, 'DISABLED');
-  assert.is.not((await client.apiKeys.rotate({ id, akid: apiKey.id })).apiKey.key, apiKey.key);
-  assert.is((await client.apiKeys.get({ id, akid: apiKey.id })).apiKey.name, 'k');
-  assert.is((await client.apiKeys.delete({ id, akid: apiKey.id })).apiKey.deleted, true);
-  assert.is((await client.scopes.get({ id, sid: scope.id })).scope.name, 'Documents');
-  assert.is((await client.scopes.update({ id, sid: scope.id, name: 'D' })).scope.name, 'D');
-  assert.is((await client.scopes.list({ id })).scopes.length, 1);
-  await client.scopes.delete({ id, sid: scope.id });
-  assert.is((await client.workspaces.update({ id, name: 'x' })).workspace.name, 'x');
-  assert.is((await client.workspaces.get({ id })).workspace.name, 'x');
-});
-
-test('signs and verifies JWTs, and makes link and access tokens', async () => {
-  const { workspace } = await client.workspaces.create({ name: 'w' });
-  const { jwt } = await client.jwts.create({ payload: { a: 1 } });
-  assert.equal((await client.jwts.verify({ jwt })).payload, { a: 1 });
-  await client.jwts.rotate();
-  assert.ok((await client.jwts.keys({ team: world.team.id })).keys.length >= 2);
-  const { linkToken } = await client.linkTokens.create({ workspaceId: workspace.id, customerId: 'a/b' });
-  assert.is((await client.linkTokens.get({ token: linkToken.token })).customerId, 'a/b');
-  await client.linkTokens.delete({ token: linkToken.token });
-  assert.is((await client.linkTokens.get({ token: linkToken.token })).valid, false);
-  const { accessToken } = await client.accessTokens.create({ name: 't', permissions: ['key:verify'] });
-  await client.accessTokens.delete({ id: accessToken.id });
-  assert.is((await client.auditLog.list({ resourceId: accessToken.id })).auditLog.length, 2);
+  const path = { id: workspaceId, akid: apiKey.id };
+  assert.is((await client.apiKeys.update({ ...path, enabled: false })).apiKey.enabled, false);
+  assert.is((await client.apiKeys.delete(path)).apiKey.deleted, true);
 });
 
 test('gives every item of a list, whatever the page size', async () => {
-  const { workspace } = await client.workspaces.create({ name: 'w' });
-  const made: string[] = [];
-  for (let i = 0; i < 5; i++) {
-    made.push((await client.apiKeys.create({ workspaceId: workspace.id, name: `k${i}` })).apiKey.name);
-  }
-  for (const limit of [1, 2, 5, 200]) {
-    api!.next();
+  const { id } = (await client.workspaces.create({ name: 'listed' })).workspace;
+  for (let i = 0; i < 5; i++) await client.apiKeys.create({ workspaceId: id, name: `k${i}` });
+  for (const limit of [2, 5, 200]) {
+    api.next();
     const names: string[] = [];
-    for await (const key of each(client.apiKeys.list, { id: workspace.id, limit })) names.push(key.name);
-    assert.equal(names, made);
-    assert.is(api!.seen.length, Math.ceil(5 / limit), 'as many requests as there are pages');
+    for await (const key of each(client.apiKeys.list, { id, limit })) names.push(key.name);
+    assert.equal(names, ['k0', 'k1', 'k2', 'k3', 'k4']);
+    assert.is(api.seen.length, Math.ceil(5 / limit), 'as many requests as there are pages');
   }
-  for await (const found of each(client.workspaces.list)) if (found.id === workspace.id) return;
-  assert.unreachable('the workspace was not listed');
 });
 
-test('an error that keytally answered has its status, code, request id and details', async () => {
-  const error = await failure(client.workspaces.create({ name: '' }, { requestId: 'mine' }));
-  assert.equal([error.status, error.code, error.requestId], [400, 40001, 'mine']);
+test('an error that keytally answered has its status, code, request id and details, and is not repeated', async () => {
+  const error = await failure(clocked.workspaces.create({ name: '' }, { requestId: 'mine' }));
+  assert.equal([error.status, error.code, error.requestId, error.isAway], [400, 40001, 'mine', false]);
   assert.is(error.details[0]!.path, '/name');
-  assert.is(error.isAway, false);
-  const unknown = await failure(keytally({ url: api!.url, token: 'kt_nobody' }).workspaces.list());
-  assert.equal([unknown.status, unknown.code], [401, 40102]);
-  assert.is(retried.length, 0);
+  assert.equal([api.seen.length, retried], [1, []]);
 });
 
 test("an error of something else is not keytally's, whatever its code, and details of another form are left out", async () => {
@@ -145,9 +106,8 @@ test("an error of something else is not keytally's, whatever its code, and detai
   const server = createServer(
     (_, response) => void response.writeHead(answer!.status).end(JSON.stringify(answer!.body)),
   );
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
-  const stranger = keytally({ url: `http://127.0.0.1:${port}`, token: 'x', verifyTimeoutMs: 20_000 });
+  const { url, stop } = await listen(server);
+  const stranger = makeClient({ url, token: 'x' }, clock);
   const message = 'Not Found';
   for (const code of [404, 40001, 4.04e4 + 0.5, '40401', null, 20001]) {
     answer = { status: code === 20001 ? 200 : 404, body: { error: { code, message } } };
@@ -156,137 +116,107 @@ test("an error of something else is not keytally's, whatever its code, and detai
     assert.match(error.message, /not from keytally/);
     if (answer.status === 404) assert.is(await stranger.ready(), false, String(code));
   }
-  for (const details of ['wrong', { path: '/key', message }, [null], [{ path: '/key' }], [{ path: 1, message }]]) {
+  for (const details of ['wrong', [null], [{ path: '/key' }], [{ path: 1, message }]]) {
     answer = { status: 400, body: { error: { code: 40001, message, details } } };
     const error = await failure(stranger.verify({ key: 'x' }));
     assert.equal([error.code, error.message, error.details], [40001, message, []], JSON.stringify(details));
   }
-  server.close();
-  server.closeAllConnections();
+  stop();
 });
 
-test('a call whose answer is lost is repeated and counts once', async () => {
-  const { workspace } = await client.workspaces.create({ name: 'w' });
-  const meter = { workspaceId: workspace.id, externalMeterId: 'lost' };
+test('a call whose answer is lost is repeated with its Idempotency-Key, and counts once', async () => {
+  const meter = { workspaceId, externalMeterId: 'lost' };
   await client.billing.create({ ...meter, totalCredits: '100' });
-  api!.next('lose', 'html', 'lose');
-  assert.is((await client.billing.refill({ ...meter, refill: 1 })).billing.totalCredits, '101');
-  assert.is(api!.seen.length, 4);
   const { apiKey } = await client.apiKeys.create({ ...meter, name: 'k' });
-  verify!.next('lose', 'refuse', 'lose');
-  const answer = await client.verify({ key: apiKey.key, billing: { usage: '3' } });
-  assert.equal([answer.status, answer.billing?.usedCredits], ['VALID', '3']);
-  assert.is(verify!.seen.length, 4);
-  assert.is(new Set(verify!.seen.map((one) => one.headers['idempotency-key'])).size, 1);
-  assert.equal(
-    retried.map(({ status }) => status),
-    [0, 502, 0, 0, 0, 0],
-  );
+  for (const [proxy, call] of [
+    [api, () => clocked.billing.refill({ ...meter, refill: 1 })],
+    [verify, () => clocked.verify({ key: apiKey.key, billing: { usage: '3' } })],
+  ] as const) {
+    retried.length = 0;
+    proxy.next('lose', 'html', 'refuse');
+    await call();
+    assert.is(proxy.seen.length, 4);
+    assert.is(new Set(proxy.seen.map(({ headers }) => headers['idempotency-key'])).size, 1);
+    assert.equal(
+      retried.map(({ status }) => status),
+      [0, 502, 0],
+    );
+  }
+  const { totalCredits, usedCredits } = (await client.billing.get(meter)).billing;
+  assert.equal([totalCredits, usedCredits], ['101', '3']);
 });
 
-test('a call that hangs is given up early enough for another attempt, and a call without any answer fails', async () => {
-  verify!.next('hang');
-  assert.is((await client.verify({ key: 'x' }, { timeoutMs: 40_000 })).status, 'INVALID');
-  verify!.fate = 'hang';
-  const late = await failure(client.verify({ key: 'x' }, { timeoutMs: 100 }));
-  assert.equal([late.status, late.code, late.isAway], [0, 0, true]);
-  assert.match(late.message, /in time/);
-  verify!.fate = 'pass';
-  const nobody = keytally({ url: 'http://127.0.0.1:1', token: 'x' });
-  // On a busy machine even a refused connection may take longer than what is left for a last attempt.
-  await eventually('it is said what cannot be reached', async () => {
-    const { message } = await failure(nobody.workspaces.list({}, { timeoutMs: 100 }));
-    return message.endsWith('cannot be reached at http://127.0.0.1:1');
-  });
-  assert.is(await nobody.ready(), false);
-  assert.is(await client.ready(), true);
+test('a call that hangs is given up after half of its time, early enough for another attempt, and one without any answer fails in time', async () => {
+  const asked: number[] = [];
+  // Each attempt arrives, and then its half of a second passes.
+  const listener = () => {
+    asked.push(clock.now());
+    if (verify.fate === 'hang' || asked.length === 1) clock.pass(500);
+  };
+  verify.server.on('request', listener);
+  const began = clock.now();
+  verify.next('hang');
+  assert.is((await clocked.verify({ key: 'x' })).status, 'INVALID');
+  assert.is(asked.length, 2);
+  verify.fate = 'hang';
+  const late = await failure(clocked.verify({ key: 'x' }));
+  assert.equal([late.status, late.code, late.isAway, late.message], [0, 0, true, 'keytally did not answer in time']);
+  verify.server.off('request', listener);
+  assert.ok(asked[1]! - began >= 500 && asked[1]! - began < 1_000, 'within its second');
+  const nobody = makeClient({ url: 'http://127.0.0.1:1', token: 'x' }, clock);
+  assert.is((await failure(nobody.workspaces.list())).message, 'keytally cannot be reached at http://127.0.0.1:1');
+  verify.fate = 'pass';
+  assert.equal([await nobody.ready(), await client.ready()], [false, true]);
 });
 
-test('an onRetry that throws ends no call', async () => {
-  const { workspace } = await client.workspaces.create({ name: 'w' });
-  let retries = 0;
-  const telling = keytally({
-    url: api!.url,
-    token: world.team.token,
-    onRetry() {
-      retries += 1;
-      throw new Error('printed by this test');
+test('an onRetry that throws ends no call, and a signal that aborts ends it between two attempts too', async () => {
+  const options = { url: verify.url, token: world.team.token };
+  const telling = makeClient(
+    {
+      ...options,
+      onRetry() {
+        throw new Error('printed by this test');
+      },
     },
-  });
-  api!.next('refuse');
-  assert.is((await telling.workspaces.get({ id: workspace.id })).workspace.name, 'w');
-  assert.ok(retries > 0);
-});
-
-test('a call ends when its signal aborts, between two attempts too', async () => {
+    clock,
+  );
+  verify.next('refuse');
+  assert.is((await telling.verify({ key: 'x' })).status, 'INVALID');
   const reason = new Error('enough');
-  verify!.fate = 'refuse';
   const controller = new AbortController();
-  const stopping = keytally({
-    url: verify!.url,
-    token: world.team.token,
-    verifyTimeoutMs: 60_000,
-    onRetry: () => controller.abort(reason),
-  });
+  const stopping = makeClient({ ...options, onRetry: () => controller.abort(reason) }, clock);
+  verify.fate = 'refuse';
   const thrown = await stopping.verify({ key: 'x' }, { signal: controller.signal }).catch((error: unknown) => error);
-  verify!.fate = 'pass';
   assert.is(thrown, reason);
 });
 
 test('a token is not sent to where a redirect points, and an id never leads to another path', async () => {
-  api!.next('redirect');
+  api.next('redirect');
   assert.is((await failure(client.workspaces.list())).status, 307);
-  for (const id of ['..', '.', '']) {
-    api!.next();
+  api.next();
+  for (const id of ['..', '.', ''])
     assert.instance(await client.workspaces.get({ id }).catch((error: unknown) => error), TypeError);
-    assert.is(api!.seen.length, 0);
-  }
+  assert.is(api.seen.length, 0);
   assert.is((await failure(client.workspaces.get({ id: 'a/../b?c#d' }))).status, 403);
-  assert.is(api!.seen[0]!.url, '/api/v1/workspace/a%2F..%2Fb%3Fc%23d');
+  assert.is(api.seen[0]!.url, '/api/v1/workspace/a%2F..%2Fb%3Fc%23d');
 });
 
 test('a missing, wrong or unknown option is named, and a token is never repeated', () => {
-  const noUrl =
-    "keytally(): url is missing; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else";
   const [url, token] = ['http://127.0.0.1:1', 'kt_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1'];
   for (const [options, message] of [
-    [{ url: undefined, token }, noUrl],
-    [{ url: '', token }, noUrl],
-    [{ url: 'ftp://a', token }, 'keytally(): url is "ftp://a"; it must start with http:// or https://'],
-    [{ url: 'a:8081', token }, 'keytally(): url is "a:8081"; it must start with http:// or https://'],
-    [{ url: token, token }, 'keytally(): url is a token; it must start with http:// or https://'],
-    [
-      { url: 'http://me:secret@127.0.0.1:1', token },
-      'keytally(): url holds a user name or a password; leave them out, the token is enough',
-    ],
-    [
-      { url, verifyUrl: 'https://:secret@a', token },
-      'keytally(): verifyUrl holds a user name or a password; leave them out, the token is enough',
-    ],
-    [{ url: 'me:secret@a', token }, 'keytally(): url is wrong; it must start with http:// or https://'],
-    [
-      { url, verifyUrl: '', token },
-      "keytally(): verifyUrl is missing; give verify's address (KEYTALLY_VERIFY_URL), or leave it out",
-    ],
-    [{ url, verifyUrl: 'b', token }, 'keytally(): verifyUrl is "b"; it must start with http:// or https://'],
-    [{ url, token: undefined }, 'keytally(): token is missing; give an access token, e.g. KEYTALLY_TOKEN'],
-    [{ url, token: '' }, 'keytally(): token is missing; give an access token, e.g. KEYTALLY_TOKEN'],
-    [
-      { url, token: `${token}\n` },
-      'keytally(): token is wrong; it holds a space, a line break or another character that no access token has',
-    ],
-    [
-      { url, token, verifyURL: url } as ClientOptions,
-      'keytally(): verifyURL is not an option; the options are url, verifyUrl, token, timeoutMs, verifyTimeoutMs, fetch, onRetry',
-    ],
+    [{ url: undefined, token }, /^keytally\(\): url is missing; give verify's address \(KEYTALLY_VERIFY_URL\)/],
+    [{ url: 'a:8081', token }, /url is "a:8081"; it must start with http:\/\/ or https:\/\/$/],
+    [{ url: token, token }, /url is a token; it must start with/],
+    [{ url: `http://me:${token}@127.0.0.1:1`, token }, /url holds a user name or a password; leave them out/],
+    [{ url: `me:${token}@a`, token }, /url is wrong; it must start with/],
+    [{ url, verifyUrl: '', token }, /verifyUrl is missing; .* or leave it out$/],
+    [{ url, token: '' }, /token is missing; give an access token, e.g. KEYTALLY_TOKEN$/],
+    [{ url, token: `${token}\n` }, /token is wrong; it holds a space, a line break/],
+    [{ url, token, verifyURL: url } as ClientOptions, /verifyURL is not an option; the options are url, verifyUrl,/],
   ] as const) {
-    assert.throws(
-      () => keytally(options),
-      (error: Error) => error.message === message,
-      message,
-    );
+    const isSo = (error: Error) => message.test(error.message) && !error.message.includes(token);
+    assert.throws(() => keytally(options), isSo, String(message));
   }
-  assert.ok(keytally({ url, verifyUrl: undefined, token }));
 });
 
 test('the client shows the same display forms as the service', () => {

@@ -1,6 +1,7 @@
 import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
 import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
+import { noteClock, systemClock, type Clock } from './clock.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
 import { tell } from './tell.ts';
 import { makeGatherer } from './gather.ts';
@@ -80,6 +81,10 @@ const optionNames: OptionNames<ClientOptions> = {
 
 /** A client of keytally: each operation is a function that takes its path, query and body as one object. */
 export function keytally(options: ClientOptions): Keytally {
+  return makeClient(options, systemClock);
+}
+
+export function makeClient(options: ClientOptions, clock: Clock): Keytally {
   const unknown = unknownOption(options, optionNames);
   if (unknown) throw new TypeError(`keytally(): ${unknown}`);
   const { timeoutMs = TIMEOUT_MS, verifyTimeoutMs = VERIFY_TIMEOUT_MS } = options;
@@ -89,6 +94,7 @@ export function keytally(options: ClientOptions): Keytally {
     token: checkedToken(options.token),
     transport: transportOf(options.fetch),
     onRetry: (error) => options.onRetry && tell('onRetry', options.onRetry, error),
+    clock,
   };
   const gather = makeGatherer({ ...sender, url: verify + requestOf(VERIFY).path });
 
@@ -132,6 +138,7 @@ export function keytally(options: ClientOptions): Keytally {
       );
     },
   } as unknown as Keytally;
+  noteClock(client, clock);
   return client;
 }
 

@@ -1,69 +1,60 @@
 // How calls of `verify` leave: alone, or gathered in batches.
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { buffer } from 'node:stream/consumers';
+import { createServer } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
-import { failure } from './helpers/failure.ts';
-import { makeProxy, type Proxy } from './helpers/proxy.ts';
-import { keytally, type ClientOptions, type Keytally, type KeytallyError } from './index.ts';
+import { joinWorld, type World } from '../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../shared/verification/operation.ts';
+import { makeClient } from './client.ts';
+import { makeClock } from './helpers/clock.ts';
+import { failure } from './helpers/failure.ts';
+import { listen } from './helpers/listen.ts';
+import { makeProxy, type Proxy } from './helpers/proxy.ts';
+import type { Keytally } from './index.ts';
 
 let world: World;
 let customers: Customers;
 let proxy: Proxy;
+const clock = makeClock();
 const clients: Record<string, Keytally> = {};
 
 const test = suite('gathered verifications');
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await joinWorld();
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
   customers = makeCustomers(world, workspace.id);
   proxy = await makeProxy(world.verify!.url);
-  clients['node:http'] = clientOf(proxy.url);
-  clients['fetch'] = clientOf(proxy.url, { fetch: (...args) => fetch(...args) });
+  const options = { url: proxy.url, token: world.team.token };
+  clients['node:http'] = makeClient(options, clock);
+  clients['fetch'] = makeClient({ ...options, fetch: (...args) => fetch(...args) }, clock);
 });
-test.after(async () => {
+test.after(() => {
   proxy?.stop();
-  await world?.stop();
+  return world?.stop();
 });
-test.before.each(() => proxy.next());
+test.before.each(() => {
+  proxy.fate = 'pass';
+  proxy.next();
+});
 
 for (const transport of ['node:http', 'fetch']) {
-  test(`calls of one turn leave as one request, and one alone as a single one, by ${transport}`, async () => {
+  test(`calls of one turn leave as one request, each with its own outcome, and one alone as a single one, by ${transport}`, async () => {
     const { key, meter } = await customers.meteredKey('1000');
     const client = clients[transport]!;
-    const answers = await Promise.all(many(64, () => client.verify({ key, billing: { usage: '1' } })));
-    assert.equal(paths(), [VERIFY_BATCH_PATH]);
-    assert.equal([...new Set(answers.map(({ status }) => status))], ['VALID']);
-    assert.is(new Set(answers.map(({ billing }) => billing?.usedCredits)).size, 64, 'each has its own answer');
+    const wrong: any[] = [{}, { key, colour: 'red' }, { key, billing: { usage: 'much' } }];
+    const alone: unknown[] = [];
+    for (const input of wrong) alone.push(await contentOf(client.verify(input)));
+    assert.equal(paths(), Array(3).fill(VERIFY_PATH));
     proxy.next();
-    assert.is((await client.verify({ key, billing: { usage: '1' } })).billing?.usedCredits, '65');
-    assert.equal(paths(), [VERIFY_PATH]);
-    assert.is((await customers.billing(meter)).usedCredits, '65');
-  });
-
-  test(`each call has its own outcome: what is wrong with one is its own error, by ${transport}`, async () => {
-    const { key } = await customers.newKey();
-    const client = clients[transport]!;
-    const wrong: any[] = [{}, { key: 1 }, { key, colour: 'red' }, { key, billing: { usage: 'much' } }];
-    const alone = [];
-    for (const input of wrong) alone.push(await failure(client.verify(input)));
-    proxy.next();
-    const [first, ...failures] = await Promise.all([
-      client.verify({ key }),
-      ...wrong.map((input) => failure(client.verify(input))),
-    ]);
+    const good = many(20, () => client.verify({ key, billing: { usage: '1' } }));
+    const bad = wrong.map((input) => contentOf(client.verify(input)));
+    const balances = (await Promise.all(good)).map(({ billing }) => billing?.usedCredits);
+    assert.is(new Set(balances).size, 20, 'each has its own answer');
+    assert.equal(await Promise.all(bad), alone);
     assert.equal(paths(), [VERIFY_BATCH_PATH]);
-    assert.is(first.status, 'VALID');
-    for (const [i, error] of failures.entries()) {
-      assert.equal([error.status, error.code, error.message], [400, 40001, alone[i]!.message]);
-      assert.equal(error.details, alone[i]!.details);
-      assert.match(error.requestId!, /./);
-    }
+    assert.is((await customers.billing(meter)).usedCredits, '20');
   });
 }
 
@@ -81,30 +72,23 @@ test('more calls than a batch takes, or longer ones, leave as several batches', 
   assert.is((await customers.billing(meter)).usedCredits, '250');
 });
 
-test('calls that come while others are on their way leave together: after these, or after a millisecond', async () => {
-  const { server, url, requests } = await holdingServer();
-  const client = clientOf(url);
-  const calls = [client.verify({ key: 'first' })];
-  await eventually('the first is on its way', async () => requests.length === 1);
-  const began = performance.now();
-  for (let i = 0; i < 20; i++) {
-    calls.push(client.verify({ key: `a ${i}` }));
-    await new Promise((resolve) => setImmediate(resolve));
+test('calls that come while others are on their way leave together after a millisecond, and are held up by nobody', async () => {
+  const { key } = await customers.newKey();
+  const client = clients['node:http']!;
+  proxy.next('hold');
+  const asked = once(proxy.server, 'request');
+  const calls = [client.verify({ key })];
+  await asked;
+  for (let i = 0; i < 10; i++) {
+    calls.push(client.verify({ key }));
+    await new Promise(setImmediate);
   }
-  // The server answers nothing, and holds up nobody.
-  await eventually('they left too', async () => keysIn(requests).length === 21);
-  const tookMs = performance.now() - began;
-  assert.ok(requests.length - 1 <= tookMs + 2, `${requests.length - 1} requests in ${tookMs} ms`);
-  requests[0]!.answer({ status: 'VALID' });
-  for (const { keys, answer } of requests.slice(1)) {
-    const status = { status: 'INVALID' };
-    answer(keys.length === 1 ? status : { results: keys.map(() => status) });
-  }
-  assert.equal(
-    (await Promise.all(calls)).map(({ status }) => status),
-    ['VALID', ...Array<string>(20).fill('INVALID')],
-  );
-  server.close();
+  assert.equal(paths(), [VERIFY_PATH]);
+  clock.pass(1);
+  await Promise.all(calls.slice(1));
+  assert.equal(paths(), [VERIFY_PATH, VERIFY_BATCH_PATH]);
+  proxy.release();
+  assert.is((await calls[0]!).status, 'VALID');
 });
 
 test('a batch whose answer is lost is repeated, each call with its own key, and each counts once', async () => {
@@ -118,26 +102,32 @@ test('a batch whose answer is lost is repeated, each call with its own key, and 
 test('each call of a batch has its own deadline, and is ended by its own signal', async () => {
   const { key } = await customers.newKey();
   const client = clients['node:http']!;
-  proxy.fate = 'hang';
+  proxy.next('hold');
+  const asked = once(proxy.server, 'request');
   const controller = new AbortController();
   const reason = new Error('enough');
-  const outcomes = [
-    failure(client.verify({ key }, { timeoutMs: 60 })),
-    client.verify({ key }, { signal: controller.signal }).catch((error: unknown) => error),
-    client.verify({ key }),
-  ] as const;
-  assert.match((await outcomes[0]).message, /in time/);
+  const hasty = failure(client.verify({ key }, { timeoutMs: 60 }));
+  const stopped = client.verify({ key }, { signal: controller.signal }).catch((error: unknown) => error);
+  const patient = client.verify({ key });
+  await asked;
+  // A half of its time: then no pause fits in any more.
+  clock.pass(60);
+  assert.match((await hasty).message, /in time/);
   controller.abort(reason);
-  assert.is(await outcomes[1], reason);
-  proxy.fate = 'pass';
-  // The request that hangs is given up once nobody waits for it, and the last call asks again.
-  assert.is((await outcomes[2]).status, 'VALID');
+  assert.is(await stopped, reason);
+  proxy.release();
+  assert.is((await patient).status, 'VALID');
+  assert.equal(paths(), [VERIFY_BATCH_PATH]);
 });
 
 test('one result that is not from keytally fails its batch', async () => {
-  const { server, url, requests } = await holdingServer();
-  const client = clientOf(url);
-  for (const wrong of [
+  let wrong: unknown;
+  const server = createServer(
+    (_, response) => void response.end(JSON.stringify({ results: [{ status: 'VALID' }, wrong] })),
+  );
+  const { url, stop } = await listen(server);
+  const client = makeClient({ url, token: 'x' }, clock);
+  for (wrong of [
     null,
     {},
     'VALID',
@@ -145,43 +135,33 @@ test('one result that is not from keytally fails its batch', async () => {
     { error: {} },
     { error: { message: 'no' } },
     { error: { code: 404 } },
-  ]) {
-    const calls = Promise.allSettled(many(2, () => client.verify({ key: 'key_a' })));
-    await eventually('it is asked', async () => requests.length === 1);
-    requests.pop()!.answer({ results: [{ status: 'VALID' }, wrong] });
-    for (const outcome of await calls) {
-      assert.is(outcome.status, 'rejected');
-      const { message, code } = (outcome as PromiseRejectedResult).reason as KeytallyError;
+  ])
+    for (const { message, code } of await Promise.all(many(2, () => failure(client.verify({ key: 'key_a' })))))
       assert.equal([message, code], ['the answer to a batch is not from keytally', 0], JSON.stringify(wrong));
-    }
-  }
-  server.close();
-  server.closeAllConnections();
+  stop();
 });
 
-test('a server that knows no batches is asked with single calls', async () => {
-  const { key, meter } = await customers.meteredKey('1000');
+test('a server that knows no batches is asked with single calls, and for a batch once a minute', async () => {
+  const asked: number[] = [];
   const old = createServer(async (request, response) => {
-    if (request.url === VERIFY_BATCH_PATH) return response.writeHead(404).end('{"error":{"code":40401,"message":""}}');
-    const answer = await fetch(world.verify!.url + request.url, {
-      method: 'POST',
-      headers: { ...(request.headers as Record<string, string>), connection: 'close' },
-      body: await buffer(request),
-    });
-    return response.writeHead(answer.status, { 'Content-Type': 'application/json' }).end(await answer.text());
+    const { verifications } = (await json(request)) as { verifications?: object[] };
+    asked.push(verifications?.length ?? 1);
+    if (verifications) response.writeHead(404).end('{"error":{"code":40401,"message":""}}');
+    else response.end('{"status":"VALID"}');
   });
-  const url = await listen(old);
-  let asked = 0;
-  old.on('request', ({ url }: IncomingMessage) => (asked += url === VERIFY_BATCH_PATH ? 1 : 0));
-  const client = clientOf(url);
-  for (let round = 1; round <= 2; round++) {
-    const answers = await Promise.all(many(10, () => client.verify({ key, billing: { usage: '1' } })));
+  const { url, stop } = await listen(old);
+  const client = makeClient({ url, token: 'x' }, clock);
+  for (const expected of [
+    [3, 1, 1, 1],
+    [1, 1, 1],
+    [3, 1, 1, 1],
+  ]) {
+    const answers = await Promise.all(many(3, () => client.verify({ key: 'key_a' })));
     assert.equal([...new Set(answers.map(({ status }) => status))], ['VALID']);
+    assert.equal(asked.splice(0), expected);
+    clock.pass(30_000);
   }
-  assert.is(asked, 1, 'once in a minute');
-  assert.is((await customers.billing(meter)).usedCredits, '20');
-  old.close();
-  old.closeAllConnections();
+  stop();
 });
 
 test('verifyBatch gives each verification a key of its own, and can be repeated', async () => {
@@ -199,8 +179,12 @@ test('verifyBatch gives each verification a key of its own, and can be repeated'
 
 test.run();
 
-function clientOf(url: string, options: Partial<ClientOptions> = {}): Keytally {
-  return keytally({ url, token: world.team.token, verifyTimeoutMs: 20_000, ...options });
+/** What a call fails with, but for the request that it was. */
+async function contentOf(call: Promise<unknown>): Promise<unknown> {
+  const { status, code, message, details, requestId } = await failure(call);
+  assert.equal([status, code], [400, 40001]);
+  assert.match(requestId!, /./);
+  return [message, details];
 }
 
 function paths(): (string | undefined)[] {
@@ -209,27 +193,4 @@ function paths(): (string | undefined)[] {
 
 function many<T>(count: number, make: (i: number) => T): T[] {
   return Array.from({ length: count }, (_, i) => make(i));
-}
-
-type Held = { keys: string[]; answer(body: object): void };
-
-/** A server that answers nothing until it is told to. */
-async function holdingServer() {
-  const requests: Held[] = [];
-  const server = createServer(async (request: IncomingMessage, response: ServerResponse) => {
-    const body = JSON.parse((await buffer(request)).toString()) as { key: string; verifications?: { key: string }[] };
-    const keys = (body.verifications ?? [body]).map(({ key }) => key);
-    const headers = { 'Content-Type': 'application/json' };
-    requests.push({ keys, answer: (body) => void response.writeHead(200, headers).end(JSON.stringify(body)) });
-  });
-  return { server, url: await listen(server), requests };
-}
-
-function keysIn(requests: readonly Held[]): string[] {
-  return requests.flatMap(({ keys }) => keys);
-}
-
-async function listen(server: ReturnType<typeof createServer>): Promise<string> {
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

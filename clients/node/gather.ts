@@ -1,9 +1,10 @@
+import type { Clock } from './clock.ts';
 import { errorIn, errorInBatch, errorOf, KeytallyError } from './error.ts';
 import { makeCall, watchDeadlines, type Attempt, type Call } from './gathered-call.ts';
 import { headersOf, JSON_TYPE, resultOf, unanswered } from './send.ts';
 import type { Exchange, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
-type GathererOptions = { transport: Transport; token: string; url: string };
+type GathererOptions = { transport: Transport; token: string; url: string; clock: Clock };
 
 const MOST_CALLS = 100;
 // A batch has at most 256 KiB, and a character at most three bytes.
@@ -19,18 +20,23 @@ const SINGLE_FOR_MS = 60_000;
  * Makes the function that sends verifications. Those of one turn of the event loop leave together, and so do those that come
  * while others are on their way: they wait for these, but at most a millisecond. One alone leaves at once, by itself.
  */
-export function makeGatherer({ transport, token, url }: GathererOptions): (attempt: Attempt) => Promise<unknown> {
+export function makeGatherer({
+  transport,
+  token,
+  url,
+  clock,
+}: GathererOptions): (attempt: Attempt) => Promise<unknown> {
   const headers = headersOf(token, JSON_TYPE, true);
   let waiting: Call[] = [];
   let isTurnPlanned = false;
   let requestsUnderWay = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let stopTimer: (() => void) | undefined;
   let singleUntil = mayGather() ? 0 : Infinity;
 
   function ask(attempt: Attempt): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const call = makeCall(attempt, { resolve, reject });
-      if (performance.now() < singleUntil || !mayJoin(attempt.input, call.json)) return sendTogether([call]);
+      const call = makeCall(attempt, { resolve, reject }, clock.now());
+      if (clock.now() < singleUntil || !mayJoin(attempt.input, call.json)) return sendTogether([call]);
       waiting.push(call);
       if (waiting.length >= MOST_CALLS) sendWaiting();
       else planTurn();
@@ -38,25 +44,25 @@ export function makeGatherer({ transport, token, url }: GathererOptions): (attem
   }
 
   function planTurn(): void {
-    if (isTurnPlanned || timer !== undefined) return;
+    if (isTurnPlanned || stopTimer) return;
     isTurnPlanned = true;
     atEndOfTurn(() => {
       isTurnPlanned = false;
       if (requestsUnderWay === 0) sendWaiting();
-      else if (waiting.length > 0) timer ??= setTimeout(sendWaiting, WAIT_MS);
+      else if (waiting.length > 0) stopTimer ??= clock.after(WAIT_MS, sendWaiting);
     });
   }
 
   function sendWaiting(): void {
-    stopTimer();
+    forgetTimer();
     const calls = waiting.filter(({ isDone }) => !isDone);
     waiting = [];
     while (calls.length > 0) sendTogether(calls.splice(0, countThatFit(calls)));
   }
 
-  function stopTimer(): void {
-    clearTimeout(timer);
-    timer = undefined;
+  function forgetTimer(): void {
+    stopTimer?.();
+    stopTimer = undefined;
   }
 
   function sendTogether(calls: Call[]): void {
@@ -68,13 +74,13 @@ export function makeGatherer({ transport, token, url }: GathererOptions): (attem
       return calls.forEach((call) => call.reject(error));
     }
     requestsUnderWay += 1;
-    const stopWatching = watchDeadlines(calls, exchange, url);
+    const stopWatching = watchDeadlines(calls, exchange, url, clock);
     const end = () => {
       stopWatching();
       requestsUnderWay -= 1;
       if (requestsUnderWay > 0 || waiting.length === 0) return;
       // Calls that follow from this answer, in this turn, join those that wait.
-      stopTimer();
+      forgetTimer();
       planTurn();
     };
     exchange.answer.then(
@@ -91,7 +97,7 @@ export function makeGatherer({ transport, token, url }: GathererOptions): (attem
 
   function deliver(calls: Call[], answer: HttpAnswer): void {
     if (calls.length > 1 && answer.status === NOT_FOUND) {
-      singleUntil = performance.now() + SINGLE_FOR_MS;
+      singleUntil = clock.now() + SINGLE_FOR_MS;
       for (const call of calls) if (!call.isDone) sendTogether([call]);
       return;
     }

@@ -1,3 +1,4 @@
+import type { Clock } from './clock.ts';
 import { unanswered } from './send.ts';
 import type { Exchange } from './transport.ts';
 
@@ -16,7 +17,7 @@ export type Call = {
   json: string;
   idempotencyKey: string;
   requestId: string | undefined;
-  /** When it is given up, by `performance.now()`. */
+  /** When it is given up, by the client's clock. */
   until: number;
   isDone: boolean;
   resolve(answer: unknown): void;
@@ -29,6 +30,7 @@ export type Call = {
 export function makeCall(
   { input, idempotencyKey, requestId, timeoutMs, signal }: Attempt,
   settle: Pick<Call, 'resolve' | 'reject'>,
+  nowMs: number,
 ): Call {
   signal?.throwIfAborted();
   const abort = () => call.reject(signal!.reason);
@@ -43,7 +45,7 @@ export function makeCall(
     json: JSON.stringify(input),
     idempotencyKey,
     requestId,
-    until: performance.now() + timeoutMs,
+    until: nowMs + timeoutMs,
     isDone: false,
     resolve: (answer) => finish() && settle.resolve(answer),
     reject: (error) => finish() && settle.reject(error),
@@ -57,19 +59,19 @@ export function makeCall(
  * Gives up each call of a request at its own deadline, and the request when no call waits for it any more. The function that it
  * gives ends this: the answer is there.
  */
-export function watchDeadlines(calls: readonly Call[], exchange: Exchange, url: string): () => void {
-  let timer: ReturnType<typeof setTimeout> | undefined;
+export function watchDeadlines(calls: readonly Call[], exchange: Exchange, url: string, clock: Clock): () => void {
+  let stopTimer = () => {};
   let isAnswered = false;
 
   function giveUpLate(): void {
-    const now = performance.now();
+    const now = clock.now();
     let next = Infinity;
     for (const call of calls) {
       if (call.isDone) continue;
       if (call.until <= now) call.reject(unanswered(url, true));
       else next = Math.min(next, call.until);
     }
-    if (next < Infinity) timer = setTimeout(giveUpLate, next - now);
+    if (next < Infinity) stopTimer = clock.after(next - now, giveUpLate);
   }
 
   for (const call of calls) {
@@ -80,6 +82,6 @@ export function watchDeadlines(calls: readonly Call[], exchange: Exchange, url: 
   giveUpLate();
   return () => {
     isAnswered = true;
-    clearTimeout(timer);
+    stopTimer();
   };
 }

@@ -1,158 +1,187 @@
 import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
-import { Redis } from 'ioredis';
+import { request as ask, type IncomingMessage } from 'node:http';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { keyShard } from '../../shared/values/key-text.ts';
-import { makeEndClients, refusals, type EndClients } from '../../tests/helpers/end-clients.ts';
-import { waitingEvents } from '../../tests/helpers/outbox.ts';
-import { makeWorld, type World } from '../../tests/helpers/world.ts';
-import { frameworks, type App } from './helpers/frameworks.ts';
-import { identityOf, keytally, type Keytally } from './index.ts';
+import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
+import { joinWorld, type World } from '../../tests/helpers/world.ts';
+import { makeClient } from './client.ts';
+import { makeClock } from './helpers/clock.ts';
+import { frameworks } from './helpers/frameworks.ts';
+import type { App } from './helpers/listen.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
+import { identityOf, keytally, type Keytally } from './index.ts';
+
+const scopes = [{ representation: 'documents', read: true }];
 
 let world: World;
 let proxy: Proxy;
 let client: Keytally;
-let clients: EndClients;
-let keys: EndClients['keys'] & { limited: string };
+let customers: Customers;
+/** One key for each way in which a request passes or is refused. */
+const keys: Record<string, string> = { unknown: 'key_nobody' };
 const apps: Record<string, App> = {};
-let redis: Redis;
+const errors: string[] = [];
 let handled = 0;
 
 const test = suite('the guards');
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await joinWorld();
   proxy = await makeProxy(world.verify!.url);
   client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
-  redis = new Redis(world.env.REDIS_URL!);
-  clients = await makeEndClients(world);
-  const scopes = [{ representation: 'documents', read: true }];
-  const limited = await clients.customers.newKey({ scopes, customerId: 'cus', rateLimitPerSecond: 1000 });
-  keys = { ...clients.keys, limited: limited.key };
+  const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace;
+  const scope = { name: 'documents', representation: 'documents' };
+  await must(201, world.call('post', `/api/v1/workspace/${id}/scope`, scope));
+  customers = makeCustomers(world, id);
+  for (const [name, fields] of Object.entries({
+    good: { customerId: 'cus', rateLimitPerSecond: 100_000 },
+    noScope: { scopes: [] },
+    local: { allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] },
+    disabled: { enabled: false },
+    poor: { externalMeterId: await customers.newMeter({ totalCredits: '0.5' }) },
+  })) {
+    keys[name] = (await customers.newKey({ scopes, ...fields })).key;
+  }
   const costOf = (url: string) => {
     const n = new URL(url, 'http://a').searchParams.get('n') ?? '1';
     return n === 'free' ? '0' : { usage: n, usageName: 'requests' };
   };
   for (const [name, start] of Object.entries(frameworks)) {
-    apps[name] = await start(client, { costOf, scopes }, (identity) => {
+    apps[name] = await start(client, { costOf, scopes }, (_, request) => {
       handled += 1;
-      return identity;
+      return identityOf(request);
     });
   }
 });
+test.before.each(() => {
+  handled = errors.length = 0;
+  proxy.fate = 'pass';
+  proxy.next();
+});
 test.after(async () => {
-  redis?.disconnect();
   await Promise.all(Object.values(apps).map((app) => app.stop()));
   proxy?.stop();
-  await world.stop();
+  await world?.stop();
 });
-test.before.each(() => void (handled = 0));
 
-for (const name of Object.keys(frameworks)) {
+for (const [name, start] of Object.entries(frameworks)) {
   const get = (headers: Record<string, string>, query = '') =>
     fetch(`${apps[name]!.url}/v1/documents/1${query}`, { headers });
   const bearer = (key: string | undefined, more: object = {}) => get({ Authorization: `Bearer ${key}`, ...more });
   const basic = (text: string) => get({ Authorization: `Basic ${btoa(text)}` });
 
   test(`${name}: a good key passes in each of the three ways, and the handler knows whose request it is`, async () => {
-    const { limited } = keys;
-    const ways = [bearer(limited), get({ 'X-API-Key': limited }), basic(`${limited}:`), basic(`:${limited}`)];
-    for (const answer of await Promise.all(ways)) {
-      const identity = (await answer.json()) as any;
-      assert.equal([answer.status, identity.status, identity.customerId], [200, 'VALID', 'cus']);
-      assert.match(answer.headers.get('ratelimit') ?? '', /^"key";r=99\d;t=[01]$/);
-      assert.match(answer.headers.get('x-ratelimit-remaining') ?? '', /^99\d$/);
-      assert.match(answer.headers.get('x-ratelimit-reset') ?? '', /^\d{10}$/);
+    const { good } = keys;
+    for (const answer of await Promise.all([bearer(good), get({ 'X-API-Key': good! }), basic(`${good}:`)])) {
+      const { status, customerId } = (await answer.json()) as { status: string; customerId: string };
+      assert.equal([answer.status, status, customerId], [200, 'VALID', 'cus']);
+      assert.match(answer.headers.get('ratelimit') ?? '', /^"key";r=\d{5};t=[01]$/);
     }
-    assert.is((await get({ 'X-API-Key': limited, Authorization: `bearer ${limited}` })).status, 200, 'the same twice');
-    assert.is(handled, 5);
+    assert.is((await bearer(good, { 'X-API-Key': good })).status, 200, 'the same twice');
+    assert.is(handled, 4);
   });
 
   test(`${name}: no key, two keys and text that is no key are refused without asking keytally`, async () => {
-    const { limited, noScope } = keys;
-    proxy.next();
+    const { good, noScope } = keys;
     await refused(get({}), 401, 40110);
-    await refused(get({ Authorization: 'Bearer' }), 401, 40110);
-    await refused(get({ Authorization: 'Basic !' }), 401, 40110);
-    await refused(get({ Authorization: `Digest ${limited}` }), 401, 40110);
-    await refused(bearer(limited, { 'X-API-Key': noScope }), 401, 40111);
-    await refused(basic(`${limited}:${noScope}`), 401, 40111);
+    await refused(get({ Authorization: `Digest ${good}` }), 401, 40110);
+    await refused(bearer(good, { 'X-API-Key': noScope }), 401, 40111);
+    await refused(basic(`${good}:${noScope}`), 401, 40111);
     await refused(bearer('x'.repeat(513)), 401, 40112);
-    await refused(bearer(`${limited} ${limited}`), 401, 40112);
-    assert.is(proxy.seen.length, 0);
-    await refused(bearer('key_nobody'), 401, 40112);
-    assert.is(handled, 0);
+    // Of several Authorization headers Node shows the first alone.
+    for (const [first, second] of [
+      [good, noScope],
+      [noScope, good],
+    ])
+      assert.is(await statusOfTwo(apps[name]!.url, `Bearer ${first}`, `Bearer ${second}`), 401);
+    assert.equal([proxy.seen.length, handled], [0, 0]);
   });
 
-  test(`${name}: two Authorization headers are two keys, also where Node shows the first alone`, async () => {
-    const { limited, noScope } = keys;
-    const [first, second] = [`Bearer ${limited}`, `Bearer ${noScope}`];
-    const twice = (...authorizations: string[]) => statusOfRaw(apps[name]!.url, authorizations);
-    proxy.next();
-    assert.is(await twice(first, second), 401);
-    assert.is(await twice(second, first), 401);
-    assert.equal([handled, proxy.seen.length], [0, 0]);
-    // Hono sees both as one text, which is no key.
-    if (name !== 'Hono') assert.is(await twice(first, first), 200, 'the same twice');
-  });
-
-  test(`${name}: a key is refused by its status, with the same answer as at the endpoint for gateways`, async () => {
-    const policy = 'usage=1,scope=documents.read';
-    const asked = (key: string) =>
-      fetch(`${world.verify!.url}/gateway/plain/${policy}/`, {
-        headers: { 'X-Keytally-Token': clients.token, Authorization: `Bearer ${key}` },
-      });
-    for (const [kind, [status, code]] of Object.entries(refusals)) {
-      const key = keys[kind as keyof typeof refusals];
-      // The slow key passes now and then. The address is in no allow list.
-      const ask = (send: (key: string) => Promise<Response>) =>
-        kind === 'slow'
-          ? clients.whileRateLimited(
-              () => send(key),
-              (answer) => answer.status === 429,
-            )
-          : send(key);
-      const [answer, gatewaysAnswer] = [
-        await ask((key) => bearer(key, { 'X-Forwarded-For': '198.51.100.1' })),
-        await ask(asked),
-      ];
-      if (kind === 'slow') assert.match(answer.headers.get('ratelimit') ?? '', /^"key";r=0;t=[01]$/);
-      assert.equal(await contentOf(answer.clone()), await contentOf(gatewaysAnswer), kind);
-      await refused(Promise.resolve(answer), status, code);
-      if (kind === 'slow') handled = 0;
-      assert.is(handled, 0, kind);
-    }
-  });
-
-  test(`${name}: an allow list holds, whatever the end client says its address is`, async () => {
-    for (const ip of ['203.0.113.9', '2001:db8::1']) {
-      assert.is((await bearer(keys.local, { 'X-Forwarded-For': ip })).status, 200, ip);
-    }
-    for (const ip of ['203.0.114.9', '::1', 'unknown', '203.0.113.9:80', '203.0.113', 'fe80::1%eth0', '']) {
+  test(`${name}: a key is refused by its status, and an allow list holds, whatever the end client says its address is`, async () => {
+    await refused(bearer(keys.unknown), 401, 40112);
+    await refused(bearer(keys.disabled), 401, 40114);
+    await refused(bearer(keys.noScope), 403, 40310);
+    await refused(bearer(keys.poor), 429, 42911);
+    for (const ip of ['203.0.114.9', 'unknown', '203.0.113.9:80', 'fe80::1%eth0', ''])
       await refused(bearer(keys.local, { 'X-Forwarded-For': ip }), 403, 40311);
-    }
+    assert.is(handled, 0);
+    for (const ip of ['203.0.113.9', '2001:db8::1'])
+      assert.is((await bearer(keys.local, { 'X-Forwarded-For': ip })).status, 200, ip);
   });
 
   test(`${name}: each request is debited what its cost function gives, and recorded under its whole path`, async () => {
-    const before = await clients.usedCredits();
-    proxy.next();
-    for (const n of ['2', '0.25', 'free']) {
-      assert.is((await get({ 'X-API-Key': clients.good.key }, `?n=${n}`)).status, 200);
-    }
-    assert.is(await clients.usedCredits(), before + 2.25);
-    assert.is((await newestEvent(clients.good.key)).r, 'GET /v1/documents/1');
+    const meter = await customers.newMeter({ totalCredits: '100' });
+    const { key } = await customers.newKey({ externalMeterId: meter, scopes });
+    for (const n of ['2', '0.25', 'free']) assert.is((await get({ 'X-API-Key': key }, `?n=${n}`)).status, 200);
+    assert.is((await customers.billing(meter)).usedCredits, '2.25');
+    const { route } = JSON.parse(proxy.seen[0]!.body) as { route: string };
+    assert.is(route, 'GET /v1/documents/1');
   });
 
-  test(`${name}: while keytally is unavailable requests are refused`, async () => {
-    proxy.fate = 'html';
-    const impatient = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 100 });
-    const app = await frameworks[name]!(impatient, { costOf: () => '1', onError() {} }, never);
-    const answer = fetch(`${app.url}/v1/`, { headers: { 'X-API-Key': keys.limited } });
-    await refused(answer, 503, 50311).finally(() => (proxy.fate = 'pass'));
+  test(`${name}: a wrong cost and a wrong access token are a 500 that onError explains, never a request for free`, async () => {
+    const { key, meter } = await customers.meteredKey('100');
+    const wrongToken = keytally({ url: proxy.url, token: 'kt_nobody', verifyTimeoutMs: 20_000 });
+    for (const [asking, cost, said] of [
+      [client, 'abc', 'cost is "abc"; it must be decimal text such as "1" or "0.25"'],
+      [client, undefined, 'cost is undefined (undefined)'],
+      [wrongToken, '1', 'keytally answered 40102: '],
+    ] as const) {
+      const app = await start(asking, { costOf: () => cost as string, onError }, unreachable);
+      const { requestId } = await refused(fetch(`${app.url}/v1/`, { headers: { 'X-API-Key': key } }), 500, 50001);
+      assert.is(errors.length, 1);
+      assert.ok(errors.pop()!.startsWith(`keytally guard, request ${requestId}: ${said}`), said);
+      await app.stop();
+    }
+    assert.is((await customers.billing(meter)).usedCredits, '0');
+  });
+
+  test(`${name}: what the program's own function throws reaches the framework's error handling`, async () => {
+    const costOf = () => {
+      throw new Error('the price list is missing');
+    };
+    const app = await start(client, { costOf, onError }, unreachable);
+    const answer = await fetch(`${app.url}/v1/`, { headers: { 'X-API-Key': 'key_x' } });
+    assert.equal([answer.status, errors], [500, []]);
+    await app.stop();
+  });
+
+  test(`${name}: while keytally answers errors, nothing, or cannot be reached, requests are refused with 503`, async () => {
+    const clock = makeClock();
+    const asked = () => proxy.fate === 'hang' && clock.pass(600);
+    proxy.server.on('request', asked);
+    const impatient = makeClient({ url: proxy.url, token: world.team.token }, clock);
+    const app = await start(impatient, { costOf: () => '1', onError }, unreachable);
+    for (const [fate, said] of [
+      ['html', 'HTTP 502, but the answer is not from keytally; check the address'],
+      ['refuse', `keytally cannot be reached at ${proxy.url}`],
+      ['hang', 'keytally did not answer in time'],
+    ] as const) {
+      proxy.fate = fate;
+      const { requestId } = await refused(
+        fetch(`${app.url}/v1/`, { headers: { 'X-API-Key': keys.good! } }),
+        503,
+        50311,
+      );
+      assert.equal(errors.splice(0), [`keytally guard, request ${requestId}: ${said}`]);
+    }
+    proxy.server.off('request', asked);
     await app.stop();
   });
 }
+
+test('while verify is slow, requests wait, and pass: each is debited once', async () => {
+  const meter = await customers.newMeter({ totalCredits: '100' });
+  const { key } = await customers.newKey({ externalMeterId: meter, scopes });
+  proxy.fate = 'hold';
+  const asked = once(proxy.server, 'request');
+  const answers = Array.from({ length: 16 }, () =>
+    fetch(`${apps.Koa!.url}/v1/documents/1`, { headers: { 'X-API-Key': key } }),
+  );
+  await asked;
+  assert.is(handled, 0);
+  proxy.release();
+  assert.equal([...new Set((await Promise.all(answers)).map(({ status }) => status))], [200]);
+  assert.is((await customers.billing(meter)).usedCredits, '16');
+});
 
 test('there is no identity without a guard', () => {
   assert.throws(() => identityOf({}), /no keytally guard/);
@@ -160,38 +189,30 @@ test('there is no identity without a guard', () => {
 
 test.run();
 
-/** The status for a request with several Authorization headers, which `fetch` would join. */
-async function statusOfRaw(url: string, authorizations: string[]): Promise<number | undefined> {
-  const sent = request(`${url}/v1/documents/1`);
+function onError(error: Error): void {
+  errors.push(error.message);
+}
+
+function unreachable(): never {
+  throw new Error('the handler was reached');
+}
+
+/** The status for a request with two Authorization headers, which `fetch` would join. */
+async function statusOfTwo(url: string, ...authorizations: string[]): Promise<number | undefined> {
+  const sent = ask(`${url}/v1/documents/1`);
   sent.setHeader('Authorization', authorizations);
   const [answer] = (await once(sent.end(), 'response')) as [IncomingMessage];
   answer.resume();
   return answer.statusCode;
 }
 
-// A refusal without its request id.
-async function contentOf(answer: Response) {
-  const { error } = (await answer.json()) as { error: { code: number; message: string } };
-  const { headers } = answer;
-  const names = ['www-authenticate', 'retry-after'];
-  return [answer.status, error.code, error.message, ...names.map((name) => headers.get(name))];
-}
-
-async function newestEvent(key: string): Promise<{ r: string }> {
-  return JSON.parse((await waitingEvents(redis, keyShard(key)!)).at(-1) ?? '');
-}
-
-function never(): object {
-  throw new Error('the handler was reached');
-}
-
-async function refused(sent: Promise<Response>, status: number, code: number): Promise<void> {
+async function refused(sent: Promise<Response>, status: number, code: number): Promise<{ requestId: string }> {
   const answer = await sent;
-  const text = await answer.text();
-  const { error } = JSON.parse(text) as { error: { code: number; message: string; requestId: string } };
-  assert.equal([answer.status, error.code, Object.keys(error)], [status, code, ['code', 'message', 'requestId']], text);
-  assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
-  assert.is(answer.headers.get('x-request-id'), error.requestId);
-  assert.is(answer.headers.get('www-authenticate'), status === 401 ? 'Bearer' : null);
-  assert.is(Number(answer.headers.get('retry-after')) > 0, status === 429 || status === 503);
+  const { error } = (await answer.json()) as { error: { code: number; message: string; requestId: string } };
+  assert.equal([answer.status, error.code, Object.keys(error)], [status, code, ['code', 'message', 'requestId']]);
+  const { headers } = answer;
+  assert.is(headers.get('x-request-id'), error.requestId);
+  assert.is(headers.get('www-authenticate'), status === 401 ? 'Bearer' : null);
+  assert.is(Number(headers.get('retry-after')) > 0, status === 429 || status === 503);
+  return error;
 }

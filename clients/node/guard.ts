@@ -1,4 +1,5 @@
 import type { Keytally } from './client.ts';
+import { clockOf } from './clock.ts';
 import { KeytallyError, OVER_QUOTA, TOO_MANY_FAILURES } from './error.ts';
 import { checkOptions, OptionError, verifyInputOf, type GuardOptions, type Seen } from './guard-options.ts';
 import { noteHold, type HoldEvents } from './hold.ts';
@@ -31,7 +32,7 @@ export function identityOf(request: object): Identity {
 /** Makes the function that decides whether a request may pass. If it may, `identityOf(request)` knows whose it is. */
 export function makeDecide<Request extends object>(client: Keytally, options: GuardOptions<Request>) {
   checkOptions(options);
-  const { open, onError = logEachSecond() } = options;
+  const { open, onError = logEachSecond(clockOf(client).now) } = options;
 
   return async function decide(request: Request, seen: Seen): Promise<Outcome> {
     const requestId = requestIdOf(seen.header('x-request-id'));
@@ -97,11 +98,11 @@ function describe(error: unknown): string {
 const LOG_EVERY_MS = 1_000;
 
 // A wrong token fails every request: one line a second says it, and how many more there were.
-function logEachSecond(): (error: Error) => void {
+function logEachSecond(now: () => number): (error: Error) => void {
   let nextMs = -Infinity;
   let left = 0;
   return (error) => {
-    const nowMs = performance.now();
+    const nowMs = now();
     if (nowMs < nextMs) return void (left += 1);
     // oxlint-disable-next-line no-console -- the default for programs without an onError
     console.error(left === 0 ? error.message : `${error.message} (and ${left} more since the last line)`);

@@ -1,4 +1,5 @@
 import type { Keytally } from './client.ts';
+import { clockOf, type Clock } from './clock.ts';
 import type { Contract } from './contract.ts';
 import { KeytallyError, mayBeDebited } from './error.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
@@ -7,7 +8,7 @@ import type { Status, Verification } from './status.ts';
 import { tell } from './tell.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
-/** A verification without an answer. `sentAtMs`, by `performance.now()`, is set once keytally may have debited it. */
+/** A verification without an answer. `sentAtMs`, by the client's clock, is set once keytally may have debited it. */
 export type KeptCall = { input: VerifyInput; idempotencyKey: string; sentAtMs?: number };
 type Lost = Exclude<Status, 'VALID'> | 'DOUBTFUL' | KeytallyError;
 
@@ -48,34 +49,34 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
   const unknown = unknownOption(options, optionNames);
   if (unknown) throw new TypeError(`keepUsage(): ${unknown}`);
   const { onLost, atMost = 10_000, pauseMs = 1_000 } = options;
+  const clock = clockOf(client);
   const calls = new Set<KeptCall>();
   let away = false;
   let reporting: Promise<void> | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let stopTimer: (() => void) | undefined;
 
   function reportLater(): void {
-    if (timer !== undefined || (calls.size === 0 && !away)) return;
-    timer = setTimeout(() => void report(), pauseMs);
+    if (stopTimer || (calls.size === 0 && !away)) return;
     // Kept usage alone does not keep the process running; `flush` reports it at the end.
-    (timer as { unref?: () => void }).unref?.();
+    stopTimer = clock.after(pauseMs, () => void report(), true);
   }
 
   function report(): Promise<void> {
-    clearTimeout(timer);
+    stopTimer?.();
     return (reporting ??= reportAll().finally(() => {
       reporting = undefined;
-      timer = undefined;
+      stopTimer = undefined;
       reportLater();
     }));
   }
 
   async function reportAll(): Promise<void> {
-    for (const call of calls) if (isTooOld(call)) drop(call, 'DOUBTFUL');
+    for (const call of calls) if (isTooOld(call, clock.now())) drop(call, 'DOUBTFUL');
     // Ask for readiness first: once a call was sent and got no answer, it can be repeated for a minute only.
     if (!(await client.ready())) return;
     for (const call of calls) {
       // Those before it took a while.
-      const outcome = isTooOld(call) ? 'DOUBTFUL' : await reportCall(client, call);
+      const outcome = isTooOld(call, clock.now()) ? 'DOUBTFUL' : await reportCall(client, call);
       away = outcome === 'AWAY';
       if (outcome === 'AWAY') return;
       if (outcome !== 'RATE_LIMITED' && outcome !== 'UNDECIDED') drop(call, outcome);
@@ -111,13 +112,13 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
 }
 
 // A second debit cannot be ruled out for a call that was sent too long ago, so it is not sent again.
-function isTooOld({ sentAtMs }: KeptCall): boolean {
-  return sentAtMs !== undefined && performance.now() - sentAtMs >= REPEATABLE_MS;
+function isTooOld({ sentAtMs }: KeptCall, nowMs: number): boolean {
+  return sentAtMs !== undefined && nowMs - sentAtMs >= REPEATABLE_MS;
 }
 
 /** Verifies a call, and notes when keytally may have debited it. What it surely did not debit may wait for as long as it takes. */
 export async function sendKept(client: Keytally, call: KeptCall, options: CallOptions): Promise<Verification> {
-  const sentAtMs = performance.now();
+  const sentAtMs = clockOf(client).now();
   const watched: WatchedCallOptions = {
     ...options,
     idempotencyKey: call.idempotencyKey,
@@ -132,7 +133,7 @@ export async function sendKept(client: Keytally, call: KeptCall, options: CallOp
 const decidedByDebit: readonly Status[] = ['VALID', 'RATE_LIMITED', 'USAGE_LIMITED'];
 
 async function reportCall(client: Keytally, call: KeptCall): Promise<Status | Lost | 'UNDECIDED' | 'AWAY'> {
-  const signal = AbortSignal.timeout(LONGEST_VERIFY_MS);
+  const { signal, stop } = endingAfter(LONGEST_VERIFY_MS, clockOf(client));
   try {
     const { status } = await sendKept(client, call, { signal });
     // Unless it is VALID, this call was not debited.
@@ -147,5 +148,13 @@ async function reportCall(client: Keytally, call: KeptCall): Promise<Status | Lo
     if (error.code === 0) return 'AWAY';
     if (error.isAway) return 'UNDECIDED';
     return call.sentAtMs === undefined ? error : 'DOUBTFUL';
+  } finally {
+    stop();
   }
+}
+
+function endingAfter(ms: number, clock: Clock): { signal: AbortSignal; stop: () => void } {
+  const controller = new AbortController();
+  const stop = clock.after(ms, () => controller.abort(), true);
+  return { signal: controller.signal, stop };
 }

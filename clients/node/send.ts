@@ -1,3 +1,4 @@
+import type { Clock } from './clock.ts';
 import { errorOf, isPassing, KeytallyError } from './error.ts';
 import type { HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
@@ -17,6 +18,7 @@ export type Sender = {
   transport: Transport;
   /** Called with the error of a failed attempt, before the next attempt. */
   onRetry: (error: KeytallyError) => void;
+  clock: Clock;
 };
 export type OutgoingRequest = {
   method: string;
@@ -53,16 +55,16 @@ export async function send(
 
 /** Attempts something with a part of the time that is left, and again while that may help. */
 export async function repeat<Result>(
-  { onRetry }: Pick<Sender, 'onRetry'>,
+  { onRetry, clock }: Pick<Sender, 'onRetry' | 'clock'>,
   { timeoutMs, signal, onFailure }: Watched,
   attempt: (timeoutMs: number) => Promise<Result>,
 ): Promise<Result> {
-  const until = performance.now() + timeoutMs;
+  const until = clock.now() + timeoutMs;
   let answered: KeytallyError | undefined;
   for (let attempts = 0; ; attempts++) {
     try {
       // Half of the time left: if this answer is lost, another attempt still has time.
-      return await attempt((until - performance.now()) / 2);
+      return await attempt((until - clock.now()) / 2);
     } catch (error) {
       onFailure?.(error);
       if (!isPassing(error)) throw error;
@@ -70,9 +72,9 @@ export async function repeat<Result>(
       const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** attempts, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
       const pauseMs = Math.max(backoffMs, (error.retryAfterSeconds ?? 0) * 1000);
       // The last attempts are short: what keytally itself answered before says more than that they got no answer.
-      if (performance.now() + pauseMs >= until) throw answered ?? error;
+      if (clock.now() + pauseMs >= until) throw answered ?? error;
       onRetry(error);
-      await pause(pauseMs, signal);
+      await clock.pause(pauseMs, signal);
     }
   }
 }
@@ -108,10 +110,10 @@ async function sendOnce(sender: Sender, request: HttpRequest, { timeoutMs, signa
   signal?.throwIfAborted();
   const { answer, cancel } = sender.transport(request);
   let isLate = false;
-  const timer = setTimeout(() => {
+  const stopTimer = sender.clock.after(timeoutMs, () => {
     isLate = true;
     cancel();
-  }, timeoutMs);
+  });
   signal?.addEventListener('abort', cancel);
   try {
     const received = await answer.catch((cause: unknown) => {
@@ -120,21 +122,7 @@ async function sendOnce(sender: Sender, request: HttpRequest, { timeoutMs, signa
     });
     return resultOf(received, request.headers['Accept']);
   } finally {
-    clearTimeout(timer);
+    stopTimer();
     signal?.removeEventListener('abort', cancel);
   }
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal!.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    signal?.addEventListener('abort', stop, { once: true });
-  });
 }

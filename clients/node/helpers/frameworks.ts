@@ -1,60 +1,82 @@
-// An API in each framework behind its guard, whose handler answers what it knows of the key.
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+// An API in each framework behind its guard.
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import express from 'express';
 import fastify from 'fastify';
 import { Hono } from 'hono';
 import Koa from 'koa';
-import { fastifyGuard, honoGuard, identityOf, koaGuard, nodeGuard, type Cost, type Keytally } from '../index.ts';
+import {
+  fastifyGuard,
+  honoGuard,
+  koaGuard,
+  nodeGuard,
+  type Cost,
+  type HoldOptions,
+  type Keytally,
+  type KeptUsage,
+} from '../index.ts';
 import type { RequestedScopes } from '../guard-options.ts';
+import { listen, type App } from './listen.ts';
 
-export type App = { url: string; stop(): unknown };
 type Settings = {
   costOf: (url: string) => string | Cost;
+  hold?: HoldOptions;
   scopes?: RequestedScopes;
+  open?: KeptUsage;
   onError?: (error: Error) => void;
 };
-type Framework = (client: Keytally, settings: Settings, answer: (identity: object) => object) => Promise<App>;
+/** Gives an object, which is answered as JSON, or the lines of a stream. `request` is what `identityOf` takes. */
+type Handle = (path: string, request: object) => object | Promise<object>;
+type Framework = (client: Keytally, settings: Settings, handle: Handle) => Promise<App>;
 
 // Each takes the end client's address from a header, as behind a proxy that it trusts.
 export const frameworks: Record<string, Framework> = {
-  Koa(client, { costOf, ...options }, answer) {
+  Koa(client, { costOf, ...options }, handle) {
     const app = new Koa({ proxy: true });
     app.silent = true;
     app.use(koaGuard(client, { ...options, cost: (ctx) => costOf(ctx.url) }));
-    app.use((ctx) => {
-      ctx.body = answer(identityOf(ctx));
+    app.use(async (ctx) => {
+      ctx.body = bodyOf(await handle(ctx.path, ctx));
     });
     return listen(createServer(app.callback()));
   },
-  Express(client, { costOf, ...options }, answer) {
+  Express(client, { costOf, ...options }, handle) {
     const app = express().set('trust proxy', true).set('env', 'test');
     // Under a router, which sees only the rest of the path.
     const router = express.Router();
     router.use(nodeGuard(client, { ...options, cost: (request) => costOf(request.url) }));
-    router.get('/*path', (request, response) => void response.json(answer(identityOf(request))));
+    router.get('/*path', async (request, response) => {
+      const answer = await handle(request.originalUrl, request);
+      if (!isStream(answer)) return void response.json(answer);
+      for await (const line of answer) if (!response.write(line) || response.closed) break;
+      return void response.end();
+    });
     return listen(createServer(app.use('/v1', router)));
   },
-  async Fastify(client, { costOf, ...options }, answer) {
+  async Fastify(client, { costOf, ...options }, handle) {
     const app = fastify({ trustProxy: true });
     app.addHook('onRequest', fastifyGuard(client, { ...options, cost: (request) => costOf(request.url) }));
-    app.get('/*', async (request) => answer(identityOf(request)));
-    return { url: await app.listen({ port: 0, host: '127.0.0.1' }), stop: () => app.close() };
+    app.get('/*', async (request, reply) => reply.send(bodyOf(await handle(request.url, request))));
+    return {
+      url: await app.listen({ port: 0, host: '127.0.0.1' }),
+      server: app.server,
+      stop() {
+        app.server.closeAllConnections();
+        return app.close();
+      },
+    };
   },
-  Hono(client, { costOf, ...options }, answer) {
+  Hono(client, { costOf, ...options }, handle) {
     const app = new Hono();
-    app.use(
-      honoGuard(client, {
-        ...options,
-        ip: (c) => c.req.header('x-forwarded-for'),
-        cost: async (c) => costOf(c.req.url),
-      }),
-    );
-    app.get('/*', (c) => c.json(answer(identityOf(c))));
+    const ip = (c: { req: { header(name: string): string | undefined } }) => c.req.header('x-forwarded-for');
+    app.use(honoGuard(client, { ...options, ip, cost: async (c) => costOf(c.req.url) }));
+    app.get('/*', async (c) => {
+      const answer = await handle(c.req.path, c);
+      if (!isStream(answer)) return c.json(answer);
+      return new Response(ReadableStream.from(answer).pipeThrough(new TextEncoderStream()));
+    });
     return listen(createServer(bridge((request) => app.fetch(request))));
   },
-  'node:http'(client, { costOf, ...options }, answer) {
+  'node:http'(client, { costOf, ...options }, handle) {
     const guard = nodeGuard<IncomingMessage>(client, {
       ...options,
       ip: (request) => request.headers['x-forwarded-for'] as string,
@@ -62,23 +84,22 @@ export const frameworks: Record<string, Framework> = {
     });
     return listen(
       createServer((request, response) =>
-        guard(request, response, (error) => {
+        guard(request, response, async (error) => {
           response.statusCode = error ? 500 : 200;
           response.setHeader('Content-Type', 'application/json');
-          response.end(JSON.stringify(error ? {} : answer(identityOf(request))));
+          response.end(JSON.stringify(error ? {} : await handle(request.url!, request)));
         }),
       ),
     );
   },
 };
 
-async function listen(server: Server): Promise<App> {
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const stop = () => {
-    server.close();
-    server.closeAllConnections();
-  };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop };
+function isStream(answer: object): answer is AsyncIterable<string> {
+  return Symbol.asyncIterator in answer;
+}
+
+function bodyOf(answer: object): object {
+  return isStream(answer) ? ReadableStream.from(answer) : answer;
 }
 
 // Does what an edge runtime does: a request in, a response out. Lines of one name are joined.
@@ -89,6 +110,14 @@ function bridge(handle: (request: Request) => Response | Promise<Response>): Req
       if (name !== 'host') for (const value of values!) headers.append(name, value);
     }
     const answer = await handle(new Request(`http://edge${request.url}`, { method: request.method!, headers }));
-    response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    const reader = answer.body?.getReader();
+    response.once('close', () => void reader?.cancel().catch(() => {}));
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true };
+      if (done) break;
+      response.write(value);
+    }
+    response.end();
   };
 }

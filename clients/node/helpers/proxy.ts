@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { buffer } from 'node:stream/consumers';
+import { text } from 'node:stream/consumers';
+import { listen } from './listen.ts';
 
 /**
  * What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers, `hold` forwards it
@@ -9,44 +8,51 @@ import { buffer } from 'node:stream/consumers';
  */
 export type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html' | 'page' | 'empty';
 
+type Seen = IncomingMessage & { body: string };
+
 /** A proxy before a server that can lose, delay or refuse chosen requests; the others pass. */
 export async function makeProxy(target: string) {
   const fates: Fate[] = [];
-  const seen: IncomingMessage[] = [];
-  const held: (() => void)[] = [];
+  const seen: Seen[] = [];
+  let gate = Promise.withResolvers<void>();
   const server = createServer((request, response) => {
-    seen.push(request);
+    seen.push(request as Seen);
     // A client may give up in the middle of its own request.
-    answer(request, response, fates.shift() ?? proxy.fate).catch(() => response.destroy());
+    answer(request, response, fates.shift() ?? proxy.fate, gate.promise).catch(() => response.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { url, stop } = await listen(server);
   const proxy = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
+    stop,
+    server,
     /** For requests without a fate of their own. */
     fate: 'pass' as Fate,
     /** Sets what happens to the next requests, and forgets the requests seen. */
     next(...some: Fate[]) {
       fates.splice(0, Infinity, ...some);
       seen.length = 0;
+      gate = Promise.withResolvers();
     },
     seen,
     /** Lets the requests pass that are held, and those that follow. */
     release() {
       proxy.fate = 'pass';
-      for (const release of held.splice(0)) release();
-    },
-    stop() {
-      server.close();
-      server.closeAllConnections();
+      gate.resolve();
     },
   };
   return proxy;
 
-  async function answer(request: IncomingMessage, response: ServerResponse, fate: Fate): Promise<unknown> {
-    const body = await buffer(request);
+  async function answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    fate: Fate,
+    released: Promise<void>,
+  ): Promise<unknown> {
+    const body = await text(request);
+    Object.assign(request, { body });
     if (fate === 'refuse') return request.socket.destroy();
     if (fate === 'redirect') return response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end();
-    if (fate === 'hold') await new Promise<void>((release) => held.push(release));
+    if (fate === 'hold') await released;
     if (fate === 'html') return response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
     if (fate === 'page') return response.writeHead(200, { 'Content-Type': 'text/html' }).end('<h1>Welcome</h1>');
     if (fate === 'empty') return response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
@@ -54,12 +60,12 @@ export async function makeProxy(target: string) {
     const answer = await fetch(target + request.url, {
       method: request.method!,
       headers: headers as Record<string, string>,
-      ...(body.length > 0 && { body }),
+      ...(body && { body }),
     });
-    const text = await answer.text();
+    const answered = await answer.text();
     if (fate === 'hang') return undefined;
     if (fate === 'lose') return request.socket.destroy();
-    return response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(text);
+    return response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(answered);
   }
 }
 export type Proxy = Awaited<ReturnType<typeof makeProxy>>;
