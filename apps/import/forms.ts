@@ -7,12 +7,15 @@ export type Item = Record<string, unknown> & { name?: unknown };
 /** A key of a file: where it stands, what of it keytally has no place for; or why it is left out, as it should be, or refused. */
 export type Row = { place: string; lost: string[] } & ({ item: Item } | { skipped: string } | { refused: string });
 
-type Read = (pieces: AsyncIterable<string>) => AsyncGenerator<Row>;
+/** What has expired by `now` is left out. */
+type Read = (pieces: AsyncIterable<string>, now: number) => AsyncGenerator<Row>;
 
 /** How each form of file is read. docs/move-here.md says what becomes of each field. */
 export const forms: Record<string, Read> = {
-  unkey: (pieces) => rowsOf(readCsv(pieces, ['hash', 'key', 'plaintext']), ofUnkey, lineOf),
-  litellm: (pieces) => rowsOf(readCsv(pieces, ['token']), ofLiteLlm, lineOf),
+  unkey: (pieces, now) =>
+    rowsOf(readCsv(pieces, ['hash', 'key', 'plaintext']), (record) => unlessExpired(ofUnkey(record), now), lineOf),
+  litellm: (pieces, now) =>
+    rowsOf(readCsv(pieces, ['token']), (record) => unlessExpired(ofLiteLlm(record), now), lineOf),
   kong: (pieces) => rowsOf(readEntries(pieces), ofKong, entryOf),
   'api-gateway': (pieces) => rowsOf(readEntries(pieces), ofApiGateway, entryOf),
   keys: (pieces) =>
@@ -49,16 +52,16 @@ async function* rowsOf<Source>(
 }
 
 // The columns of Unkey's table of keys. A hash is the SHA-256 in base64.
-function ofUnkey(record: CsvRecord): Found[] {
+function ofUnkey(record: CsvRecord): Found {
   const fields = fieldsOf(record);
   const of = (...names: string[]) => firstOf(fields, names);
-  if (of('deleted_at_m', 'deleted_at')) return [{ skipped: 'it is deleted', lost: [] }];
+  if (of('deleted_at_m', 'deleted_at')) return { skipped: 'it is deleted', lost: [] };
   const limit = of('ratelimit_limit');
   const perSecond = limit && Number(of('ratelimit_duration')) === 1_000 ? Number(limit) : undefined;
   const start = of('start') ?? '';
   const prefix = start.slice(0, Math.max(0, start.lastIndexOf('_')));
   const plain = of('key', 'plaintext');
-  return orExpired({
+  return {
     item: {
       name: nameOf(of('name'), of('start'), 'Unkey key'),
       ...(plain ? { key: plain } : { hash: { algorithm: 'sha256', encoding: 'base64', value: of('hash') ?? '' } }),
@@ -73,18 +76,18 @@ function ofUnkey(record: CsvRecord): Found[] {
       ...['remaining_requests', 'refill_amount'].filter((name) => of(name)),
       ...(limit && perSecond === undefined ? ['ratelimit_limit'] : []),
     ],
-  });
+  };
 }
 
 // The columns of LiteLLM_VerificationToken. A token is the SHA-256 in hex.
-function ofLiteLlm(record: CsvRecord): Found[] {
+function ofLiteLlm(record: CsvRecord): Found {
   const fields = fieldsOf(record);
   const of = (...names: string[]) => firstOf(fields, names);
   const token = of('token') ?? '';
   const [team, metadata] = [of('team_id'), objectOf('metadata', of('metadata'))];
   const limits = ['max_budget', 'model_max_budget', 'budget_id', 'tpm_limit', 'rpm_limit', 'max_parallel_requests'];
   const rights = ['models', 'allowed_routes', 'permissions'];
-  return orExpired({
+  return {
     item: {
       name: nameOf(of('key_alias'), of('key_name'), 'LiteLLM key'),
       ...(token.startsWith('sk-') ? { key: token } : { hash: { algorithm: 'sha256', encoding: 'hex', value: token } }),
@@ -94,7 +97,7 @@ function ofLiteLlm(record: CsvRecord): Found[] {
       enabled: !booleanOf('blocked', of('blocked')),
     },
     lost: [...limits, ...rights].filter((name) => !['', '{}', '[]', '{"{}"}'].includes(of(name) ?? '')),
-  });
+  };
 }
 
 // Consumers with their credentials, as decK writes them; or credentials, as the Admin API lists them.
@@ -152,9 +155,9 @@ function ofApiGateway(entry: Entry): Found[] {
   ];
 }
 
-function orExpired(found: { item: Item; lost: string[] }): Found[] {
-  const { expiresAt } = found.item;
-  return [typeof expiresAt === 'number' && expiresAt <= Date.now() ? { skipped: 'it has expired', lost: [] } : found];
+function unlessExpired(found: Found, now: number): Found[] {
+  const expiresAt = 'item' in found ? found.item['expiresAt'] : undefined;
+  return [typeof expiresAt === 'number' && expiresAt <= now ? { skipped: 'it has expired', lost: [] } : found];
 }
 
 /** The first of these columns that has a value. Databases write NULL in three ways. */

@@ -37,7 +37,7 @@ async function main(): Promise<number> {
   const stream = createReadStream(options.from, { fd: file });
   const progress = showProgress(() => ({ share: stream.bytesRead / Math.max(1, size), ...tally.counts() }));
   try {
-    const doneTo = await run(options.read(decoded(stream)), { ...options, tally, signal: stopped.signal });
+    const doneTo = await run(options.read(decoded(stream), Date.now()), { ...options, tally, signal: stopped.signal });
     progress.end();
     if (stopped.signal.aborted) console.error(`stopped; go on with --skip ${doneTo}`);
   } catch (error) {

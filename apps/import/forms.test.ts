@@ -1,0 +1,251 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { decoded } from './decode.ts';
+import { formOf, forms, type Row } from './forms.ts';
+
+const NOW = Date.UTC(2026, 5, 15);
+const test = suite('forms of files with keys');
+
+test('each form gives the keys of its file, with all that keytally has a place for, and names what it has none for', async () => {
+  const hash = Buffer.alloc(32, 7);
+  const cases: [form: string, text: string, ...rows: object[]][] = [
+    [
+      'unkey',
+      csv(
+        'id,hash,start,name,owner_id,meta,expires,enabled,remaining_requests,ratelimit_limit,ratelimit_duration',
+        `k,${hash.toString('base64')},acme_3Z,n,c,"{""plan"":""pro, yearly""}",2099-01-02 03:04:05.678,0,100,7,1000`,
+        'k,h,3Z,,\\N,null,NULL,,,7,60000',
+      ),
+      {
+        place: 'line 2',
+        item: {
+          name: 'n',
+          hash: { algorithm: 'sha256', encoding: 'base64', value: hash.toString('base64') },
+          prefix: 'acme',
+          customerId: 'c',
+          expiresAt: Date.UTC(2099, 0, 2, 3, 4, 5, 678),
+          metadata: { plan: 'pro, yearly' },
+          rateLimitPerSecond: 7,
+          enabled: false,
+        },
+        lost: ['remaining_requests'],
+      },
+      {
+        place: 'line 3',
+        item: { name: '3Z', hash: { algorithm: 'sha256', encoding: 'base64', value: 'h' }, enabled: true },
+        lost: ['ratelimit_limit'],
+      },
+    ],
+    [
+      'litellm',
+      csv(
+        'token,key_alias,user_id,team_id,metadata,blocked,models,rpm_limit,max_budget,permissions',
+        `${hash.toString('hex')},a,u,t,{},t,{},60,1,x`,
+        'sk-1,a,,t,"{""a"":1}",f,[],,,{}',
+      ),
+      {
+        place: 'line 2',
+        item: {
+          name: 'a',
+          hash: { algorithm: 'sha256', encoding: 'hex', value: hash.toString('hex') },
+          customerId: 'u',
+          metadata: { team_id: 't' },
+          enabled: false,
+        },
+        lost: ['max_budget', 'rpm_limit', 'permissions'],
+      },
+      {
+        place: 'line 3',
+        item: { name: 'a', key: 'sk-1', customerId: 't', metadata: { a: 1, team_id: 't' }, enabled: true },
+        lost: [],
+      },
+    ],
+    [
+      'kong',
+      JSON.stringify({
+        services: [{ name: 's' }],
+        consumers: [
+          {
+            username: 'u',
+            acls: [],
+            keyauth_credentials: [
+              { key: 'k1', tags: ['a "quoted" {tag}'] },
+              { key: 'k2', ttl: 9 },
+            ],
+          },
+        ],
+      }),
+      {
+        place: 'entry 2',
+        item: { name: 'u', key: 'k1', customerId: 'u', metadata: { tags: ['a "quoted" {tag}'] } },
+        lost: ['acls'],
+      },
+      { place: 'entry 2', item: { name: 'u', key: 'k2', customerId: 'u' }, lost: ['ttl'] },
+    ],
+    [
+      'kong',
+      JSON.stringify({ data: [{ key: 'k', consumer: { id: 'i' } }] }),
+      { place: 'entry 1', item: { name: 'Kong key', key: 'k', customerId: 'i' }, lost: [] },
+    ],
+    [
+      'api-gateway',
+      JSON.stringify({ items: [{ value: 'k', name: 'n', tags: { a: 'b' }, enabled: false, stageKeys: ['s'] }] }),
+      { place: 'entry 1', item: { name: 'n', key: 'k', metadata: { a: 'b' }, enabled: false }, lost: ['stageKeys'] },
+    ],
+    ['keys', '{"name": "n", "key": "k"}\r\n', { place: 'line 1', item: { name: 'n', key: 'k' }, lost: [] }],
+  ];
+  for (const [form, text, ...wanted] of cases) assert.equal(await rowsIn(form, text), wanted, form);
+});
+
+test('a key is enabled or not by a word for it, and refused for any other', async () => {
+  const words = ['TRUE', 'yes', 'f', '0', 'maybe', '2'];
+  for (const [form, head, ...enabled] of [
+    ['unkey', 'key,enabled', true, true, false, false],
+    ['litellm', 'token,blocked', false, false, true, true],
+  ] as const) {
+    const rows = await rowsIn(form, csv(head, ...words.map((word) => `sk-1,${word}`)));
+    assert.equal(
+      rows.slice(0, 4).map((row) => itemOf(row)['enabled']),
+      enabled,
+    );
+    for (const row of rows.slice(4)) assert.match(refusalOf(row), /neither true nor false/);
+  }
+});
+
+test('keys that are deleted or have expired are left out, and one that expires later is not', async () => {
+  const rows = await rowsIn('unkey', csv('key,expires,deleted_at', `k,${NOW},`, `k,${NOW + 1},`, 'k,,2020-01-01'));
+  assert.equal(
+    rows.map((row) => ('skipped' in row ? row.skipped : 'read')),
+    ['it has expired', 'read', 'it is deleted'],
+  );
+});
+
+test('a time is read in the forms of ISO 8601 and Unix alone; a key with any other is refused, never skipped as expired', async () => {
+  const at = Date.UTC(2099, 0, 2, 3, 4, 5);
+  const good = {
+    '2099-01-02T03:04:05Z': at,
+    '2099-01-02t03:04:05.678z': at + 678,
+    '2099-01-02 03:04:05.678901+00': at + 678,
+    '2099-01-02T08:34:05+0530': at,
+    '2099-01-01T22:04:05-05:00': at,
+    '2099-01-02T03:04Z': at - 5_000,
+    '2099-01-02': at - 11_045_000,
+    [String(at / 1_000)]: at,
+    [String(at)]: at,
+  };
+  const wrong = ['01/02/2099', '-1', '0', '2099', '20990102', '2099-02-30', '2099-13-01', '2099-1-2', 'Jan 2 2099'];
+  wrong.push('2099-01-02T25:00Z', '2099-01-02T03:04:05+99:00', '0000-00-00 00:00:00', `${at}000`, 'infinity');
+  const rows = await rowsIn(
+    'unkey',
+    csv('key,expires', ...[...Object.keys(good), ...wrong].map((time) => `k,${time}`)),
+  );
+  const read = rows.splice(0, Object.keys(good).length);
+  assert.equal(
+    read.map((row) => itemOf(row)['expiresAt']),
+    Object.values(good),
+  );
+  for (const row of rows) assert.match(refusalOf(row), /is no time such as/);
+});
+
+test('a name that is too long ends in a whole character', async () => {
+  const [row] = await rowsIn('unkey', csv('key,name', `k,${'\u{1f600}'.repeat(200)}`));
+  assert.is(itemOf(row!).name, '\u{1f600}'.repeat(128));
+});
+
+test('what is wrong with a record refuses it by its line, without its text, and no other one', async () => {
+  const long = 'x'.repeat(1_200_000);
+  for (const [form, text, ...told] of [
+    [
+      'keys',
+      ['{"key":"k"}', 'sk-secret', '["sk-secret"]', '', '{"key":"sk-secret', `{"key":"${long}"}`, '{"key":"k"}'].join(
+        '\r\n',
+      ),
+      'read',
+      'line 2: it is no JSON',
+      'line 3: it is no JSON object',
+      'line 5: it is no JSON',
+      'line 6: it has more than 1000000 characters',
+      'read',
+    ],
+    [
+      'unkey',
+      csv(
+        'key,name,meta',
+        'k,"a ""name"",\r\nof two lines",',
+        'k,n',
+        'k,n,,',
+        'k,"n"n,',
+        `k,${long},`,
+        'k,n,sk-secret',
+        '',
+        'k,n,',
+      ),
+      'read',
+      'line 4: it has 2 fields, and the first line names 3',
+      'line 5: it has 4 fields, and the first line names 3',
+      'line 6: it has text behind the quotes of a field',
+      'line 7: it has more than 1000000 characters',
+      'line 8: meta is no JSON object',
+      'read',
+    ],
+  ] as const) {
+    const rows = await rowsIn(form, text, 100_000);
+    assert.equal(
+      rows.map((row) => ('refused' in row ? `${row.place}: ${row.refused}` : 'read')),
+      told,
+    );
+  }
+});
+
+test('a file that can be read no further ends the run after what stands before; so does a table whose columns nobody knows', async () => {
+  for (const [form, text, before, told] of [
+    ['keys', Buffer.from('{"key":"k"}\n{"key":"M\u00fc"}', 'latin1'), 1, /^line 2 is not UTF-8/],
+    ['keys', Buffer.from('\uFEFF{"key":"k"}', 'utf16le'), 0, /^line 1 is not UTF-8/],
+    ['unkey', csv('key,name', 'k,n', 'k,"n'), 1, /within the quotes .+ line 3$/],
+    ['kong', '{"data": [{"key": "k"}, {"key": "k', 1, /no whole JSON document$/],
+    ['unkey', csv('a-key,n', 'another,n'), 0, /^line 1 must name the columns, and one of /],
+    ['litellm', csv('a-key,n'), 0, /^line 1 must name the columns, and one of /],
+    ['unkey', csv('key,name,meta,meta', 'k,n,{},{}'), 0, /^line 1 names the column meta twice$/],
+  ] as const) {
+    const rows: Row[] = [];
+    const reading = async () => {
+      for await (const row of forms[form]!(decoded(piecesOf(text)), NOW)) rows.push(row);
+    };
+    const failure = await reading().catch((error: Error) => error.message);
+    assert.match(String(failure), told);
+    assert.is(rows.length, before, String(failure));
+  }
+});
+
+test('a byte order mark hides neither the first column of a table nor the first line', async () => {
+  const [row] = await rowsIn('unkey', '\uFEFF"enabled","key"\n0,k\n');
+  assert.is(itemOf(row!)['enabled'], false);
+  assert.is(itemOf((await rowsIn('keys', '\uFEFF{"key":"k"}'))[0]!)['key'], 'k');
+});
+
+test('the name of a file begins with its form', () => {
+  assert.equal(['unkey.csv', 'kong-2.json', 'export.csv'].map(formOf), ['unkey', 'kong', undefined]);
+});
+
+test.run();
+
+const csv = (...lines: string[]) => `${lines.join('\r\n')}\r\n`;
+
+/** The rows of a file that comes in small pieces. */
+async function rowsIn(form: string, text: string, bytesAtOnce?: number): Promise<Row[]> {
+  return Array.fromAsync(forms[form]!(decoded(piecesOf(text, bytesAtOnce)), NOW));
+}
+
+async function* piecesOf(text: string | Buffer, bytesAtOnce = 7): AsyncGenerator<Buffer> {
+  const bytes = Buffer.from(text as string);
+  for (let at = 0; at < bytes.length; at += bytesAtOnce) yield bytes.subarray(at, at + bytesAtOnce);
+}
+
+function itemOf(row: Row) {
+  if ('item' in row) return row.item;
+  throw new Error(JSON.stringify(row));
+}
+
+function refusalOf(row: Row): string {
+  return 'refused' in row ? row.refused : JSON.stringify(row);
+}

@@ -1,0 +1,135 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkKeys } from './check.ts';
+import type { Item, Row } from './forms.ts';
+import { run } from './run.ts';
+import type { Result } from './send.ts';
+import { makeTally } from './tally.ts';
+
+const test = suite('a run of an import');
+
+test('keys go in requests of at most 100 keys and 60,000 bytes, and one that fits in none is refused', async () => {
+  const rows = [...rowsOf(250), row(250, 'x'.repeat(59_000)), row(251, 'x'.repeat(61_000)), row(252)];
+  const { sent, lines } = await imported(rows);
+  assert.equal(
+    sent.map((items) => items.length),
+    [100, 100, 50, 1, 1],
+  );
+  assert.ok(sent.every((items) => items.every((item) => item['workspaceId'] === 'ws')));
+  assert.equal(lines, [
+    '253 keys read: 252 imported, 0 imported before, 1 refused',
+    'refused, because it takes more than 60000 bytes: 1 (line 251)',
+  ]);
+});
+
+test('a run goes on where an earlier one ended: after a failure, a file that breaks off, or a stop', async () => {
+  const failing = await imported(rowsOf(300), { send: (request) => (request === 2 ? fail('full') : undefined) });
+  assert.equal([failing.failure, failing.doneTo, failing.sent.length], ['full', 200, 3]);
+  const rest = await imported(rowsOf(300), { skip: 200 });
+  assert.equal([rest.sent.length, rest.sent[0]![0]!.name, rest.doneTo], [1, 'n200', 300]);
+  const broken = await imported(rowsOf(150), { after: () => fail('no UTF-8') });
+  assert.equal([broken.failure, broken.doneTo, broken.sent.length], ['no UTF-8', 150, 2]);
+  const stop = new AbortController();
+  const stopped = await imported(rowsOf(300), {
+    signal: stop.signal,
+    send(request) {
+      if (request === 0) return;
+      stop.abort();
+      stop.signal.throwIfAborted();
+    },
+  });
+  assert.equal([stopped.failure, stopped.doneTo, stopped.sent.length], [undefined, 100, 2]);
+});
+
+test('what was refused is told by its kind and first places, and each alone in the report; what was deleted counts as refused', async () => {
+  const answers: Result[] = [
+    { result: 'imported' },
+    { result: 'existing' },
+    { result: 'existing', apiKey: { deleted: true } },
+    ...Array.from({ length: 6 }, () => ({ error: { code: 40001, message: 'wrong' } })),
+  ];
+  const more: Row[] = [
+    { place: 'line 10', lost: [], refused: 'it is no JSON' },
+    { place: 'line 11', lost: [], skipped: 'it is deleted' },
+    { ...row(12), lost: ['ttl'] },
+  ];
+  const { lines, report } = await imported([...rowsOf(9), ...more], { answers });
+  assert.equal(lines, [
+    '12 keys read: 2 imported, 1 imported before, 8 refused',
+    'refused, because it was imported before and is deleted, which is final: 1 (line 2)',
+    'refused, error 40001: 6 (line 3, line 4, line 5, line 6, line 7, …)',
+    'refused, because it is no JSON: 1 (line 10)',
+    'skipped, because it is deleted: 1 (line 11)',
+    'not carried over: ttl: 1 (line 12)',
+  ]);
+  assert.equal(report[0], {
+    place: 'line 2',
+    name: 'n2',
+    refused: 'it was imported before and is deleted, which is final',
+  });
+  assert.equal(report[1], { place: 'line 3', name: 'n3', code: 40001, message: 'wrong' });
+  assert.is(report.length, 9);
+});
+
+test('a dry run says of secrets what keytally would', () => {
+  const [hex, base64] = [Buffer.alloc(32, 1).toString('hex'), Buffer.alloc(32, 1).toString('base64')];
+  const hash = (encoding: string, value: string) => ({ hash: { algorithm: 'sha256', encoding, value } });
+  const good = [{ key: 'a-foreign-key' }, hash('hex', hex), hash('base64', base64)];
+  assert.ok(checkKeys(good).every(({ result }) => result === 'imported'));
+  const wrong = [{ key: 'short' }, { key: 'with a blank' }, hash('hex', base64), {}];
+  assert.equal(
+    checkKeys(wrong).map(({ error }) => error?.code),
+    [40001, 40001, 40030, 40030],
+  );
+});
+
+test.run();
+
+function row(number: number, text = ''): Row {
+  return { place: `line ${number}`, lost: [], item: { name: `n${number}`, ...(text && { text }) } };
+}
+
+function rowsOf(count: number): Row[] {
+  return Array.from({ length: count }, (_, i) => row(i));
+}
+
+function fail(why: string): never {
+  throw new Error(why);
+}
+
+type Options = {
+  skip?: number;
+  signal?: AbortSignal;
+  /** What comes after the rows. */
+  after?(): void;
+  /** May fail, by the number of the request. */
+  send?(request: number): void;
+  answers?: Result[];
+};
+
+async function imported(rows: Row[], { skip = 0, signal, after, send, answers }: Options = {}) {
+  const sent: Item[][] = [];
+  const report: object[] = [];
+  const tally = makeTally((line) => report.push(line));
+  async function* reading() {
+    yield* rows;
+    after?.();
+  }
+  const options = {
+    workspaceId: 'ws',
+    skip,
+    atOnce: 1,
+    tally,
+    signal: signal ?? new AbortController().signal,
+    async send(items: Item[]) {
+      sent.push(items);
+      send?.(sent.length - 1);
+      return items.map((_, i) => answers?.[i] ?? ({ result: 'imported' } as const));
+    },
+  };
+  const ended = await run(reading(), options).then(
+    (doneTo) => ({ doneTo, failure: undefined }),
+    (error: Error & { doneTo: number }) => ({ doneTo: error.doneTo, failure: error.message }),
+  );
+  return { ...ended, sent, report, lines: tally.lines(false) };
+}
