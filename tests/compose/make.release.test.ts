@@ -1,14 +1,13 @@
 // What make asks of Docker, as a `docker` that records its calls sees it, and when make does not ask.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCheckout } from './helpers/checkout.ts';
 import { readComposeFile } from './helpers/compose-file.ts';
-import { readDockerfile } from './helpers/dockerfile.ts';
 
 const made = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'checkout'));
 const asked = ['info', 'compose version'];
@@ -61,11 +60,6 @@ test('make stays with a stack of one machine, whether it runs or not, and asks w
   rmSync(join(home, 'postgres'), { recursive: true });
   writeFileSync(join(made.folder, 'home.restoring/restored.json'), '{}');
   assert.is(down().out, native, 'its restore was cut off between the two moves');
-  mkdirSync(join(made.folder, 'disk'));
-  renameSync(join(made.folder, 'home.restoring'), join(made.folder, 'disk/home.restoring'));
-  symlinkSync('disk/home', join(made.folder, 'linked'));
-  for (const name of ['disk/home/', 'linked'])
-    assert.is(made.run('down', { KEYTALLY_HOME: name }).out, native, `${name} leads to where it stood`);
   renameSync(`${key}.away`, key);
 });
 
@@ -92,12 +86,6 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   made.run('up');
   assert.equal(made.secrets(), { ...first, database_url: 'postgres://own@elsewhere/keytally' }, 'own servers stay');
 
-  // As an earlier release left it, for a ClickHouse elsewhere.
-  for (const role of ['api', 'consumer']) rmSync(join(made.folder, `secrets/clickhouse_${role}_url`));
-  writeFileSync(join(made.folder, 'secrets/clickhouse_url'), 'http://own:secret@books/keytally\n');
-  made.run('up');
-  const { clickhouse_api_url: api, clickhouse_consumer_url: consumer } = made.secrets();
-  assert.equal([api, consumer], Array(2).fill('http://own:secret@books/keytally'));
   for (const [name, text] of Object.entries(first)) writeFileSync(join(made.folder, 'secrets', name), `${text}\n`);
 });
 
@@ -111,23 +99,14 @@ test('secrets that are made by several at the same moment are those of one, and 
   assert.is(new URL(clickhouse_url!).password, clickhouse_password);
 });
 
-test('a make up in the midst of another one takes nothing from it', () => {
-  const amidst = join(made.folder, 'amidst');
-  mkdirSync(amidst);
-  const script = '[ -n "${AMIDST:-}" ] || AMIDST=yes sh apps/stack/compose.sh up\nexec /bin/mv "$@"';
-  writeFileSync(join(amidst, 'mv'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-  const { status, err } = made.run('up', { PATH: `${amidst}:${join(made.folder, 'bin')}:${process.env.PATH}` });
-  assert.is(status, 0, err);
-});
-
 test('make secrets makes what is missing, also where no engine answers, and starts nothing', () => {
-  const before = made.secrets();
+  const { grafana_password: _, ...before } = made.secrets();
   rmSync(join(made.folder, 'secrets/grafana_password'));
   const { status, calls } = made.run('secrets', { ENGINE: 'no' });
   assert.equal([status, calls], [0, ['']]);
-  const after = made.secrets();
-  assert.equal({ ...after, grafana_password: '' }, { ...before, grafana_password: '' });
-  assert.match(after.grafana_password!, /^[0-9a-f]{48}$/);
+  const { grafana_password, ...after } = made.secrets();
+  assert.equal(after, before);
+  assert.match(grafana_password!, /^[0-9a-f]{48}$/);
 });
 
 test('make digests names each image by the digest of its tag, and changes nothing if one has none', () => {
@@ -136,7 +115,7 @@ test('make digests names each image by the digest of its tag, and changes nothin
     const [dockerfile = '', compose = ''] = files();
     const { services } = readComposeFile(compose);
     const servers = Object.values(services).flatMap(({ build, image }) => (build ? [] : image!));
-    return [...readDockerfile(dockerfile).map(({ image }) => image), ...servers];
+    return [...[...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!), ...servers];
   };
   // As the `docker` here answers.
   const digestOf = (text: string) => createHash('sha256').update(`${text}\n`).digest('hex');
@@ -167,11 +146,6 @@ test('make up keeps the token of the last start while it is valid', () => {
   const { out, calls } = made.run('up');
   assert.match(out, `token    ${token}`);
   assert.not.ok(calls.some((call) => call.includes('token.ts')));
-  // As it was written before anything was exported.
-  writeFileSync(join(made.folder, 'secrets/env'), "KEYTALLY_API_URL='x'\nKEYTALLY_TOKEN='kt_old'\n");
-  assert.match(made.run('up').out, 'token    kt_old');
-  made.run('up', { TOKEN: 'bad' });
-  assert.match(made.env('KEYTALLY_TOKEN'), /^kt_\d+$/);
   assert.equal(
     [made.env('KEYTALLY_API_URL'), made.env('KEYTALLY_VERIFY_URL')],
     ['http://127.0.0.1:8080', 'http://127.0.0.1:8081'],

@@ -45,19 +45,9 @@ test('each customer pays for what was used in a closed month, to the cent; an op
   }
   await backdate(redis, Date.parse(`${MONTH}-20T10:00Z`));
   await backdateRows(world.sql, workspace.id, Date.parse(`${MONTH}-05T00:00Z`));
-  await must(
-    201,
-    world.call(
-      'post',
-      `/api/v1/customer-billing/${(await customers.billing('acme')).id}/adjustment`,
-      {
-        amount: '-0.25',
-        reason: 'counted twice',
-        day: `${MONTH}-21`,
-      },
-      { headers: { 'Idempotency-Key': 'ticket-7' } },
-    ),
-  );
+  const adjustment = `/api/v1/customer-billing/${(await customers.billing('acme')).id}/adjustment`;
+  const correction = { amount: '-0.25', reason: 'counted twice', day: `${MONTH}-21` };
+  await must(201, world.call('post', adjustment, correction, { headers: once() }));
   const open = await invoice(workspace.id).catch((error: { stderr: string }) => error.stderr);
   assert.match(open, /AssertionError: still open: acme, umbrella$/m);
 

@@ -1,8 +1,102 @@
-import { testReceiver } from './helpers/webhook-receiver.ts';
+// The receivers of docs/webhooks.md, run as they stand behind TLS.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import type { Got } from '../../apps/webhooks/helpers/receiver.ts';
+import { makeWebhooksWorld, type WebhooksWorld } from '../../apps/webhooks/helpers/webhooks-world.ts';
+import { blocksOf } from '../../clients/node/helpers/project.ts';
+import { must } from '../helpers/customers.ts';
+import { eventually } from '../helpers/eventually.ts';
 
-testReceiver({
-  language: 'py',
-  file: 'receiver.py',
-  command: process.env.TEST_PYTHON ?? '',
-  env: { PYTHONPATH: process.env.PYTHONPATH ?? '' },
+const folder = join(process.env.TEST_FOLDER ?? '', 'receivers');
+const { PATH, PYTHONPATH, TEST_PYTHON = '' } = process.env;
+const test = suite('the receivers of docs/webhooks.md');
+let own: WebhooksWorld;
+let url: string;
+let program: ChildProcess | undefined;
+let out = '';
+
+// The proxy with TLS that stands before it.
+async function forward({ headers, body }: Got): Promise<number> {
+  const { host: _, connection: __, ...kept } = headers as Record<string, string>;
+  return (await fetch(url, { method: 'POST', headers: kept, body })).status;
+}
+
+test.before(async () => {
+  const answer = (got: Got, response: { writeHead(status: number): { end(): unknown } }) => {
+    forward(got).then(
+      (status) => response.writeHead(status).end(),
+      () => response.writeHead(502).end(),
+    );
+  };
+  own = await makeWebhooksWorld({ receivers: 1, answers: [answer], retries: '1,1,1,1,1,1' });
+  mkdirSync(join(folder, 'node_modules'), { recursive: true });
+  symlinkSync(join(checkout, 'node_modules/standardwebhooks'), join(folder, 'node_modules/standardwebhooks'));
 });
+test.after(async () => {
+  await end();
+  await own?.stop();
+});
+
+for (const [language, command, file] of [
+  ['js', process.execPath, 'receiver.mjs'],
+  ['py', TEST_PYTHON, 'receiver.py'],
+] as const) {
+  test(`in ${language} it takes what is signed with either of two secrets, once however often it comes, and refuses what is not`, async () => {
+    const text = blocksOf('docs/webhooks.md', language).find((block) => block.includes('WEBHOOK_SECRET'))!;
+    writeFileSync(join(folder, file), text);
+    const webhook = await own.newWebhook(own.receivers[0]!.url, ['key.created', 'key.deleted']);
+    await start(command, file, webhook.secret);
+    const keyId = await own.newKey('acme');
+    const { id, eventId } = await own.ended(webhook.id, 'DELIVERED', 1);
+    await must(200, own.world.call('post', `/api/v1/webhook/${webhook.id}/delivery/${id}/redeliver`));
+    await own.ended(webhook.id, 'DELIVERED', 2);
+    await eventually('it has told it', async () => out.includes('\n'));
+    const [line, ...others] = out.trim().split('\n');
+    const [told, type, ...data] = line!.split(' ');
+    assert.equal([told, type, others], [eventId, 'key.created', []]);
+    assert.is((JSON.parse(data.join(' ')) as { apiKeyId: string }).apiKeyId, keyId);
+
+    const got = own.receivers[0]!.got.at(-1)!;
+    const old = String(Math.floor(Date.now() / 1000) - 600);
+    assert.is(await forward(got), 204);
+    assert.is(await forward({ ...got, body: got.body.replace('acme', 'evil') }), 401);
+    assert.is(await forward({ ...got, headers: { ...got.headers, 'webhook-timestamp': old } }), 401);
+
+    const { secret } = (await must(200, own.world.call('post', `/api/v1/webhook/${webhook.id}/rotate`))).body.webhook;
+    for (const one of [webhook.secret, secret]) {
+      await start(command, file, one);
+      await own.sendTest(webhook.id);
+      await own.ended(webhook.id, 'DELIVERED', 1);
+    }
+    await must(200, own.world.call('delete', `/api/v1/webhook/${webhook.id}`));
+  });
+}
+
+test.run();
+
+async function start(command: string, file: string, secret: string): Promise<void> {
+  await end();
+  const [port = 0] = await freePorts(1);
+  url = `http://127.0.0.1:${port}/`;
+  out = '';
+  program = spawn(command, [file], {
+    cwd: folder,
+    env: { PATH, PYTHONPATH, WEBHOOK_SECRET: secret, PORT: String(port) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  program.stdout!.setEncoding('utf8').on('data', (more: string) => (out += more));
+  await eventually('it listens', () => fetch(url, { method: 'POST' }).catch(() => undefined));
+}
+
+async function end(): Promise<void> {
+  if (!program) return;
+  program.kill('SIGKILL');
+  await once(program, 'exit');
+  program = undefined;
+}

@@ -37,22 +37,13 @@ test('systemd finds nothing wrong with any unit, and something with a misspelt o
   assert.match(await verify((text) => text.replace('KillMode=mixed', 'KilMode=mixed')), /KilMode/);
 });
 
-test('both services have one home, in a folder in which a restore can put another in its place', () => {
+test('both services have one home, in a folder in which a restore can put another in its place; the stack waits for the clock, and outlives one process', () => {
   const [backup, , service] = units.map((path) => readFileSync(join(checkout, path), 'utf8'));
-  const [home, ofBackup] = [service, backup].map((text) => /^Environment=KEYTALLY_HOME=(\S+)/m.exec(text!)?.[1]);
+  const homes = [service, backup].map((text) => /^Environment=KEYTALLY_HOME=(\S+)/m.exec(text!)?.[1]);
   const [, state] = /^StateDirectory=(\S+)$/m.exec(service!) ?? [];
-  assert.equal([home, ofBackup], Array(2).fill(`/var/lib/${state}/stack`));
-});
-
-test('the stack starts after the clock is right, where the boot waits for that', () => {
-  assert.match(
-    readFileSync(join(checkout, 'deploy/systemd/keytally.service'), 'utf8'),
-    /^After=.*\btime-sync\.target\b/m,
-  );
-});
-
-test('a kernel that ends one process for want of memory does not stop the stack', () => {
-  assert.match(readFileSync(join(checkout, 'deploy/systemd/keytally.service'), 'utf8'), /^OOMPolicy=continue$/m);
+  assert.equal(homes, Array(2).fill(`/var/lib/${state}/stack`));
+  assert.match(service!, /^After=.*\btime-sync\.target\b/m);
+  assert.match(service!, /^OOMPolicy=continue$/m);
 });
 
 test('what a killed backup left is removed before the next one; backups, and one being made by hand, stay', () => {

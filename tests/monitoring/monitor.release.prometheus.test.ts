@@ -28,17 +28,11 @@ test('monitor asks every program of the stack, runs all rules, and ends when tol
     await eventually('Prometheus says where it is', async () =>
       printed().includes(`Prometheus on http://127.0.0.1:${port} `),
     );
-    const up = async () => {
-      const { activeTargets } = (await ask<Targets>('targets')).data;
-      const well = activeTargets.filter(({ health }) => health === 'up');
-      return well.map(({ labels }) => labels.job).toSorted();
-    };
-    const programs = ['api', 'consumer', 'verify'];
     await eventually('each is asked', async () => {
-      const found = await up();
-      return programs.every((one) => found.includes(one));
+      const { activeTargets } = (await ask<Targets>('targets')).data;
+      const up = activeTargets.filter(({ health }) => health === 'up').map(({ labels }) => labels.job);
+      return ['api', 'consumer', 'verify'].every((one) => up.includes(one));
     });
-
     const { groups } = (await ask<Rules>('rules')).data;
     const { alerts, recordings } = readRules();
     assert.equal(

@@ -1,122 +1,87 @@
-import type { Browser } from 'playwright-core';
-import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
-import { makeWorld, type World } from '../../helpers/world.ts';
-import { launch, requireInAllLooks, signedIn } from './helpers/browser.ts';
+import { inTable, requireInAllLooks } from './helpers/browser.ts';
+import { consoleSuite } from './helpers/suite.ts';
+import { focused, tabTo } from './helpers/keyboard.ts';
 
-// Pages that have nothing to show, and say so: in light and dark, wide and narrow, and within WCAG 2.2 AA.
+// Pages that have nothing to show, or very much.
 
-let world: World;
-let browser: Browser;
-let workspaceId: string;
-const test = suite('empty pages and errors of the console');
-test.before(async () => {
-  [world, browser] = await Promise.all([makeWorld(), launch()]);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Weather' }))).body.workspace.id;
-});
-test.after(async () => {
-  await browser?.close();
-  await world?.stop();
-});
+const { test, own } = consoleSuite('empty and long pages of the console');
 
-test('every list of a team that has nothing yet says what to do, in all looks', async () => {
-  const team = await world.newTeam();
-  const { page, close } = await signedIn(browser, { ...world, team });
-  await page.getByText(/No workspace yet\..* make one to begin/).waitFor();
-  await requireInAllLooks(page, 'empty-workspaces');
-  const call = async (path: string, body: object) =>
-    (await must(201, world.call('post', path, body, { token: team.token }))).body;
-  const { workspace } = await call('/api/v1/workspace', { name: 'Empty' });
-  const { apiKey } = await call('/api/v1/api-key', { name: 'Alone', workspaceId: workspace.id });
-  const record = { workspaceId: workspace.id, externalMeterId: 'alone' };
-  const { billing } = await call('/api/v1/customer-billing', record);
-  const webhook = { url: 'https://hooks.example.com/in', events: ['key.created'] };
-  const { id: webhookId } = (await call('/api/v1/webhook', webhook)).webhook;
-  const { workspace: other } = await call('/api/v1/workspace', { name: 'Emptier' });
-  for (const [path, ...texts] of [
-    [`${other.id}/keys`, 'No key yet. Make one'],
-    [`${other.id}/customers`, 'No record yet.', 'make one'],
-    [`${other.id}/usage`, 'Nothing was used in this time. Verify a key with a cost'],
-    [`${other.id}/scopes`, 'No scope yet.'],
+test('every list of a workspace that has nothing yet says what to do, in all looks', async () => {
+  const { id: keyId } = await own.customers.newKey({ name: 'Alone' });
+  await own.customers.newMeter({ externalMeterId: 'alone' });
+  const { id: billingId } = await own.customers.billing('alone');
+  const { page, close } = await own.open('overview');
+  for (const [path, name, ...texts] of [
+    ['overview', 'overview', 'Nothing to do: no limit refused a call.', 'Nothing was used.', 'Not proved yet'],
+    ['usage', 'usage', 'Nothing was used in this time. Verify a key with a cost'],
+    ['scopes', 'scopes', 'No scope yet.'],
+    ['webhooks', 'webhooks', 'No webhook yet.'],
+    [`keys/${keyId}`, 'key', 'No limit over a longer window. Add one', 'No call in the last 24 hours.'],
     [
-      `${other.id}/overview`,
-      'Make one for a customer who pays by use',
-      'Nothing to do: no limit refused a call.',
-      'Nothing was used. Verify a key with a cost',
-      'Not proved yet',
-    ],
-    [
-      `${workspace.id}/keys/${apiKey.id}`,
-      'No limit over a longer window. Add one',
-      'No call in this time.',
-      'No call in the last 24 hours.',
-      'Make one to limit what a key may do',
-    ],
-    [
-      `${workspace.id}/customers/${billing.id}`,
-      'Nothing was used. Verify a key of this meter',
+      `customers/${billingId}`,
+      'customer',
       'No credits yet. Add some',
-      'No schedule. One grants credits',
-      'Add one to be told before the credits run out',
-      'A webhook tells you when one is.',
+      'No schedule.',
       'No open hold.',
-      'Nothing moved in this month. Choose another one',
       'No refill yet.',
     ],
-    [`${workspace.id}/webhooks/${webhookId}`, 'Send a test to see whether your receiver gets it.'],
-    [`${workspace.id}/why?key=${apiKey.id}`, 'No call in the last 24 hours.'],
-    [`${workspace.id}/settings`, 'No limit over a longer window. Add one'],
+    [`why?key=${keyId}`, 'why', 'No call in the last 24 hours.'],
+    ['settings', 'settings', 'No limit over a longer window. Add one'],
   ] as const) {
-    await page.goto(`${world.api.url}/console/w/${path}`);
+    await page.goto(`${own.world.api.url}/console/w/${own.workspaceId}/${path}`);
     for (const text of texts) await page.getByText(text).first().waitFor();
-    await requireInAllLooks(page, `empty-${path.replaceAll(/\w+_\w+/g, 'one').replaceAll(/\W+/g, '-')}`);
+    await requireInAllLooks(page, `empty-${name}`);
   }
-  await must(200, world.call('delete', `/api/v1/webhook/${webhookId}`, undefined, { token: team.token }));
-  await page.goto(`${world.api.url}/console/w/${workspace.id}/webhooks`);
-  await page.getByText('No webhook yet.').waitFor();
-  await requireInAllLooks(page, 'empty-webhooks');
-  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Overview' }).click();
-  await page.getByText('Make one to be told of what happens').waitFor();
   await close();
 });
 
-test('a page of what is not there, or may not be read, tells what the api said and the id of the request, in all looks', async () => {
-  const { page, close } = await signedIn(browser, world);
-  for (const [path, heading] of Object.entries({
-    'keys/key_unknown': 'Key',
-    'customers/bill_unknown': 'Customer',
-    'webhooks/hook_unknown': 'Webhook',
-    usage: 'Usage',
-  })) {
-    await page.goto(`${world.api.url}/console/w/${workspaceId}/${path}`);
-    if (path === 'usage') {
-      await page.getByLabel('Time zone').fill('Atlantis');
-      await page.getByRole('button', { name: 'Show' }).click();
-    }
-    await page.getByRole('heading', { level: 1, name: heading, exact: true }).waitFor();
-    await page
-      .getByRole('alert')
-      .getByText(/^Request \S+$/)
-      .waitFor();
+test('a page of what is not there, or may not be read, tells what the api said and the id of the request', async () => {
+  const { page, close } = await own.open('keys');
+  const request = page.getByRole('alert').getByText(/^Request \S+$/);
+  const at = (path: string) => page.goto(`${own.world.api.url}/console/w/${path}`);
+  for (const path of ['keys/key_unknown', 'customers/bill_unknown', 'webhooks/hook_unknown']) {
+    await at(`${own.workspaceId}/${path}`);
+    await request.waitFor();
     await requireInAllLooks(page, `error-${path.replace('/', '-')}`);
   }
-  await page.goto(`${world.api.url}/console/w/${workspaceId}/nonsense`);
-  await page.getByText('The address leads nowhere').waitFor();
+  for (const path of ['nonsense', '%', '%E0%A4%A', '%25', 'keys/%ff']) {
+    await at(`${own.workspaceId}/${path}`);
+    await page.getByRole('heading', { level: 1, name: 'Nothing here' }).waitFor();
+  }
   await requireInAllLooks(page, 'error-nowhere');
-  await page.goto(`${world.api.url}/console/w/ws_unknown/keys`);
-  await page
-    .getByRole('alert')
-    .getByText(/^Request \S+$/)
-    .waitFor();
-  await requireInAllLooks(page, 'error-workspace');
-  await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.getByLabel('Access token').fill('kt_nonsense');
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page
-    .getByRole('alert')
-    .getByText(/^Request \S+$/)
-    .waitFor();
-  await requireInAllLooks(page, 'error-sign-in');
+  await at('ws_unknown/keys');
+  await request.waitFor();
+  await page.getByRole('link', { name: 'Choose another workspace' }).first().click();
+  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+  await close();
+});
+
+test('a table of 10,000 keys scrolls to its end with few rows in the page, by keyboard alone', async () => {
+  const MANY = 10_000;
+  const { workspace } = (await must(201, own.world.call('post', '/api/v1/workspace', { name: 'Large' }))).body;
+  await must(201, own.world.call('post', '/api/v1/api-key', { workspaceId: workspace.id, name: 'Key 0' }));
+  // Copies of a key, as the api stores them: making each by a request would take the test's time.
+  await own.world.sql`
+    insert into api_keys select (jsonb_populate_record(k, jsonb_build_object(
+      'id', 'key_' || lpad(i::text, 26, '0'), 'name', 'Key ' || i))).*
+    from api_keys k, generate_series(1, ${MANY - 1}) i where k.workspace_id = ${workspace.id}`;
+  const { page, close } = await own.open('keys');
+  await page.goto(`${own.world.api.url}/console/w/${workspace.id}/keys`);
+  await inTable(page, 'Keys', 'Key ');
+  await tabTo(page, 'Find keys');
+  await page.keyboard.press('Tab');
+  assert.is(await focused(page), 'Keys');
+  const rows = page.getByRole('region', { name: 'Keys' }).getByRole('row');
+  const table = page.getByRole('region', { name: 'Keys' }).getByRole('table');
+  let most = 0;
+  while ((await table.getAttribute('aria-rowcount')) === '-1') {
+    await page.keyboard.press('End');
+    most = Math.max(most, await rows.count());
+  }
+  assert.is(await table.getAttribute('aria-rowcount'), String(MANY + 1));
+  assert.ok(most < 80, `${most} rows at once`);
   await close();
 });
 

@@ -2,7 +2,7 @@ import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClien
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -20,8 +20,8 @@ import { start, untilReady, type Program, type Started } from '../../process/pro
 const folder = join(process.env.TEST_FOLDER ?? '', 'clickhouse');
 const log = join(folder, 'clickhouse.log');
 const answers = join(folder, 'data', 'answers');
-const ENDLESS = 'select number, toString(number) from numbers(100000000000) format CSV';
 const password = randomUUID();
+const ENDLESS = 'select number, toString(number) from numbers(100000000000) format CSV';
 let program: Program;
 let running: Started;
 let url: string;
@@ -33,18 +33,17 @@ test.before(async () => {
   program = clickhouseProgram({ folder: join(folder, 'data'), port, password });
   url = `http://127.0.0.1:${port}`;
   await startServer();
-  await request(url, { method: 'POST', body: 'create database books' });
-  const options = {
+  await post('create database books');
+  client = createClient({
     url,
     password,
+    database: 'books',
     log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { async_insert: 0 as const },
-  };
-  client = createClient({ ...options, database: 'books', compression: { request: true, response: true } });
-  await client.command({
-    query: `create table lines (id UInt64, text String, micros Int64, at DateTime64(3, 'UTC'))
-            engine = ReplacingMergeTree order by id`,
+    clickhouse_settings: { async_insert: 0 },
+    compression: { request: true, response: true },
   });
+  const columns = `id UInt64, text String, micros Int64, at DateTime64(3, 'UTC')`;
+  await client.command({ query: `create table lines (${columns}) engine = ReplacingMergeTree order by id` });
 });
 
 test.after(async () => {
@@ -54,41 +53,32 @@ test.after(async () => {
 
 test('rows with any text are inserted, and FINAL counts and reads each once', async () => {
   for (const select of [false, true]) assert.ok((await client.ping({ select })).success);
+  const at = '2024-02-29 23:59:59.999';
   const values = Array.from({ length: 20_000 }, (_, id) => ({
     id,
     text: `';\n\t\\"${id} é漢`,
     micros: String(id),
-    at: '2024-02-29 23:59:59.999',
+    at,
   }));
   const insert = { table: 'lines', format: 'JSONEachRow' } as const;
   assert.is((await client.insert({ ...insert, values })).summary?.written_rows, '20000');
   await client.insert({ ...insert, values: values.slice(0, 1_000), columns: ['id', 'text', 'micros', 'at'] });
   assert.equal(await rows('select count() as n from lines final'), [{ n: 20_000 }]);
   const [row] = await rows('select text, micros, at from lines final where id = {id:UInt64}', { id: 19_999 });
-  assert.equal(row, { text: values[19_999]!.text, micros: 19_999, at: '2024-02-29 23:59:59.999' });
+  assert.equal(row, { text: values[19_999]!.text, micros: 19_999, at });
 });
 
-test('query parameters arrive unchanged, in the address and in a form', async () => {
-  const given = {
-    text: "it's \\ \t \n {x:String} é",
-    list: ["a'", 'b\\', ''],
-    number: -5,
-    none: null,
-    at: new Date(1_700_000_000_000),
-  };
+test('query parameters arrive unchanged, in the address and in a form; statements of one moment have their own', async () => {
+  const given = { text: "it's \\ \t \n {x:String} é", list: ["a'", 'b\\', ''], number: -5, none: null };
   const query = `select {text:String} as text, {list:Array(String)} as list, {number:Int32} as number,
-                        {none:Nullable(String)} as none, toUnixTimestamp64Milli({at:DateTime64(3)}) as at`;
-  const expected = { ...given, at: given.at.getTime() };
-  assert.equal(await rows(query, given), [expected]);
+                        {none:Nullable(String)} as none`;
+  assert.equal(await rows(query, given), [given]);
   const form = await client.query({ query, query_params: given, format: 'JSONEachRow', use_multipart_params: true });
-  assert.equal(await form.json(), [expected]);
-});
-
-test('statements of one moment have settings and parameters of their own', async () => {
-  const answers = await Promise.all(
+  assert.equal(await form.json(), [given]);
+  const own = await Promise.all(
     Array.from({ length: 20 }, async (_, i) => {
       const result = await client.query({
-        query: "select {i:UInt8} as i, getSetting('max_result_rows') as own, sleep(0.1) as slept",
+        query: "select {i:UInt8} as i, toUInt32(getSetting('max_result_rows')) as own, sleep(0.1) as slept",
         query_params: { i },
         format: 'JSONEachRow',
         clickhouse_settings: { max_result_rows: String(100 + i) },
@@ -96,46 +86,44 @@ test('statements of one moment have settings and parameters of their own', async
       return (await result.json<{ i: number; own: number }>())[0]!;
     }),
   );
-  for (const [i, answer] of answers.entries()) assert.equal([answer.i, Number(answer.own)], [i, 100 + i]);
+  for (const [i, answer] of own.entries()) assert.equal([answer.i, answer.own], [i, 100 + i]);
 });
 
-test('an answer that is waited for comes whole and in order', async () => {
-  const rows = 200_000;
-  const answer = await ask(
-    `with 'a;"b' as text select number as n, text, toDecimal128(n, 6) / 1000000 as amount from numbers(${rows}) order by n FORMAT CSVWithNames`,
-    '&output_format_csv_crlf_end_of_line=1',
-  );
+test('an answer that is waited for comes whole and in order, in the format asked for', async () => {
+  const query = `with 'a;"b' as text select number as n, text, toDecimal128(n, 6) / 1000000 as amount from numbers(200000) order by n FORMAT CSVWithNames`;
+  const answer = await ask(query, '&output_format_csv_crlf_end_of_line=1');
   const text = await answer.text();
   assert.equal([answer.status, text.length], [200, Number(answer.headers.get('content-length'))]);
   const lines = text.split('\r\n');
-  assert.equal([lines.length, lines.at(-2)], [rows + 2, `${rows - 1},"a;""b",0.199999`]);
+  assert.equal([lines.length, lines.at(-2)], [200_002, '199999,"a;""b",0.199999']);
   for (const [i, line] of lines.slice(1, -1).entries()) assert.ok(line.startsWith(`${i},`), line);
-
   const parquet = Buffer.from(await (await ask('select 1 as a from numbers(3) format Parquet')).arrayBuffer());
   assert.equal([parquet.subarray(0, 4).toString(), parquet.subarray(-4).toString()], ['PAR1', 'PAR1']);
-  assert.is(await (await ask("select 'format' as format")).text(), 'format\n');
   assert.equal(readdirSync(answers), []);
+  for (const [asked, body, expected] of [
+    ['', "select 1, 'a;b' -- c; d\n;", '1\ta;b\n'],
+    ['default_format=CSV', 'select 1 as x, 2', '1,2\n'],
+    ['default_format=CSV', 'select 1 as x format JSONEachRow', '{"x":1}\n'],
+    ['query=select%20*%20from%20', '(select 3)', '3\n'],
+  ] as const)
+    assert.is(await (await request(`${url}/?${asked}`, { method: 'POST', body })).text(), expected);
 });
 
-test('an answer that is too large, fails or is not waited for leaves nothing, and ends', async () => {
-  const spooling = async () => {
-    const query =
-      "select count() from system.processes where query like '%function file%' and query not like '%system.processes%'";
-    return Number(await (await post(query)).text());
-  };
+test('an answer that is too large, fails, writes or is not waited for leaves nothing, and ends', async () => {
   for (const [query, settings, code] of [
     [ENDLESS, '&max_result_bytes=1000000', '396'],
-    ['select number from numbers(1000) format CSV', '&max_result_bytes=100', '396'],
     ["select throwIf(number = 900000, 'told') from numbers(1000000) format CSV", '', '395'],
     ['insert into books.lines (id) values (7)', '', '164'],
   ] as const)
-    assert.is((await ask(query, settings)).headers.get('x-clickhouse-exception-code'), code, query);
+    assert.is(codeOf(await ask(query, settings)), code, query);
+  const spooling =
+    "select count() from system.processes where query like '%function file%' and query not like '%system.processes%'";
   const leaving = new AbortController();
   const left = ask(ENDLESS, '', leaving.signal).catch(String);
-  await eventually('it runs', async () => (await spooling()) === 1);
+  await eventually('it runs', async () => (await (await post(spooling)).text()) === '1\n');
   leaving.abort();
   await left;
-  await eventually('it ended', async () => (await spooling()) === 0);
+  await eventually('it ended', async () => (await (await post(spooling)).text()) === '0\n');
   await eventually('nothing is left', async () => readdirSync(answers).length === 0);
 });
 
@@ -143,11 +131,10 @@ test('an answer that is not read to its end leaves no open file, at whatever byt
   const { hostname: host, port } = new URL(url);
   const body = 'select number, toString(number) from numbers(500000) format CSV';
   const head = [`Host: x`, `Authorization: ${login(password)}`, `Content-Length: ${body.length}`].join('\r\n');
-  const whole = `POST /?wait_end_of_query=1&readonly=2 HTTP/1.1\r\n${head}\r\n\r\n${body}`;
   const readers = 30;
   for (let i = 0; i < readers; i++) {
     const socket = connect({ host, port: Number(port) });
-    socket.write(whole);
+    socket.write(`POST /?wait_end_of_query=1&readonly=2 HTTP/1.1\r\n${head}\r\n\r\n${body}`);
     await once(socket, 'readable');
     if (i === 0) assert.is(openAnswers(running.pid), 1, 'the file is open while it is read');
     let left = (i * 7_000_000) / readers;
@@ -158,30 +145,20 @@ test('an answer that is not read to its end leaves no open file, at whatever byt
 });
 
 test('an error has the same code, type and status as from a ClickHouse server', async () => {
-  const wrong: [string, string, string, number][] = [
+  for (const [query, code, type, status] of [
     ['select * from nothing', '60', 'UNKNOWN_TABLE', 404],
-    ['select * from nowhere.nothing', '81', 'UNKNOWN_DATABASE', 404],
     ['selec 1', '62', 'SYNTAX_ERROR', 400],
     ['select 1; select 2', '62', 'SYNTAX_ERROR', 400],
     ['select {absent:String}', '456', 'UNKNOWN_QUERY_PARAMETER', 400],
     ["select throwIf(1, 'told')", '395', 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 500],
-  ];
-  for (const [query, code, type, status] of wrong) {
+  ] as const) {
     const error = await client.command({ query }).catch((reason: unknown) => reason);
     assert.instance(error, ClickHouseError, query);
     assert.equal([(error as ClickHouseError).code, (error as ClickHouseError).type], [code, type]);
     const response = await post(query);
-    assert.equal([response.status, response.headers.get('x-clickhouse-exception-code')], [status, code], query);
+    assert.equal([response.status, codeOf(response)], [status, code], query);
     assert.match(await response.text(), new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\)`, 's'));
   }
-  const unknown = await client
-    .query({ query: 'select 1', clickhouse_settings: { no_such: 1 } })
-    .catch((reason: unknown) => reason);
-  assert.is((unknown as ClickHouseError).type, 'UNKNOWN_SETTING');
-  const rejected = await client
-    .insert({ table: 'lines', values: [{ id: 'x' }], format: 'JSONEachRow' })
-    .catch((reason: unknown) => reason);
-  assert.instance(rejected, ClickHouseError);
 });
 
 test('a request has the limits of an unchanged ClickHouse server', async () => {
@@ -195,75 +172,46 @@ test('a request has the limits of an unchanged ClickHouse server', async () => {
   const inAddress = (query: string, rest: string) =>
     request(`${url}/?query=${encodeURIComponent(query)}${rest}`, { method: 'POST' });
   const numbers = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`param_p${i}`, '1']));
-  // Each parameter has its own limit, whatever they are together and however much of them must be escaped.
-  const four = Object.fromEntries([1, 2, 3, 4].map((i) => [`param_t${i}`, "\\'".repeat(size / 2)]));
-  const lengths = 'select length({t1:String}) + length({t2:String}) + length({t3:String}) + length({t4:String})';
   for (const [response, expected] of [
     [inForm(length, { param_text: 'x'.repeat(size) }), size],
-    [inForm(lengths, four), 2 * size],
     [inAddress(length, `&param_text=${'x'.repeat(size)}`), size],
     [inForm('select 1', numbers(999)), 1],
-    [post(`select '${'x'.repeat(200_000)}' = ''`), 0],
   ] as const)
     assert.is(await (await response).text(), `${expected}\n`);
   for (const [response, why] of [
-    [inForm(length, { param_text: 'x'.repeat(size + 1) }), 'Field value too long'],
     [inForm(length, { param_text: 'é'.repeat(size / 2 + 1) }), 'Field value too long'],
-    [inForm(`select 1 -- ${'x'.repeat(size)}`, {}), 'Field value too long'],
     // In an address it counts as it is sent: %61 is three bytes.
     [inAddress(length, `&param_text=${'%61'.repeat(50_000)}`), 'Field value too long'],
     [inForm('select 1', { ['n'.repeat(4_097)]: '' }), 'Field name too long'],
     [inForm('select 1', numbers(1_000)), 'Too many form fields'],
   ] as const) {
-    const { status, headers } = await response;
-    assert.equal([status, headers.get('x-clickhouse-exception-code')], [500, '1000'], why);
-    const said = `Poco::Exception. Code: 1000, e.code() = 0, HTML Form Exception: ${why} (version 26.`;
-    assert.ok((await (await response).text()).startsWith(said));
+    assert.equal([(await response).status, codeOf(await response)], [500, '1000'], why);
+    assert.match(await (await response).text(), `e.code() = 0, HTML Form Exception: ${why} (version 26.`);
   }
-  const tooLarge = await post(`select '${'x'.repeat(262_144)}' = ''`);
-  assert.match(await tooLarge.text(), /^Code: 62\..*Max query size exceeded/s);
-  assert.is((await inAddress('select 1', `&x=${'y'.repeat(1_048_576)}`)).status, 400);
+  assert.match(await (await post(`select '${'x'.repeat(262_144)}' = ''`)).text(), /^Code: 62\..*Max query size/s);
 });
 
-test('the answer has the format asked for, and a semicolon in a string starts no second statement', async () => {
-  for (const [query, body, expected] of [
-    ['', "select 1, 'a;b' -- c; d\n;", '1\ta;b\n'],
-    ['default_format=CSV', 'select 1 as x, 2', '1,2\n'],
-    ['default_format=CSV', 'select 1 as x format JSONEachRow', '{"x":1}\n'],
-    ['query=select%20*%20from%20', '(select 3)', '3\n'],
-  ] as const)
-    assert.is(await (await request(`${url}/?${query}`, { method: 'POST', body })).text(), expected);
-});
-
-test('a GET writes nothing, and a web page is refused', async () => {
-  const get = await request(`${url}/?query=${encodeURIComponent('create database other')}`);
-  assert.is(get.headers.get('x-clickhouse-exception-code'), '164');
+test('a GET writes nothing, a web page is refused, and whoever lacks the password only learns that a server runs', async () => {
+  assert.is(codeOf(await request(`${url}/?query=${encodeURIComponent('create database other')}`)), '164');
   const page = await request(url, { method: 'POST', body: 'select 1', headers: { origin: 'https://example.com' } });
   assert.is(page.status, 403);
-  assert.match(await page.text(), 'web pages');
-});
-
-test('whoever lacks the password is told so, and only learns that a server runs', async () => {
   const body = "select * from file('/etc/passwd', 'LineAsString')";
-  for (const authorization of [
-    '',
-    login(''),
-    login(`${password} `),
-    login(password, 'keytally'),
-    `Bearer ${password}`,
-  ]) {
+  for (const authorization of ['', login(''), login(`${password} `), login(password, 'keytally')]) {
     const answer = await request(url, { method: 'POST', body, headers: { authorization } });
-    assert.equal([answer.status, answer.headers.get('x-clickhouse-exception-code')], [403, '516'], authorization);
-    assert.match(await answer.text(), 'AUTHENTICATION_FAILED');
+    assert.equal([answer.status, codeOf(answer)], [403, '516'], authorization);
   }
   assert.is((await fetch(`${url}/ping`)).status, 200);
 });
 
-test('inserted rows survive kill -9', async () => {
+test('inserted rows survive kill -9, and what an answer had written is gone', async () => {
   await client.insert({ table: 'lines', values: [{ id: 1_000_000 }], format: 'JSONEachRow' });
+  const cut = ask(ENDLESS).catch(() => 'cut off');
+  await eventually('it is written', async () => readdirSync(answers).length === 1);
   process.kill(running.pid, 'SIGKILL');
   await running.ended;
+  assert.is(await cut, 'cut off');
   await startServer();
+  assert.equal(readdirSync(answers), []);
   assert.equal(await rows('select count() as n from lines final where id = 1000000'), [{ n: 1 }]);
 });
 
@@ -272,13 +220,13 @@ test('what the disk did not take is not acknowledged, and what a merge made of i
   await client.command({ query });
   const sent = new Map<number, string>();
   const insert = async (bytes: number) => {
-    const values = [{ id: sent.size, text: randomBytes(bytes).toString('hex') }];
-    await client.insert({ table: 'texts', values, format: 'JSONEachRow' });
-    for (const { id, text } of values) sent.set(id, text);
+    const [id, text] = [sent.size, randomBytes(bytes).toString('hex')];
+    await client.insert({ table: 'texts', values: [{ id, text }], format: 'JSONEachRow' });
+    sent.set(id, text);
   };
   // A file can hold one text, and not two.
   for (const bytes of [40_000, 40_000]) await insert(bytes);
-  const lost: (() => Promise<unknown>)[] = [
+  for (const write of [
     () => insert(80_000),
     () => client.command({ query: 'optimize table texts final' }),
     () => ask('select number from numbers(50000)'),
@@ -286,39 +234,24 @@ test('what the disk did not take is not acknowledged, and what a merge made of i
     async () => {
       for (;;) await insert(40_000);
     },
-  ];
-  for (const write of lost) {
-    await limitFiles(100_000);
+  ]) {
+    // Node ignores the signal that says so, and the write fails.
+    await promisify(execFile)('prlimit', ['--pid', String(running.pid), '--fsize=100000:']);
     assert.is(await write().catch(() => 'cut off'), 'cut off');
     assert.is(await running.ended, 'was ended by SIGKILL');
     await startServer();
     const read = (await rows('select id, text from texts final')) as { id: number; text: string }[];
-    const missing = [...sent].filter(([id, text]) => !read.some((row) => row.id === id && row.text === text));
-    assert.equal(
-      missing.map(([id]) => id),
-      [],
-    );
+    const kept = new Map(read.map(({ id, text }) => [id, text]));
+    const missing = [...sent].filter(([id, text]) => kept.get(id) !== text).map(([id]) => id);
+    assert.equal(missing, []);
   }
-  assert.match(readFileSync(log, 'utf8'), 'A write to the disk failed');
-});
-
-test('what an answer had written when the server was killed is gone once it starts again', async () => {
-  const cut = ask(ENDLESS).catch(() => 'cut off');
-  await eventually('it is written', async () => readdirSync(answers).length === 1);
-  process.kill(running.pid, 'SIGKILL');
-  await running.ended;
-  assert.is(await cut, 'cut off');
-  assert.is(readdirSync(answers).length, 1);
-  await startServer();
-  assert.equal(readdirSync(answers), []);
 });
 
 test('on SIGTERM the server finishes a running statement first', async () => {
-  let hasEnded = false;
-  const answer = rows('select sleep(0.7) as slept').finally(() => (hasEnded = true));
+  const answer = rows('select sleep(0.7) as slept');
   const query =
     "select 1 from system.processes where query like '%sleep(0.7)%' and query not like '%system.processes%'";
-  await eventually('it runs', async () => hasEnded || (await rows(query)).length > 0);
+  await eventually('it runs', async () => (await rows(query)).length > 0);
   process.kill(running.pid, 'SIGTERM');
   assert.equal(await answer, [{ slept: 0 }]);
   assert.is(await running.ended, 'ended with code 0');
@@ -326,22 +259,21 @@ test('on SIGTERM the server finishes a running statement first', async () => {
 
 test.run();
 
+type Asked = { method?: string; body?: string | FormData; headers?: Record<string, string>; signal?: AbortSignal };
+
+const codeOf = ({ headers }: Response) => headers.get('x-clickhouse-exception-code');
+
 function login(given: string, user = 'default'): string {
   return `Basic ${Buffer.from(`${user}:${given}`).toString('base64')}`;
 }
-
-type Asked = {
-  method?: string;
-  body?: string | FormData | Buffer;
-  headers?: Record<string, string>;
-  signal?: AbortSignal;
-};
 
 function request(address: string, { headers, ...options }: Asked = {}): Promise<Response> {
   return fetch(address, { ...options, headers: { authorization: login(password), ...headers } });
 }
 
-const post = (body: string) => request(url, { method: 'POST', body });
+function post(body: string): Promise<Response> {
+  return request(url, { method: 'POST', body });
+}
 
 /** Asks for an answer that is whole before any of it is sent. */
 function ask(body: string, settings = '', signal?: AbortSignal): Promise<Response> {
@@ -356,12 +288,6 @@ async function startServer(): Promise<void> {
   await untilReady(program, running, log);
 }
 
-/** How large a file of the server may become. Node ignores the signal that says so, and the write fails. */
-async function limitFiles(bytes: number): Promise<void> {
-  await promisify(execFile)('prlimit', ['--pid', String(running.pid), `--fsize=${bytes}:`]);
-}
-
 async function rows(query: string, query_params: Record<string, unknown> = {}): Promise<unknown[]> {
-  const result = await client.query({ query, query_params, format: 'JSONEachRow' });
-  return result.json();
+  return (await client.query({ query, query_params, format: 'JSONEachRow' })).json();
 }

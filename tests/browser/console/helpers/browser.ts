@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from 'playwright-core';
@@ -29,7 +29,7 @@ export async function visit(browser: Browser, options: BrowserContextOptions = {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', ...options });
   const page = await context.newPage();
   // A busy machine needs more than the usual half minute.
-  page.setDefaultTimeout(120_000);
+  page.setDefaultTimeout(30_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => {
@@ -123,15 +123,10 @@ export async function requireAccessible(page: Page, what: string): Promise<void>
   assert.equal(told, [], what);
 }
 
-/** Fails where the window would scroll sideways. */
-export async function requireFits(page: Page, what: string): Promise<void> {
-  const beyond = await page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth');
-  assert.ok(beyond <= 0, `${what} is ${beyond} px too wide`);
-}
-
-/** Fails where a table scrolls sideways, the menu takes a second line, a number does not stand at the right, or a cell is cut that does not tell all of it on hover. */
-export async function requireWhole(page: Page, what: string): Promise<void> {
+/** Fails where the window or a table scrolls sideways, the menu takes a second line, a number does not stand at the right, or a cell is cut that does not tell all of it on hover. */
+async function requireFits(page: Page, what: string): Promise<void> {
   const found = await page.evaluate<string[]>(`[
+    ...[document.documentElement].filter((one) => one.scrollWidth > window.innerWidth).map(() => 'the window'),
     ...[...document.querySelectorAll('.table')].filter((one) => one.scrollWidth > one.clientWidth)
       .map((one) => 'sideways: ' + one.getAttribute('aria-label')),
     ...[...document.querySelectorAll('.table :is(td, th):not(.space *)')]
@@ -144,23 +139,67 @@ export async function requireWhole(page: Page, what: string): Promise<void> {
   assert.equal(found, [], what);
 }
 
-/** Fails where what stands there breaks a rule of WCAG or does not fit its window, in light or dark, wide or narrow; WHOLE_PICTURES keeps pictures of it. */
+// The part of a page that is kept as its picture.
+const KEPT_PX = 1_100;
+
+/** Fails where what stands there breaks a rule of WCAG or does not fit its window, dark and narrow, light and wide; PICTURES keeps wide pictures of it. */
 export async function requireInAllLooks(page: Page, name: string): Promise<void> {
-  const pictures = process.env.WHOLE_PICTURES;
-  if (pictures) mkdirSync(pictures, { recursive: true });
-  for (const width of [360, 1280]) {
+  const { PICTURES: kept } = process.env;
+  for (const [width, colorScheme] of [
+    [360, 'dark'],
+    ...(kept ? [[1280, 'dark'] as const] : []),
+    [1280, 'light'],
+  ] as const) {
     await page.setViewportSize({ width, height: 800 });
-    for (const colorScheme of ['dark', 'light'] as const) {
-      // Else colours pass from one theme to the other while they are looked at.
-      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-      await settled(page);
-      const what = `${name}-${colorScheme}-${width}`;
-      await requireAccessible(page, what);
-      await requireFits(page, what);
-      await requireWhole(page, what);
-      if (pictures) await page.screenshot({ path: join(pictures, `${what}.png`) });
-    }
+    // Else colours pass from one theme to the other while they are looked at.
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await settled(page);
+    const what = `${name}, ${colorScheme}, ${width} px`;
+    await requireAccessible(page, what);
+    await requireFits(page, what);
+    if (!kept || width === 360) continue;
+    const height = Math.min(KEPT_PX, await page.evaluate<number>('document.documentElement.scrollHeight'));
+    const clip = { x: 0, y: 0, width, height };
+    await page.screenshot({ path: join(kept, `${name}-${colorScheme}.png`), fullPage: true, clip });
   }
+}
+
+/** Fails where a page runs a script that is not its own, asks another server, or lets itself be framed. */
+export async function requireFenced(page: Page, complaints: string[], url: string): Promise<void> {
+  const inline = `(() => { const one = document.createElement('script'); one.textContent = 'window.ran = true'; document.body.append(one); return Boolean(window.ran); })()`;
+  assert.is(await page.evaluate(inline), false);
+  assert.is(await page.evaluate(`fetch('http://localhost:1/').then(() => 'asked', () => 'refused')`), 'refused');
+  for (const directive of ['script-src', 'connect-src'])
+    await eventually(`${directive} is told`, async () => complaints.some((one) => one.includes(directive)));
+  await page.goto(new URL('/docs', url).href);
+  await page.setContent(`<iframe src="${url}"></iframe>`, { waitUntil: 'domcontentloaded' });
+  await eventually('the frame is refused', () =>
+    page.evaluate<boolean>(`document.querySelector('iframe')?.contentDocument === null`),
+  );
+}
+
+/** Fails where a page of another origin gets an answer with the session that the browser has. */
+export async function requireNoForgery(
+  page: Page,
+  url: string,
+  path: string,
+  requests: (readonly [method: string, path: string, body?: string])[],
+): Promise<void> {
+  // Another origin on the same site: the strictest cookie goes along.
+  const elsewhere = `http://localhost:${new URL(url).port}`;
+  await page.goto(elsewhere + path);
+  for (const target of [url, elsewhere])
+    for (const session of [{}, { 'X-Keytally-Session': '1' }])
+      for (const [method, asked, body] of requests) {
+        const options = {
+          method,
+          credentials: 'include',
+          body,
+          headers: { 'Content-Type': 'application/json', ...session },
+        };
+        const code = `fetch('${target}${asked}', ${JSON.stringify(options)}).then(({ status }) => status, () => 'refused')`;
+        assert.ok([401, 'refused'].includes(await page.evaluate<number | string>(code)), `${method} ${target}${asked}`);
+      }
 }
 
 /** Waits until nothing loads any more, and every chart is drawn. */

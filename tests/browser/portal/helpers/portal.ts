@@ -1,24 +1,26 @@
-import type { Browser } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { must } from '../../../helpers/customers.ts';
 import type { World } from '../../../helpers/world.ts';
-import { visit, type Visit } from '../../console/helpers/browser.ts';
 
 /** The heading of the portal. */
 export const TITLE = 'Your API keys and usage';
 
-/** Makes a link token, of the customer `northwind` unless another is named. */
-export async function newLink(
-  world: World,
-  fields: { workspaceId: string } & Record<string, unknown>,
-): Promise<string> {
-  const body = { customerId: 'northwind', ...fields };
-  return (await must(201, world.call('post', '/api/v1/link-token', body))).body.linkToken.token;
-}
-
-/** Opens a link as its customer does. */
-export async function opened(browser: Browser, world: World, link: string): Promise<Visit> {
-  const visited = await visit(browser);
-  await visited.page.goto(`${world.api.url}/portal#${link}`);
-  await visited.page.getByRole('heading', { level: 1, name: TITLE }).waitFor();
-  return visited;
+/** Makes links, of the customer `northwind` unless another is named, and opens them as their customer does. */
+export function makeLinks(own: { world: World }, workspaceId: () => string) {
+  async function link(fields: object = {}): Promise<string> {
+    const body = { workspaceId: workspaceId(), customerId: 'northwind', ...fields };
+    return (await must(201, own.world.call('post', '/api/v1/link-token', body))).body.linkToken.token;
+  }
+  async function go(page: Page, token: string): Promise<void> {
+    await page.goto('about:blank');
+    await page.goto(`${own.world.api.url}/portal#${token}`);
+  }
+  return {
+    link,
+    go,
+    async open(page: Page, fields: object): Promise<void> {
+      await go(page, await link(fields));
+      await page.getByRole('heading', { level: 1, name: TITLE }).waitFor();
+    },
+  };
 }

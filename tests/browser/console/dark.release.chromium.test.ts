@@ -1,3 +1,0 @@
-import { testPages } from './helpers/look.ts';
-
-testPages('dark');

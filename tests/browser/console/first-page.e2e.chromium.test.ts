@@ -1,0 +1,43 @@
+import * as assert from 'uvu/assert';
+import { inTable, requireAccessible, visit } from './helpers/browser.ts';
+import { consoleSuite } from './helpers/suite.ts';
+
+// What somebody does first.
+
+const { test, own } = consoleSuite('the first page of the console');
+
+test('who signs in makes a key, whose secret is shown once and verifies, and finds it in the list', async () => {
+  const { page, complaints, close } = await visit(own.browser);
+  await page.goto(`${own.world.api.url}/console`);
+  const signIn = async (token: string) => {
+    await page.getByLabel('Access token').fill(token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+  };
+  await signIn('kt_nonsense');
+  const told = page.getByRole('alert');
+  await told.getByText('The access token is unknown, expired or revoked; use a valid one.').waitFor();
+  assert.match(await told.innerText(), /Request \S+/);
+  await signIn(own.world.team.token);
+  await page.getByRole('link', { name: 'Weather' }).click();
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Keys' }).click();
+  await page.getByText('No key yet.').waitFor();
+  await page.getByRole('button', { name: 'New key' }).click();
+  const form = page.getByRole('dialog', { name: 'New key' });
+  await form.getByLabel('Name').fill('Backend');
+  await form.getByRole('button', { name: 'Create key' }).click();
+  const made = page.getByRole('dialog', { name: 'The new key' });
+  const secret = await made.getByLabel('Secret of the key').inputValue();
+  assert.is((await own.customers.verify({ key: secret })).body.status, 'VALID');
+  await made.getByRole('button', { name: 'Close' }).click();
+  await inTable(page, 'Keys', 'Backend');
+  assert.not.ok((await page.content()).includes(secret));
+  await requireAccessible(page, 'keys');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Access token').waitFor();
+  await page.reload();
+  await page.getByLabel('Access token').waitFor();
+  assert.equal(complaints, []);
+  await close();
+});
+
+test.run();

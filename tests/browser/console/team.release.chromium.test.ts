@@ -1,0 +1,166 @@
+import { readFileSync } from 'node:fs';
+import * as assert from 'uvu/assert';
+import { must } from '../../helpers/customers.ts';
+import { eventually } from '../../helpers/world.ts';
+import { inTable, rowOf } from './helpers/browser.ts';
+import { answer, confirm, fill, press, pressClose, tick, type } from './helpers/keyboard.ts';
+import { consoleSuite } from './helpers/suite.ts';
+
+// Every task of the pages of usage, webhooks, scopes, tokens, the audit log and settings, by keyboard alone.
+
+const { test, own } = consoleSuite('usage, webhooks, tokens and settings in the console');
+
+test('usage is summed as one asks, in the zone asked for, and downloaded as CSV and Parquet', async () => {
+  for (const [meter, customerId] of [
+    ['northwind', 'north'],
+    ['harbour', 'south'],
+  ] as const) {
+    await own.customers.newMeter({ externalMeterId: meter, totalCredits: '1000' });
+    const { key } = await own.customers.newKey({ externalMeterId: meter, customerId });
+    for (const route of ['GET /a', 'GET /b'])
+      await own.customers.verify({ key, route, billing: { usage: '2.000001', usageName: 'forecast' } });
+  }
+  await eventually('it is booked', async () => {
+    const path = `/api/v1/usage?workspaceId=${own.workspaceId}&groupBy=route`;
+    const { data } = (await own.world.call('get', path)).body;
+    return data.reduce((sum: number, { events }: { events: number }) => sum + events, 0) === 4;
+  });
+  const { page, close } = await own.open('usage');
+  await rowOf(page, 'Usage', 'northwind').getByText('4.000002').waitFor();
+  await type(page, 'By', 'month');
+  await type(page, 'Time zone', 'Europe/Oslo');
+  for (const group of ['Meter', 'Usage', 'Customer', 'Route']) await tick(page, group);
+  await press(page, 'Only some of it');
+  await fill(page, { 'Only the customer': 'south' });
+  await rowOf(page, 'Usage', 'GET /b').getByText('2.000001').waitFor();
+  const table = page.getByRole('region', { name: 'Usage' });
+  const headers = ['From (Europe/Oslo)', 'Route', 'Customer', 'Credits', 'Events'];
+  assert.equal(await table.getByRole('columnheader').allInnerTexts(), headers);
+  assert.is(await table.getByRole('row').count(), 3);
+  for (const [button, begin] of [
+    ['Download CSV', '"start","route","customerId","other","totalBillingUsage","events"\r\n'],
+    ['Download Parquet', 'PAR1'],
+  ] as const) {
+    const saved = page.waitForEvent('download');
+    await press(page, button);
+    assert.ok(readFileSync(await (await saved).path(), 'latin1').startsWith(begin));
+  }
+  await page.getByLabel('Time zone').fill('');
+  await fill(page, { 'Time zone': 'Atlantis' });
+  await page.getByRole('alert').getByText('must be a time zone', { exact: false }).first().waitFor();
+  await close();
+});
+
+test('a webhook is made, tested, told again, changed, rotated, disabled and deleted', async () => {
+  const { page, close } = await own.open('webhooks');
+  await press(page, 'New webhook');
+  await fill(page, { URL: 'http://example.com' });
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('URL').fill('https://hooks.example.com/in');
+  await tick(page, 'key.created');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog', { name: 'The new webhook' }).waitFor();
+  await pressClose(page);
+  await press(page, 'https://hooks.example.com/in');
+  await page.getByRole('heading', { level: 1, name: 'hooks.example.com' }).waitFor();
+  await press(page, 'Send a test');
+  await inTable(page, 'Deliveries', 'webhook.test');
+  await press(page, 'Look again');
+  await press(page, 'webhook.test');
+  await page.getByRole('dialog', { name: 'webhook.test' }).waitFor();
+  await press(page, 'Deliver again');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await press(page, 'Edit');
+  await tick(page, 'key.rotated');
+  await page.keyboard.press('Enter');
+  await page.getByText('key.created, key.rotated').waitFor();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await press(page, 'Rotate secret');
+  await page.getByRole('dialog', { name: 'Rotate the secret' }).waitFor();
+  await press(page, 'Rotate');
+  await page.getByRole('dialog', { name: 'The new secret' }).waitFor();
+  await pressClose(page);
+  await press(page, 'Disable');
+  await page.getByText('Disabled', { exact: true }).waitFor();
+  await press(page, 'Enable');
+  await page.getByText('Enabled', { exact: true }).waitFor();
+  await confirm(page, 'Delete', 'Delete for good');
+  await page.getByText('No webhook yet.').waitFor();
+  await close();
+});
+
+test('scopes and tokens are made, changed and ended; a token has the rights that were ticked', async () => {
+  const { page, close } = await own.open('scopes');
+  await answer(page, 'New scope', 'New scope', { Representation: 'invoices', Name: 'Invoices' });
+  await inTable(page, 'Scopes', 'invoices');
+  await answer(page, 'Edit invoices', 'Edit the scope', { Name: 'Bills' });
+  await inTable(page, 'Scopes', 'Bills');
+  await confirm(page, 'Delete invoices', 'Delete for good');
+  await page.getByText('No scope yet.').waitFor();
+
+  await press(page, 'Tokens');
+  await press(page, 'New token');
+  await type(page, 'Name', 'typed');
+  await tick(page, 'key:read');
+  await page.keyboard.press('Enter');
+  const made = page.getByRole('dialog', { name: 'The new token' });
+  const token = await made.getByLabel('Access token').inputValue();
+  await pressClose(page);
+  const ask = async (path: string) =>
+    (await own.world.call('get', `/api/v1/workspace/${own.workspaceId}/${path}`, undefined, { token })).status;
+  assert.equal([await ask('api-keys'), await ask('scopes')], [200, 403]);
+  await confirm(page, 'Revoke typed', 'Revoke for good');
+  await rowOf(page, 'Access tokens', 'typed').getByText('Revoked').waitFor();
+  await eventually('it is refused', async () => (await ask('api-keys')) === 401);
+  await close();
+});
+
+test('the audit log tells who changed what, from what to what', async () => {
+  const { id } = await own.customers.newKey({ name: 'Before' });
+  const fields = { name: 'Kim Larsen', permissions: ['key:write'] };
+  const { accessToken } = (await must(201, own.world.call('post', '/api/v1/access-token', fields))).body;
+  const path = `/api/v1/workspace/${own.workspaceId}/api-key/${id}`;
+  await must(200, own.world.call('patch', path, { name: 'After' }, { token: accessToken.token }));
+  const { page, close } = await own.open('audit-log');
+  await fill(page, { 'From the day': '01312026', Outcome: 'changed', 'Id of what was changed': id });
+  await rowOf(page, 'Audit log', 'PATCH').getByText('Kim Larsen').waitFor();
+  await press(page, 'PATCH /workspace/{id}/api-key/{akid}');
+  const row = page.getByRole('dialog').getByRole('row').filter({ hasText: 'name' });
+  assert.match(await row.innerText(), /"Before"\s+"After"/);
+  await pressClose(page);
+  await close();
+});
+
+test('a workspace is changed, limited and deleted, once its name is typed', async () => {
+  const { workspace } = (await must(201, own.world.call('post', '/api/v1/workspace', { name: 'Short' }))).body;
+  const { page, close } = await own.open('settings');
+  await inTable(page, 'Quota of the team', 'keys');
+  await page.goto(`${own.world.api.url}/console/w/${workspace.id}/settings`);
+  await answer(page, 'Edit', 'Edit the workspace', { 'Time zone': 'Europe/Oslo' });
+  await page.getByText('Europe/Oslo').waitFor();
+  await press(page, 'Change limits');
+  await press(page, 'Add a limit');
+  await fill(page, { Name: 'daily', 'At most': '10' });
+  await inTable(page, 'Limits', 'daily');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await press(page, 'Delete the workspace');
+  await type(page, 'Type Short to delete it', 'Shor');
+  assert.ok(await page.getByRole('button', { name: 'Delete for good' }).isDisabled());
+  await fill(page, { 'Type Short to delete it': 't' });
+  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+  await rowOf(page, 'Workspaces', 'Short').waitFor({ state: 'detached' });
+  await close();
+});
+
+test('times stand in the zone of who looks, and in UTC on hover', async () => {
+  const { page, close } = await own.open('', undefined, { timezoneId: 'Asia/Kathmandu' });
+  await page.goto(`${own.world.api.url}/console`);
+  const time = page.getByRole('region', { name: 'Workspaces' }).getByRole('time').first();
+  const at = new Date((await time.getAttribute('datetime'))!);
+  const there = new Date(at.getTime() + (5 * 60 + 45) * 60_000).toISOString();
+  assert.match(await time.innerText(), new RegExp(`^${Number(there.slice(8, 10))} \\w+ .*, ${there.slice(11, 16)}$`));
+  assert.is(await time.getAttribute('title'), at.toISOString().replace('T', ' ').replace('Z', ' UTC'));
+  await close();
+});
+
+test.run();
