@@ -7,12 +7,13 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // Whether all is well, as a person looks at it.
 
-const { test, own } = consoleSuite('the overview of the console');
+const { test, own } = consoleSuite('the overview of the console', ['verify']);
 let holding: Awaited<ReturnType<typeof own.world.sql.reserve>>;
 test.before(async () => {
   // The hourly comparison would find what a test says of the books to be otherwise.
   holding = await own.world.sql.reserve();
   await holding`select pg_advisory_lock(hashtext('keytally jobs'), hashtext('reconcile'))`;
+  await own.world.start('consumer');
 });
 test.after(() => holding?.release());
 

@@ -15,11 +15,11 @@ type Own = {
 };
 
 /** A suite of a world with a browser and an empty workspace. */
-export function consoleSuite(name: string) {
+export function consoleSuite(name: string, programs: ('verify' | 'consumer')[] = ['verify', 'consumer']) {
   const own = {} as Own;
   const test = suite(name);
   test.before(async () => {
-    [own.world, own.browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+    [own.world, own.browser] = await Promise.all([makeWorld(programs), launch()]);
     const made = await must(201, own.world.call('post', '/api/v1/workspace', { name: 'Weather' }));
     own.workspaceId = made.body.workspace.id;
     own.customers = makeCustomers(own.world, own.workspaceId);
