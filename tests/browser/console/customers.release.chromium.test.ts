@@ -47,7 +47,7 @@ test('a record is made, found, refilled, granted credits once and by a schedule,
   assert.is(await call(), 'USAGE_LIMITED');
   await press(page, 'Overage and cap');
   await tick(page, 'May go on when the credits are used up');
-  await fill(page, { 'Spend cap': '100' });
+  await fill(page, { 'Spend cap': '3000' });
   await page.getByText('calls go on').waitFor();
   assert.is(await call(), 'VALID');
   await page.reload();

@@ -7,24 +7,24 @@ import { eventually, type World } from '../../../helpers/world.ts';
 // become an element has the attribute data-x, by which a test finds it.
 export const payloads: readonly string[] = [
   '<script data-x>alert(1)</script>',
-  '</title></textarea></style></script><ScRiPt data-x src=//evil.example/x.js></script>',
+  '</title></style></script><ScRiPt data-x src=//evil.example/>',
   '"><img data-x src=x onerror="alert(1)">',
   "'><img/data-x/src=x/onerror=alert`1`>",
   '-->]]><img data-x src=x onerror=alert(1)>',
-  '<svg data-x/onload=alert(1)><a xlink:href="javascript:alert(1)"><text>x</text></a></svg>',
+  '<svg data-x/onload=alert(1)><a xlink:href="javascript:1">x</a>',
   '<math data-x href="javascript:alert(1)">x</math>',
   '<iframe data-x srcdoc="<script>alert(1)</script>"></iframe>',
   '<object data-x data="javascript:alert(1)"></object>',
   '<input data-x autofocus onfocus=alert(1)>',
   '<a data-x href="java&#115;cript:alert(1)">x</a>',
   '<base data-x href="//evil.example/">',
-  '<meta data-x http-equiv="refresh" content="0;url=//evil.example/">',
+  '<meta data-x http-equiv=refresh content="0;url=//evil.example">',
   '<style data-x>*{background:url(//evil.example/)}</style>',
   '<template data-x><img src=x onerror=alert(1)></template>',
   '&lt;img data-x src=x onerror=alert(1)&gt;',
   '\u202e<img data-x src=x onerror=alert(1)>',
   'javascript:alert(1)//data-x',
-  '{{constructor.constructor("alert(1)")()}}<b data-x>${alert(1)}</b>',
+  '{{constructor.constructor("alert(1)")()}}<b data-x>${alert(1)}',
 ];
 
 const SCREEN_PX = 400;
