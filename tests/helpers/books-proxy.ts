@@ -3,7 +3,7 @@ import { createServer, request as forward, type ServerResponse } from 'node:http
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/** A request that a program asks of ClickHouse, with the way to answer it in ClickHouse's place. */
+/** A request that a program asks of ClickHouse, with the way to answer it in ClickHouse's place. Its path may be changed. */
 export type Asked = { body: Buffer; path: string; answer: ServerResponse };
 /** Whether a request is passed on; `unheard`: it is done, and its answer is lost; `kept`: it was answered or cut off here. */
 export type Way = 'passed' | 'unheard' | 'kept';
@@ -15,10 +15,11 @@ export async function booksProxy(to: string, decide: (asked: Asked) => Way | Pro
   const server = createServer((inner, answer) => {
     const pass = async () => {
       const body = await buffer(inner);
-      const { method, headers, url: path = '' } = inner;
-      const way = await decide({ body, path, answer });
+      const { method, headers, url = '' } = inner;
+      const asked = { body, path: url, answer };
+      const way = await decide(asked);
       if (way === 'kept') return;
-      const outer = forward({ hostname, port, method, headers, path }, (answered) => {
+      const outer = forward({ hostname, port, method, headers, path: asked.path }, (answered) => {
         if (way === 'unheard') {
           answered.resume().once('end', () => answer.destroy());
           return;

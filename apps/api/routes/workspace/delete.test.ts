@@ -61,11 +61,11 @@ test('a token that is limited to a deleted workspace and another goes on in the 
 
 test('its keys are refused by the very next verification, in every shard and on every server; their link tokens too', async () => {
   const { path, customers, workspace } = await newWorkspace('many');
-  const keys = await Promise.all(Array.from({ length: 24 }, () => customers.newKey()));
+  const keys = await Promise.all(Array.from({ length: 12 }, () => customers.newKey()));
   keys.push(await customers.meteredKey('10'));
   await must(200, world.call('post', `${path}/api-key/${keys[0]!.id}/rotate`, { graceSeconds: 600 }));
   const other = await (await newWorkspace('other')).customers.newKey();
-  assert.ok(new Set(keys.map(({ key }) => keyShard(key))).size > 5);
+  assert.ok(new Set(keys.map(({ key }) => keyShard(key))).size > 3);
   // Twice: the second answer comes from a lookup that verify has kept.
   for (const { key } of [...keys, ...keys]) assert.is((await customers.verify({ key })).body.status, 'VALID');
   const link = { workspaceId: workspace.id, customerId: 'c' };
@@ -150,7 +150,7 @@ test('what Redis has of it leaves page by page: its keys at once, a day later al
 test('a key that is made while its workspace is being deleted is refused and leaves like all others', async () => {
   const { path, workspace, customers } = await newWorkspace('contested');
   const body = { name: 'k', workspaceId: workspace.id };
-  const making = Array.from({ length: 30 }, () => world.call('post', '/api/v1/api-key', body));
+  const making = Array.from({ length: 12 }, () => world.call('post', '/api/v1/api-key', body));
   const [deleted, ...made] = await Promise.all([world.call('delete', path), ...making]);
   assert.is(deleted.status, 200, deleted.text);
   for (const answer of made) {

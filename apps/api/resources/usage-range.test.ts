@@ -1,0 +1,58 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { ApiError } from '../../../shared/contract/errors.ts';
+import { DAY_MS, QUARTER_MS } from '../../../shared/values/periods.ts';
+import { readPeriods, type GivenRange } from './usage-range.ts';
+
+const NOW = Date.parse('2026-11-20T10:07:00Z');
+const test = suite('the range of usage');
+
+/** The first and the last instant, as text. */
+function boundsOf(given: GivenRange): string[] {
+  const { quarters } = readPeriods(given, NOW);
+  return [quarters[0]!, quarters.at(-1)!].map((one) => new Date(one * QUARTER_MS).toISOString().slice(0, 16));
+}
+
+test('days are those of the zone, the last one included; an instant is not; without bounds it is the last 31 days', () => {
+  for (const [given, expected] of [
+    [{}, ['2026-10-21T00:00', '2026-11-21T00:00']],
+    [{ to: '2026-03-31' }, ['2026-03-01T00:00', '2026-04-01T00:00']],
+    [{ from: '2026-03-29', to: '2026-03-29', timezone: 'Europe/Berlin' }, ['2026-03-28T23:00', '2026-03-29T22:00']],
+    [{ from: '2026-11-01T00:00:00+01:00' }, ['2026-10-31T23:00', '2026-11-20T10:15']],
+    [{ to: '2026-11-01T00:15:00Z' }, ['2026-10-01T00:15', '2026-11-01T00:15']],
+  ] as const)
+    assert.equal(boundsOf(given), expected, JSON.stringify(given));
+});
+
+test('wrong zones and bounds are told by name, and so is what is too long', () => {
+  const days = (from: string, count: number) => ({
+    from,
+    to: new Date(Date.parse(from) + (count - 1) * DAY_MS).toISOString().slice(0, 10),
+  });
+  for (const [given, field, told] of [
+    [{ timezone: 'Mars/Base' }, 'timezone', 'IANA'],
+    [{ from: '2026-02-30' }, 'from', 'must be a day'],
+    [{ from: '2026-03-02', to: '2026-03-01' }, 'from', 'must not be after to'],
+    [{ from: '2026-03-01T00:00:00Z', to: '2026-03-01T00:00:00Z' }, 'from', 'must be before to'],
+    [{ from: '2026-03-01T00:00:00Z', to: '2026-03-01T00:07:00Z' }, 'to', 'a quarter of an hour'],
+    [{ from: '2026-03-01T00:00:00Z', to: '2026-03-02' }, 'to', 'like the other one'],
+    [{ to: '1970-01-05' }, 'from', 'must lie between'],
+    [{ to: '1970-01-05T00:00:00Z' }, 'from', 'must lie between'],
+    [{ ...days('2026-01-01', 94), interval: 'hour' }, 'from', 'at most 93 days'],
+    [{ ...days('2016-06-01', 3_661), interval: 'month' }, 'from', 'at most 3660 days'],
+  ] as const) {
+    try {
+      boundsOf(given);
+      assert.unreachable(JSON.stringify(given));
+    } catch (error) {
+      const [detail] = (error as ApiError).details!;
+      assert.is(detail!.path, field, JSON.stringify(given));
+      assert.match(detail!.message, told);
+    }
+  }
+  // The longest that are answered.
+  boundsOf({ ...days('2026-01-01', 93), interval: 'hour' });
+  boundsOf({ ...days('2016-06-01', 3_660), interval: 'month' });
+});
+
+test.run();
