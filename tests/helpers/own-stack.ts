@@ -80,11 +80,18 @@ export async function makeOwnStack(folder: string) {
         output.setEncoding('utf8').on('data', (text: string) => (said += text));
       return { child, ended: onceEmitted(child, 'close'), said: () => said };
     },
-    /** Starts the stack for the first time, with a workspace. */
-    async begin(): Promise<void> {
-      await this.must('up');
+    /** Starts the stack for the first time, with a workspace; gives what that printed. */
+    async begin(): Promise<Result> {
+      const started = await this.must('up');
       await Promise.all([learnContract(apiUrl), learnContract(verifyUrl)]);
       workspaceId = (await api('post', '/api/v1/workspace', { name: 'own stack' })).body.workspace.id;
+      return started;
+    },
+    /** Runs lines in a shell; gives what they print, line by line. */
+    paste(lines: string[]): Promise<string[]> {
+      return new Promise((resolve) => {
+        execFile('sh', ['-c', lines.join('\n')], (_error, out) => resolve(out.trim().split('\n')));
+      });
     },
     async makeKey(): Promise<StackKey> {
       const meter = `meter-${Math.random()}`;

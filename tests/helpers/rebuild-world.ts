@@ -2,15 +2,15 @@ import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from './customers.ts';
-import { eventually, spawnWorld, once, type ProcessWorld } from './world.ts';
-import { makeOwnRedis, type OwnRedis } from './own-redis.ts';
+import { eventually, makeWorld, once, type World } from './world.ts';
+import { makeOwnRedis, untilOpen, type OwnRedis } from './own-redis.ts';
 
 export type RebuildWorld = Awaited<ReturnType<typeof makeRebuildWorld>>;
 
 /** A test file's own world with a Redis of its own to lose, and ways to see what its balances and books hold afterwards. */
 export async function makeRebuildWorld(name: string, settings: Record<string, string> = {}) {
   const redis = await makeOwnRedis(name);
-  const world = await spawnWorld(['verify'], { REDIS_URL: redis.url, ...settings });
+  const world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name })).body;
   const customers = makeCustomers(world, workspace.id);
   return {
@@ -21,6 +21,8 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
     ...spending(world, customers),
     ...looking(world, customers),
     ...outboxes(redis),
+    /** Waits until every shard is open, and api and verify know it. */
+    allOpen: () => untilOpen(redis, world.api.url, world.verify!.url),
     async stop() {
       await world.stop();
       await redis.remove();
@@ -29,7 +31,7 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
 }
 
 /** Ways to move credits. */
-function spending(world: ProcessWorld, customers: Customers) {
+function spending(world: World, customers: Customers) {
   return {
     async spend({ key }: TestKey, usage: string) {
       const answer = await must(200, customers.verify({ key, billing: { usage } }, { headers: once() }));
@@ -41,15 +43,20 @@ function spending(world: ProcessWorld, customers: Customers) {
       const path = `/api/v1/customer-billing/${id}/adjustment`;
       await must(201, world.call('post', path, { amount, reason: 'a test' }, { headers: once() }));
     },
-    untilValid({ key }: TestKey): Promise<unknown> {
-      const isValid = async () => (await customers.verify({ key })).body.status === 'VALID';
-      return eventually('verified again', isValid);
+    /** Waits until a key is VALID again; until then it is undecided, and never refused. */
+    untilValid({ key }: Pick<TestKey, 'key'>): Promise<unknown> {
+      return eventually('verified again', async () => {
+        const answer = await customers.verify({ key });
+        if (answer.status === 503) return false;
+        assert.is(answer.body.status, 'VALID', answer.text);
+        return true;
+      });
     },
   };
 }
 
 /** Ways to see balances and books. */
-function looking(world: ProcessWorld, customers: Customers) {
+function looking(world: World, customers: Customers) {
   async function reconciliation({ meter }: TestKey) {
     const { id } = await customers.billing(meter);
     return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body.reconciliation;
