@@ -59,6 +59,8 @@ export function watchOutbox(
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
     showMemories(metrics, memories);
   });
+  // Before anybody is served.
+  redis.onReady(loop.soon);
 
   function note(now: boolean, events: number): void {
     const state = { events, memoryPercent: Math.round(usedPercent) };

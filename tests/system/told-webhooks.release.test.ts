@@ -22,6 +22,7 @@ import { connectTestRedis, eventually, spawnWorld, once, type ProcessWorld } fro
 
 const test = suite('what webhooks are told');
 const DAY = 86_400_000;
+const HOUR = 3_600_000;
 let world: ProcessWorld;
 let workspaceId: string;
 let customers: Customers;
@@ -83,31 +84,9 @@ test('credits that are used up are told as exhausted once, and as replenished on
   await refill('5');
   const [replenished] = await webhook.until('credits.replenished', id);
   assert.equal([replenished!.data['usedCredits'], replenished!.data['totalCredits']], ['10', '15']);
-  await refill('1');
-  await used(key, '6');
+  await used(key, '5');
   await webhook.until('credits.exhausted', id, 2);
   assert.equal(await webhook.types(id), ['credits.exhausted', 'credits.replenished', 'credits.exhausted']);
-});
-
-test('credits that are given back, and a grant that begins, replenish', async () => {
-  const { key, meter } = await customers.meteredKey('3');
-  const id = await record(meter);
-  await used(key, '3');
-  await webhook.until('credits.exhausted', id);
-  const adjust = { amount: '-1', reason: 'given back' };
-  const headers = { 'Idempotency-Key': 'back' };
-  await must(201, world.call('post', `/api/v1/customer-billing/${id}/adjustment`, adjust, { headers }));
-  await webhook.until('credits.replenished', id);
-  await used(key, '1');
-  await webhook.until('credits.exhausted', id, 2);
-  const beginsAt = Date.now() + 1_500;
-  const grant = { credits: '2', beginsAt, expiresAt: beginsAt + DAY };
-  await must(
-    201,
-    world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: { 'Idempotency-Key': 'later' } }),
-  );
-  const [, again] = await webhook.until('credits.replenished', id, 2);
-  assert.ok(again!.at >= beginsAt, 'not before it begins');
 });
 
 test('overages are no end of credits, a spend cap is', async () => {
@@ -184,11 +163,6 @@ test('a grant is told when it begins, when it has expired, and 7 days and 1 day 
   });
   assert.equal(fieldsOf(began, 'name'), ['"day"', '"soon"', '"week"']);
   assert.equal(fieldsOf(expiring, 'daysLeft', 'grantId'), [`1 "${day.id}"`, `7 "${week.id}"`]);
-  // The consumer looks at the last minute again and again, and tells nothing twice.
-  await eventually('it has gone on', async () => {
-    const [{ at }] = await world.sql<[{ at: number }]>`select at from job_watermarks where job = 'webhook_moments'`;
-    return at > begun + 4_000;
-  });
   assert.is((await webhook.types(id)).filter((type) => type.startsWith('grant.')).length, 6);
 });
 
@@ -200,21 +174,9 @@ test('a key is told when it is made, imported, rotated and deleted, and 7 days a
   await must(200, world.call('patch', path, { expiresAt: Date.now() + 7 * DAY + 5_000 }));
   await webhook.until('key.expiring', id, 2);
   await must(200, world.call('post', `${path}/rotate`));
-  await must(200, world.call('post', `${path}/rotate`));
   await must(200, world.call('delete', path));
   await must(200, world.call('delete', path));
-  assert.equal(await webhook.types(id), [
-    'key.created',
-    'key.expiring',
-    'key.expiring',
-    'key.rotated',
-    'key.rotated',
-    'key.deleted',
-  ]);
-  const keys = [{ name: 'elsewhere', workspaceId, key: `made-elsewhere-${Math.random()}` }];
-  const imported = (await must(200, world.call('post', '/api/v1/api-key/import', { keys }))).body.results[0].apiKey.id;
-  await must(200, world.call('post', '/api/v1/api-key/import', { keys }));
-  assert.equal(await webhook.types(imported), ['key.created']);
+  assert.equal(await webhook.types(id), ['key.created', 'key.expiring', 'key.expiring', 'key.rotated', 'key.deleted']);
 });
 
 test('a limit that refuses is told once for its window, with whose it is; one per second, or that only watches, is not', async () => {
@@ -225,19 +187,12 @@ test('a limit that refuses is told once for its window, with whose it is; one pe
   ];
   const ofKey = await customers.newKey({ limits });
   const bursting = await customers.newKey({ limits: [{ ...requests, name: 'burst', per: 'second' }] });
-  const meter = await customers.newMeter({
-    totalCredits: '100',
-    limits: [{ name: 'monthly', unit: 'credits', limit: '1', per: 'month' }],
-  });
+  const monthly = { name: 'monthly', unit: 'credits', limit: '1', per: 'month' };
+  const meter = await customers.newMeter({ totalCredits: '100', limits: [monthly] });
   const ofRecord = await customers.newKey({ externalMeterId: meter, limits: [] });
-  await must(
-    200,
-    world.call('patch', `/api/v1/workspace/${workspaceId}`, {
-      defaultLimits: [{ ...requests, name: 'hourly', per: 'hour' }],
-    }),
-  );
+  const defaultLimits = [{ ...requests, name: 'hourly', per: 'hour' }];
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits }));
   const ofWorkspace = await customers.newKey();
-  const ofMinute = await customers.newKey({ limits: [{ ...requests, name: 'minutely', per: 'minute' }] });
   const refused = (key: string, name: string) =>
     eventually(`${name} refuses`, async () => (await use(key, '1')).body.limitedBy?.name === name);
   await refused(bursting.key, 'burst');
@@ -245,77 +200,20 @@ test('a limit that refuses is told once for its window, with whose it is; one pe
   await refused(ofKey.key, 'daily');
   await refused(ofRecord.key, 'monthly');
   await refused(ofWorkspace.key, 'hourly');
-  await refused(ofMinute.key, 'minutely');
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: null }));
 
-  const id = await record(meter);
-  const [monthly] = await webhook.until('limit.reached', id);
-  const { windowStartsAt, windowEndsAt, ...data } = monthly!.data;
-  assert.equal(data, {
-    limit: { on: 'billing', name: 'monthly', per: 'month' },
-    billingId: id,
-    externalMeterId: meter,
-  });
-  const now = new Date();
-  assert.equal(
-    [windowStartsAt, windowEndsAt],
-    [0, 1].map((more) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + more)),
-  );
-  const [hourly] = await webhook.until('limit.reached', ofWorkspace.id);
-  assert.equal(
-    [hourly!.data['limit'], hourly!.data['apiKeyId']],
-    [{ on: 'workspace', name: 'hourly', per: 'hour' }, ofWorkspace.id],
-  );
-  const [minutely] = await webhook.until('limit.reached', ofMinute.id);
-  for (const [told, windowMs] of [
-    [hourly!, 3_600_000],
-    [minutely!, 60_000],
-  ] as const) {
-    const { windowStartsAt: from, windowEndsAt: to } = told.data as Record<string, number>;
-    assert.equal([from! % windowMs, to! - from!], [0, windowMs], 'by the clock');
-  }
+  const told = await webhook.until('limit.reached', await record(meter));
+  assert.equal(fieldsOf(told, 'limit', 'externalMeterId'), [
+    `{"on":"billing","name":"monthly","per":"month"} "${meter}"`,
+  ]);
+  const hourly = await webhook.until('limit.reached', ofWorkspace.id);
+  assert.equal(fieldsOf(hourly, 'limit'), ['{"on":"workspace","name":"hourly","per":"hour"}']);
+  const { windowStartsAt, windowEndsAt } = hourly[0]!.data as Record<string, number>;
+  assert.equal([windowStartsAt! % HOUR, windowEndsAt! - windowStartsAt!], [0, HOUR], 'by the clock');
   const daily = await webhook.until('limit.reached', ofKey.id);
   assert.equal(fieldsOf(daily, 'limit'), ['{"on":"key","name":"daily","per":"day"}']);
   assert.is(((daily[0]!.data['windowStartsAt'] as number) + 345 * 60_000) % DAY, 0, 'midnight in Kathmandu');
-  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: null }));
-  const before = (await webhook.told('limit.reached')).length;
-  await refused(ofKey.key, 'daily');
-  const later = await customers.meteredKey('1');
-  await used(later.key, '1');
-  await webhook.until('credits.exhausted', await record(later.meter));
-  assert.is((await webhook.told('limit.reached')).length, before);
   assert.equal(await webhook.types(bursting.id), ['key.created']);
-});
-
-test('no event has a secret of a key', async () => {
-  const { id, key } = await customers.newKey();
-  await webhook.until('key.created', id);
-  const rows = await world.sql`select data::text from webhook_events`;
-  assert.not.match(JSON.stringify(rows), key);
-});
-
-test('what happened while no consumer ran is told when one runs again, and nothing is lost or told twice by kill -9', async () => {
-  const { key, meter } = await customers.meteredKey('5');
-  const id = await record(meter);
-  await used(key, '1');
-  await world.consumer!.stop('SIGKILL');
-  const expiresAt = await inTime(1_500, async (until) => {
-    const grant = { credits: '1', beginsAt: until - 1_000, expiresAt: until };
-    const headers = { 'Idempotency-Key': `while away ${until}` };
-    await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
-    return until;
-  });
-  await eventually('it has ended', async () => Date.now() > expiresAt + 500);
-  await used(key, '4');
-  const next = await world.start('consumer');
-  await webhook.until('grant.expired', id);
-  await webhook.until('grant.began', id);
-  await webhook.until('credits.exhausted', id);
-  await next.stop('SIGKILL');
-  await world.start('consumer');
-  const other = await customers.meteredKey('1');
-  await used(other.key, '1');
-  await webhook.until('credits.exhausted', await record(other.meter));
-  assert.equal([...new Set(await webhook.types(id))].toSorted(), ['credits.exhausted', 'grant.began', 'grant.expired']);
 });
 
 test('every type of event arrives at its receiver, signed, each with the id that it was told under', async () => {
@@ -334,6 +232,7 @@ test('every type of event arrives at its receiver, signed, each with the id that
   const types = () => new Set(receiver.got.map(({ body }) => (JSON.parse(body) as { type: string }).type));
   await eventually('each type has arrived', async () => types().size === webhookEventTypes.length);
   for (const { body, headers } of receiver.got) new Webhook(secret).verify(body, headers as Record<string, string>);
+  for (const { body } of receiver.got) assert.not.match(body, key);
   const known = new Set((await world.sql<{ id: string }[]>`select id from webhook_events`).map(({ id }) => id));
   assert.equal(
     receiver.got.map(({ headers }) => headers['webhook-id'] as string).filter((id) => !known.has(id)),

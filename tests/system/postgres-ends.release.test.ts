@@ -8,7 +8,7 @@ import { eventually, spawnWorld, type Answer, type ProcessWorld } from '../helpe
 
 const test = suite('connections to Postgres that end');
 const WRITERS = 6;
-const ENDS = 150;
+const ENDS = 50;
 // More than the deadline of a request, and room for a busy machine.
 const ANSWERED_WITHIN_MS = 60_000;
 let world: ProcessWorld;

@@ -1,0 +1,114 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { newId } from '../../shared/values/ids.ts';
+import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { joinWorld, once, type World } from '../helpers/world.ts';
+
+// Alerts, from a call to the list of what was told. tests/accounts/alerts.test.ts has what crosses one and what does not.
+
+const RECORDS = '/api/v1/customer-billing';
+const LOW = { name: 'low', when: { usedPercent: 80 } };
+const LEFT = { name: 'left', when: { available: '10' } };
+
+const test = suite('alerts');
+let world: World;
+let workspaceId: string;
+let customers: Customers;
+test.before(async () => {
+  world = await joinWorld();
+  workspaceId = await newWorkspace();
+  customers = makeCustomers(world, workspaceId);
+});
+test.after(() => world?.stop());
+
+type Told = { id: string; name: string; when: object; at: number; usedCredits: string; eventId: string };
+
+test('alerts on a record: at creation and by PATCH; null goes back to the defaultAlerts of its workspace', async () => {
+  const record = await newRecord({ alerts: [LOW, { name: 'left', when: { available: '010.50' } }] });
+  assert.equal(record.billing.alerts, [LOW, { name: 'left', when: { available: '10.5' } }]);
+  assert.equal((await record.patch({ alerts: [LEFT] })).alerts, [LEFT]);
+  assert.equal((await record.patch({ allowOverages: true })).alerts, [LEFT], 'what a PATCH does not name stays');
+  assert.equal((await record.patch({ alerts: [] })).alerts, []);
+  assert.is((await record.patch({ alerts: null })).alerts, undefined);
+});
+
+test('up to 8 alerts, each of usedPercent, available, or limit with usedPercent, with names that differ; else a 400 that names the field', async () => {
+  const of = (count: number) => Array.from({ length: count }, (_, i) => ({ ...LOW, name: `a${i}` }));
+  const { path } = await newRecord({ alerts: [...of(7), { name: 'l', when: { limit: 'daily', usedPercent: 80 } }] });
+  const wrong: [unknown, string][] = [
+    [of(9), '/alerts'],
+    [[LOW, LOW], '/alerts/1/name'],
+    [[{ name: 'a', when: {} }], '/alerts/0/when'],
+    [[{ name: 'a', when: { limit: 'daily' } }], '/alerts/0/when'],
+    [[{ name: 'a', when: { limit: 'daily', available: '1' } }], '/alerts/0/when'],
+    [[{ name: 'a', when: { usedPercent: 80, available: '1' } }], '/alerts/0/when'],
+    [[{ name: 'a', when: { usedPercent: 0 } }], '/alerts/0/when/usedPercent'],
+    [[{ name: 'a', when: { usedPercent: 1.5 } }], '/alerts/0/when/usedPercent'],
+    [[{ name: 'a', when: { available: '-1' } }], '/alerts/0/when/available'],
+    [[{ name: 'a', when: { available: '9000000001' } }], '/alerts/0/when/available'],
+  ];
+  for (const [alerts, field] of wrong) {
+    const { body, text } = await must(400, world.call('patch', path, { alerts }));
+    assert.is(body.error.details[0].path, field, text);
+    const patch = world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultAlerts: alerts });
+    assert.is((await must(400, patch)).body.error.details[0].path, field.replace('alerts', 'defaultAlerts'));
+  }
+});
+
+test('each crossing is in the list once its event is booked, in pages, newest first, with what it was, when and by which event', async () => {
+  const third = { name: 'third', when: { usedPercent: 90 } };
+  const record = await newRecord({ alerts: [LOW, LEFT, third] });
+  for (const usage of ['79.999999', '0.000001', '10']) await record.use(usage);
+  const [second, first] = (await record.told('?limit=2')) as [Told, Told];
+  const all = await record.told();
+  assert.equal(new Set(all.slice(0, 2).map(({ name }) => name)), new Set(['left', 'third']));
+  assert.equal([all.length, all[0], all[1]], [3, second, first]);
+  const { id, name, when, at, usedCredits, eventId } = all[2]!;
+  assert.equal([name, when, usedCredits], ['low', LOW.when, '80']);
+  assert.match(`${id} ${eventId}`, /^alert_[0-9a-z]{26} evt_[0-9a-z]{26}$/);
+  assert.ok(Number.isInteger(at));
+});
+
+test('defaultAlerts of a workspace hold for its records without alerts of their own, as soon as they are set', async () => {
+  const id = await newWorkspace({ defaultAlerts: [LOW] });
+  const [plain, own] = [await newRecord({}, id), await newRecord({ alerts: [LEFT] }, id)];
+  for (const { use } of [plain, own]) await use('80');
+  const half = { name: 'half', when: { usedPercent: 81 } };
+  await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultAlerts: [half] }));
+  for (const { use } of [plain, own]) await use('1');
+  await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultAlerts: null }));
+  const never = await newRecord({}, id);
+  for (const { use } of [plain, never]) await use('15');
+  await own.use('9');
+  const names = async (record: typeof own) => (await record.told()).map(({ name }) => name);
+  assert.equal([await names(plain), await names(own), await names(never)], [['half', 'low'], ['left'], []]);
+});
+
+test.run();
+
+async function newWorkspace(fields: object = {}): Promise<string> {
+  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }))).body.workspace.id;
+}
+
+/** A record with these fields, and a key that draws on it. */
+async function newRecord(fields: object, of = workspaceId) {
+  const externalMeterId = newId('evt');
+  const body = { workspaceId: of, externalMeterId, totalCredits: '100', ...fields };
+  const { billing } = (await must(201, world.call('post', RECORDS, body))).body;
+  const key = { name: 'k', workspaceId: of, externalMeterId };
+  const { apiKey } = (await must(201, world.call('post', '/api/v1/api-key', key))).body;
+  const path = `${RECORDS}/${billing.id}`;
+  return {
+    billing,
+    path,
+    patch: async (changes: object) => (await must(200, world.call('patch', path, changes))).body.billing,
+    async use(usage: string) {
+      const { body } = await must(200, customers.verify({ key: apiKey.key, billing: { usage } }, { headers: once() }));
+      assert.is(body.status, 'VALID');
+    },
+    async told(query = ''): Promise<Told[]> {
+      await world.booked();
+      return (await must(200, world.call('get', `${path}/alerts${query}`))).body.alerts;
+    },
+  };
+}

@@ -1,0 +1,241 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { reopen } from '../../apps/api/reopen/reopen.ts';
+import { adoptHistory, moveCheckpoints } from '../../apps/api/sync/checkpoints.ts';
+import { ApiError, errors } from '../../shared/contract/errors.ts';
+import { systemClock, type Clock } from '../../shared/runtime/clock.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { historyOf, prunedJob } from '../../shared/stores/postgres-history.ts';
+import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
+import { ALL_SHARDS, keyShard } from '../../shared/values/key-text.ts';
+import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
+import { makeWorld, once, type World } from '../helpers/world.ts';
+
+// A Redis that was emptied, or came back as it was earlier. The api has stopped: each test reopens the shards itself.
+
+type Key = { id: string; key: string };
+type Kept = [name: Buffer, value: Buffer, ttlMs: number][];
+
+const test = suite('reopening');
+const log = makeLogger('test', 'silent');
+/** Settling may take as long as it does, and a shard that was closed has been closed for long enough. */
+const clock: Clock = {
+  ...systemClock,
+  after: () => () => {},
+  sleep: (ms, signal) => (signal ? systemClock.sleep(ms, signal) : setInAll('closedAt', '1')),
+};
+let world: World;
+let redis: ShardedRedis;
+let books: Books;
+let workspaceId: string;
+let customers: Customers;
+let [disabled, rotated, later] = [] as unknown as [Key, Key, Key];
+let spent: TestKey;
+let fresh: string;
+let gateway: { id: string; token: string };
+/** What Redis had before the last changes and debits, and after them. */
+let [older, newest]: [Kept, Kept] = [[], []];
+
+test.before(async () => {
+  world = await makeWorld(['verify', 'consumer']);
+  redis = connectRedis(world.env.REDIS_URL!, log, clock);
+  await redis.connected(60_000);
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lost' }))).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+  [disabled, rotated, spent] = [await customers.newKey(), await customers.newKey(), await customers.meteredKey('10')];
+  const token = { name: 'gateway', permissions: ['key:verify'] };
+  gateway = (await must(201, world.call('post', '/api/v1/access-token', token))).body.accessToken;
+  await spend('1');
+  await world.booked();
+  older = await keep();
+
+  const path = `/api/v1/workspace/${workspaceId}/api-key`;
+  await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
+  fresh = (await must(200, world.call('post', `${path}/${rotated.id}/rotate`))).body.apiKey.key;
+  await must(200, world.call('delete', `/api/v1/access-token/${gateway.id}`));
+  later = await customers.newKey();
+  await spend('2.5');
+  await world.booked();
+  await Promise.all([world.api.stop(), world.consumer!.stop()]);
+  newest = await keep();
+});
+test.after(async () => {
+  await Promise.all([redis?.close(), books?.close()]);
+  await world?.stop();
+});
+
+test('a Redis that comes back older serves nothing until it has what was changed and debited since', async () => {
+  await comeBackAs(older);
+  for (const key of [disabled.key, fresh, spent.key]) assert.is((await customers.verify({ key })).status, 503);
+  await reopenAll();
+  await isUpToDate();
+});
+
+test('an emptied Redis serves nothing until everything is back from Postgres and the books, in a later epoch', async () => {
+  await comeBackAs(newest);
+  await reopenAll();
+  const before = await epoch();
+  await redis.node(0).client.flushdb();
+  assert.is((await customers.verify({ key: spent.key })).status, 503);
+  await reopenAll();
+  assert.ok((await epoch()) > before);
+  await isUpToDate();
+  assert.is((await spend('6.5')).billing.usedCredits, '10');
+  const { body } = await customers.verify({ key: spent.key, billing: { usage: '0.000001' } });
+  assert.is(body.status, 'USAGE_LIMITED');
+});
+
+test('an emptied Redis stays closed while Postgres is known to be older than it was', async () => {
+  await redis.node(0).client.flushdb();
+  const refused = await reopenAll({ isStale: true }).catch((error: ApiError) => error.errorName);
+  assert.is(refused, 'postgres_stale');
+  assert.is((await customers.verify({ key: spent.key })).status, 503);
+});
+
+test('a checkpoint that says nothing of this Postgres hides no change: all of its shard is written again', async () => {
+  const kept = await world.sql`delete from changes where applied_at is not null returning id`;
+  assert.ok(kept.count > 0, 'no change tells any more what is missing');
+  const ways: Record<string, () => Promise<unknown>> = {
+    'of another history': () => setInAll('history', 'another/00000001'),
+    'of no history': () => setInAll('history', ''),
+    'that Postgres has not reached': () => setInAll('checkpoint', '9000000000000000'),
+    // Last, as it holds from then on.
+    'from before what was pruned': async () => {
+      const [{ history }] = await world.sql<[{ history: string }]>`select ${historyOf(world.sql)} as history`;
+      const at = Date.now() * 1_000;
+      await world.sql`insert into job_watermarks (job, at) values (${prunedJob(history)}, ${at})`;
+    },
+  };
+  for (const [way, make] of Object.entries(ways)) {
+    await comeBackAs(older);
+    await make();
+    await reopenAll();
+    assert.is(await statusOf(disabled.key), 'DISABLED', way);
+    assert.is(await statusOf(rotated.key), 'INVALID', way);
+  }
+});
+
+test('open shards with a checkpoint of another history go on, keep it, and get one of this once they are written whole', async () => {
+  await comeBackAs(newest);
+  await reopenAll();
+  await setInAll('history', 'another/00000001');
+  const histories = async () => new Set(await inAll('history'));
+  await moveCheckpoints(world.sql, redis, { history: '', horizon: 0 });
+  assert.equal(await histories(), new Set(['another/00000001']));
+  let adopted = 0;
+  while (await adoptHistory(world.sql, redis)) adopted += 1;
+  assert.is(adopted, ALL_SHARDS.length);
+  assert.equal([(await histories()).size, (await histories()).has('another/00000001')], [1, false]);
+  assert.is(await statusOf(spent.key), 'VALID');
+});
+
+test('a change on a shard that has seen a later one than Postgres knows is refused, and nothing is stored', async () => {
+  await comeBackAs(newest);
+  await reopenAll();
+  const api = await world.start('api');
+  await setInAll('change', '9000000000000000');
+  const path = `${api.url}/api/v1/workspace/${workspaceId}/api-key/${later.id}`;
+  const refused = await world.call('patch', path, { name: 'changed' });
+  assert.equal([refused.status, refused.body.error.code], [503, errors.postgres_stale[0]]);
+  assert.is((await must(200, world.call('get', path))).body.apiKey.name, 'k');
+  await api.stop();
+});
+
+test('one builder at a time: another one waits for it, is shut out, and takes over once it is dead', async () => {
+  const node = redis.node(0);
+  const [meta, outbox] = ['{fence}:meta', '{fence}:outbox'];
+  const begin = async (token: string) => (await node.script('begin', [meta, outbox], ['run', token], 1_000))[0];
+  const write = async (fence: string) =>
+    (await node.script('apply', [meta], [fence, Number.MAX_SAFE_INTEGER, 0], 1_000))[0];
+  const open = async (token: string) => (await node.script('open', [meta], ['run', token, 2, 7, 'a'], 1_000))[0];
+  assert.equal([await begin('first'), await begin('second'), await begin('first')], ['CLAIMED', 'BUSY', 'CLAIMED']);
+  assert.equal(
+    [await write('build:first'), await write('build:second'), await write('run')],
+    ['OK', 'CLOSED', 'CLOSED'],
+  );
+  assert.equal([await open('second'), await open('first')], ['LOST', 'WAIT']);
+  await node.client.hset(meta, 'buildUntil', 1);
+  assert.equal([await begin('second'), await open('first'), await write('build:first')], ['CLAIMED', 'LOST', 'CLOSED']);
+  await node.client.hset(meta, 'closedAt', 1);
+  assert.equal([await open('second'), await begin('third'), await write('run')], ['OPEN', 'OPEN', 'OK']);
+  await node.client.hset(meta, 'owner', 'of an older run');
+  assert.equal([await write('run'), await begin('third')], ['CLOSED', 'CLAIMED']);
+});
+
+test('a checkpoint never goes back within its history', async () => {
+  const meta = '{history}:meta';
+  const { client } = redis.node(0);
+  await client.hset(meta, { owner: 'run', checkpoint: '7', history: 'a' });
+  const steps: [args: (string | number)[], answer: string, checkpoint: string, history: string][] = [
+    [['run', 6, 'a', 'changes'], 'OK', '7', 'a'],
+    [['run', 8, 'a', 'changes'], 'OK', '8', 'a'],
+    [['run', 9, 'b', 'changes'], 'OTHER', '8', 'a'],
+    [['other run', 9, 'b', 'whole'], 'CLOSED', '8', 'a'],
+    [['run', 3, 'b', 'whole'], 'OK', '3', 'b'],
+    [['run', 2, 'b', 'whole'], 'OK', '3', 'b'],
+  ];
+  for (const [args, answer, checkpoint, history] of steps) {
+    assert.is((await redis.node(0).script('checkpoint', [meta], args, 1_000))[0], answer, String(args));
+    assert.equal(await client.hmget(meta, 'checkpoint', 'history'), [checkpoint, history], String(args));
+  }
+});
+
+test.run();
+
+async function isUpToDate(): Promise<void> {
+  const found = await Promise.all([disabled.key, rotated.key, fresh, later.key, spent.key].map(statusOf));
+  assert.equal(found, ['DISABLED', 'INVALID', 'VALID', 'VALID', 'VALID']);
+  assert.is((await customers.verify({ key: spent.key }, { token: gateway.token })).status, 401);
+  assert.is((await spend('0')).billing.usedCredits, '3.5');
+}
+
+async function reopenAll({ isStale = false } = {}): Promise<void> {
+  const refuse = () => {
+    if (isStale) throw new ApiError('postgres_stale');
+  };
+  const stores = { sql: world.sql, redis, books, log, stalePostgres: { note: () => {}, refuse }, random: () => 0 };
+  await reopen(stores, redis.node(0), [...ALL_SHARDS]);
+}
+
+async function statusOf(key: string): Promise<string> {
+  return (await must(200, customers.verify({ key }))).body.status;
+}
+
+async function spend(usage: string) {
+  const { body } = await must(200, customers.verify({ key: spent.key, billing: { usage } }, { headers: once() }));
+  assert.is(body.status, 'VALID');
+  return body;
+}
+
+async function epoch(): Promise<number> {
+  return Number(await redis.node(0).client.hget(keyspace.meta(keyShard(spent.key)!), 'epoch'));
+}
+
+function inAll(field: string): Promise<(string | null)[]> {
+  return Promise.all(ALL_SHARDS.map((shard) => redis.node(0).client.hget(keyspace.meta(shard), field)));
+}
+
+async function setInAll(field: string, value: string): Promise<void> {
+  await Promise.all(ALL_SHARDS.map((shard) => redis.node(0).client.hset(keyspace.meta(shard), field, value)));
+}
+
+async function keep(): Promise<Kept> {
+  const { client } = redis.node(0);
+  const names = await client.keysBuffer('*');
+  return Promise.all(
+    names.map(async (name): Promise<Kept[number]> => {
+      return [name, (await client.dumpBuffer(name))!, Math.max(0, await client.pttl(name))];
+    }),
+  );
+}
+
+/** As a server does that starts again with an older disk: it has another run id than the one that its shards name. */
+async function comeBackAs(kept: Kept): Promise<void> {
+  const { client } = redis.node(0);
+  await client.flushdb();
+  await Promise.all(kept.map(([name, value, ttlMs]) => client.restore(name, ttlMs, value)));
+  await setInAll('owner', 'of an older run');
+}

@@ -1,0 +1,54 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readMemory } from '../../shared/events/outbox-watch.ts';
+import { errors } from '../../shared/contract/errors.ts';
+import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
+import { makeWorld, once, type World } from '../helpers/world.ts';
+
+// Of its memory 55 percent are in use, where metered calls go on until 60 and new records are made until 50.
+const settings = { OUTBOX_MAX_MEMORY_PERCENT: '60' };
+const USED = 0.55;
+const test = suite('a Redis that is short of memory');
+let redis: OwnRedis;
+let world: World;
+let workspaceId: string;
+let customers: Customers;
+
+test.before(async () => {
+  redis = await makeOwnRedis('short');
+  world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'full' }))).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+});
+test.after(async () => {
+  await world?.stop();
+  await redis?.remove();
+});
+
+test('nothing new is made or held, while changes, deletions and debits go on and open holds end', async () => {
+  const one = await customers.meteredKey('10');
+  const holdId = await customers.hold(one, '2');
+  await redis.admin.set('much', Buffer.alloc(32 * 1024 * 1024));
+  const { usedBytes } = await readMemory(redis.admin);
+  await redis.admin.config('SET', 'maxmemory', Math.round(usedBytes / USED));
+  // They look as soon as they are connected.
+  const [api, verify] = [await world.start('api'), await world.start('verify')];
+
+  const key = { name: 'k', workspaceId };
+  const hold = { key: one.key, billing: { usage: '1', hold: { expiresIn: 600 } } };
+  for (const refused of [
+    await world.call('post', `${api.url}/api/v1/api-key`, key, { headers: once() }),
+    await customers.verify(hold, { url: verify.url }),
+  ])
+    assert.equal([refused.status, refused.body.error.code], [503, errors.memory_short[0]]);
+  const debit = { key: one.key, billing: { usage: '3' } };
+  assert.is((await customers.verify(debit, { url: verify.url })).body.billing.usedCredits, '3');
+  await must(200, world.call('post', `${verify.url}/api/v1/usage/capture`, { holdId, usage: '1' }));
+  const path = `${api.url}/api/v1/workspace/${workspaceId}/api-key/${one.id}`;
+  await must(200, world.call('patch', path, { enabled: false }));
+  assert.is((await customers.verify({ key: one.key })).body.status, 'DISABLED');
+  await must(200, world.call('delete', path));
+});
+
+test.run();
