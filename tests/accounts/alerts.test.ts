@@ -79,53 +79,6 @@ test('a call that crosses several alerts names all of them, in a batch of calls 
   await record.remove();
 });
 
-test('a balance that was topped up can cross again, as another crossing', async () => {
-  const record = await begin({ alerts: [percent(80)] });
-  await record.verify(80);
-  await record.patch({ version: 2, credits: 200, alerts: [percent(80)] });
-  await record.verify(79);
-  await record.verify(1);
-  const crossed = record.lines.flatMap((line) => line.crossed);
-  assert.equal(
-    crossed.map(({ name }) => name),
-    ['low', 'low'],
-  );
-  assert.is.not(crossed[0]!.armed, crossed[1]!.armed);
-  await record.remove();
-});
-
-test('what is given back arms an alert again', async () => {
-  const record = await begin({ alerts: [percent(80)] });
-  await record.verify(80);
-  await record.run(NOON, ['adjust', -1]);
-  await record.run(NOON, ['adjust', 2]);
-  assert.equal(told(record).slice(-4), ['adjustment', 'turn', 'adjustment low', 'turn']);
-  await record.remove();
-});
-
-test('a PATCH below the present value tells nothing, nor does one at it; one above it is crossed later', async () => {
-  const record = await begin({ alerts: [] });
-  await record.verify(50);
-  await record.patch({
-    version: 2,
-    alerts: [percent(49, 'a'), percent(50, 'b'), percent(51, 'c'), available(50, 'd')],
-  });
-  await record.verify(0);
-  await record.verify(1);
-  assert.equal(told(record).slice(2), ['turn', 'verification', 'verification c', 'turn']);
-  await record.remove();
-});
-
-test('usedPercent is of total less expired: a grant that ends crosses it without a call', async () => {
-  const record = await begin({ credits: 10, ending: 100, alerts: [percent(80)] });
-  await record.verify(50);
-  await setClock(client, NOON + 10);
-  assert.is(await record.turn(), 'OK');
-  // 50 of the 100 that end were used: 50 of 60 in all.
-  assert.equal(told(record), ['turn', 'verification', 'turn low']);
-  await record.remove();
-});
-
 test('usedPercent is exact to the micro-credit, where floating point is not', async () => {
   const credits = 8_132_762_829_599_804;
   const crossedAt = Number((BigInt(credits) * 90n + 99n) / 100n);
@@ -160,19 +113,6 @@ test('late usage that settling adds is told by the next turn', async () => {
   await record.remove();
 });
 
-test('crossed again after Redis lost its tail, an alert is crossed by the same arming', async () => {
-  const record = await begin({ alerts: [percent(80)] });
-  await record.verify(79);
-  const kept = await record.fields();
-  await record.verify(1);
-  await record.goBackTo(kept, 2);
-  await record.verify(3);
-  const crossed = record.lines.flatMap((line) => line.crossed);
-  assert.is(crossed.length, 2);
-  assert.equal(crossed[0], crossed[1]);
-  await record.remove();
-});
-
 test('armed again after Redis lost its tail, an alert is crossed by the same arming', async () => {
   const record = await begin({ alerts: [percent(80)] });
   await record.verify(80);
@@ -202,18 +142,6 @@ test('a plain record has the default alerts of its workspace from its next call 
   await record.verify(1);
   assert.is((await record.verify(1))[0]!.amounts, '82');
   assert.is((await record.fields()).u, '82');
-  await record.remove();
-});
-
-test('an adjustment alone crosses a default alert of a record that nobody calls', async () => {
-  const record = await begin({});
-  const { billingId } = record;
-  const answerPart = '"totalCredits":"0.0001","allowOverages":true';
-  await record.declare(packRecord('billing', { version: 1, billingId, limitMicros: MAX_MICROS, answerPart }));
-  await declareDefaultAlerts(client, [percent(80)]);
-  await record.run(NOON, ['adjust', 80]);
-  assert.equal(told(record), ['adjustment low', 'turn']);
-  await declareDefaultAlerts(client, []);
   await record.remove();
 });
 

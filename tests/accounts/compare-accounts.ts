@@ -26,7 +26,7 @@ export function compareLosses(redis: Redis, run: Run): Promise<Compared> {
 }
 
 async function compare(redis: Redis, run: Run, isAsked: (command: Command) => boolean): Promise<Compared> {
-  const scripts = await loadScripts(redis, run.change);
+  const scripts = await loadScripts(redis);
   const sequence = fc.record({
     total: fc.bigInt(0n, 9n),
     used: fc.bigInt(0n, 12n),

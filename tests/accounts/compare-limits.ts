@@ -4,16 +4,13 @@ import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { slidingWindows } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
-import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
+import { formatCredits } from '../../shared/values/credits.ts';
 import { compareSequences, type Compared, type Run } from './compare.ts';
-import { CalendarCounter, SlidingCounter } from './limits.ts';
+import { ModelLimit, msOf } from './limits.ts';
 import { limitedKey, loadVerify, type Answered } from './limits-product.ts';
 import { setMicros } from './test-shard.ts';
 
 // Limits in the verify script, on a real Redis, against the model of limits.ts: of all windows, at any instant.
-
-const REQUEST = 1_000_000n;
-const BASE_MICROS = 1_735_689_600_000_000n;
 
 type Call = { do: 'verify'; micros: number; usageName: string; twice: boolean };
 type Command =
@@ -88,7 +85,7 @@ type Sequence = { ofKey: Limit[]; ofRecord: Limit[]; from: string; commands: Com
 
 /** Compares what the script lets through and tells with the model. */
 export async function compareLimits(redis: Redis, run: Run): Promise<Compared> {
-  const sha = await loadVerify(redis, run.change);
+  const sha = await loadVerify(redis);
   const doAll = async (sequence: Sequence) => {
     // Their amounts change on the way.
     const { ofKey, ofRecord } = structuredClone(sequence);
@@ -143,72 +140,6 @@ function timeAfter(
     case 'amount':
       return now;
   }
-}
-
-/** A limit of the model, as the script's are judged: by what counts this call. */
-class ModelLimit {
-  readonly setting: Limit;
-  private readonly sliding: SlidingCounter | undefined;
-  private readonly calendar: CalendarCounter | undefined;
-
-  constructor(setting: Limit) {
-    this.setting = setting;
-    const { per, timezone = 'UTC' } = setting;
-    if (per === 'second' || per === 'minute' || per === 'hour')
-      this.sliding = new SlidingCounter(this.limit(), BigInt(slidingWindows[per].units));
-    else this.calendar = new CalendarCounter(this.limit(), per, timezone);
-  }
-
-  limit(): bigint {
-    const { limit } = this.setting;
-    return typeof limit === 'number' ? BigInt(limit) * REQUEST : BigInt(parseCredits(limit)!);
-  }
-
-  setAmount(amount: number): void {
-    const { unit } = this.setting;
-    this.setting.limit = unit === 'requests' ? amount : formatCredits(amount * 333_333);
-    (this.sliding ?? this.calendar)!.limit = this.limit();
-  }
-
-  amountOf({ micros, usageName }: Call): bigint {
-    if (this.setting.usageName !== undefined && this.setting.usageName !== usageName) return 0n;
-    return this.setting.unit === 'requests' ? REQUEST : BigInt(micros);
-  }
-
-  fits(amount: bigint, now: bigint): boolean {
-    if (amount === 0n) return true;
-    return this.sliding ? this.sliding.fits(amount, this.units(now)) : this.calendar!.fits(amount, msOf(now));
-  }
-
-  take(amount: bigint, now: bigint): void {
-    if (amount === 0n) return;
-    const how = this.setting.shadow ? 'watch' : 'take';
-    if (this.sliding) this.sliding[how](amount, this.units(now), this.units(now, true));
-    else this.calendar![how](amount, msOf(now));
-  }
-
-  /**
-   * When its window began. A clock is not set back beyond it: whether a call that counts nothing has turned a window is for the
-   * script alone, and a test of its own has a clock that goes back over a turn.
-   */
-  startOf(now: bigint): bigint {
-    const { per, timezone = 'UTC' } = this.setting;
-    return this.sliding ? 0n : BigInt(windowAt(per as 'day', timezone, msOf(now)).startMs) * 1_000n;
-  }
-
-  remaining(now: bigint): number | string {
-    const left = this.sliding ? this.sliding.remaining(this.units(now)) : this.calendar!.remaining(msOf(now));
-    return this.setting.unit === 'requests' ? Number(left / REQUEST) : formatCredits(Number(left));
-  }
-
-  private units(now: bigint, up = false): bigint {
-    const micros = now - BASE_MICROS;
-    return this.setting.per === 'hour' ? (micros + (up ? 99n : 0n)) / 100n : micros;
-  }
-}
-
-function msOf(now: bigint): number {
-  return Number(now / 1_000n);
 }
 
 /** What the script must answer to a call, by the model, which takes it. */

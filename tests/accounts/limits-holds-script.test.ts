@@ -3,18 +3,16 @@ import type { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
-import { slidingWindows } from '../../shared/stores/limits.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
-import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
+import { formatCredits } from '../../shared/values/credits.ts';
 import { connectTestRedis } from '../helpers/world.ts';
-import { CalendarCounter, SlidingCounter } from './limits.ts';
+import { ModelLimit, msOf } from './limits.ts';
 import { limitedKey, loadVerify, type Held } from './limits-product.ts';
 import { byClock, setMicros, SHARD } from './test-shard.ts';
 
 // Holds on a key and a record with limits on credits, in the scripts that verify and capture, against the model of limits.ts.
 
-const BASE_MICROS = 1_735_689_600_000_000n;
 const LATE_MS = 86_400_000;
 const NOON = 1_900_000_800_000_000n;
 
@@ -38,57 +36,6 @@ type Command =
   | { do: 'capture'; of: number; part: number }
   | { do: 'release'; of: number };
 
-/** A limit of the model. */
-class ModelLimit {
-  private readonly setting: Limit;
-  private readonly sliding: SlidingCounter | undefined;
-  private readonly calendar: CalendarCounter | undefined;
-
-  constructor(setting: Limit) {
-    this.setting = setting;
-    const [limit, per] = [BigInt(parseCredits(String(setting.limit))!), setting.per];
-    if (per === 'second' || per === 'minute' || per === 'hour')
-      this.sliding = new SlidingCounter(limit, BigInt(slidingWindows[per].units));
-    else this.calendar = new CalendarCounter(limit, per, 'UTC');
-  }
-
-  counts({ micros, usageName }: Pick<Call, 'micros' | 'usageName'>): boolean {
-    return micros > 0 && (this.setting.usageName ?? usageName) === usageName;
-  }
-
-  refuses(micros: number, now: bigint): boolean {
-    if (this.setting.shadow) return false;
-    const amount = BigInt(micros);
-    return !(this.sliding ? this.sliding.fits(amount, this.units(now)) : this.calendar!.fits(amount, msOf(now)));
-  }
-
-  take(micros: number, now: bigint): void {
-    const how = this.setting.shadow ? 'watch' : 'take';
-    if (this.sliding) this.sliding[how](BigInt(micros), this.units(now));
-    else this.calendar![how](BigInt(micros), msOf(now));
-  }
-
-  correct(held: number, used: number, heldAt: bigint, now: bigint): void {
-    if (held === used) return;
-    const [from, to] = [BigInt(held), BigInt(used)];
-    if (this.sliding) this.sliding.correct(from, to, this.units(heldAt), this.units(now));
-    else this.calendar!.correct(from, to, msOf(heldAt), msOf(now));
-  }
-
-  remaining(now: bigint): string {
-    const left = this.sliding ? this.sliding.remaining(this.units(now)) : this.calendar!.remaining(msOf(now));
-    return formatCredits(Number(left));
-  }
-
-  private units(now: bigint): bigint {
-    return (now - BASE_MICROS) / (this.setting.per === 'hour' ? 100n : 1n);
-  }
-}
-
-function msOf(now: bigint): number {
-  return Number(now / 1_000n);
-}
-
 type Hold = { call: Call; id: string; heldAt: bigint; endsAtMs: number; billed: number; isOpen: boolean; asked: Held };
 
 /** Holds of the model, which end by themselves at the first call after their end. */
@@ -101,7 +48,7 @@ class ModelHolds {
   }
 
   settle(hold: Hold, used: number, now: bigint): void {
-    for (const one of this.limits) if (one.counts(hold.call)) one.correct(hold.billed, used, hold.heldAt, now);
+    for (const one of this.limits) if (one.amountOf(hold.call) > 0n) one.correct(hold.billed, used, hold.heldAt, now);
     [hold.billed, hold.isOpen] = [used, false];
   }
 
@@ -174,9 +121,8 @@ test('holds count in limits from the hold on, and what settles them corrects tha
         ...calls.map(({ micros, usageName, hold }) => ({ costMicros: micros, usageName, ...(hold && { hold }) })),
       );
       for (const [i, call] of calls.entries()) {
-        const counting = limits.filter((limit) => limit.counts(call));
-        const isRefused = counting.some((limit) => limit.refuses(call.micros, now));
-        if (!isRefused) for (const limit of counting) limit.take(call.micros, now);
+        const isRefused = limits.some((one) => !one.setting.shadow && !one.fits(one.amountOf(call), now));
+        if (!isRefused) for (const one of limits) one.take(one.amountOf(call), now);
         const { status, states, held: asked } = answers[i]!;
         assert.is(status, isRefused ? 'USAGE_LIMITED' : 'VALID');
         assert.equal(
@@ -212,7 +158,8 @@ test('holds count in limits from the hold on, and what settles them corrects tha
   };
   const sequence = fc.array(command, { minLength: 1, maxLength: 25 });
   const result = await fc.check(fc.asyncProperty(listOf(3), listOf(2), sequence, run), {
-    numRuns: Number(process.env.LIMITS_SEQUENCES ?? 150),
+    numRuns: 80,
+    seed: 1,
   });
   assert.not(result.failed, fc.defaultReportMessage(result) ?? '');
 });

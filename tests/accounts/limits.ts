@@ -1,7 +1,13 @@
 // Counters of limits as docs/accounts-design.md means them, with the arithmetic that decides in Redis, in exact integers. An
 // amount is micro-credits, or a million for a request: so a changed limit keeps its count. Time is in whole units, of which
 // the caller rounds now down.
+import type { Limit } from '../../shared/contract/limits.ts';
+import { slidingWindows } from '../../shared/stores/limits.ts';
 import { windowAt, type WindowUnit } from '../../shared/values/calendar.ts';
+import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
+
+const REQUEST = 1_000_000n;
+const BASE_MICROS = 1_735_689_600_000_000n;
 
 /** What a sliding limit counts: a level that falls by the limit in each window, never below what was let through. */
 export class SlidingCounter {
@@ -120,6 +126,80 @@ export class CalendarCounter {
     this.startMs = startMs;
     this.count = 0n;
   }
+}
+
+/** A limit of the model, as the script's are judged: by what counts this call. */
+export class ModelLimit {
+  readonly setting: Limit;
+  private readonly sliding: SlidingCounter | undefined;
+  private readonly calendar: CalendarCounter | undefined;
+
+  constructor(setting: Limit) {
+    this.setting = setting;
+    const { per, timezone = 'UTC' } = setting;
+    if (per === 'second' || per === 'minute' || per === 'hour')
+      this.sliding = new SlidingCounter(this.limit(), BigInt(slidingWindows[per].units));
+    else this.calendar = new CalendarCounter(this.limit(), per, timezone);
+  }
+
+  limit(): bigint {
+    const { limit } = this.setting;
+    return typeof limit === 'number' ? BigInt(limit) * REQUEST : BigInt(parseCredits(limit)!);
+  }
+
+  setAmount(amount: number): void {
+    const { unit } = this.setting;
+    this.setting.limit = unit === 'requests' ? amount : formatCredits(amount * 333_333);
+    (this.sliding ?? this.calendar)!.limit = this.limit();
+  }
+
+  amountOf({ micros, usageName }: { micros: number; usageName: string }): bigint {
+    if (this.setting.usageName !== undefined && this.setting.usageName !== usageName) return 0n;
+    return this.setting.unit === 'requests' ? REQUEST : BigInt(micros);
+  }
+
+  fits(amount: bigint, now: bigint): boolean {
+    if (amount === 0n) return true;
+    return this.sliding ? this.sliding.fits(amount, this.units(now)) : this.calendar!.fits(amount, msOf(now));
+  }
+
+  take(amount: bigint, now: bigint): void {
+    if (amount === 0n) return;
+    const how = this.setting.shadow ? 'watch' : 'take';
+    if (this.sliding) this.sliding[how](amount, this.units(now), this.units(now, true));
+    else this.calendar![how](amount, msOf(now));
+  }
+
+  /** Corrects what a hold took at a time to what was used. */
+  correct(held: number, used: number, heldAt: bigint, now: bigint): void {
+    if (held === used) return;
+    const [from, to] = [BigInt(held), BigInt(used)];
+    if (this.sliding) this.sliding.correct(from, to, this.units(heldAt), this.units(now));
+    else this.calendar!.correct(from, to, msOf(heldAt), msOf(now));
+  }
+
+  /**
+   * When its window began. A clock is not set back beyond it: whether a call that counts nothing has turned a window is for the
+   * script alone, and a test of its own has a clock that goes back over a turn.
+   */
+  startOf(now: bigint): bigint {
+    const { per, timezone = 'UTC' } = this.setting;
+    return this.sliding ? 0n : BigInt(windowAt(per as 'day', timezone, msOf(now)).startMs) * 1_000n;
+  }
+
+  remaining(now: bigint): number | string {
+    const left = this.sliding ? this.sliding.remaining(this.units(now)) : this.calendar!.remaining(msOf(now));
+    return this.setting.unit === 'requests' ? Number(left / REQUEST) : formatCredits(Number(left));
+  }
+
+  private units(now: bigint, up = false): bigint {
+    const micros = now - BASE_MICROS;
+    return this.setting.per === 'hour' ? (micros + (up ? 99n : 0n)) / 100n : micros;
+  }
+}
+
+export function msOf(now: bigint): number {
+  return Number(now / 1_000n);
 }
 
 /** What a level falls by in Redis, whose numbers are exact below 2^53: for limits up to 9e15 and windows up to 6e7 units. */

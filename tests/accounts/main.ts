@@ -4,18 +4,15 @@ import { parseArgs } from 'node:util';
 import type { Redis } from 'ioredis';
 import { bar } from '../../apps/stack/demo/print.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { connectTestRedis, spawnWorld } from '../helpers/world.ts';
+import { connectTestRedis } from '../helpers/world.ts';
 import { runInTestFolder, startTestServers, testEnvironment } from '../runner/servers.ts';
 import { compareAccounts, compareLosses } from './compare-accounts.ts';
 import { compareLimits } from './compare-limits.ts';
-import { compareStack } from './compare-stack.ts';
 import type { Compared, Run } from './compare.ts';
 import { SHARD } from './test-shard.ts';
 
 /** The most steps of a sequence: on average they have half of them. */
 const MOST = 100;
-/** By the real clock a sequence takes seconds. */
-const OF_STACK = 0.1;
 const ofScripts: { name: string; compare: (redis: Redis, run: Run) => Promise<Compared> }[] = [
   { name: 'grants, holds and alerts', compare: compareAccounts },
   { name: 'accounts whose Redis loses its tail', compare: compareLosses },
@@ -40,14 +37,6 @@ async function main(folder: string): Promise<void> {
     for (const { name, compare } of ofScripts) await report(name, sequences, (run) => compare(client, run));
   } finally {
     await redis.close();
-  }
-  // A slot has databases of its own.
-  Object.assign(process.env, testEnvironment(servers, folder, 2));
-  const world = await spawnWorld(['verify', 'consumer']);
-  try {
-    await report('the whole stack', Math.ceil(sequences * OF_STACK), (run) => compareStack(world, run));
-  } finally {
-    await world.stop();
   }
 }
 

@@ -4,7 +4,7 @@ import { formatCredits } from '../../shared/values/credits.ts';
 import { apply } from './apply.ts';
 import { readCrossed } from './lines.ts';
 import { grantOf, type Command } from './commands.ts';
-import { Account, left, NEVER, type Alert, type Grant } from './model.ts';
+import { Account, left, NEVER, type Alert, type Answer, type Grant } from './model.ts';
 
 const CLOCK_BACK_MS = 7;
 // No event is older than 2020.
@@ -47,8 +47,8 @@ export class Record {
     this.doer = doer;
   }
 
-  /** Does one command; `late`: Redis hears of the time only with the next one. Throws where it differs from the model. */
-  async do(command: Command, late: boolean): Promise<void> {
+  /** Does one command; `late`: Redis hears of the time only with the next one. Gives the answer; throws where it differs from the model. */
+  async do(command: Command, late: boolean): Promise<Answer | 'NOTHING'> {
     const call = this.callOf(command);
     const grants = this.model.grants.length;
     const expected = apply(this.model, command);
@@ -56,13 +56,14 @@ export class Record {
     if (command.do === 'grant') this.store(this.model.grants[grants]!, command);
     if (command.do === 'alerts') this.alerts = command.alerts;
     if (['grant', 'void', 'settings', 'alerts'].includes(command.do)) await this.declare();
-    if (command.do === 'wait' && late) return;
+    if (command.do === 'wait' && late) return expected;
     // What the api refuses never comes to Redis.
     const refused = call[0] === 'adjust' && expected !== 'DONE';
     const answer = await this.run(refused ? ['turn'] : call);
     if (call[0] !== 'turn' && !refused && answer[0] !== expected)
       throw new Error(`answered ${answer[0]}, model ${expected}`);
     this.compare(answer);
+    return expected;
   }
 
   /** Makes it a plain record that has used some of its credits, before anything else. */

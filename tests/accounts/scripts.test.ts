@@ -50,67 +50,6 @@ function settings(billingId: string, version: number, classes: CreditClass[], al
   return packAccountSettings({ version, billingId, answerPart }, classes);
 }
 
-test('a call a millisecond before a grant ends uses it, and one at its end does not', async () => {
-  const record = await begin(client, [plain(5), ending(NOON + 10, 100)]);
-  await setClock(client, NOON + 9);
-  assert.equal(await record.verify(60), [{ status: 'VALID', reason: '', amounts: '60 0 105 0' }]);
-  await setClock(client, NOON + 10);
-  const [refused, last] = await record.verify(6, 5);
-  assert.equal(refused, { status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP', amounts: '60 0 105 40' });
-  assert.equal(last, { status: 'VALID', reason: '', amounts: '65 0 105 40' });
-  assert.equal(
-    record.lines.map(({ kind }) => kind),
-    ['turn', 'verification', 'turn', 'verification'],
-  );
-  await record.remove();
-});
-
-test('a call a millisecond before a grant begins goes without it, and one at its beginning has it', async () => {
-  const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
-  const record = await begin(client, [plain(5), classOf({ ref: 'b:70', priority: 70, pending })]);
-  await setClock(client, NOON + 9);
-  assert.is((await record.verify(6))[0]!.amounts, '0 0 5 0');
-  await setClock(client, NOON + 10);
-  assert.equal(await record.verify(6), [{ status: 'VALID', reason: '', amounts: '6 0 35 0' }]);
-  await record.remove();
-});
-
-test('a grant that begins in the millisecond in which another one ends follows it, and keeps all of its own', async () => {
-  const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
-  const record = await begin(client, [ending(NOON + 10, 20), classOf({ ref: 'b:70', priority: 70, pending })]);
-  await record.verify(15);
-  await setClock(client, NOON + 10);
-  assert.is((await record.verify(30))[0]!.amounts, '45 0 50 5');
-  await record.remove();
-});
-
-test('a clock that is set back neither brings back what has ended nor turns again', async () => {
-  const record = await begin(client, [plain(5), ending(NOON + 10, 100)]);
-  await record.verify(1);
-  await setClock(client, NOON + 10);
-  await record.verify(1);
-  const turns = record.lines.length;
-  await setClock(client, NOON - 60_000);
-  assert.is((await record.verify(0))[0]!.amounts, '2 0 105 99');
-  assert.equal(
-    record.lines.slice(turns).map(({ kind }) => kind),
-    ['verification'],
-  );
-  await record.remove();
-});
-
-test('what is given back is used again by what gave it last, and never by what has ended', async () => {
-  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
-  await record.verify(30);
-  await setClock(client, NOON + 10);
-  assert.is((await record.run(NOON + 10, ['adjust', -25]))[0], 'DONE');
-  // 10 to the class without an end, and 15 expire with the one that ended.
-  assert.is((await record.verify(0))[0]!.amounts, '5 0 70 15');
-  assert.is((await record.verify(51))[0]!.status, 'USAGE_LIMITED');
-  assert.is((await record.verify(50))[0]!.status, 'VALID');
-  await record.remove();
-});
-
 test('new settings are in force for the very next call, whatever it remembers', async () => {
   const record = await begin(client, [plain(5)]);
   assert.is((await record.verify(6))[0]!.status, 'USAGE_LIMITED');
@@ -167,7 +106,7 @@ test('settling an account adds what Redis had lost, and gives its classes what w
   await record.verify(15);
   assert.is(await record.settle({ late: 7, last: 22 }), 'OK 7');
   assert.is((await record.verify(0))[0]!.amounts, '22 0 70 0');
-  assert.is(await record.settle({ late: 7, adjusted: -10, last: 12 }), 'OK -10');
+  assert.is(await record.settle({ late: 9, events: 2, adjusted: -12, last: 12 }), 'OK -10');
   assert.equal(
     record.lines.slice(-2).map(({ kind, used }) => [kind, used]),
     [
@@ -222,14 +161,6 @@ test("a plain record's first hold makes its account, and after the last one it i
     record.lines.map(({ kind }) => kind),
     ['verification', 'turn', 'hold', 'verification', 'capture', 'turn', 'verification'],
   );
-  await record.remove();
-});
-
-test('a hold that a plain record refuses leaves nothing', async () => {
-  const record = await plainRecord(100);
-  assert.is((await record.verify(held('a', 101)))[0]!.status, 'USAGE_LIMITED');
-  assert.is((await record.fields()).u, '0');
-  assert.equal(record.lines, []);
   await record.remove();
 });
 
@@ -303,24 +234,6 @@ test('a hold can be captured until 24 h after its end, and how it was settled is
   assert.is((await record.verify(0))[0]!.amounts.split(' ')[0], '15');
   const lifetimes = await Promise.all((await client.keys('{07}:z:*')).map((name) => client.ttl(name)));
   assert.is(Math.max(...lifetimes) > 172_700 && Math.max(...lifetimes) <= 172_800, true);
-  await record.remove();
-});
-
-test('a capture after a charge is one correction, which gives credits back to what they were drawn from', async () => {
-  const record = await begin(client, [plain(50), ending(NOON + 100_000, 20)]);
-  await record.verify(held('a', 30, 10, 'charge'));
-  await setClock(client, NOON + 10);
-  assert.is((await record.verify(0))[0]!.amounts, '30 0 70 0');
-  assert.is(await record.settleHold('capture', 'a', 8), 'DONE');
-  assert.is(await record.settleHold('capture', 'a', 8), 'DONE');
-  assert.is(await record.settleHold('capture', 'a', 9), 'CONFLICT');
-  const corrections = record.lines.filter(({ kind }) => kind === 'correction');
-  assert.equal(
-    corrections.map(({ used, held: kept }) => [used, kept]),
-    [[8, 0]],
-  );
-  await setClock(client, NOON + 100_000);
-  assert.is((await record.verify(0))[0]!.amounts, '8 0 70 12');
   await record.remove();
 });
 
@@ -406,7 +319,8 @@ test('a verification of a plain record runs the commands of before, and leaves t
     const theirs = { xrange: '1', xdel: '1' };
     const wanted = { evalsha: '1', hmget: '3', xadd: '1', hset: '1', ...theirs };
     assert.equal(Object.fromEntries([...stats].map(([, name, calls]) => [name, calls])), wanted);
-    assert.equal(Object.keys(await record.fields()).toSorted(), ['n3', 's', 'u']);
+    const names = Object.keys(await record.fields()).map((name) => name.replace(/\d+/, 'EPOCH'));
+    assert.equal(names.toSorted(), ['nEPOCH', 's', 'u']);
   } finally {
     await own.remove();
   }

@@ -8,7 +8,7 @@ import { SHARD } from './test-shard.ts';
 
 // A short form of `make accounts-model`.
 
-const SEQUENCES = 200;
+const SEQUENCES = 150;
 
 const test = suite('turns of accounts');
 let redis: ShardedRedis;
@@ -20,11 +20,11 @@ test.before(async () => {
 test.after(() => redis?.close());
 
 test('the scripts decide as the model does, and their numbered lines tell every amount and what each class gave', async () => {
-  assert.is((await compareAccounts(client, { sequences: SEQUENCES })).failure, undefined);
+  assert.is((await compareAccounts(client, { sequences: SEQUENCES, seed: 1 })).failure, undefined);
 });
 
 test('crossed again after Redis lost its tail, under another event, each alert of the model is listed once', async () => {
-  assert.is((await compareLosses(client, { sequences: SEQUENCES })).failure, undefined);
+  assert.is((await compareLosses(client, { sequences: SEQUENCES, seed: 1 })).failure, undefined);
 });
 
 test.run();

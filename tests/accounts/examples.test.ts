@@ -1,0 +1,325 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { connectTestRedis } from '../helpers/world.ts';
+import { play } from './examples.ts';
+import { loadScripts, recordOfProduct } from './product-scripts.ts';
+import { Record } from './record.ts';
+import { SHARD } from './test-shard.ts';
+
+// The contract of grants, holds and alerts in examples. Each is done to the model and to the scripts of the product, which must
+// agree after every step (record.ts): the model alone is compared with what an example says.
+
+const DAY = 86_400_000;
+
+const examples: { [guarantee: string]: string[] } = {
+  'drawn: lower priority first, then the one that ends first, then the older; no end: last': [
+    'grant 1',
+    'grant 1 until 20',
+    'grant 1 until 10',
+    'grant 1 until 10',
+    'grant 1 priority 10',
+    'verify 1',
+    'gave 0/0/1 0/0/1 0/0/1 0/0/1 1/0/0',
+    'verify 1',
+    'gave 0/0/1 0/0/1 1/0/0 0/0/1 1/0/0',
+    'verify 1',
+    'gave 0/0/1 0/0/1 1/0/0 1/0/0 1/0/0',
+    'verify 1',
+    'gave 0/0/1 1/0/0 1/0/0 1/0/0 1/0/0',
+  ],
+  'what is left of a grant expires at its end, and is available until the ms before': [
+    'grant 10 until 100',
+    'verify 4',
+    'at 99',
+    'amounts 10 4 6 0 0',
+    'verify 1',
+    'at 100',
+    'amounts 10 5 0 0 5',
+    'verify 1 REFUSED',
+  ],
+  'a pending grant is not counted before its ms, and a voided pending one never': [
+    'grant 10 from 50',
+    'grant 5 from 50',
+    'void 0',
+    'at 49',
+    'amounts 0 0 0 0 0',
+    'verify 1 REFUSED',
+    'at 50',
+    'amounts 5 0 5 0 0',
+    'verify 5',
+  ],
+  'a voided grant loses what is left at once; again: the same; an expired one: a conflict': [
+    'grant 10',
+    'grant 1 until 10 priority 90',
+    'verify 4',
+    'void 0',
+    'amounts 11 4 1 0 6',
+    'void 0',
+    'at 10',
+    'void 1 CONFLICT',
+    'amounts 11 4 0 0 7',
+  ],
+  'one moment, one order: holds end, then grants end, then grants begin': [
+    'grant 10 until 100',
+    'grant 3 from 100',
+    'hold 4 for 100 charge',
+    'hold 5 for 100',
+    'at 100',
+    'amounts 13 4 3 0 6',
+    'gave 4/6/0 0/0/3',
+  ],
+  'several moments are walked in the order of time, due holds among them': [
+    'grant 10 until 100',
+    'grant 10 from 150',
+    'hold 6 for 120 charge',
+    'at 200',
+    'gave 6/4/0 0/0/10',
+  ],
+  'what a grant covers of open holds at its end stays for them: captured, that grant pays': [
+    'grant 10 until 100',
+    'grant 10',
+    `hold 6 for ${DAY}`,
+    'at 100',
+    'amounts 20 0 10 6 4',
+    'capture 0 6',
+    'gave 6/4/0 0/0/10',
+  ],
+  '… released, it expires then': [
+    'grant 10 until 100',
+    `hold 6 for ${DAY}`,
+    'at 100',
+    'release 0',
+    'amounts 10 0 0 0 10',
+  ],
+  '… and a part of it captured: that grant pays this part, the rest expires': [
+    'grant 10 until 100',
+    'grant 10',
+    `hold 6 for ${DAY}`,
+    'at 100',
+    'capture 0 2',
+    'gave 2/8/0 0/0/10',
+  ],
+  'what a capture takes beyond its hold draws on current grants, else overdraws': [
+    'grant 10 until 100',
+    'grant 3',
+    `hold 6 for ${DAY}`,
+    'at 100',
+    'capture 0 11',
+    'gave 6/4/0 3/0/0',
+    'amounts 13 11 -2 0 4',
+    'overdrawn 2',
+  ],
+  'a hold that was opened after the end takes nothing of what is kept for older ones': [
+    'grant 10 until 100',
+    'grant 10',
+    `hold 6 for ${DAY}`,
+    'at 100',
+    `hold 6 for ${DAY}`,
+    'capture 1 6',
+    'gave 0/4/0 6/0/4',
+    'capture 0 6',
+    'gave 6/4/0 6/0/4',
+  ],
+  'a void keeps what open holds need, too': [
+    'grant 10',
+    `hold 6 for ${DAY}`,
+    'void 0',
+    'amounts 10 0 0 6 4',
+    'capture 0 5',
+    'amounts 10 5 0 0 5',
+  ],
+  'a new grant covers what is overdrawn first, not what is merely held': [
+    'settings overages',
+    'verify 4',
+    `hold 5 for ${DAY}`,
+    'amounts 0 4 -9 5 0',
+    'grant 10',
+    'gave 4/0/6',
+    'amounts 10 4 1 5 0',
+  ],
+  'giving back: overdrawn, then active grants against the order of drawing, then ended ones, the latest first': [
+    'grant 2 until 10',
+    'grant 2 until 20',
+    'verify 4',
+    'at 20',
+    'grant 3 priority 10',
+    'grant 3',
+    'adjust 8',
+    'overdrawn 2',
+    'adjust -9',
+    'gave 2/0/0 1/1/0 0/0/3 0/0/3',
+    'amounts 10 3 6 0 1',
+  ],
+  'giving back follows what was drawn, also where a better grant began since': [
+    'grant 10',
+    'verify 5',
+    'grant 10 priority 10',
+    'verify 3',
+    'adjust -3',
+    'gave 2/0/8 3/0/7',
+  ],
+  'rollover: the same grant lives on with at most maxCredits of what was left, and is counted once': [
+    'grant 10 until 100 rolls 200 most 3',
+    'grant 10 from 100 until 200',
+    'verify 2',
+    'at 100',
+    'amounts 20 2 13 0 5',
+    'verify 4',
+    'gave 5/5/0 1/0/9',
+    'at 200',
+    'amounts 20 6 0 0 14',
+  ],
+  '… and with what is held of it besides': [
+    'grant 10 until 100 rolls 200 most 3',
+    `hold 5 for ${DAY}`,
+    'at 100',
+    'amounts 10 0 3 5 2',
+    'release 0',
+    'amounts 10 0 8 0 2',
+    'at 200',
+    'amounts 10 0 0 0 10',
+  ],
+  'a cost passes when it is at most what is available; a cost of 0 passes every bound': [
+    'grant 10',
+    `hold 4 for ${DAY}`,
+    'verify 7 REFUSED',
+    'verify 6',
+    'settings cap 0',
+    'verify 0',
+  ],
+  'with overage there is no such bound; used + held + cost stays within the spend cap in both cases': [
+    'grant 10',
+    'settings overages cap 12',
+    `hold 4 for ${DAY}`,
+    'verify 9 REFUSED',
+    'verify 8',
+    'settings cap 12',
+    'verify 1 REFUSED',
+  ],
+  'an expired hold is given back, or charged, in the ms of its end': [
+    'grant 10',
+    'hold 3 for 5',
+    'hold 4 for 5 charge',
+    'at 4',
+    'amounts 10 0 3 7 0',
+    'at 5',
+    'amounts 10 4 6 0 0',
+    'release 0',
+    'release 1 CONFLICT',
+  ],
+  'the same capture again changes nothing, another usage is a conflict': [
+    'grant 10',
+    'hold 3 for 5',
+    'capture 0 2',
+    'capture 0 2',
+    'capture 0 3 CONFLICT',
+    'release 0 CONFLICT',
+    'amounts 10 2 8 0 0',
+  ],
+  'a late capture debits for 24 h; after a charge it corrects, either way; then the hold is unknown': [
+    'grant 10',
+    'hold 2 for 5',
+    'hold 2 for 5 charge',
+    'hold 2 for 5 charge',
+    'hold 2 for 5',
+    'at 5',
+    'amounts 10 4 6 0 0',
+    `at ${DAY + 4}`,
+    'capture 0 1',
+    'capture 1 3',
+    'capture 2 0',
+    'amounts 10 4 6 0 0',
+    `at ${DAY + 5}`,
+    'capture 3 1 UNKNOWN',
+  ],
+  'a late capture never brings used below 0, where the charge was given back already': [
+    'grant 10',
+    'hold 2 for 5 charge',
+    'at 5',
+    'adjust -1',
+    'capture 0 0 CONFLICT',
+    'capture 0 1',
+    'amounts 10 0 10 0 0',
+  ],
+  'extend works while the hold is open, and counts from now': [
+    'grant 10',
+    'hold 2 for 10',
+    'at 9',
+    'extend 0 for 10',
+    'at 18',
+    'amounts 10 0 8 2 0',
+    'at 19',
+    'amounts 10 0 10 0 0',
+    'extend 0 for 10 CONFLICT',
+  ],
+  'a capture that would pass 9000000000 is refused, and its hold stays': [
+    'settings overages',
+    'grant 9000000000000000',
+    'verify 8999999999999995',
+    'hold 5 for 10',
+    'capture 0 6 TOO_LARGE',
+    'capture 0 5',
+    'amounts 9000000000000000 9000000000000000 0 0 0',
+  ],
+  'an alert is crossed once, and again once its credits were topped up or given back; what is held crosses nothing': [
+    'settings overages',
+    'grant 100',
+    'alerts most:80% left:10',
+    `hold 95 for ${DAY}`,
+    'verify 79',
+    'crossed ',
+    'verify 1',
+    'verify 5',
+    'crossed most',
+    'verify 5',
+    'crossed most left',
+    'adjust -15',
+    'verify 5',
+    'crossed most left most',
+    'grant 100',
+    'verify 79',
+    'crossed most left most',
+    'verify 1',
+    'crossed most left most most',
+  ],
+  'alerts that are reached when they are set tell nothing, those above it are crossed later': [
+    'settings overages',
+    'grant 100',
+    'verify 50',
+    'alerts a:49% b:50% c:51% d:50',
+    'verify 0',
+    'crossed ',
+    'verify 1',
+    'crossed c',
+  ],
+  'a share is of total less expired: a grant that ends crosses it without a call': [
+    'grant 10',
+    'grant 100 until 10',
+    'alerts most:80%',
+    'verify 50',
+    'crossed ',
+    'at 10',
+    'crossed most',
+  ],
+};
+
+const test = suite('examples of accounts');
+let redis: ShardedRedis;
+test.before(async () => void (redis = await connectTestRedis()));
+test.after(() => redis?.close());
+
+for (const [guarantee, steps] of Object.entries(examples)) {
+  test(guarantee, async () => {
+    const { client } = redis.node(SHARD);
+    const doer = recordOfProduct(client, await loadScripts(client));
+    const record = new Record(doer);
+    await record.startPlain(0n, 0n);
+    await record.do({ do: 'settings', allowOverages: false, spendCap: undefined }, false);
+    const run = { account: record.model, do: (command: Parameters<Record['do']>[0]) => record.do(command, false) };
+    assert.is(await play(run, steps), undefined);
+    await doer.remove();
+  });
+}
+
+test.run();
