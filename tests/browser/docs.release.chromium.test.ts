@@ -15,8 +15,8 @@ test('the page shows every operation, tries one with a token, runs no other scri
   assert.is(await page.locator('.opblock').count(), operations);
 
   await page.locator('.authorize').first().click();
-  await page.locator('.auth-container input').fill(own.world.team.token);
-  await page.locator('.auth-btn-wrapper .authorize').click();
+  await page.locator('#auth-bearer-value').fill(own.world.team.token);
+  await page.locator('.auth-btn-wrapper .authorize').first().click();
   await page.locator('.btn-done').click();
   const operation = page.locator('#operations-Workspaces-createWorkspace');
   await operation.locator('button').first().click();

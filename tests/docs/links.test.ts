@@ -4,7 +4,7 @@ import { dirname, join, normalize } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { anchorsOf, blocksOf, proseOf, readPages, type Page } from './helpers/pages.ts';
+import { anchorsOf, proseOf, readPages, type Page } from './helpers/pages.ts';
 
 const pages = readPages();
 const page = (path: string): Page => pages.find((one) => one.path === path)!;
@@ -32,23 +32,6 @@ test('every path that a page names exists', () => {
       .map((path) => `${one.path}: ${path}`),
   );
   assert.equal(missing, []);
-});
-
-test('a block that a shell can run is marked sh, and console where it can not be run here', () => {
-  const others = pages.flatMap((one) =>
-    blocksOf(one)
-      .filter(({ language }) => ['', 'bash', 'shell', 'zsh', 'shellscript'].includes(language))
-      .map(({ text }) => `${one.path}: ${text}`),
-  );
-  assert.equal(others, []);
-});
-
-test('every page of docs/ has its box of common mistakes', () => {
-  const paths = pages.map(({ path }) => path).filter((path) => path.startsWith('docs/'));
-  const without = paths
-    .filter((path) => path === 'docs/decisions/README.md' || !path.startsWith('docs/decisions/'))
-    .filter((path) => !/^> \*\*Common mistakes\*\*$/m.test(page(path).text));
-  assert.equal(without, []);
 });
 
 test('every make target and npm script that a page names exists', () => {

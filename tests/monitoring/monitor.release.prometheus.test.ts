@@ -1,12 +1,10 @@
 // `make monitor`: Prometheus beside the stack of one machine.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack } from '../helpers/own-stack.ts';
 import { readRules } from './helpers/rules.ts';
@@ -46,34 +44,15 @@ test('monitor asks every program of the stack, runs all rules, and ends when tol
   assert.throws(() => process.kill(child.pid!, 0));
 });
 
-test('monitor goes on where it cannot say what to ask, and leaves no Prometheus behind when its terminal is closed', async () => {
-  const [port = 0] = await freePorts(1);
-  const { child, ended, printed, said } = monitor(port);
-  await eventually('Prometheus says where it is', async () => printed().includes('Prometheus on http://'));
-  // Nothing can be written under a folder's name.
-  const targets = join(stack.home, 'prometheus/targets.json');
-  rmSync(targets);
-  mkdirSync(targets);
-  await stack.must('down');
-  await eventually('it says so', async () =>
-    said().includes('keytally: Prometheus still asks the ports from before: '),
-  );
-  assert.ok((await fetch(`http://127.0.0.1:${port}/-/ready`)).ok);
-  child.kill('SIGHUP');
-  assert.equal(await ended, [0, null]);
-  assert.ok(await isFree(port));
-});
-
 test.run();
 
 function monitor(port: number) {
   const child = spawn(process.execPath, ['apps/stack/main.ts', 'monitor'], {
     cwd: checkout,
     env: { ...process.env, KEYTALLY_HOME: stack.home, PROMETHEUS_PORT: String(port) },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
-  let [out, err] = ['', ''];
+  let out = '';
   child.stdout.setEncoding('utf8').on('data', (more: string) => (out += more));
-  child.stderr.setEncoding('utf8').on('data', (more: string) => (err += more));
-  return { child, ended: once(child, 'exit'), printed: () => out, said: () => err };
+  return { child, ended: once(child, 'exit'), printed: () => out };
 }

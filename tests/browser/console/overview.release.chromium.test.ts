@@ -34,7 +34,7 @@ test('verifications show while one looks, and are not asked for while the tab is
   let asked = 0;
   page.on('request', (request) => void (request.url().includes('/verifications?') && asked++));
   await own.customers.verify({ key });
-  await page.clock.runFor(60_000);
+  await page.clock.fastForward(60_000);
   assert.is(asked, 0);
   await setHidden(page, false);
   await rowOf(page, 'Calls by answer', 'VALID').getByText('2', { exact: true }).waitFor();
@@ -82,64 +82,6 @@ test('customers with the least left, limits that were hit, webhooks that fail an
     [failing.getByRole('link'), `webhooks/${webhook.id}`],
   ] as const)
     assert.ok((await link.getAttribute('href'))!.endsWith(`/${address}`), address);
-  await close();
-});
-
-test('a page asks for all that it shows while its code is still on the way, and for nothing twice', async () => {
-  const { page, close } = await own.open('overview');
-  let asked: string[] = [];
-  const isShown = (path: string) =>
-    /^\/api\/v1\/(verifications\?|usage\?|webhook\?|workspace\/\w+\/(customer|proof))/.test(path);
-  page.on('request', (request) => asked.push(request.url().replace(own.world.api.url, '')));
-  // Else it asks for the second time before it is looked at.
-  await page.clock.install();
-  await page.route('**/console/assets/main-*.js', async (route) => {
-    await eventually('the rest is asked for', async () => new Set(asked.filter(isShown)).size === 7);
-    await route.continue();
-  });
-  for (const path of ['', '/', '/overview']) {
-    asked = [];
-    await page.goto(`${own.world.api.url}/console/w/${own.workspaceId}${path}`);
-    await inTable(page, 'Calls by answer', 'VALID');
-    assert.equal(asked.length, new Set(asked).size, asked.join('\n'));
-  }
-  await close();
-});
-
-test('what is typed while rows load stays, and rows keep their columns until the next ones are there', async () => {
-  const { page, close } = await own.open('overview');
-  let answer = Promise.withResolvers<void>();
-  await page.route('**/api/v1/usage?*', async (route) => {
-    await answer.promise;
-    await route.continue();
-  });
-  await page.getByRole('link', { name: 'Usage', exact: true }).click();
-  await page.getByLabel('Time zone').fill('Europe/Oslo');
-  await page.getByRole('checkbox', { name: 'Meter' }).uncheck();
-  answer.resolve();
-  await page.getByText('Nothing was used in this time.').waitFor();
-  assert.is(await page.getByLabel('Time zone').inputValue(), 'Europe/Oslo');
-  assert.not.ok(await page.getByRole('checkbox', { name: 'Meter' }).isChecked());
-
-  await own.customers.newMeter({ externalMeterId: 'used', totalCredits: '1' });
-  const { key } = await own.customers.newKey({ externalMeterId: 'used' });
-  await own.customers.verify({ key, billing: { usage: '1', usageName: 'forecast' } });
-  await eventually('it is booked', async () => {
-    await page.reload();
-    await settled(page);
-    return (await rowOf(page, 'Usage', 'forecast').count()) > 0;
-  });
-  const headers = page.getByRole('region', { name: 'Usage' }).getByRole('columnheader');
-  answer = Promise.withResolvers<void>();
-  await page.getByRole('checkbox', { name: 'Meter' }).uncheck();
-  await page.getByLabel('By', { exact: true }).selectOption('month');
-  const asked = page.waitForRequest('**/api/v1/usage?*');
-  await page.getByRole('button', { name: 'Show' }).click();
-  await asked;
-  assert.equal((await headers.allInnerTexts()).slice(0, 2), ['Day (UTC)', 'Meter']);
-  answer.resolve();
-  await headers.filter({ hasText: 'From' }).waitFor();
-  assert.equal((await headers.allInnerTexts()).slice(0, 2), ['From (UTC)', 'Usage']);
   await close();
 });
 

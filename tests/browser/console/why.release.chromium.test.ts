@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
 import { dayWithRoom } from '../../helpers/day-with-room.ts';
 import { eventually } from '../../helpers/world.ts';
-import { inTable, rowOf, stackOf } from './helpers/browser.ts';
+import { rowOf, stackOf } from './helpers/browser.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
 // What a key's calls were answered, and why one was refused, as a person asks.
@@ -28,30 +28,6 @@ test("a key's page counts what its calls were answered, and lists the last ones 
   assert.equal(await stackOf(page, 'RATE_LIMITED'), ['VALID', 'RATE_LIMITED']);
   const decision = await rowOf(page, 'Recent decisions', 'RATE_LIMITED').innerText();
   assert.match(decision, /RATE_LIMITED\s+RATE_LIMIT\s+key\/daily\s+GET \/b$/);
-  await close();
-});
-
-test("a refused key is found among its customer's, with the limit that refused it and the way to raise that", async () => {
-  const [key] = [await newHarbour('Harbour one'), await newHarbour('Harbour two')];
-  for (let i = 0; i < 3; i++) await own.customers.verify({ key: key.key });
-  await refusalKnown(key.id);
-  const { page, close } = await own.open('why');
-  await find(page, 'nobody of this name');
-  await page.getByText('No key and no record fits.').waitFor();
-  await find(page, 'cus_harbour');
-  await page.getByRole('link', { name: 'Harbour two' }).waitFor();
-  await page.getByRole('link', { name: 'Harbour one' }).click();
-  const verdict = page.getByRole('region', { name: 'The last refusal' });
-  await verdict.getByText('It is whole again with the next day in Europe/Oslo.').waitFor();
-  await verdict.getByRole('link', { name: 'raise it on the key' }).click();
-  await page.getByRole('heading', { level: 1, name: 'Harbour one' }).waitFor();
-  await page.getByRole('button', { name: 'Change limits' }).click();
-  await page.getByRole('dialog').getByLabel('At most').fill('100');
-  await page.getByRole('dialog').getByRole('button', { name: 'Save limits' }).click();
-  await inTable(page, 'Limits', '100');
-  assert.is((await own.customers.verify({ key: key.key })).body.status, 'VALID');
-  await page.getByRole('link', { name: 'Why was it refused?' }).click();
-  await verdict.getByText('it is at most 100').waitFor();
   await close();
 });
 
@@ -112,6 +88,8 @@ test('each reason is told with what changes it', async () => {
   for (const [{ key }, calls] of told) for (const call of calls) await verify({ key, ...call });
   for (const [key] of told) await refusalKnown(key.id);
   const { page, close } = await own.open('why');
+  await find(page, 'nobody of this name');
+  await page.getByText('No key and no record fits.').waitFor();
   const verdict = page.getByRole('region', { name: 'The last refusal' });
   for (const [{ id }, , why, now] of told) {
     await find(page, id);
@@ -122,10 +100,6 @@ test('each reason is told with what changes it', async () => {
 });
 
 test.run();
-
-function newHarbour(name: string) {
-  return own.customers.newKey({ name, customerId: 'cus_harbour', limits: [daily] });
-}
 
 // Calls that passed may be in the books before.
 async function refusalKnown(apiKeyId: string): Promise<void> {
