@@ -17,7 +17,7 @@ test('the page shows every operation, tries one with a token, runs no other scri
   await page.locator('.authorize').first().click();
   await page.locator('#auth-bearer-value').fill(own.world.team.token);
   await page.locator('.auth-btn-wrapper .authorize').first().click();
-  await page.locator('.btn-done').click();
+  await page.locator('.btn-done').first().click();
   const operation = page.locator('#operations-Workspaces-createWorkspace');
   await operation.locator('button').first().click();
   // The page fills the body with the example a moment later, and sends nothing before.
