@@ -36,7 +36,7 @@ test('no text that a stranger chose becomes an element, on any page', async () =
   await dialog.getByRole('button', { name: 'Make the link' }).click();
   await dialog.getByText(payloads[3]!).waitFor();
   await requireHarmless(page, 'a portal link');
-  await at(`${base}/audit-log`, 'POST /api-key');
+  await at(`${base}/audit-log`, 'POST /webhook');
   for (const id of hostile.ids) {
     await page.getByLabel('Id of what was changed').fill(id);
     await page.getByRole('button', { name: 'Find' }).click();
