@@ -254,6 +254,25 @@ test('rows of a record are sorted by day and then by name, with exact sums and e
   assert.equal([json.body.data, asked.headers.get('vary'), json.headers.get('vary')], [rows, 'Accept', 'Accept']);
 });
 
+test('a closed day comes from its stored sum, which one of fewer events never replaces; a marked one from the events', async () => {
+  const [closed, marked] = ['2026-03-28', DAY];
+  await insert([closed, marked].map((day) => ({ billing_id: first, time: `${day} 12:00:00`, cost_micros: 2_000_000 })));
+  await world.sql`delete from usage_marks where workspace_id = ${workspaceId} and day = ${closed}`;
+  for (const sum of [
+    { cost_micros: 7_000_000, events: 3, all_events: 3 },
+    { cost_micros: 1_000_000, events: 2, all_events: 2 },
+  ])
+    await insertDays([closed, marked].map((day) => ({ billing_id: first, day, ...sum })));
+  const { data } = (await ofRecord(first)).body;
+  assert.equal(
+    data.map((row: any) => [row.day, row.totalBillingUsage, row.events]),
+    [
+      [closed, '7', 3],
+      [marked, '2', 1],
+    ],
+  );
+});
+
 test('usage of a record of more than 10,000 rows is refused whole, as JSON and as CSV; fewer days or one name are answered', async () => {
   await insertDays(
     Array.from({ length: 10_001 }, (_, i) => ({
