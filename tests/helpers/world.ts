@@ -250,9 +250,20 @@ const databaseUrls: Partial<Record<Program, string>> = {
 };
 
 function environmentOf(program: Program, env: Record<string, string>): Record<string, string> {
-  const { DATABASE_URL, ...others } = env;
+  const { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL, ...others } = env;
   const login = databaseUrls[program];
-  return login ? { ...others, DATABASE_URL: withLogin(DATABASE_URL!, requireEnv(login)) } : others;
+  return {
+    ...others,
+    REDIS_URL: asUserOf(program, REDIS_URL!, 'REDIS'),
+    CLICKHOUSE_URL: asUserOf(program, CLICKHOUSE_URL!, 'CLICKHOUSE'),
+    ...(login && { DATABASE_URL: withLogin(DATABASE_URL!, requireEnv(login)) }),
+  };
+}
+
+// A test's own server has no users.
+function asUserOf(program: Program, url: string, server: 'REDIS' | 'CLICKHOUSE'): string {
+  const login = process.env[`TEST_${program.toUpperCase()}_${server}_URL`];
+  return login && new URL(login).host === new URL(url).host ? withLogin(url, login) : url;
 }
 
 async function newWorkspace(sql: Sql, teamId: string): Promise<string> {

@@ -125,7 +125,13 @@ export function testEnvironment(servers: Servers, folder: string, slot: number):
     TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
     TEST_WEBHOOKS_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_webhooks'),
     TEST_REDIS_URL: servers.redisUrl,
+    TEST_API_REDIS_URL: servers.redisUrlOf('keytally_api'),
+    TEST_VERIFY_REDIS_URL: servers.redisUrlOf('keytally_verify'),
+    TEST_CONSUMER_REDIS_URL: servers.redisUrlOf('keytally_consumer'),
+    TEST_RELAY_REDIS_URL: servers.redisUrlOf('keytally_relay'),
     TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
+    TEST_API_CLICKHOUSE_URL: servers.clickhouseUrlOf('keytally_api'),
+    TEST_CONSUMER_CLICKHOUSE_URL: servers.clickhouseUrlOf('keytally_consumer'),
   };
 }
 

@@ -25,7 +25,8 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'users');
 const usersOfPrograms = readFileSync(join(checkout, 'deploy/clickhouse/users.xml'), 'utf8');
 const [port = 0] = await freePorts(1);
 const password = randomUUID();
-const CLICKHOUSE_URL = `http://default:${password}@127.0.0.1:${port}/keytally`;
+const passwords = { keytally: password, keytally_api: password, keytally_consumer: password };
+const CLICKHOUSE_URL = `http://keytally:${password}@127.0.0.1:${port}/keytally`;
 const books = connectClickHouse(CLICKHOUSE_URL);
 let server: Started | undefined;
 let world: World;
@@ -133,7 +134,7 @@ async function serveAs(user: User, file = usersOfPrograms): Promise<void> {
   );
   const config = join(own, 'config.xml');
   writeFileSync(config, `<clickhouse><users_config>${own}/users.xml</users_config></clickhouse>`);
-  const program = clickhouseProgram({ folder: join(folder, 'data'), port, password });
+  const program = clickhouseProgram({ folder: join(folder, 'data'), port, passwords });
   const log = join(folder, 'clickhouse.log');
   server = await start({ ...program, args: [...program.args, '--config', config] }, log);
   writeRecords(folder, [record(program, server)]);

@@ -82,7 +82,7 @@ async function startAll(): Promise<void> {
     ...addresses,
   });
   await Promise.all(
-    ourPrograms(home, addresses, ports, (role) => servers.postgresUrl('keytally', role)).map((program) =>
+    ourPrograms(home, addresses, ports, servers).map((program) =>
       step(program.name, () => supervisor.add(program, runsOn)),
     ),
   );

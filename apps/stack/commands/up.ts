@@ -32,6 +32,10 @@ export async function up(home: Home): Promise<void> {
     finishSwap(home);
     prepareHome(home);
     console.log(`starting keytally on this machine, in ${home.folder}`);
+    if (process.getuid?.() === 0)
+      console.log(
+        'it runs as root, so whoever takes over one of its programs has this machine: start it as a user of its own (docs/one-machine.md)',
+      );
     noteMove(home);
     await startSupervisor(home).catch(async (error: unknown) => {
       // Another start of the same stack was first.

@@ -1,11 +1,12 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Passwords } from './clickhouse/users.ts';
 import { answersOk, type Program } from '../process/program.ts';
 
-type Options = { folder: string; port: number; password: string };
+type Options = { folder: string; port: number; passwords: Passwords };
 
-/** ClickHouse as a process of its own, on its data folder. Its user `default` may do everything. */
-export function clickhouseProgram({ folder, port, password }: Options): Program {
+/** ClickHouse as a process of its own, on its data folder. Its users are those of Docker Compose. */
+export function clickhouseProgram({ folder, port, passwords }: Options): Program {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return {
     name: 'clickhouse',
@@ -19,7 +20,8 @@ export function clickhouseProgram({ folder, port, password }: Options): Program 
     env: {
       PATH: process.env.PATH,
       TZ: 'UTC',
-      CLICKHOUSE_PASSWORD: password,
+      CLICKHOUSE_USERS_FILE: join(import.meta.dirname, 'clickhouse/users.xml'),
+      CLICKHOUSE_PASSWORDS: JSON.stringify(passwords),
       UV_THREADPOOL_SIZE: '16',
       JE_MALLOC_CONF: 'dirty_decay_ms:200,muzzy_decay_ms:0',
     },

@@ -3,7 +3,10 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
 import { checkout, masterKeyFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
+import type { User as ClickHouseUser } from './clickhouse/users.ts';
 import type { Role } from './postgres.ts';
+import type { RedisUser } from './redis.ts';
+import type { Servers } from './servers.ts';
 import { answersOk, type Program } from '../process/program.ts';
 
 /** Where the servers of a running stack are. */
@@ -44,16 +47,23 @@ export function ourPrograms(
   home: Home,
   addresses: Addresses,
   ports: InnerPorts,
-  databaseUrl: (role: Role) => string,
+  servers: Pick<Servers, 'postgresUrl' | 'redisUrlOf' | 'clickhouseUrlOf'>,
 ): Program[] {
-  // Only migrations connect to Postgres as its owner.
-  const { DATABASE_URL: _, ...env } = programEnvironment(home, addresses);
+  // Only migrations and an operator's commands connect to the servers as their owner; each program has the rights that it needs.
+  const { DATABASE_URL: _, REDIS_URL: _2, CLICKHOUSE_URL: _3, ...env } = programEnvironment(home, addresses);
+  const postgres = (role: Role) => ({ DATABASE_URL: servers.postgresUrl('keytally', role) });
+  const redis = (user: RedisUser) => ({ REDIS_URL: servers.redisUrlOf(user) });
+  const books = (user: ClickHouseUser) => ({ CLICKHOUSE_URL: `${servers.clickhouseUrlOf(user)}/keytally` });
+  const ofApi = { ...postgres('keytally_api'), ...redis('keytally_api'), ...books('keytally_api') };
+  const ofConsumer = { ...postgres('keytally_consumer'), ...redis('keytally_consumer'), ...books('keytally_consumer') };
   return [
-    ourProgram('api', 'api', home.apiPort, { ...env, DATABASE_URL: databaseUrl('keytally_api') }),
-    ourProgram('verify', 'verify', home.verifyPort, env),
-    ...(home.bus === 'kafka' ? [ourProgram('relay', 'relay', ports.relay, env)] : []),
-    ourProgram('consumer', 'consumer', ports.consumer, { ...env, DATABASE_URL: databaseUrl('keytally_consumer') }),
-    ourProgram('webhooks', 'webhooks', ports.webhooks, { ...env, DATABASE_URL: databaseUrl('keytally_webhooks') }),
+    ourProgram('api', 'api', home.apiPort, { ...env, ...ofApi }),
+    ourProgram('verify', 'verify', home.verifyPort, { ...env, ...redis('keytally_verify') }),
+    ...(home.bus === 'kafka'
+      ? [ourProgram('relay', 'relay', ports.relay, { ...env, ...redis('keytally_relay') })]
+      : []),
+    ourProgram('consumer', 'consumer', ports.consumer, { ...env, ...ofConsumer }),
+    ourProgram('webhooks', 'webhooks', ports.webhooks, { ...env, ...postgres('keytally_webhooks') }),
   ];
 }
 

@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
+import { checkout } from '../process/home.ts';
 import { installPackage } from './packages.ts';
 import { replaceFile } from '../process/files.ts';
 import type { Program } from '../process/program.ts';
@@ -22,21 +23,28 @@ export async function ensureRedis(say: (line: string) => void): Promise<string> 
   return installed;
 }
 
+/** The users of `sql/redis/users.conf`. */
+export const redisUsers = ['keytally_verify', 'keytally_api', 'keytally_consumer', 'keytally_relay'] as const;
+export type RedisUser = (typeof redisUsers)[number];
+
 type Options = {
   binary: string;
   folder: string;
   port: number;
   /** Without one, everybody on the machine may write here. */
   password?: string;
+  /** The passwords of the programs' users. */
+  users?: Record<RedisUser, string>;
   settings?: Record<string, string | number>;
 };
 
 /** Redis that writes everything it accepts to its append-only file, and never evicts. */
-export function redisProgram({ binary, folder, port, password, settings: more }: Options): Program {
+export function redisProgram({ binary, folder, port, password, users, settings: more }: Options): Program {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   // In a file, since all users of the machine can read the arguments of a process.
   const config = join(folder, 'redis.conf');
-  replaceFile(config, password === undefined ? '' : `requirepass ${password}\n`);
+  const owner = password === undefined ? '' : `requirepass ${password}\n`;
+  replaceFile(config, `${owner}${users ? usersWith(users) : ''}`);
   const settings = {
     bind: '127.0.0.1',
     port,
@@ -65,6 +73,18 @@ export function redisProgram({ binary, folder, port, password, settings: more }:
     stopSignal: 'SIGTERM',
     stopWithinMs: 30_000,
   };
+}
+
+/** The lines of `sql/redis/users.conf`, with passwords. */
+function usersWith(passwords: Record<RedisUser, string>): string {
+  const lines = readFileSync(join(checkout, 'sql/redis/users.conf'), 'utf8').split('\n');
+  return redisUsers
+    .map((user) => {
+      const line = lines.find((one) => one.startsWith(`user ${user} on `));
+      if (!line) throw new StackError(`sql/redis/users.conf lacks ${user}`);
+      return `${line.replace(' on ', ` on >${passwords[user]} `)}\n`;
+    })
+    .join('');
 }
 
 async function findRedis(): Promise<string | undefined> {

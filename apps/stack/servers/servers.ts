@@ -1,10 +1,11 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { clickhouseProgram } from './clickhouse-program.ts';
+import { users as clickhouseUsers, type User as ClickHouseUser } from './clickhouse/users.ts';
 import { keepPassword } from '../process/home.ts';
 import { createDatabase, preparePostgres, type Role } from './postgres.ts';
 import type { Program } from '../process/program.ts';
-import { ensureRedis, redisProgram } from './redis.ts';
+import { ensureRedis, redisProgram, redisUsers, type RedisUser } from './redis.ts';
 
 export interface ServerPorts {
   postgres: number;
@@ -18,8 +19,11 @@ export interface Servers {
   /** The passwords that the migrations set for the programs' roles. */
   rolePasswords: Record<`${'API' | 'CONSUMER' | 'WEBHOOKS'}_DATABASE_PASSWORD`, string>;
   createDatabase: (name: string) => Promise<void>;
+  /** As one of its users, or as its owner, who may do everything. */
   redisUrl: string;
+  redisUrlOf: (user: RedisUser) => string;
   clickhouseUrl: string;
+  clickhouseUrlOf: (user: ClickHouseUser) => string;
 }
 
 interface Options {
@@ -37,21 +41,22 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
   const postgres = await preparePostgres({ folder: join(folder, 'postgres'), port: ports.postgres, throwAway });
   // A slow disk holds Redis up, and so whoever waits for it.
   const settings = throwAway ? { appendfsync: 'no' } : {};
-  const passwords = {
-    redis: keepPassword(join(folder, 'redis-password')),
-    clickhouse: keepPassword(join(folder, 'clickhouse-password')),
-  };
+  const keep = (name: string) => keepPassword(join(folder, `${name}-password`));
+  const ownerOfRedis = keep('redis');
+  const ofRedis = passwordsOf(redisUsers, (user) => keep(`redis-${user}`));
+  const ofClickHouse = passwordsOf(clickhouseUsers, (user) => keep(`clickhouse-${user}`));
   const redis = redisProgram({
     binary,
     folder: join(folder, 'redis'),
     port: ports.redis,
-    password: passwords.redis,
+    password: ownerOfRedis,
+    users: ofRedis,
     settings,
   });
   const clickhouse = clickhouseProgram({
     folder: join(folder, 'clickhouse'),
     port: ports.clickhouse,
-    password: passwords.clickhouse,
+    passwords: ofClickHouse,
   });
   return {
     programs: [postgres.program, redis, clickhouse],
@@ -62,7 +67,17 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
       WEBHOOKS_DATABASE_PASSWORD: postgres.passwords.keytally_webhooks,
     },
     createDatabase: (name) => createDatabase(postgres, name),
-    redisUrl: `redis://:${passwords.redis}@127.0.0.1:${ports.redis}`,
-    clickhouseUrl: `http://default:${passwords.clickhouse}@127.0.0.1:${ports.clickhouse}`,
+    redisUrl: `redis://:${ownerOfRedis}@127.0.0.1:${ports.redis}`,
+    redisUrlOf: (user) => `redis://${user}:${ofRedis[user]}@127.0.0.1:${ports.redis}`,
+    clickhouseUrl: clickhouseUrlOf('keytally'),
+    clickhouseUrlOf,
   };
+
+  function clickhouseUrlOf(user: ClickHouseUser): string {
+    return `http://${user}:${ofClickHouse[user]}@127.0.0.1:${ports.clickhouse}`;
+  }
+}
+
+function passwordsOf<User extends string>(users: readonly User[], keep: (user: User) => string): Record<User, string> {
+  return Object.fromEntries(users.map((user) => [user, keep(user)])) as Record<User, string>;
 }

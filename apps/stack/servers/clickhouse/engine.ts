@@ -69,9 +69,9 @@ export function openEngine(folder: string, config: string): Engine {
   };
 }
 
-/** Whether a statement is a select: it writes nothing. */
+/** Whether a statement is a select that writes nothing, not even its answer (spool.ts). */
 export function isSelect({ sql, data }: Statement): boolean {
-  return data === undefined && /^\s*(?:select|with)\b/i.test(sql);
+  return data === undefined && /^\s*(?:select|with)\b/i.test(sql) && !/\binto outfile '/.test(sql);
 }
 
 // Merges write in the background.

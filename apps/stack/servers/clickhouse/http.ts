@@ -1,4 +1,4 @@
-import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import {
   createServer,
@@ -11,9 +11,10 @@ import { isSelect, type Engine, type Outcome, type Statement } from './engine.ts
 import { RequestError } from './limits.ts';
 import { readStatement, waitsForEnd } from './request.ts';
 import type { Spool } from './spool.ts';
+import { permit, userOf, type Passwords } from './users.ts';
 
-/** What a server answers with, and the password of its one user, `default`. */
-type Serving = { engine: Engine; spool: Spool; password: string };
+/** What a server answers with, and the passwords of its users. */
+type Serving = { engine: Engine; spool: Spool; passwords: Passwords };
 
 /** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
 export function makeServer(serving: Serving): Server {
@@ -28,41 +29,34 @@ export function makeServer(serving: Serving): Server {
   return server;
 }
 
-const AUTHENTICATION_FAILED = 516;
 const PART_BYTES = 256 * 1024;
 
 async function answer(serving: Serving, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { engine, spool } = serving;
   if (Buffer.byteLength(request.url ?? '') > engine.limits.addressBytes) return send(response, 400, {}, '');
   const url = new URL(request.url ?? '/', 'http://localhost');
-  // A browser that was given the password once sends it for other web pages too.
-  if (request.headers.origin) return send(response, 403, {}, 'Requests from web pages are not served.\n');
+  const refused = whyRefused(request);
+  if (refused) return send(response, 403, {}, `${refused}\n`);
   if (url.pathname === '/ping' || url.pathname === '/replicas_status') return send(response, 200, {}, 'Ok.\n');
   if (url.pathname !== '/') return send(response, 404, {}, `There is no handle ${url.pathname}\n`);
-  if (!isLoggedIn(request, serving.password)) throw notLoggedIn();
+  const user = userOf(request.headers.authorization, serving.passwords);
 
   response.setHeader('X-ClickHouse-Query-Id', url.searchParams.get('query_id') ?? randomUUID());
-  const statement = await readStatement(request, url, engine.limits);
-  if (!statement) return send(response, 200, {}, 'Ok.\n');
+  const asked = await readStatement(request, url, engine.limits);
+  if (!asked) return send(response, 200, {}, 'Ok.\n');
+  const statement = permit(user, asked);
   if (waitsForEnd(url) && isSelect(statement)) return sendSpooled(spool, statement, response);
   const outcome = await engine.run(statement);
   send(response, 200, { 'X-ClickHouse-Summary': JSON.stringify(summary(outcome)), ...serverHeaders() }, outcome.bytes);
 }
 
-// Everybody on the machine reaches the port, and statements can read and write files of this user.
-function isLoggedIn({ headers }: IncomingMessage, password: string): boolean {
-  const [, given = ''] = /^basic\s+(\S+)/i.exec(headers.authorization ?? '') ?? [];
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(Buffer.from(given, 'base64').toString()), digest(`default:${password}`));
-}
-
-function notLoggedIn(): RequestError {
-  const problem =
-    'Authentication failed: the user is default, with the password of CLICKHOUSE_URL, as basic authentication';
-  return new RequestError(
-    AUTHENTICATION_FAILED,
-    `Code: ${AUTHENTICATION_FAILED}. DB::Exception: ${problem} (AUTHENTICATION_FAILED)`,
-  );
+// A page in a browser of this machine reaches the port too: by a form or an image, which sends no Origin, or under a name of its own
+// that leads here (DNS rebinding).
+function whyRefused({ headers }: IncomingMessage): string | undefined {
+  const { origin, host = '', 'sec-fetch-site': site = 'none' } = headers;
+  if (origin || site !== 'none') return 'Requests from web pages are not served.';
+  if (!/^(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/i.test(host)) return 'The Host must be 127.0.0.1 or localhost.';
+  return undefined;
 }
 
 async function sendSpooled(spool: Spool, statement: Statement, response: ServerResponse): Promise<void> {
@@ -123,7 +117,7 @@ function refuse(response: ServerResponse, version: string, error: unknown): void
 function statusOf(code: number): number {
   if (unreadable.includes(code)) return 400;
   if (unknown.includes(code)) return 404;
-  return { [AUTHENTICATION_FAILED]: 403, 159: 408, 48: 501, 203: 503, 210: 503, 439: 503 }[code] ?? 500;
+  return { 497: 403, 516: 403, 159: 408, 48: 501, 203: 503, 210: 503, 439: 503 }[code] ?? 500;
 }
 
 // Could not be read, or is of the wrong type.

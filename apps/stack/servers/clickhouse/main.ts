@@ -1,21 +1,26 @@
-// ClickHouse for one machine: CLICKHOUSE_PASSWORD=… node apps/stack/servers/clickhouse/main.ts --folder DIR --port N [--config FILE]
+// ClickHouse for one machine: CLICKHOUSE_PASSWORDS='{"keytally":"…","keytally_api":"…","keytally_consumer":"…"}' node apps/stack/servers/clickhouse/main.ts --folder DIR --port N [--config FILE]
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openEngine } from './engine.ts';
 import { makeServer } from './http.ts';
 import { makeSpool } from './spool.ts';
+import { users, type Passwords } from './users.ts';
 
 const text = { type: 'string' } as const;
 const ownConfig = join(import.meta.dirname, 'engine.xml');
 const { values } = parseArgs({ options: { folder: text, port: text, config: { ...text, default: ownConfig } } });
 if (!values.folder || !values.port) throw new Error('usage: clickhouse/main.ts --folder DIR --port N [--config FILE]');
-const { CLICKHOUSE_PASSWORD: password } = process.env;
-if (!password)
-  throw new Error('CLICKHOUSE_PASSWORD must be set: whoever reaches the port may read all files of this user');
+const passwords = JSON.parse(process.env.CLICKHOUSE_PASSWORDS ?? '{}') as Partial<Passwords>;
+if (!users.every((user) => passwords[user]))
+  throw new Error(`CLICKHOUSE_PASSWORDS must have those of ${users.join(', ')}`);
 
 const engine = openEngine(values.folder, values.config);
-const server = makeServer({ engine, spool: makeSpool(engine, join(values.folder, 'answers')), password });
+const server = makeServer({
+  engine,
+  spool: makeSpool(engine, join(values.folder, 'answers')),
+  passwords: passwords as Passwords,
+});
 server.listen(Number(values.port), '127.0.0.1');
 await once(server, 'listening');
 console.log(`ClickHouse ${engine.version} (chdb) listens on 127.0.0.1:${values.port}, data in ${values.folder}`);

@@ -41,7 +41,7 @@ export async function readStatement(
     else if (!notSettings.has(name)) settings[name] = value;
   }
   // As in the server: proxies may repeat a GET, so it must not write.
-  if (request.method !== 'POST') settings.readonly ??= '2';
+  if (request.method !== 'POST') settings.readonly = settings.readonly === '1' ? '1' : '2';
 
   const header = (name: string) => [request.headers[name]].flat()[0];
   return {

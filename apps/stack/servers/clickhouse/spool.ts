@@ -27,9 +27,8 @@ export function makeSpool(engine: Engine, folder: string): Spool {
     async write(statement, signal) {
       const { query, format } = splitFormat(statement);
       const path = join(folder, `answer-${randomUUID()}`);
-      const sql = `insert into function file('${path}', '${format}') ${query}`;
-      // The statement is a select, but the file must be written.
-      const { readonly: _, max_result_bytes: most = '0', ...settings } = statement.settings;
+      const sql = `${query} into outfile '${path}' format ${format}`;
+      const { max_result_bytes: most = '0', ...settings } = statement.settings;
       const watch = watchFile(engine, path, { most: Number(most), signal });
       try {
         if (signal.aborted) throw cancelled();
@@ -70,7 +69,7 @@ function watchFile(engine: Engine, path: string, { most, signal }: { most: numbe
 }
 
 function killing(path: string): Statement {
-  const sql = `kill query where position(query, 'function file(''${path}''') > 0 and position(query, 'kill query') = 0 async`;
+  const sql = `kill query where position(query, 'into outfile ''${path}''') > 0 and position(query, 'kill query') = 0 async`;
   return { sql, format: 'TabSeparated', settings: {}, parameters: {} };
 }
 
