@@ -35,6 +35,9 @@ export type DeniedAttemptLog = Pick<Loop, 'stop'> & {
   note(attempt: Attempt): void;
 };
 
+/** What gathers attempts, and writes lines of those that are due, or of all. */
+export type DeniedAttemptsGathered = Pick<DeniedAttemptLog, 'note'> & { write(all: boolean): Promise<void> };
+
 /**
  * Writes refused attempts of known tokens to the audit log: the first of a kind (token, operation, error) within about a
  * second, then one line a minute with their number. A killed process loses what it has not written. Strangers leave no lines:
@@ -47,6 +50,25 @@ export function logDeniedAttempts(
   log: Logger,
   clock: Clock,
 ): DeniedAttemptLog {
+  const { note, write } = gatherDeniedAttempts(sql, teamSql, metrics, log, clock);
+  const loop = startLoop(clock, EVERY_MS, log, 'writing refused attempts to the audit log', () => write(false));
+  return {
+    note,
+    async stop() {
+      await loop.stop();
+      await write(true).catch((error: unknown) => log.warn({ error }, 'refused attempts are missing in the audit log'));
+    },
+  };
+}
+
+/** The same, written when the caller says so. */
+export function gatherDeniedAttempts(
+  sql: Sql,
+  teamSql: Sql,
+  metrics: Metrics,
+  log: Logger,
+  clock: Clock,
+): DeniedAttemptsGathered {
   const teams = new Map<string, Map<string, Window>>();
   const unresolved = new Map<string, Unresolved>();
   let windows = 0;
@@ -131,17 +153,11 @@ export function logDeniedAttempts(
       });
   }
 
-  const loop = startLoop(clock, EVERY_MS, log, 'writing refused attempts to the audit log', async () => {
-    await resolve();
-    await write(false);
-  });
   return {
     note,
-    async stop() {
-      await loop.stop();
-      await resolve()
-        .then(() => write(true))
-        .catch((error: unknown) => log.warn({ error }, 'refused attempts are missing in the audit log'));
+    async write(all) {
+      if (unresolved.size > 0) await resolve();
+      await write(all);
     },
   };
 }
