@@ -120,14 +120,13 @@ test('each call of a batch has its own deadline, and is ended by its own signal'
   assert.equal(paths(), [VERIFY_BATCH_PATH]);
 });
 
-test('one result that is not from keytally fails its batch', async () => {
-  let wrong: unknown;
-  const server = createServer(
-    (_, response) => void response.end(JSON.stringify({ results: [{ status: 'VALID' }, wrong] })),
-  );
+test('one result that is not from keytally, or one too few or too many, fails its batch', async () => {
+  const valid = { status: 'VALID' };
+  let rest: unknown[];
+  const server = createServer((_, response) => void response.end(JSON.stringify({ results: [valid, ...rest] })));
   const { url, stop } = await listen(server);
   const client = makeClient({ url, token: 'x' }, clock);
-  for (wrong of [
+  const wrong = [
     null,
     {},
     'VALID',
@@ -135,9 +134,10 @@ test('one result that is not from keytally fails its batch', async () => {
     { error: {} },
     { error: { message: 'no' } },
     { error: { code: 404 } },
-  ])
+  ];
+  for (rest of [...wrong.map((one) => [one]), [], [valid, valid]])
     for (const { message, code } of await Promise.all(many(2, () => failure(client.verify({ key: 'key_a' })))))
-      assert.equal([message, code], ['the answer to a batch is not from keytally', 0], JSON.stringify(wrong));
+      assert.equal([message, code], ['the answer to a batch is not from keytally', 0], JSON.stringify(rest));
   stop();
 });
 

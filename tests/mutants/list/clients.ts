@@ -1,3 +1,88 @@
 import type { Mutant } from '../mutant.ts';
 
-export const clients: Mutant[] = [];
+export const clients: Mutant[] = [
+  {
+    name: 'Node client: of two keys none passes',
+    file: 'clients/node/guard.ts',
+    from: "if (another !== undefined) return refuse('TWO_KEYS');",
+    to: '',
+    seenBy: 'clients/node/guard.test.ts',
+  },
+  {
+    name: 'Node client: a cost below zero is a mistake',
+    file: 'clients/node/guard-options.ts',
+    from: '!/^\\d{1,10}(',
+    to: '!/^-?\\d{1,10}(',
+    seenBy: 'clients/node/guard-options.test.ts',
+  },
+  {
+    name: 'Node client: an address that is none is on no allow list',
+    file: 'clients/node/guard-options.ts',
+    from: "? text : '0.0.0.0'",
+    to: '? text : text',
+    seenBy: 'clients/node/guard-options.test.ts',
+  },
+  {
+    name: 'Node client: a repeated verification has the same Idempotency-Key',
+    file: 'clients/node/client.ts',
+    from: 'gather({ input, idempotencyKey, requestId',
+    to: 'gather({ input, idempotencyKey: crypto.randomUUID(), requestId',
+    seenBy: 'clients/node/client.test.ts',
+  },
+  {
+    name: 'Node client: what would fail again is not repeated',
+    file: 'clients/node/send.ts',
+    from: 'if (!isPassing(error)) throw error;',
+    to: 'if (!(error instanceof KeytallyError)) throw error;',
+    seenBy: 'clients/node/client.test.ts',
+  },
+  {
+    name: 'Node client: what keytally answered counts where a later attempt got no answer of its own',
+    file: 'clients/node/send.ts',
+    from: 'throw answered ?? error;',
+    to: 'throw error;',
+    seenBy: 'clients/node/kept-usage.test.ts',
+  },
+  {
+    name: 'Node client: a batch of another length is not from keytally',
+    file: 'clients/node/gather.ts',
+    from: '&& results.length === count',
+    to: '',
+    seenBy: 'clients/node/gather.test.ts',
+  },
+  {
+    name: 'Node client: a hold stays while a handler whose end client left works',
+    file: 'clients/node/hold.ts',
+    from: '(held.hasLeft && (held.isHandled || held.costAtEnd))',
+    to: 'held.hasLeft',
+    seenBy: 'clients/node/hold.test.ts',
+  },
+  {
+    name: 'Node client: a refused capture leaves its hold to be released',
+    file: 'clients/node/hold.ts',
+    from: 'if (!hasCapturedNothing(error)) held.isSettled = true;',
+    to: 'held.isSettled = true;',
+    seenBy: 'clients/node/hold.test.ts',
+  },
+  {
+    name: "Node client: nobody passes on the team's used quota",
+    file: 'clients/node/guard.ts',
+    from: 'error.code !== OVER_QUOTA && keep(',
+    to: 'keep(',
+    seenBy: 'clients/node/kept-usage.test.ts',
+  },
+  {
+    name: 'Node client: no more usage is kept than may be',
+    file: 'clients/node/kept-usage.ts',
+    from: 'calls.size < atMost',
+    to: 'calls.size <= atMost',
+    seenBy: 'clients/node/kept-usage.test.ts',
+  },
+  {
+    name: 'Node client: kept usage that is too old is not debited again',
+    file: 'clients/node/kept-usage.ts',
+    from: 'nowMs - sentAtMs >= REPEATABLE_MS',
+    to: 'nowMs - sentAtMs > REPEATABLE_MS',
+    seenBy: 'clients/node/kept-usage.test.ts',
+  },
+];
