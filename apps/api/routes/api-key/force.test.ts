@@ -91,26 +91,6 @@ test('granting, removing, renaming and deleting scopes hold at once', async () =
   assert.is(await key.status('invoices'), 'INVALID_SCOPES');
 });
 
-test("a key's own rate limit and addresses hold at once, also an empty list, and so does the return to the workspace's", async () => {
-  const key = await create({ rateLimitPerSecond: 1000 });
-  const remaining = async () => (await key.verify()).rateLimit?.remaining;
-  assert.is(await remaining(), 999);
-  await change(workspacePath, { defaultRateLimitPerSecond: 500, defaultAllowedIPs: ['192.168.0.0/16'] });
-  for (const [allowedIPs, status] of [
-    [['10.0.0.0/8'], 'VALID'],
-    [['10.0.0.2'], 'INVALID'],
-    [[], 'VALID'],
-    [null, 'INVALID'],
-  ] as const) {
-    await key.change({ allowedIPs });
-    assert.is(await key.status(), status, String(allowedIPs));
-  }
-  await key.change({ allowedIPs: [] });
-  assert.ok((await remaining()) >= 900, "the key's own goes before");
-  await key.change({ rateLimitPerSecond: null });
-  assert.ok((await remaining()) < 500);
-});
-
 test('after concurrent changes, what Postgres has is in force, and clearing metadata too', async () => {
   const key = await create({ allowedIPs: [], metadata: { plan: 'free' } });
   await Promise.all(Array.from({ length: 12 }, (_, i) => key.change({ metadata: { i }, enabled: i % 2 === 0 })));

@@ -6,8 +6,7 @@ import { untilOpen } from '../../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
 import { eventually } from '../../../../tests/helpers/world.ts';
 
-// A Redis that comes back from before a rotation, or the deletion of a workspace, still holds as valid what has ended since. This file has
-// a Redis of its own.
+// A Redis that comes back from before a rotation, or the deletion of a workspace, still holds as valid what has ended since.
 const test = suite('what has ended in a Redis that comes back older, or empty');
 let own: RebuildWorld;
 type Key = { id: string; key: string };
@@ -34,14 +33,11 @@ test.before(async () => {
 });
 test.after(() => own?.stop());
 
-test('a replay of the changes refuses each of them, however its key changed since', async () => {
-  await own.redis.comeBackAs('before');
-  await everyShardIsOpen();
-  await allAreRefused();
-});
-
-test('a shard that is older than all changes that are kept loses them, with or without their rows in Postgres', async () => {
+test('each of them is refused, whether the changes are replayed, are pruned, or all is built anew', async () => {
   const { sql } = own.world;
+  await own.redis.comeBackAs('before');
+  await allAreRefused('a replay, however its key changed since');
+
   await sql`update changes set applied_at = now() - interval '25 hours', created_at = created_at - interval '25 hours'`;
   await sql`update key_texts set replaced_at = replaced_at - interval '26 hours', valid_until = valid_until - 90000000
             where replaced_at is not null`;
@@ -52,19 +48,15 @@ test('a shard that is older than all changes that are kept loses them, with or w
     return left === 0;
   });
   await own.redis.comeBackAs('before');
-  await everyShardIsOpen();
-  await allAreRefused();
-});
-
-test('nor does one that was emptied have them again', async () => {
+  await allAreRefused('older than all changes that are kept');
   await own.redis.admin.flushall();
-  await everyShardIsOpen();
-  await allAreRefused();
+  await allAreRefused('emptied');
 });
 
-async function allAreRefused(): Promise<void> {
-  for (const key of [rotated, graced, disabled, deleted, ofDeleted]) assert.is(await status(key), 'INVALID');
-  assert.is(await status(untouched), 'VALID');
+async function allAreRefused(what: string): Promise<void> {
+  await everyShardIsOpen();
+  for (const key of [rotated, graced, disabled, deleted, ofDeleted]) assert.is(await status(key), 'INVALID', what);
+  assert.is(await status(untouched), 'VALID', what);
 }
 
 async function status({ key }: Key): Promise<string> {

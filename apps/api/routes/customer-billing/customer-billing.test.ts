@@ -1,7 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
-import { readRecord } from '../../../../shared/stores/records.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
@@ -105,18 +104,6 @@ test('while Redis is unavailable, a record answers its snapshot, and no refill o
   assert.is((await world.sql`select from adjustments where billing_id = ${id}`).count, 0);
   const repeated = await must(200, world.call('post', `${PATH}/refill`, refill, { headers }));
   assert.is(repeated.body.billing.totalCredits, '11', 'the refusal was not kept: repeating it does it');
-});
-
-test('settings and refills are in force with the answer', async () => {
-  const { id, meter } = await records.record('1');
-  await records.refill(meter, 1.5);
-  const record = await recordOf(world.sql, id);
-  const settings = await redis.node(record.shard).client.hget(billingKey(record), 's');
-  const { limitMicros, answerPart } = readRecord('billing', settings!);
-  assert.is(limitMicros, '2500000');
-  const { usedCredits, availableCredits, heldCredits, expiredCredits, ...said } = await records.billing(id);
-  assert.equal(JSON.parse(`{${answerPart}}`), said, 'verify answers the same record');
-  assert.equal([usedCredits, availableCredits, heldCredits, expiredCredits], ['0', '2.5', '0', '0']);
 });
 
 test.run();

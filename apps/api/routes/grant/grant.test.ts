@@ -115,24 +115,6 @@ test('what is left of a grant when it ends has expired, is copied into Postgres,
   assert.is(refused, 40942, 'what has ended is not voided');
 });
 
-test('what an ended grant gave is copied again when a late capture gives credits back to it', async () => {
-  const { key, id } = await records.record('1');
-  await records.granted(id, { credits: '5', expiresAt: Date.now() + HOUR, priority: 10 });
-  const { hold } = await records.spend(key, '4', { hold: { expiresIn: 600, onExpiry: 'charge' } });
-  await passTime(world, redis, id, 2 * HOUR);
-  const copied = async () => {
-    await copyRecord(world.sql, redis, await recordOf(world.sql, id));
-    const [row] = await world.sql`
-      select used_micros from grant_classes where billing_id = ${id} and told_turn is not null`;
-    return row?.usedMicros;
-  };
-  assert.is(await copied(), 4_000_000);
-  const captured = { holdId: hold.id, usage: '1' };
-  await must(200, world.call('post', `${world.verify!.url}/api/v1/usage/capture`, captured));
-  assert.is(await copied(), 1_000_000);
-  assert.is((await records.numbers(id))[1], 'EXPIRED 1 4 0');
-});
-
 test('a grant begins at its time, is PENDING before, and counts in total and in the ledger from then on', async () => {
   const { id, meter } = await records.record('1');
   const beginsAt = Date.now() + HOUR;
@@ -148,15 +130,6 @@ test('a grant begins at its time, is PENDING before, and counts in total and in 
   await records.refill(meter, '3');
   assert.equal(await records.amounts(id), ['11', '0', '11', '0', '0']);
   assert.equal(await ledger(id), ['2 3', '3 6']);
-});
-
-test('a new grant covers first what is overdrawn', async () => {
-  const { key, id } = await records.record('1');
-  await must(200, world.call('patch', records.path(id), { allowOverages: true }));
-  await records.spend(key, '3');
-  const { grant, billing } = await records.grant(id, { credits: '5', priority: 80 });
-  assert.equal([grant.usedCredits, grant.remainingCredits, billing.availableCredits], ['2', '3', '3']);
-  assert.equal(await records.amounts(id), ['6', '3', '3', '0', '0']);
 });
 
 test('what is left of a voided grant is gone at once; voided again it answers the same; the audit log has it once', async () => {

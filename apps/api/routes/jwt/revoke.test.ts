@@ -2,10 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { setTeam } from '../../../../shared/stores/postgres.ts';
 import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
 import { MAX_REVOCATIONS } from '../../resources/jwts/revoked-jwts.ts';
-import { retireAll } from '../../resources/jwts/signing-keys.ts';
 import { claimsOf, makeJwts, PATH, type Team } from './helpers/jwts.ts';
 
 let world: World;
@@ -145,21 +143,6 @@ test('a key whose JWTs have all expired makes no JWT valid any more, whatever a 
   await world.sql`
     update signing_keys set retired_at = now() - interval '1 hour' where kid = ${decodeProtectedHeader(jwt).kid!}`;
   assert.equal(await jwts.verify(team, jwt), { status: 'INVALID', reason: 'KEY_RETIRED' });
-});
-
-test("all keys of a team are retired at once by the operator's function, and the next JWT makes a new one", async () => {
-  const team = await world.newTeam();
-  const jwt = await jwts.sign(team);
-  const before = await jwts.kids(team);
-  const retire = () =>
-    world.sql.begin(async (tx) => {
-      await setTeam(tx, team.id);
-      return (await retireAll(tx, team.id)).toSorted();
-    });
-  assert.equal([await retire(), await retire()], [before.toSorted(), []], 'done twice, it finds nothing');
-  assert.equal(await jwts.kids(team), []);
-  assert.is((await jwts.verify(team, jwt)).status, 'INVALID');
-  assert.is((await jwts.verify(team, await jwts.sign(team))).status, 'VALID');
 });
 
 test.run();
