@@ -107,42 +107,6 @@ test('of the last turn of a record its line is read', async () => {
   });
 });
 
-test('a record with lines of all kinds is exact; one whose reserved credits differ, or which lacks a line, is not', async () => {
-  await own.carry();
-  const epoch = await shardEpoch();
-  const prove = async (lacking: 'nothing' | 'release' | 'turn', open: 'none' | 'one') => {
-    const ref = await newRecord();
-    const ledger = makeLedger(ref.id, { epoch, timeMs: Date.now() - 1_000 });
-    ledger.verify(3);
-    const [first, second] = [ledger.hold(5), ledger.hold(7)];
-    ledger.capture(first, 6);
-    if (open === 'none') ledger.release(second);
-    ledger.turn();
-    await own.book(
-      Date.now(),
-      ledger.events.filter(({ kind }) => kind !== lacking),
-    );
-    const { usedMicros, sequence } = ledger.events.at(-1)!;
-    await own.node.client.hset(billingKey(ref), { s: 'x', u: usedMicros, [`n${epoch}`]: sequence });
-    const [found] = await reconcile(own, [ref], 0);
-    return found!;
-  };
-  const exact = await prove('nothing', 'none');
-  assert.equal([exact.status, exact.usedMicros, exact.bookedHeldMicros], ['EXACT', 9, 0]);
-  // Redis has a plain record without reserved credits, and the lines say that 7 are reserved.
-  const differs = await prove('nothing', 'one');
-  assert.equal(
-    [differs.status, differs.differenceMicros, differs.heldDifferenceMicros, differs.missing],
-    ['TOO_MUCH', 0, -7, []],
-  );
-  const lacking = await prove('release', 'none');
-  assert.equal([lacking.status, lacking.heldDifferenceMicros], ['MISSING', -7]);
-  const [gap] = lacking.missing;
-  assert.equal([gap?.afterSequence, gap?.beforeSequence, gap?.events, gap?.micros], [4, 6, 1, 0]);
-  const withoutTurn = await prove('turn', 'none');
-  assert.equal([withoutTurn.status, withoutTurn.missing[0]?.afterSequence], ['MISSING', 5]);
-});
-
 test('captures and corrections of a lost epoch are settled as verifications are, and a late hold alone is noted, too', async () => {
   const ref = await newRecord();
   const epoch = (await shardEpoch()) - 1;

@@ -1,433 +1,296 @@
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
+// Reconciling: a record is exact, or differs by an amount and between two events; and it never differs only because events
+// are on their way.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from '../../../shared/runtime/clock.ts';
-import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
-import { countUnproved } from '../../../shared/books/reconciling/unproved-records.ts';
-import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
-import { carryDecoded, type CarriedEvent } from '../../../shared/events/carried-event.ts';
+import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
+import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
+import { countUnproved, readProof } from '../../../shared/books/reconciling/unproved-records.ts';
 import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
-import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
-import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
-import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
-import { testEvent, testLine } from '../../../tests/helpers/events.ts';
-import { inLongForm } from '../../../tests/helpers/long-form.ts';
-import { metric } from '../../../tests/helpers/metric.ts';
-import { listenToAll } from '../../../tests/helpers/told-webhooks.ts';
-import { eventually, makeWorld, PATIENT, type World } from '../../../tests/helpers/world.ts';
-import { makeMarkChangedDays } from '../changed-days.ts';
-import { makeFillOwners } from '../fill-owners.ts';
-import { insertEvents } from '../insert-events.ts';
+import { NEVER, PLAIN_CLASS } from '../../../shared/stores/account-settings.ts';
+import { END } from '../../../shared/stores/fields.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
+import { testEvent } from '../../../tests/helpers/events.ts';
+import { TEST_EPOCH } from '../../../tests/helpers/test-stores.ts';
+import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeLedger } from '../helpers/ledger.ts';
+import { usageByDay } from '../helpers/usage-by-day.ts';
 import { reconcileAll, reconcileLost } from './reconcile.ts';
 import { rollUp } from './rollup.ts';
 
-// Reconciling: a record is exact, or differs by an amount and between two events; and it never differs only because events
-// are on their way.
-
-const test = suite('reconcile');
-const longTest = inLongForm(test);
-const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
-let world: World;
-let books: Books;
-let redis: ShardedRedis;
-let customers: Customers;
-let jobs: { release(): Promise<void> } | undefined;
-let workspaceId: string;
+const CREDIT = 1_000_000;
+type Ledger = ReturnType<typeof makeLedger>;
+let own: ConsumerWorld;
+const test = suite('reconcile');
+test.before(async () => void (own = await makeConsumerWorld()));
+// Nothing is on its way.
+test.before.each(() => own.carry());
 
-test.before(async () => {
-  world = await makeWorld(['verify']);
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  redis = connectRedis(world.env.REDIS_URL!, log, systemClock);
-  await redis.connected(60_000);
-  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'proved' })).body;
-  workspaceId = workspace.id;
-  customers = makeCustomers(world, workspaceId);
-  // What a test says of the books, the consumers' own hourly runs would find and set right before it.
-  jobs = await holdJobs(['losses', 'reconcile']);
-});
-test.after(async () => {
-  await jobs?.release();
-  await Promise.all([books?.close(), redis?.close()]);
-  await world?.stop();
-});
+/** A record of which something was written. What of that Redis and the books have, the test says. */
+async function makeRecord(write: (ledger: Ledger) => void) {
+  const { billingId: id, workspaceId, keyId } = await own.storeKeyAndBilling();
+  const ref: BillingRef = { id, shard: 0, workspaceId, externalMeterId: 'm' };
+  const ledger = makeLedger(id, { epoch: TEST_EPOCH, timeMs: Date.now() - 1_000, keyId });
+  write(ledger);
+  return {
+    ...ref,
+    ledger,
+    ofEpochBefore: (sequence: number, more: Partial<UsageEvent>) =>
+      testEvent({ billingId: id, timeMs: Date.now() - DAY_MS, epoch: TEST_EPOCH - 1, sequence, ...more }),
+    toRedis: (events = ledger.events) => {
+      const { usedMicros, sequence } = events.at(-1)!;
+      return own.node.client.hset(billingKey(ref), { s: 'x', u: usedMicros, [`n${TEST_EPOCH}`]: sequence });
+    },
+    toBooks: (events = ledger.events) => own.book(Date.now(), events),
+    prove: async () => (await reconcile(own, [ref], 0))[0]!,
+    proof: async () =>
+      (await readProof(own.sql, workspaceId, 10)).different.map((one) => [one.status, one.differenceMicros]),
+  };
+}
 
-test('events on their way are no difference, and books that have all events are exact, also during traffic', async () => {
-  const one = await customers.meteredKey('1000000');
-  for (let i = 0; i < 5; i++) await spend(one, '1');
-  assert.is((await proof(one)).status, 'ON_ITS_WAY');
-  const hasty = await world.start('api', { REQUEST_DEADLINE_MS: '8000' });
-  const hastily = await eventually('it is answered before that deadline', async () => {
-    const answer = await askProof(one, hasty.url);
-    return answer.status === 503 ? undefined : answer;
-  });
-  assert.is(hastily.body.reconciliation?.status, 'ON_ITS_WAY', `with another deadline too: ${hastily.text}`);
-  await hasty.stop();
-  const consumer = await world.start('consumer');
-  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-  const patient = await world.start('api', PATIENT);
-  let going = true;
-  const traffic = (async () => {
-    while (going) await spend(one, '0.25');
-  })();
-  for (let i = 0; i < 10; i++) assert.is((await proof(one, patient.url)).status, 'EXACT', 'in the middle of traffic');
-  going = false;
-  await traffic;
-  await patient.stop();
-  assert.is((await tool()).code, 0);
-  await consumer.stop();
+const reconcileEach = (metrics = makeMetrics('test')) => reconcileAll(own, metrics, own.log, never);
+const lines =
+  (...credits: number[]) =>
+  (ledger: Ledger) =>
+    credits.forEach((one) => ledger.verify(one * CREDIT));
+
+test('events on their way are no difference, and those from after the balance was read are none either', async () => {
+  await own.sql`delete from job_watermarks`;
+  const record = await makeRecord(lines(1, 1, 1, 1, 1));
+  await record.toRedis();
+  await record.toBooks(record.ledger.events.slice(0, 3));
+  assert.is((await record.prove()).status, 'ON_ITS_WAY');
+  await record.toBooks(record.ledger.events.slice(3));
+  assert.is((await record.prove()).status, 'EXACT');
+  record.ledger.at(Date.now() + 60_000).verify(2);
+  await record.toBooks(record.ledger.events.slice(5));
+  assert.is((await record.prove()).status, 'EXACT');
 });
 
 test('a run that is stopped does not wait for events on their way', async () => {
-  const one = await customers.meteredKey('1000');
-  await spend(one, '1');
+  await own.sql`delete from job_watermarks`;
+  const record = await makeRecord(lines(1));
+  await record.toRedis();
   const stopping = new AbortController();
-  const run = reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, stopping.signal);
+  const run = reconcileAll(own, makeMetrics('test'), own.log, stopping.signal);
   stopping.abort();
   const outcome = await run.catch((error: unknown) => error);
   assert.is((outcome as Error | undefined)?.name, 'AbortError');
 });
 
-test('missing events are reported with their amount and the events around them, an invented one with its amount', async () => {
-  const consumer = await world.start('consumer');
-  const [lacking, invented] = [await customers.meteredKey('1000'), await customers.meteredKey('1000')];
-  for (const usage of ['1', '2.5', '4', '8']) await spend(lacking, usage);
-  await spend(invented, '1');
-  const [{ id }, other] = [await customers.billing(lacking.meter), await customers.billing(invented.meter)];
-  await eventually('all is booked', async () => (await customers.usage(lacking.meter)) === '15.5');
-  await books.client.command({
-    query:
-      'alter table usage_events delete where billing_id = {id:String} and seq in (2, 3) settings mutations_sync = 2',
-    query_params: { id },
-  });
-  await insert([testEvent({ billingId: other.id, costMicros: 3_000_000, epoch: 0, usedMicros: 3_000_000 })]);
-  const found = await decided(lacking);
-  assert.equal([found.status, found.difference, found.losses], ['MISSING', '6.5', []], JSON.stringify(found));
-  const [missing] = found.gaps;
-  assert.equal([missing.events, missing.credits, missing.after.number, missing.before.number], [2, '6.5', 1, 4]);
-  assert.match(missing.after.eventId, /^evt_/);
+/** Verifies 3 and holds 5 and 7; captures 6 of the first, releases the second, and turns. */
+function everyLine(ledger: Ledger): void {
+  ledger.verify(3);
+  const [first, second] = [ledger.hold(5), ledger.hold(7)];
+  ledger.capture(first, 6);
+  ledger.release(second);
+  ledger.turn();
+}
 
-  const metrics = makeMetrics('test');
-  const stores = { sql: world.sql, redis, books };
-  await reconcileAll(stores, metrics, log, never);
-  const told = await workspaceProof();
-  const shown = (name: string) => metric(consumer.url, `keytally_reconcile_${name}`);
-  await eventually('another process shows the differences', async () => {
-    return (await shown('differences')) === told.differentRecords;
+type Case = {
+  write: (ledger: Ledger) => void;
+  /** What of it Redis, and the books, do not have. */
+  redisLacks?: (event: UsageEvent) => boolean;
+  booksLack?: (event: UsageEvent) => boolean;
+  /** Status, difference and that of reserved credits, and of each gap: after, before, events, micro-credits. */
+  found: [Reconciliation['status'], number, number, ...(number | undefined)[][]];
+};
+const cases: { [what: string]: Case } = {
+  'lines of every kind': { write: everyLine, found: ['EXACT', 0, 0] },
+  'events are missing': {
+    write: lines(1, 2.5, 4, 8),
+    booksLack: ({ sequence }) => sequence === 2 || sequence === 3,
+    found: ['MISSING', 6.5 * CREDIT, 0, [1, 4, 2, 6.5 * CREDIT]],
+  },
+  'Redis was put back to an earlier state': {
+    write: lines(1, 5),
+    redisLacks: ({ sequence }) => sequence === 2,
+    found: ['TOO_MUCH', -5 * CREDIT, 0],
+  },
+  'Redis has forgotten a hold': {
+    write: (ledger) => void (ledger.verify(1), ledger.hold(5)),
+    redisLacks: ({ kind }) => kind === 'hold',
+    found: ['TOO_MUCH', 0, -5],
+  },
+  'Redis has no reserved credits, and the lines say that some are': {
+    write: (ledger) => void ledger.hold(7),
+    found: ['TOO_MUCH', 0, -7],
+  },
+  'a release is missing': {
+    write: everyLine,
+    booksLack: ({ kind }) => kind === 'release',
+    found: ['MISSING', 0, -7, [4, 6, 1, 0]],
+  },
+  'a turn is missing': {
+    write: everyLine,
+    booksLack: ({ kind }) => kind === 'turn',
+    found: ['MISSING', 0, 0, [5, undefined, 1, 0]],
+  },
+};
+
+for (const [what, { write, redisLacks = () => false, booksLack = () => false, found }] of Object.entries(cases)) {
+  test(`a comparison tells by how much and between which events the books differ: ${what}`, async () => {
+    const record = await makeRecord(write);
+    const { events } = record.ledger;
+    await record.toRedis(events.filter((event) => !redisLacks(event)));
+    await record.toBooks(events.filter((event) => !booksLack(event)));
+    const { status, differenceMicros, heldDifferenceMicros, missing } = await record.prove();
+    const gaps = missing.map((gap) => [gap.afterSequence, gap.beforeSequence, gap.events, gap.micros]);
+    assert.equal([status, differenceMicros, heldDifferenceMicros, ...gaps], found);
+    for (const { afterSequence, afterEvent } of missing)
+      assert.is(afterEvent, events.find(({ sequence }) => sequence === afterSequence)!.id);
   });
-  assert.ok((await shown('age_seconds')) > 0);
-  assert.ok(Date.parse(told.provedAt!) <= Date.now());
-  const { since, ...difference } = told.different.find(({ billingId }) => billingId === id)!;
-  assert.equal(difference, {
-    billingId: id,
-    externalMeterId: lacking.meter,
-    status: 'MISSING',
-    difference: '6.5',
-    heldDifference: '0',
-  });
-  assert.ok(Date.parse(since) > Date.now() - 600_000);
-  assert.is(told.differentRecords, told.different.length);
-  const { code, stdout } = await tool();
-  assert.is(code, 1);
-  assert.match(stdout, new RegExp(`${id} +MISSING +6\\.5`));
-  // As one more process does that finds them exact again.
-  await world.sql`delete from unproved_records`;
-  await eventually('it shows none', async () => (await shown('differences')) === 0);
-  await consumer.stop();
+}
+
+test('usage that bills another sum than the events is a difference, and is summed up again', async () => {
+  const record = await makeRecord(lines(2));
+  await record.toRedis();
+  await record.toBooks();
+  // As after a restore that laid one state of the books over another: a day that is over bills what no event has.
+  const of = { workspace_id: record.workspaceId, billing_id: record.id, day: dayOf(Date.now() - 5 * DAY_MS) };
+  const sums = { usage_name: 'calls', cost_micros: '50000000', events: '50', all_events: '50' };
+  await own.books.client.insert({ table: 'usage_days', values: [{ ...of, ...sums }], format: 'JSONEachRow' });
+  const { status, differenceMicros, billedMicros } = await record.prove();
+  assert.equal([status, differenceMicros, billedMicros], ['TOO_MUCH', -50 * CREDIT, 52 * CREDIT]);
+  await reconcileEach();
+  assert.is((await record.prove()).status, 'EXACT');
+  const usage = await usageByDay(own, { workspaceId: record.workspaceId, billingId: record.id });
+  assert.equal(
+    usage.map(({ costMicros }) => costMicros),
+    [2 * CREDIT],
+  );
 });
 
-longTest('a difference is told to webhooks once, however often it is found, and another one again', async () => {
-  const consumer = await world.start('consumer');
-  const webhook = await listenToAll(world, workspaceId);
-  const one = await customers.meteredKey('1000');
-  await spend(one, '1');
-  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-  const { id } = await customers.billing(one.meter);
-  const epoch = await epochInBooks(id);
-  // As if Redis had been put back to an earlier state than the books.
-  const invent = (costMicros: number, sequence: number) =>
-    insert([
-      testEvent({ billingId: id, timeMs: Date.now() - 1_000, epoch, sequence, costMicros, usedMicros: costMicros }),
-    ]);
-  const look = () => reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
-  await invent(7_000_000, 2);
-  await look();
-  const [told] = await webhook.until('books.different', id);
-  const { status, difference, billingId, externalMeterId } = told!.data;
-  assert.equal([status, difference, billingId, externalMeterId], ['TOO_MUCH', '-7', id, one.meter]);
-  await look();
-  assert.is((await webhook.told('books.different')).filter(({ subjectId }) => subjectId === id).length, 1);
-  await invent(8_000_000, 3);
-  await look();
-  assert.is((await webhook.until('books.different', id, 2)).length, 2);
-  const differs = async () => (await workspaceProof()).different.some(({ billingId }) => billingId === id);
-  assert.ok(await differs());
-  await books.client.command({
-    query: 'alter table usage_events delete where billing_id = {id:String} and seq > 1 settings mutations_sync = 2',
-    query_params: { id },
-  });
-  await look();
-  assert.not.ok(await differs(), 'a record that is exact again is told no more');
-  await consumer.stop();
+test('a difference is listed and told to webhooks once, however often it is found, another one again; exact again, it is not listed', async () => {
+  const record = await makeRecord(lines(1, 7, 8));
+  const { events } = record.ledger;
+  const heard = await own.listen(record.workspaceId);
+  const told = async () =>
+    (await heard('books.different')).map(({ data }) => `${String(data['status'])} ${String(data['difference'])}`);
+  await record.toRedis(events.slice(0, 1));
+  await record.toBooks(events.slice(0, 2));
+  for (let twice = 0; twice < 2; twice++) await reconcileEach();
+  assert.equal(await told(), ['TOO_MUCH -7']);
+  assert.equal(await record.proof(), [['TOO_MUCH', -7 * CREDIT]]);
+  await record.toBooks(events.slice(2));
+  await reconcileEach();
+  assert.equal((await told()).toSorted(), ['TOO_MUCH -15', 'TOO_MUCH -7']);
+  await own.loseEvents(record.id, 'seq > 1');
+  await reconcileEach();
+  assert.equal(await record.proof(), []);
+  const [first] = await heard('books.different');
+  const { id: billingId, externalMeterId } = record;
+  const differences = { difference: '-7', heldDifference: '0' };
+  assert.equal(first!.data, { billingId, externalMeterId, status: 'TOO_MUCH', ...differences });
 });
 
 test('a difference of grants is told with its amount, and told again when it is another one', async () => {
-  const consumer = await world.start('consumer');
-  const webhook = await listenToAll(world, workspaceId);
-  const one = await customers.meteredKey('10');
-  const { id } = await customers.billing(one.meter);
-  const headers = { 'Idempotency-Key': id };
-  const grant = { credits: '5', expiresAt: Date.now() + 30 * 86_400_000 };
-  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
-  await spend(one, '1');
-  await eventually('it is exact, with its grants', async () => {
-    const { status, grants } = await proof(one);
-    return status === 'EXACT' && grants;
-  });
-  for (const [times, difference] of ['1', '3', '3'].entries()) {
+  const record = await makeRecord(lines(1));
+  const heard = await own.listen(record.workspaceId);
+  await record.toRedis();
+  await record.toBooks();
+  const [{ version }] = await own.sql<
+    [{ version: number }]
+  >`select version from billing_records where id = ${record.id}`;
+  // An account with one class of 10 credits, of which it has told Postgres.
+  const total = 10 * CREDIT;
+  const turn = [
+    1,
+    version,
+    Date.now(),
+    0,
+    0,
+    0,
+    0,
+    1,
+    0,
+    0,
+    0,
+    '',
+    PLAIN_CLASS,
+    50,
+    NEVER,
+    0,
+    0,
+    total,
+    total,
+    0,
+    0,
+    '',
+  ];
+  const amounts = ['@', CREDIT, 0, total, 0, total, NEVER, ''];
+  await own.node.client.hset(billingKey({ ...record, shard: 0 }), { u: amounts.join(END), t: turn.join(END) });
+  for (const [more, found] of [
+    [0, 'EXACT'],
+    [1, 'MISSING'],
+    [3, 'MISSING'],
+    [3, 'MISSING'],
+  ] as const) {
     // As if the account had lost a refill that Postgres has.
-    await world.sql`update billing_records set total_micros = 10000000 + ${Number(difference) * 1_000_000} where id = ${id}`;
-    await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
-    const told = await webhook.until('books.different', id, Math.min(times + 1, 2));
-    assert.is(told.length, Math.min(times + 1, 2));
-    const { status, difference: ofBooks, heldDifference, grantsDifference } = told.at(-1)!.data;
-    assert.equal([status, ofBooks, heldDifference, grantsDifference], ['MISSING', '0', '0', difference]);
+    await own.sql`update billing_records set total_micros = ${total + more * CREDIT} where id = ${record.id}`;
+    const { status, grants } = await record.prove();
+    assert.equal([status, grants?.differenceMicros], [found, more * CREDIT]);
+    await reconcileEach();
   }
-  const { stdout } = await tool();
-  assert.match(stdout, new RegExp(`${id} +MISSING +0\\s+${id} +grants +3`));
-  await world.sql`update billing_records set total_micros = 10000000 where id = ${id}`;
-  await consumer.stop();
+  assert.equal(
+    (await heard('books.different')).map(({ data }) => [data['difference'], data['grantsDifference']]),
+    [
+      ['0', '1'],
+      ['0', '3'],
+    ],
+  );
 });
 
-longTest('usage that only a verify process remembers is reported once, with its record and amount', async () => {
-  const consumer = await world.start('consumer');
-  const one = await customers.meteredKey('1000');
-  await spend(one, '1');
-  await eventually('it is booked', async () => (await customers.usage(one.meter)) === '1');
-  const { id } = await customers.billing(one.meter);
-  const [row] = await (
-    await books.client.query({
-      query: 'select epoch, used_micros from usage_events where billing_id = {id:String}',
-      query_params: { id },
-      format: 'JSONEachRow',
-    })
-  ).json<{ epoch: number }>();
+test('usage that only a verify process remembers is reported once, with its record and amount', async () => {
+  const record = await makeRecord(lines(1));
+  await record.toRedis();
   // As if the shard had been reopened since, and had lost what came after the first event.
-  const lost = { kind: 'witness' as const, keyId: '', billingId: id, costMicros: 0, epoch: row!.epoch - 1 };
-  await insert([testEvent({ ...lost, sequence: 3, usedMicros: 7_500_000 })]);
+  const lost = record.ofEpochBefore(3, { kind: 'witness', keyId: '', costMicros: 0, usedMicros: 7.5 * CREDIT });
+  await record.toBooks([...record.ledger.events, lost]);
   const metrics = makeMetrics('test');
-  for (let twice = 0; twice < 2; twice++) await reconcileLost({ sql: world.sql, redis, books }, metrics, log, never);
+  for (let twice = 0; twice < 2; twice++) await reconcileLost(own, metrics, own.log, never);
   const text = await metrics.registry.metrics();
   assert.match(text, /^keytally_lost_events_total\{.*\} 3$/m);
   assert.match(text, /^keytally_lost_microcredits_total\{.*\} 7500000$/m);
-  const found = await decided(one);
-  assert.equal([found.status, found.losses.length, found.losses[0].credits], ['EXACT', 1, '7.5']);
-  await consumer.stop();
+  const { status, losses } = await record.prove();
+  assert.equal([status, losses.map(({ micros }) => micros)], ['EXACT', [7.5 * CREDIT]]);
 });
 
-longTest('usage that bills another sum than the events is a difference, and is summed up again', async () => {
-  const consumer = await world.start('consumer');
-  const one = await customers.meteredKey('1000');
-  await spend(one, '2');
-  await eventually('it is booked', async () => (await customers.usage(one.meter)) === '2');
-  const { id } = await customers.billing(one.meter);
-  const day = dayOf(Date.now() - 5 * 86_400_000);
-  // As after a restore that laid one state of the books over another: a day that is over bills what no event has.
-  await books.client.insert({
-    table: 'usage_days',
-    values: [
-      {
-        workspace_id: workspaceId,
-        billing_id: id,
-        day,
-        usage_name: 'tokens',
-        cost_micros: '50000000',
-        events: '50',
-        all_events: '50',
-      },
-    ],
-    format: 'JSONEachRow',
-  });
-  assert.is(await customers.usage(one.meter), '52');
-  const found = await decided(one);
-  assert.equal(
-    [found.status, found.difference, found.usedCredits, found.billedCredits],
-    ['TOO_MUCH', '-50', '2', '52'],
-    JSON.stringify(found),
+test('a loss that was found is told without its events, until its usage arrives after all', async () => {
+  const record = await makeRecord(lines(1));
+  await record.toRedis();
+  await record.toBooks();
+  // As if the shard had been reopened since yesterday, and had lost two of five events.
+  const late = [1, 2, 3, 4, 5].map((sequence) =>
+    record.ofEpochBefore(sequence, { costMicros: CREDIT, usedMicros: sequence * CREDIT }),
   );
-  const { code, stdout } = await tool();
-  assert.is(code, 1);
-  assert.match(stdout, new RegExp(`${id} +TOO_MUCH +-50`));
-  await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
-  assert.equal([await customers.usage(one.meter), (await decided(one)).status], ['2', 'EXACT']);
-  await consumer.stop();
-});
-
-longTest('events that Redis should have counted and has not are too much, not events on their way', async () => {
-  const consumer = await world.start('consumer');
-  const one = await customers.meteredKey('1000');
-  await spend(one, '1');
-  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-  const { id } = await customers.billing(one.meter);
-  // As if Redis had been put back to an earlier state than the books.
-  const later = { billingId: id, timeMs: Date.now() - 1_000, epoch: await epochInBooks(id), sequence: 2 };
-  await insert([testEvent({ ...later, costMicros: 5_000_000, usedMicros: 6_000_000 })]);
-  const found = await decided(one);
-  assert.equal([found.status, found.difference], ['TOO_MUCH', '-5'], JSON.stringify(found));
-  await consumer.stop();
-});
-
-test('reserved credits that the events have and Redis has not are a difference of their own, beside an exact use', async () => {
-  const consumer = await world.start('consumer');
-  const one = await customers.meteredKey('1000');
-  await spend(one, '1');
-  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-  const exact = await proof(one);
-  assert.equal([exact.heldCredits, exact.bookedHeldCredits, exact.heldDifference], ['0', '0', '0']);
-  const { id } = await customers.billing(one.meter);
-  // As if Redis had forgotten a hold, and its number with it.
-  const hold = { billingId: id, timeMs: Date.now() - 1_000, epoch: await epochInBooks(id), sequence: 2 };
-  await insert([testLine('hold', { ...hold, holdMicros: 5_000_000, usedMicros: 1_000_000, heldMicros: 5_000_000 })]);
-  const found = await decided(one);
-  assert.equal(
-    [found.status, found.difference, found.heldCredits, found.bookedHeldCredits, found.heldDifference],
-    ['TOO_MUCH', '0', '0', '5', '-5'],
-    JSON.stringify(found),
-  );
-  const { code, stdout } = await tool();
-  assert.is(code, 1);
-  assert.match(stdout, new RegExp(`${id} +TOO_MUCH +0\\s+${id} +reserved +-5`));
-  await consumer.stop();
-});
-
-longTest('a held record whose note was lost is noted again, and the operator is told of it', async () => {
-  const consumer = await world.start('consumer');
-  const one = await customers.meteredKey('1000');
-  await spend(one, '1');
-  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-  const [ref] = await billingRefsAfter(world.sql, { ids: [(await customers.billing(one.meter)).id] }, '', 1);
-  const node = redis.node(ref!.shard);
-  await node.client.hset(billingKey(ref!), 'u', 'held');
-  const { code, stdout } = await tool();
-  assert.is(code, 1, 'others differ');
-  assert.match(stdout, new RegExp(`${ref!.id} +can not be read`));
-  const notes = async () =>
-    Number((await world.sql`select last_value - (not is_called)::int as made from unsettled_records_seq`)[0]!.made);
-  const before = await notes();
-  await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
-  assert.ok((await notes()) > before);
-  await consumer.stop();
-});
-
-longTest(
-  'a loss that was found once is told without reading the events of its days again, until its usage arrives after all',
-  async () => {
-    const consumer = await world.start('consumer');
-    const one = await customers.meteredKey('1000');
-    await spend(one, '1');
-    await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-    const { id } = await customers.billing(one.meter);
-    // As if the shard had been reopened since yesterday, and had lost two of five events.
-    const yesterday = { billingId: id, timeMs: Date.now() - 86_400_000, epoch: (await epochInBooks(id)) - 1 };
-    const eventOf = (sequence: number) =>
-      testEvent({ ...yesterday, sequence, costMicros: 1_000_000, usedMicros: sequence * 1_000_000 });
-    await bookEvents([1, 2, 5].map(eventOf));
-    await rollUp({ sql: world.sql, books }, Date.now(), never);
-    const reconciled = () => reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
-    await world.sql`
-      insert into job_watermarks (job, at) values ('reconciled', 4e12) on conflict (job) do update set at = excluded.at`;
-    await reconciled();
-    assert.ok((await countUnproved(world.sql)).ageSeconds! >= 0, 'though a clock was ahead at a comparison before');
-    const found = await decided(one);
-    assert.equal(
-      [found.status, found.losses.length, found.losses[0].events, found.losses[0].credits],
-      ['EXACT', 1, 2, '2'],
-    );
-    const command = 'alter table usage_events delete where billing_id = {id:String} and epoch = {epoch:UInt32}';
-    const { epoch } = yesterday;
-    await books.client.command({ query: `${command} settings mutations_sync = 2`, query_params: { id, epoch } });
-    assert.equal((await proof(one)).losses, found.losses);
-
-    await bookEvents([1, 2, 3, 4, 5].map(eventOf));
-    await rollUp({ sql: world.sql, books }, Date.now(), never);
-    await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-    assert.equal((await proof(one)).losses, []);
-    await consumer.stop();
-  },
-);
-
-/** Inserts events with their workspaces, as the consumer does. */
-async function insert(events: UsageEvent[]): Promise<CarriedEvent[]> {
-  const carried = await makeFillOwners(world.sql, log, systemClock)(events.map(carryDecoded));
-  await insertEvents(books, carried, systemClock);
-  return carried;
-}
-
-async function bookEvents(events: UsageEvent[]): Promise<void> {
-  await makeMarkChangedDays(world.sql, systemClock)(await insert(events), Date.now());
-}
-
-async function spend({ key }: TestKey, usage: string): Promise<void> {
-  const { body } = await must(200, customers.verify({ key, billing: { usage } }));
-  assert.is(body.status, 'VALID');
-}
-
-async function proof(key: TestKey, url = '') {
-  return (await must(200, askProof(key, url))).body.reconciliation;
-}
-
-async function askProof({ meter }: TestKey, url: string) {
-  const { id } = await customers.billing(meter);
-  return world.call('get', `${url}/api/v1/customer-billing/${id}/reconciliation`);
-}
-
-// A proof of which not everything came within the time that a request has is repeated.
-async function decided(key: TestKey) {
-  return eventually('it is decided', async () => {
-    const found = await proof(key);
-    return found.status !== 'ON_ITS_WAY' && found;
-  });
-}
-
-async function epochInBooks(id: string): Promise<number> {
-  const query = 'select max(epoch) as epoch from usage_events where billing_id = {id:String}';
-  const answer = await books.client.query({ query, query_params: { id }, format: 'JSONEachRow' });
-  const [row] = await answer.json<{ epoch: number }>();
-  return row!.epoch;
-}
-
-/** Keeps jobs of consumers from running: takes their locks, once a run that is under way has ended. */
-async function holdJobs(names: string[]): Promise<{ release(): Promise<void> }> {
-  const connection = await world.sql.reserve();
-  for (const name of names) await connection`select pg_advisory_lock(hashtext('keytally jobs'), hashtext(${name}))`;
-  return {
-    async release() {
-      await connection`select pg_advisory_unlock_all()`;
-      connection.release();
-    },
+  const book = async (events: UsageEvent[]) => {
+    await record.toBooks(events);
+    await rollUp(own, Date.now() + DAY_MS, never);
+    // It is settled, which is a line of its own.
+    await record.prove();
+    await own.carry();
   };
-}
+  await book(late.filter(({ sequence }) => sequence !== 3 && sequence !== 4));
+  await reconcileEach();
+  const { status, losses } = await record.prove();
+  assert.equal([status, losses.map(({ events, micros }) => [events, micros])], ['EXACT', [[2, 2 * CREDIT]]]);
+  await own.loseEvents(record.id, `epoch = ${TEST_EPOCH - 1}`);
+  assert.equal((await record.prove()).losses, losses);
+  await book(late);
+  const arrived = await record.prove();
+  assert.equal([arrived.status, arrived.losses], ['EXACT', []]);
+});
 
-/** Runs the operator's command. */
-function tool(): Promise<{ code: number; stdout: string }> {
-  const script = join(import.meta.dirname, '../../api/commands/reconcile.ts');
-  return new Promise((resolve) => {
-    execFile(process.execPath, [script], { env: { ...process.env, ...world.env } }, (error, stdout) => {
-      resolve({ code: error ? Number(error.code) : 0, stdout });
-    });
-  });
-}
+test('a held record whose note was lost is noted again; when all were compared is kept, though a clock was ahead before', async () => {
+  const record = await makeRecord(lines(1));
+  await record.toRedis();
+  await own.node.client.hset(billingKey({ ...record, shard: 0 }), 'u', 'held');
+  await own.sql`insert into job_watermarks (job, at) values ('reconciled', 4e12) on conflict (job) do update set at = 4e12`;
+  await reconcileEach();
+  assert.is((await own.sql`select from unsettled_records where billing_id = ${record.id}`).count, 1);
+  assert.ok((await countUnproved(own.sql)).ageSeconds! >= 0);
+});
 
 test.run();
-
-async function workspaceProof(): Promise<Proof> {
-  return (await must(200, world.call('get', `/api/v1/workspace/${workspaceId}/proof`))).body.proof as Proof;
-}
-
-type Proof = {
-  provedAt?: string;
-  differentRecords: number;
-  different: { billingId: string; externalMeterId: string; status: string; difference: string; since: string }[];
-};
