@@ -31,7 +31,7 @@ async function makeUsed(usedMicros: number) {
       const events = [...(await told('credits.exhausted')), ...(await told('credits.replenished'))];
       return events
         .toSorted((a, b) => a.sequence - b.sequence)
-        .map(({ type, data }) => `${type} ${String(data['usedCredits'])}`);
+        .map(({ type, data }) => `${type} ${data['usedCredits'] as string}`);
     },
     change: (changed: object) => own.sql`update billing_records set ${own.sql(changed as never)} where id = ${id}`,
   };

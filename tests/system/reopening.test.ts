@@ -227,7 +227,7 @@ async function keep(): Promise<Kept> {
   const names = await client.keysBuffer('*');
   return Promise.all(
     names.map(async (name): Promise<Kept[number]> => {
-      return [name, (await client.dumpBuffer(name))!, Math.max(0, await client.pttl(name))];
+      return [name, await client.dumpBuffer(name), Math.max(0, await client.pttl(name))];
     }),
   );
 }

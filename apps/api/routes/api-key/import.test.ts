@@ -127,7 +127,7 @@ test('a secret that was imported is told and not made twice: in one request, aga
   assert.equal(twice[1]!.apiKey, twice[0]!.apiKey, 'as it was made');
   const items = texts.map((key) => ({ key }));
   const runs = await Promise.all([importKeys(items), importKeys(items.toReversed()), importKeys(items)]);
-  runs[1]!.reverse();
+  runs[1].reverse();
   const [ids, ...others] = runs.map((results) => results.map(({ apiKey }) => apiKey.id));
   for (const other of others) assert.equal(other, ids);
   assert.is(runs.flat().filter(({ result }) => result === 'imported').length, 49);

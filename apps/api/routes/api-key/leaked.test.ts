@@ -71,7 +71,7 @@ test('a secret that a rotation replaced does no harm to its key, unless its grac
   const [over, lasting, deleted] = [await make(), await make(), await make()];
   const fresh = await rotated(over, 0);
   await rotated(lasting, 3600);
-  await must(200, world.call('delete', pathOf(workspaceId, await deleted), undefined, { token }));
+  await must(200, world.call('delete', pathOf(workspaceId, deleted), undefined, { token }));
   const resultOf = async ({ key }: Key) => (await report(key, token)).keys[0].result;
   assert.is(await resultOf(over), 'replaced');
   assert.is(await verifyKey(fresh, token), 'VALID');

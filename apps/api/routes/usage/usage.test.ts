@@ -329,7 +329,8 @@ async function newRecord(externalMeterId: string): Promise<string> {
 }
 
 function get(given: object) {
-  const query = new URLSearchParams(Object.entries({ workspaceId, ...given }).map(([name, one]) => [name, `${one}`]));
+  const entries = Object.entries<unknown>({ workspaceId, ...given });
+  const query = new URLSearchParams(entries.map(([name, one]) => [name, String(one)]));
   return world.call('get', `${PATH}?${query.toString()}`);
 }
 
