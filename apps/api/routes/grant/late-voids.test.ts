@@ -1,5 +1,9 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readBalances } from '../../../../shared/books/balances.ts';
+import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
+import { reconcile } from '../../../../shared/books/reconciling/reconcile.ts';
+import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { leaveVoid } from '../../../../tests/helpers/dead-void.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
@@ -16,18 +20,21 @@ const test = suite('voids that Redis hears of late');
 const HOUR = 3_600_000;
 let world: World;
 let redis: ShardedRedis;
+let books: Books;
 let records: Records;
 test.before(async () => {
   world = await joinWorld();
   redis = await connectRedisOf(world);
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   records = await makeRecords(world);
 });
 test.after(async () => {
-  await redis?.close();
+  await Promise.all([redis?.close(), books?.close()]);
   await world?.stop();
 });
 
 test('a void of which Redis hears when the grant has ended leaves a record that can be proved, whatever was copied before', async () => {
+  const ids: string[] = [];
   for (const isCopied of [false, true]) {
     const { key, id } = await records.record('10');
     const expiresAt = Date.now() + HOUR;
@@ -39,12 +46,15 @@ test('a void of which Redis hears when the grant has ended leaves a record that 
     if (isCopied)
       await world.sql`update grants set used_micros = 1000000, held_micros = 2000000, told_epoch = 0, told_turn = 9 where id = ${first}`;
     await hear(world, redis, id);
-    assert.equal(await proof(id), ['EXACT', '15', '1', '0']);
+    assert.equal(await proof(id), [15_000_000, 1_000_000, 0]);
     assert.equal((await records.numbers(id)).slice(1), ['VOIDED 2 0 0', 'EXPIRED 2 1 0']);
+    ids.push(id);
   }
+  await provedByBooks(ids);
 });
 
 test('a grant that begins before Redis hears that it was voided is voided, ended or not, whatever credits follow', async () => {
+  const ids: string[] = [];
   for (const [lasts, add] of [
     [HOUR, undefined],
     [9 * HOUR, undefined],
@@ -60,9 +70,11 @@ test('a grant that begins before Redis hears that it was voided is voided, ended
     await hear(world, redis, id);
     if (add === 'a grant') await records.granted(id, { credits: '3' });
     if (add === 'a refill') await records.refill(meter, '3');
-    assert.equal(await proof(id), ['EXACT', add ? '18' : '15', '5', '0'], add);
+    assert.equal(await proof(id), [add ? 18_000_000 : 15_000_000, 5_000_000, 0], add);
     assert.is((await records.numbers(id))[1], 'VOIDED 0 5 0');
+    ids.push(id);
   }
+  await provedByBooks(ids);
 });
 
 test('a grant that was voided before it began never counts, and its record is proved after its end', async () => {
@@ -74,7 +86,7 @@ test('a grant that was voided before it began never counts, and its record is pr
   assert.equal(await records.voided(id, one), first, 'voided again it answers the same');
   await records.granted(id, { credits: '1', expiresAt: Date.now() + 9 * HOUR });
   await passTime(world, redis, id, 3 * HOUR);
-  assert.equal(await proof(id), ['EXACT', '11', '0', '0']);
+  assert.equal(await proof(id), [11_000_000, 0, 0]);
   assert.is((await records.numbers(id))[1], 'VOIDED 0 0 0');
 });
 
@@ -85,10 +97,17 @@ async function leaveUnheardVoid(id: string, grantId: string): Promise<void> {
   await unhear(world, await lastChange(world, id));
 }
 
-/** What reconciling says of all grants together, of which all that ended is copied. */
-async function proof(id: string): Promise<string[]> {
-  await copyRecord(world.sql, redis, await recordOf(world.sql, id));
+/** What a record has of all its grants together: granted, expired, and by how much that is wrong. */
+async function proof(id: string) {
+  const record = await recordOf(world.sql, id);
+  await copyRecord(world.sql, redis, record);
+  const [found] = (await proveGrants(world.sql, await readBalances(redis, [record]))).values();
+  return [found?.grantedMicros, found?.grantsExpiredMicros, found?.differenceMicros];
+}
+
+async function provedByBooks(ids: string[]): Promise<void> {
   await world.booked();
-  const { status, grants } = await records.proof(id);
-  return [status, grants.grantedCredits, grants.grantsExpiredCredits, grants.difference];
+  const billings = await Promise.all(ids.map((id) => recordOf(world.sql, id)));
+  const found = await reconcile({ sql: world.sql, redis, books }, billings, 60_000);
+  for (const { status } of found) assert.is(status, 'EXACT');
 }
