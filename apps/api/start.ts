@@ -107,7 +107,10 @@ export async function startApi(config: ApiConfig, log: Logger, clock: Clock, ran
     clock,
     {
       postgres,
-      redis: () => requireOpen(redis, 1_000),
+      redis: async () => {
+        outbox.requireLook();
+        await requireOpen(redis, 1_000);
+      },
       clickhouse: () => books.ready(),
       // Not ready while Postgres is older than Redis.
       settings: async () => stalePostgres.refuse(),

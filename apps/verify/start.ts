@@ -48,7 +48,12 @@ export async function startVerify(
   const probe = makeProbes(
     metrics,
     clock,
-    { redis: () => requireOpen(redis, 1_000) },
+    {
+      redis: async () => {
+        outbox.requireLook();
+        await requireOpen(redis, 1_000);
+      },
+    },
     {
       // One closed shard refuses its own keys, and no others.
       toServe: { redis: async () => (await openShards(redis, 1_000)).size > 0 },

@@ -15,6 +15,8 @@ export type OutboxWatch = Loop & {
   full(): boolean;
   /** Throws while memory is too short for new records and holds. */
   requireMemory(): void;
+  /** Throws until it has looked once: a program that does not know how full Redis is serves nobody yet. */
+  requireLook(): void;
   /** Whether there is room for what may wait or be lost, such as counts: far more than events need. */
   hasSpareRoom(): boolean;
 };
@@ -46,6 +48,7 @@ export function watchOutbox(
   log: Logger,
 ): OutboxWatch {
   let full = false;
+  let looked = false;
   let usedPercent = 0;
   let waiting = 0;
   if (Number.isFinite(maxEntries)) metrics.outboxMaxEntries.set(maxEntries);
@@ -58,8 +61,8 @@ export function watchOutbox(
     metrics.outboxEntries.set(events);
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
     showMemories(metrics, memories);
+    looked = true;
   });
-  // Before anybody is served.
   redis.onReady(loop.soon);
 
   function note(now: boolean, events: number): void {
@@ -75,6 +78,9 @@ export function watchOutbox(
     full: () => full,
     requireMemory() {
       if (isShort()) throw new ApiError('memory_short');
+    },
+    requireLook() {
+      if (!looked) throw new Error('how full Redis is is not known yet');
     },
     hasSpareRoom: () => !full && !isShort() && waiting < (maxEntries * SPARE_PERCENT) / 100,
   };

@@ -81,8 +81,8 @@ export async function makeOwnStack(folder: string) {
       return { child, ended: onceEmitted(child, 'close'), said: () => said };
     },
     /** Starts the stack for the first time, with a workspace; gives what that printed. */
-    async begin(): Promise<Result> {
-      const started = await this.must('up');
+    async begin(env: NodeJS.ProcessEnv = {}): Promise<Result> {
+      const started = await this.must('up', undefined, env);
       await Promise.all([learnContract(apiUrl), learnContract(verifyUrl)]);
       workspaceId = (await api('post', '/api/v1/workspace', { name: 'own stack' })).body.workspace.id;
       return started;

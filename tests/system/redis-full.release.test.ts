@@ -5,7 +5,6 @@ import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
 import { readMemory } from '../../shared/events/outbox-watch.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { CAPTURE_PATH } from '../../shared/verification/hold-operations.ts';
 import { ALL_SHARDS, SHARDS } from '../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { testEvent } from '../helpers/events.ts';
@@ -85,7 +84,6 @@ test('a consumer that starts at the limit drains Redis and sets aside what is no
 test('a verification that Redis has no memory for is a 503 and costs nothing; one that writes nothing is decided', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const plain = await customers.newKey();
-  const limited = await customers.newKey({ rateLimitPerSecond: 1 });
   await spend(key, '1');
   const codes: number[] = [];
   let used = 1;
@@ -98,49 +96,13 @@ test('a verification that Redis has no memory for is a 503 and costs nothing; on
   });
   assert.equal([...new Set(codes)], [50306]);
   await eventually('nothing else was debited', async () => (await customers.billing(meter)).usedCredits === `${used}`);
-  await eventuallyAt(FULL, 'Redis keeps nothing more', async () => {
-    return (await verify(limited.key)).body.error?.code === 50306;
-  });
   // Nothing is kept for its key: it costs nothing, whoever repeats it.
   assert.is((await verify(plain.key, undefined, { 'Idempotency-Key': 'a' })).body.status, 'VALID');
   assert.is((await verify('key_unknown')).body.status, 'INVALID');
 });
 
-test('as memory fills up, first nothing new is made, then nothing metered goes on, and a reserve is left', async () => {
-  const { key } = await customers.meteredKey('1000');
-  const plain = await customers.newKey({ rateLimitPerSecond: 100 });
-  const open = await customers.hold({ key }, '1');
-  const make = async () => {
-    const answer = await makeKey();
-    return answer.body.error?.code ?? answer.status;
-  };
-  await eventuallyAt(78, 'nothing new is made', async () => (await make()) === 50312);
-  // Holds stay for days: a team that fills Redis with them stops no verification, and may still settle those that it has.
-  await eventuallyAt(78, 'nothing new is held', async () => (await hold(key)).body.error?.code === 50312);
-  await must(200, world.call('post', CAPTURE_PATH, { holdId: open, usage: '1' }));
-  assert.is((await spend(key, '1')).body.status, 'VALID');
-  await eventually('a metric tells it', async () => {
-    const text = await metricsOf(world.verify!.url);
-    assert.match(text, /keytally_redis_memory_limit_bytes\{[^}]+\} 16777216\n/);
-    return /keytally_redis_memory_bytes\{[^}]+\} 1[23]\d{6}\n/.test(text);
-  });
-
-  await eventuallyAt(87, 'nothing metered goes on', async () => (await spend(key, '1')).body.error?.code === 50306);
-  assert.is((await verify(plain.key)).body.status, 'VALID');
-  assert.ok((await fetch(`${world.verify!.url}/readyz`)).ok, 'what is not metered is served');
-  assert.not(await isFull());
-
-  world.consumer = await world.start('consumer');
-  await eventually('metered keys go on', async () => metered(await spend(key, '1')));
-  await eventually('keys are made', async () => (await make()) === 201);
-});
-
 function spend(key: string, usage: string, headers: Record<string, string> = {}) {
   return customers.verify({ key, billing: { usage } }, { headers });
-}
-
-function hold(key: string) {
-  return customers.verify({ key, billing: { usage: '1', hold: { expiresIn: 600 } } });
 }
 
 function verify(key: string, token = world.team.token, headers: Record<string, string> = {}) {
@@ -192,10 +154,6 @@ async function isFull(): Promise<boolean> {
     () => false,
     (error: Error) => error.message.startsWith('OOM'),
   );
-}
-
-async function metricsOf(url: string): Promise<string> {
-  return (await fetch(`${url}/metrics`)).text();
 }
 
 async function waiting(): Promise<number> {

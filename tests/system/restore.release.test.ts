@@ -1,13 +1,11 @@
 // A restore on another machine, and one that is stopped, killed, or can't start what it restored.
 import type { ChildProcess } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { checkout, openHome, takeHome } from '../../apps/stack/process/home.ts';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
-import { identify } from '../../apps/stack/process/processes.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
@@ -79,18 +77,6 @@ for (const [where, home] of [
     assert.is(existsSync(home()), before);
     assert.equal(loaded(home()), [], 'nothing of it fills the disk');
   });
-
-test('a stack that was begun on a new machine while a restore loads is not moved aside', async () => {
-  const env = { KEYTALLY_HOME: join(folder, 'begun'), MASTER_KEY_FILE: key };
-  const { child, ended, said } = await restoreUntil('loading it into', 'SIGSTOP', env);
-  const { folder: begun, apiPort, bus } = openHome(env);
-  mkdirSync(begun);
-  takeHome(openHome(env), { ...identify(process.pid)!, apiPort, checkout, bus });
-  child.kill('SIGCONT');
-  assert.equal(await ended, [1, null], said());
-  assert.equal(readdirSync(begun).toSorted(), ['lock', 'supervisor.json']);
-  assert.equal(loaded(begun), []);
-});
 
 test('a restore that is killed leaves the old folder, and make down ends what it has left', async () => {
   const killed = await restoreUntil('loading it into', 'SIGKILL');

@@ -4,22 +4,14 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../helpers/customers.ts';
 import { startOtlpReceiver, toldOf, type OtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
-import { waitingEvents } from '../helpers/outbox.ts';
 import type { Program } from '../helpers/start-program.ts';
-import {
-  connectTestRedis,
-  eventually,
-  spawnWorld,
-  outputListeners,
-  request,
-  type Spawned,
-  type ProcessWorld,
-} from '../helpers/world.ts';
+import { eventually, spawnWorld, outputListeners, request, type Spawned, type ProcessWorld } from '../helpers/world.ts';
 
 const test = suite('telemetry');
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
 const sampled = { traceparent: `00-${TRACE}-${CALLER}-01` };
+const preload = `--import=${new URL('../helpers/tell-loaded.mjs', import.meta.url).pathname}`;
 let receiver: OtlpReceiver;
 let world: ProcessWorld;
 let customers: Customers;
@@ -83,67 +75,6 @@ test('a traced verification is one trace, from the caller to the insert, and bat
   assert.is(receiver.requests[0]!.headers['x-collector-token'], 'of ours');
 });
 
-test('what settles or extends a hold is traced like a verification, on verify and the api; repeated, it leaves no event', async () => {
-  const programs = await Promise.all([start('verify', settings), start('api', settings), start('consumer', settings)]);
-  const { key, id, meter } = await customers.meteredKey('100');
-  const hold = () =>
-    customers.verify({ key, billing: { usage: '2', hold: { expiresIn: 600 } } }, { url: programs[0].url });
-  await eventually('the keys of holds are there', async () => (await hold()).status === 200);
-  const held = async () => (await hold()).body.hold.id as string;
-  const from = receiver.spans().length;
-  for (const { url } of programs.slice(0, 2)) {
-    const [captured, released] = [await held(), await held()];
-    const asked = [
-      ['extend', { holdId: captured, expiresIn: 900 }],
-      ['release', { holdId: released }],
-      // The last event of all: with it the others are in the books, too.
-      ['capture', { holdId: captured, usage: '1' }],
-      ['capture', { holdId: captured, usage: '1' }],
-    ] as const;
-    for (const [what, body] of asked) {
-      const { status } = await request(`${url}/api/v1/usage/${what}`, 'post', {
-        token: world.team.token,
-        body,
-        headers: sampled,
-      });
-      assert.is(status, 200);
-    }
-  }
-  await eventually('all are in the books', async () => (await customers.usage(meter)) === '2');
-  await untilSent(['settle hold', 'capture.lua'], 8, from);
-  await untilSent(['POST /api/v1/usage/capture'], 4, from);
-  await untilSent(['POST /api/v1/usage/extend', 'POST /api/v1/usage/release'], 2, from);
-  await untilSent(['consume usage event', 'insert usage event'], 6, from);
-  await Promise.all(programs.map((one) => one.stop()));
-
-  const spans = receiver
-    .spans()
-    .slice(from)
-    .filter(({ traceId }) => traceId === TRACE);
-  const below = (above: string, name: string) =>
-    spans.filter((span) => span.parentSpanId === above && span.name === name);
-  const requests = spans.filter(({ parentSpanId }) => parentSpanId === CALLER);
-  assert.is(requests.length, 8);
-  for (const { name, spanId } of requests) {
-    const [settled] = below(spanId, 'settle hold');
-    assert.is(settled!.told['keytally.key.id'], id);
-    assert.is(below(settled!.spanId, 'capture.lua').length, 1, name);
-  }
-  const leaves = requests.map(({ name, service, spanId }) => {
-    const [settled] = below(spanId, 'settle hold');
-    const consumed = below(settled!.spanId, 'consume usage event');
-    const inserted = consumed.flatMap((span) => below(span.spanId, 'insert usage event'));
-    return `${service} ${name} ${consumed.length} ${inserted.length}`;
-  });
-  const each = (service: string) => [
-    `${service} POST /api/v1/usage/capture 0 0`,
-    `${service} POST /api/v1/usage/capture 1 1`,
-    `${service} POST /api/v1/usage/extend 1 1`,
-    `${service} POST /api/v1/usage/release 1 1`,
-  ];
-  assert.equal(leaves.toSorted(), [...each('keytally-api'), ...each('keytally-verify')]);
-});
-
 test('gateways, the api and each verification of a batch are traced alike', async () => {
   const [verify, api] = await Promise.all([start('verify', settings), start('api', settings)]);
   const { key } = await customers.newKey();
@@ -183,34 +114,6 @@ test('a stranger begins no trace, whatever it asks for', async () => {
   assert.is(answer.status, 401);
   await verify.stop();
   assert.equal(receiver.spans().slice(from), []);
-});
-
-test('the event of a call that is not traced is the same to the byte, and that of a traced one has the trace alone more', async () => {
-  const verify = await start('verify', settings);
-  const redis = await connectTestRedis();
-  const waiting = async () => {
-    const shards = [...Array(64).keys()];
-    return (await Promise.all(shards.map((shard) => waitingEvents(redis.node(shard).client, shard)))).flat();
-  };
-  const earlier = await waiting();
-  const lines: string[] = [];
-  for (const headers of [{ traceparent: sampled.traceparent.replace(/1$/, '0') }, {}, sampled]) {
-    const { key } = await customers.meteredKey('10');
-    await customers.verify({ key, billing: { usage: '1' } }, { url: verify.url, headers });
-    const [line] = (await waiting()).filter((one) => !earlier.includes(one) && !lines.includes(one));
-    lines.push(line!);
-  }
-  await Promise.all([verify.stop(), redis.close()]);
-  const id = '[a-z]+_[0-9a-z]{26}';
-  const [before, after] = [
-    `^\\{"i":"${id}",`,
-    `"r":"","c":1000000,"n":"default","t":\\d+,"k":"${id}","b":"${id}","v":"${id}"`,
-  ];
-  for (const line of lines.slice(0, 2)) assert.match(line, new RegExp(`${before}${after},"u":1000000,"s":1,"e":1\\}$`));
-  assert.match(
-    lines[2]!,
-    new RegExp(`${before}"z":"00-${TRACE}-[0-9a-f]{16}-01",${after},"u":1000000,"s":1,"e":1\\}$`),
-  );
 });
 
 test('metrics are those that Prometheus reads, by the same names and with the same figures', async () => {
@@ -280,6 +183,18 @@ test('a collector that does not answer, or is not there, delays no call and no s
     outputListeners.clear();
   }
   await silent.stop();
+});
+
+// The client of Prometheus loads @opentelemetry/api, with or without telemetry.
+test('a program that is not told of a collector loads nothing of OpenTelemetry that it would not load anyway', async () => {
+  let said = '';
+  outputListeners.add((text) => void (said += text));
+  for (const program of ['api', 'verify', 'consumer', 'webhooks'] as const)
+    await (await start(program, { NODE_OPTIONS: preload })).stop();
+  assert.match(said, /loaded file:\S+@opentelemetry\/api\//);
+  assert.not.match(said, /loaded file:\S+@opentelemetry\/(?!api\/)/);
+  await (await start('verify', { ...settings, NODE_OPTIONS: preload })).stop();
+  assert.match(said, /loaded file:\S+@opentelemetry\/sdk-trace/);
 });
 
 /** Waits for spans with these names. A busy program that stops gives up what it can't send at once. */
