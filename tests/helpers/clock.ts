@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Clock } from '../../shared/runtime/clock.ts';
+import { systemClock, type Clock } from '../../shared/runtime/clock.ts';
 
 /** A clock that stands still until a test moves it. */
 export type TestClock = Clock & {
@@ -60,4 +60,14 @@ export function makeTestClock(startMs = Date.UTC(2026, 0, 15, 12)): TestClock {
     },
   };
   return clock;
+}
+
+/** The machine's clock for what sleeps: it wakes at once, later by that time. So who is patient for some seconds need not wait. */
+export function makeHastyClock(): Clock {
+  let sleptMs = 0;
+  return {
+    ...systemClock,
+    monotonic: () => systemClock.monotonic() + sleptMs,
+    sleep: async (ms) => void (sleptMs += ms),
+  };
 }
