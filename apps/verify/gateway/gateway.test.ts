@@ -1,8 +1,9 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { must } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { wireTo } from '../../../tests/helpers/world.ts';
-import { openAsking, POLICY, type Asking } from './helpers/asking.ts';
+import { outputListeners, wireTo } from '../../../tests/helpers/world.ts';
+import { bearer, openAsking, POLICY, type Asking } from './helpers/asking.ts';
 
 let asking: Asking;
 const test = suite('the gateway endpoint');
@@ -18,31 +19,28 @@ test('every method gets the same answer, and a body is ignored and does not end 
   const refused = await ask('plain/-/', { method: 'HEAD' });
   assert.equal([refused.status, refused.text], [401, '']);
 
-  const head = (name: string) =>
-    `POST /gateway/${name}/-/ HTTP/1.1\r\nHost: a\r\nX-Keytally-Token: ${clients.token}\r\nX-Api-Key: ${clients.good.key}\r\n`;
+  const head = `POST /gateway/plain/-/ HTTP/1.1\r\nHost: a\r\nX-Keytally-Token: ${clients.token}\r\nX-Api-Key: ${clients.good.key}\r\n`;
   const large = 'GET / HTTP/1.1\r\n\r\n'.repeat(100_000);
-  for (const dialect of ['plain', 'envoy', 'traefik']) {
-    const sized = `${head(dialect)}Content-Type: application/json\r\nContent-Length: ${large.length}\r\n\r\n${large}`;
-    const chunked = `${head(dialect)}Transfer-Encoding: chunked\r\n\r\n3\r\n{"x\r\n0\r\n\r\n`;
-    const last = `${head(dialect)}Content-Length: 0\r\n\r\n`;
-    const { answers, open } = await speak(world.verify!.url, [sized, chunked, last], { answers: 3 });
-    assert.equal([answers.map((answer) => answer.status), open], [[200, 200, 200], true]);
-  }
+  const sized = `${head}Content-Type: application/json\r\nContent-Length: ${large.length}\r\n\r\n${large}`;
+  const chunked = `${head}Transfer-Encoding: chunked\r\n\r\n3\r\n{"x\r\n0\r\n\r\n`;
+  const last = `${head}Content-Length: 0\r\n\r\n`;
+  const { answers, open } = await speak(world.verify.url, [sized, chunked, last], { answers: 3 });
+  assert.equal([answers.map((answer) => answer.status), open], [[200, 200, 200], true]);
 });
 
 test("a gateway's retry is debited once by X-Keytally-Idempotency-Key alone", async () => {
-  const { clients, pass, mistake } = asking;
-  const before = await clients.usedCredits();
-  const once = { 'X-Keytally-Idempotency-Key': 'gateway-1' };
-  for (let i = 0; i < 3; i++) assert.is((await pass(`plain/${POLICY}/`, { headers: once })).status, 200);
-  assert.is(await clients.usedCredits(), before + 1);
-  await mistake(() => pass('plain/usage=2/', { headers: once }), /already used for a different request/);
-  const made = { 'X-Request-Id': 'mine', 'Idempotency-Key': 'mine', 'X-Idempotency-Key': 'mine' };
+  const { ask, mistake } = asking;
+  const { key, usedCredits } = await asking.newKey();
+  const once = { ...bearer(key), 'X-Keytally-Idempotency-Key': 'gateway-1' };
+  for (let i = 0; i < 3; i++) assert.is((await ask(`plain/${POLICY}/`, { headers: once })).status, 200);
+  assert.is(await usedCredits(), '1');
+  await mistake(ask('plain/usage=2/', { headers: once }));
+  const made = { ...bearer(key), 'X-Request-Id': 'mine', 'Idempotency-Key': 'mine', 'X-Idempotency-Key': 'mine' };
   for (let i = 0; i < 2; i++) {
-    const { headers } = await pass(`plain/${POLICY}/`, { headers: made });
+    const { headers } = await ask(`plain/${POLICY}/`, { headers: made });
     assert.is(headers.get('x-request-id'), 'mine');
   }
-  assert.is(await clients.usedCredits(), before + 3);
+  assert.is(await usedCredits(), '3');
 });
 
 test('while keytally cannot decide, requests are refused with 503, never let through', async () => {
@@ -57,16 +55,100 @@ test('while keytally cannot decide, requests are refused with 503, never let thr
   }
 });
 
+test('a key may come in each of three ways; no key, two keys and repeated headers with two keys are refused', async () => {
+  const { world, clients, ask } = asking;
+  const { key } = clients.good;
+  const other = clients.keys.poor;
+  const basic = (text: string) => ({ Authorization: `Basic ${btoa(text)}` });
+  const cases: [Record<string, string>, number][] = [
+    [bearer(key), 200],
+    [{ 'X-Api-Key': key }, 200],
+    [basic(`${key}:`), 200],
+    [basic(`:${key}`), 200],
+    [{ ...bearer(key), 'x-api-key': key }, 200],
+    [{}, 40110],
+    [{ Authorization: 'Bearer' }, 40110],
+    [{ Authorization: `Digest ${key}` }, 40110],
+    [{ ...bearer(key), 'X-Api-Key': other }, 40111],
+    [basic(`${key}:${other}`), 40111],
+    [bearer(`${key} ${key}`), 40112],
+    [bearer('\u00e9'.repeat(40)), 40112],
+    [{ 'X-Api-Key': 'x'.repeat(8_000) }, 40112],
+  ];
+  for (const [headers, expected] of cases) {
+    const { status, error } = await ask(`plain/${POLICY}/?api_key=${key}`, { headers });
+    assert.is(error?.code ?? status, expected, JSON.stringify(headers));
+  }
+  for (const [name, prefix] of [
+    ['Authorization', 'Bearer '],
+    ['X-Api-Key', ''],
+  ]) {
+    for (const [second, expected] of [
+      [other, 40111],
+      [key, 200],
+    ] as const) {
+      const lines = [key, second].map((one) => `${name}: ${prefix}${one}\r\n`).join('');
+      const head = `GET /gateway/plain/-/ HTTP/1.1\r\nHost: a\r\nX-Keytally-Token: ${clients.token}\r\n${lines}\r\n`;
+      const [answer] = (await speak(world.verify.url, [head])).answers;
+      const code = answer!.text ? JSON.parse(answer!.text).error.code : answer!.status;
+      assert.is(code, expected, `two of ${name}`);
+    }
+  }
+});
+
+test('a gateway must send an access token with key:verify; the log alone says what is wrong with another one', async () => {
+  const { world, clients, ask, pass, mistake } = asking;
+  const narrow = { name: 'reader', permissions: ['key:read'] };
+  const reader = (await must(201, world.call('post', '/api/v1/access-token', narrow))).body.accessToken.token;
+  for (const token of [null, '', 'kt_nobody', clients.good.key, reader])
+    await mistake(pass(`plain/${POLICY}/`, { token }));
+  // nginx turns 401 and 403 into the refusal of a key; 500 it turns into 503.
+  await mistake(pass(`nginx/${POLICY}/`, { token: 'kt_nobody' }));
+  // One line a second is written: the first mistake that a process sees.
+  const fresh = await world.start('verify');
+  let output = '';
+  const listen = (text: string) => void (output += text);
+  outputListeners.add(listen);
+  await mistake(pass(`plain/${POLICY}/`, { token: 'kt_nobody', to: fresh.url }));
+  outputListeners.delete(listen);
+  assert.match(output, /access token \(X-Keytally-Token\) is unknown.*a gateway is set up wrongly/);
+  const elsewhere = (await must(201, world.call('post', '/api/v1/workspace', { name: 'o' }))).body.workspace.id;
+  const foreign = { name: 'k', workspaceId: elsewhere };
+  const { key } = (await must(201, world.call('post', '/api/v1/api-key', foreign))).body.apiKey;
+  assert.is((await ask('plain/-/', { headers: bearer(key) })).error?.code, 40112, 'not of its workspaces');
+});
+
+test('an address counts only in the header of its dialect, and only from a trusted proxy', async () => {
+  const { clients, ask } = asking;
+  // The same program, which trusts this machine as a proxy.
+  const behind = await asking.world.start('verify', { TRUSTED_PROXIES: '127.0.0.1' });
+  const at = (dialect: string, headers: Record<string, string>, to?: string) =>
+    ask(`${dialect}/-/`, { headers: { ...bearer(clients.keys.local), ...headers }, ...(to && { to }) });
+  for (const dialect of ['plain', 'envoy', 'traefik', 'caddy', 'apisix', 'kong', 'nginx', 'haproxy']) {
+    const [own, others] = /nginx|haproxy/.test(dialect)
+      ? ['X-Real-IP', 'X-Forwarded-For']
+      : ['X-Forwarded-For', 'X-Real-IP'];
+    for (const address of ['203.0.113.9', '2001:db8::1']) {
+      assert.is((await at(dialect, { [own]: address }, behind.url)).status, 200, `${dialect} ${address}`);
+      assert.is((await at(dialect, { [others]: address }, behind.url)).status, 403, `${dialect}, another's header`);
+      assert.is((await at(dialect, { [own]: address })).status, 403, `${dialect}, from anybody`);
+    }
+  }
+  const made = '203.0.113.9, 198.51.100.1';
+  assert.is((await at('plain', { 'X-Forwarded-For': made }, behind.url)).error?.code, 40311, 'the last one counts');
+});
+
 test('it is in the OpenAPI document and counted in the metrics', async () => {
   const { world } = asking;
-  const { paths } = (await (await fetch(`${world.verify!.url}/openapi.json`)).json()) as any;
+  const { paths } = (await (await fetch(`${world.verify.url}/openapi.json`)).json()) as any;
   const { responses } = paths['/gateway/{dialect}/{policy}/{path}'].get;
   assert.equal(Object.keys(responses), ['200', '400', '401', '403', '408', '429', '431', '500', '503']);
-  const metrics = await (await fetch(`${world.verify!.url}/metrics`)).text();
-  assert.match(
-    metrics,
-    /keytally_http_request_seconds_count\{[^}]*method="GET",route="\/gateway\/",status="200"[^}]*\} \d/,
-  );
+  // One that has rendered nothing yet.
+  const { url } = await world.start('verify');
+  await asking.pass('plain/-/', { to: url });
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  const counted = /keytally_http_request_seconds_count\{[^}]*method="GET",route="\/gateway\/",status="200"[^}]*\} 1$/m;
+  assert.match(metrics, counted);
 });
 
 test.run();

@@ -1,10 +1,8 @@
-import { Redis } from 'ioredis';
 import * as assert from 'uvu/assert';
-import { keyShard } from '../../../../shared/values/key-text.ts';
+import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { envelopeProblem } from '../../../../tests/helpers/contract.ts';
 import { makeEndClients } from '../../../../tests/helpers/end-clients.ts';
-import { waitingEvents } from '../../../../tests/helpers/outbox.ts';
-import { eventually, makeWorld, outputListeners } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 export type Ask = {
   to?: string;
@@ -24,17 +22,14 @@ export type Asking = Awaited<ReturnType<typeof openAsking>>;
 export const POLICY = 'usage=1,name=reads,scope=documents.read';
 export const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 
-/** Starts a world with the keys of end clients, and asks verify as gateways do. */
+/** Joins a world with the keys of end clients, and asks verify as gateways do. */
 export async function openAsking() {
-  const world = await makeWorld(['verify']);
+  const world = await joinWorld();
   const clients = await makeEndClients(world);
-  const redis = new Redis(world.env.REDIS_URL!);
-  let output = '';
-  const listen = (text: string) => void (output += text);
-  outputListeners.add(listen);
+  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
 
   async function ask(path: string, options: Ask = {}): Promise<Answered> {
-    const { to = world.verify!.url, method = 'GET', body, token = clients.token, headers = {} } = options;
+    const { to = world.verify.url, method = 'GET', body, token = clients.token, headers = {} } = options;
     const sent = { ...(token !== null && { 'X-Keytally-Token': token }), ...headers };
     const init = { method, headers: sent, ...(body !== undefined && { body }) };
     const response = await fetch(`${to}/gateway/${path}`, init);
@@ -57,23 +52,30 @@ export async function openAsking() {
     /** Asks with the good key. */
     pass: (path: string, options: Ask = {}) =>
       ask(path, { ...options, headers: { ...bearer(clients.good.key), ...options.headers } }),
-    /** Sends until the log has the cause, at most once a second; each answer is a 500 that says nothing of the gateway. */
-    async mistake(send: () => Promise<Answered>, cause: RegExp): Promise<void> {
-      output = '';
-      await eventually(`the log has ${cause}`, async () => {
-        const { status, error, text } = await send();
-        assert.equal([status, error?.code], [500, 50002], text);
-        assert.not.match(text, /gateway|token|policy|dialect/i);
-        return output.split('\n').some((line) => line.includes('a gateway is set up wrongly') && cause.test(line));
-      });
+    /** What is answered to a mistake of the gateway: it says nothing of the gateway. */
+    async mistake(sent: Promise<Answered>): Promise<void> {
+      const { status, error, text } = await sent;
+      assert.equal([status, error?.code], [500, 50002], text);
+      assert.not.match(text, /gateway|token|policy|dialect/i);
     },
-    /** The newest event of a key's shard: cost in micro-credits, usage name, route. */
-    async newestEvent(key: string): Promise<{ c: number; n: string; r: string }> {
-      return JSON.parse((await waitingEvents(redis, keyShard(key)!)).at(-1) ?? '');
+    /** A metered key that may do what the good one may, with events of its own. */
+    async newKey(): Promise<{ id: string; key: string; usedCredits(): Promise<string> }> {
+      const meter = await clients.customers.newMeter({ totalCredits: '1000' });
+      const scopes = [{ representation: 'documents', read: true }];
+      const made = await clients.customers.newKey({ externalMeterId: meter, scopes });
+      return { ...made, usedCredits: async () => (await clients.customers.billing(meter)).usedCredits };
+    },
+    /** The events of a metered key as the books have them: usage name, route and cost in micro-credits, in their order. */
+    async eventsOf(id: string): Promise<[name: string, route: string, costMicros: number][]> {
+      await world.booked();
+      const query =
+        'select usage_name, route, cost_micros from usage_events final where key_id = {id:String} order by seq';
+      const answer = await books.client.query({ query, query_params: { id }, format: 'JSONCompactEachRow' });
+      const rows = await answer.json<[string, string, string]>();
+      return rows.map(([name, route, costMicros]) => [name, route, Number(costMicros)]);
     },
     async stop() {
-      outputListeners.delete(listen);
-      redis.disconnect();
+      await books.close();
       await world.stop();
     },
   };
