@@ -1,8 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectTestRedis, eventually } from '../../tests/helpers/world.ts';
+import { connectTestRedis } from '../../tests/helpers/world.ts';
 import { carryOutcome } from '../events/outcome.ts';
-import { makeLogger } from '../runtime/log.ts';
 import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
@@ -10,7 +9,7 @@ import { newId } from '../values/ids.ts';
 import { SHARDS } from '../values/key-text.ts';
 import type { Decision } from './decision.ts';
 import type { Lookup } from './lookup-cache.ts';
-import { startOutcomes } from './outcomes.ts';
+import { makeOutcomes } from './outcomes.ts';
 
 const test = suite('outcomes of a process');
 let redis: ShardedRedis;
@@ -19,26 +18,27 @@ test.after(() => redis?.close());
 
 test('a process keeps at most 1,000 refusals of a second one by one, ten of a key, and counts them all', async () => {
   let hasRoom = false;
-  const log = makeLogger('test', 'silent');
-  const outcomes = startOutcomes({
+  const outcomes = makeOutcomes({
     redis,
     hasSpareRoom: () => hasRoom,
     metrics: makeMetrics('test'),
-    log,
     random: Math.random,
   });
   const [teamId, workspaceId] = [newId('team'), newId('ws')];
-  const refused = (key: number) => {
-    const lookup = { workspaceId, keyPart: `"apiKeyId":"key_${key}"` } as Lookup;
-    outcomes.note(teamId, undefined, { status: 'DISABLED', reason: 'DISABLED', body: '', lookup } satisfies Decision);
+  const refuse = (calls: number, keys: number) => {
+    for (let i = 0; i < calls; i++) {
+      const lookup = { workspaceId, keyPart: `"apiKeyId":"key_${i % keys}"` } as Lookup;
+      outcomes.note(teamId, undefined, { status: 'DISABLED', reason: 'DISABLED', body: '', lookup } satisfies Decision);
+    }
   };
-  // Nothing can be told yet, so all of it waits as what comes in a second does.
-  for (let i = 0; i < 3_000; i++) refused(i % 300);
+  refuse(3_000, 300);
+  await outcomes.tell();
+  assert.equal([await told('refused'), await counted()], [0, 0], 'the outbox has no room to spare: all of it waits');
   hasRoom = true;
-  await eventually('all are counted', async () => (await counted()) === 3_000);
-  for (let i = 0; i < 60; i++) refused(i % 5);
-  // Which tells all that is left.
-  await outcomes.stop();
+  await outcomes.tell();
+  assert.equal([await told('refused'), await counted()], [1_000, 3_000]);
+  refuse(60, 5);
+  await outcomes.tell();
   assert.equal([await told('refused'), await counted()], [1_050, 3_060]);
 });
 

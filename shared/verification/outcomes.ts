@@ -16,10 +16,12 @@ export const keylessReasons = ['NO_KEY', 'TWO_KEYS'] as const;
 export type KeylessReason = (typeof keylessReasons)[number];
 
 /** Counts refusals, and tells them to the books. */
-export type Outcomes = Running & {
+export type Outcomes = {
   /** Counts what became of a call: of one that is VALID, the limits that would have refused it if they did more than watch. */
   note(teamId: string, route: string | undefined, decision: Decision): void;
   noteKeyless(teamId: string, reason: KeylessReason): void;
+  /** Appends what each changed cell has counted so far to the outbox, if that has room to spare. */
+  tell(): Promise<void>;
 };
 
 type OutcomesOptions = {
@@ -27,7 +29,6 @@ type OutcomesOptions = {
   /** Whether the outbox has room for what may wait. */
   hasSpareRoom(): boolean;
   metrics: Metrics;
-  log: Logger;
   random: () => number;
 };
 
@@ -35,13 +36,24 @@ const TELL_EVERY_MS = 1_000;
 const MINUTE_MS = 60_000;
 const MOST_OF_KEY = 10;
 
+/** Counts refusals, and tells them once a second, and at the end; a process that is killed loses those of its last second. */
+export function startOutcomes({ log, ...options }: OutcomesOptions & { log: Logger }): Outcomes & Running {
+  const outcomes = makeOutcomes(options);
+  const loop = startLoop(options.redis.clock, TELL_EVERY_MS, log, 'telling refusals', outcomes.tell);
+  return {
+    ...outcomes,
+    async stop() {
+      await loop.stop();
+      await outcomes.tell().catch((error: unknown) => log.warn({ error }, 'the last refusals could not be told'));
+    },
+  };
+}
+
 /**
- * Counts refusals in memory, by minute and cell, and once a second appends to the outbox what each changed cell has counted so
- * far. The process's boot is a part of a count's identity, so what is told twice counts once. No call waits for it. While
- * the outbox has no room to spare, and while Redis is unavailable, counts wait here, bounded; a process that is killed loses
- * those of its last second.
+ * Counts refusals in memory, by minute and cell. The process's boot is a part of a count's identity, so what is told twice counts
+ * once. No call waits for it. While the outbox has no room to spare, and while Redis is unavailable, counts wait here, bounded.
  */
-export function startOutcomes({ redis, hasSpareRoom, metrics, log, random }: OutcomesOptions): Outcomes {
+export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesOptions): Outcomes {
   let boot = newBoot();
   const teller = makeTeller(redis, metrics, random);
   let clockMs = redis.clock.now() - redis.clock.monotonic();
@@ -49,9 +61,9 @@ export function startOutcomes({ redis, hasSpareRoom, metrics, log, random }: Out
   let reasons = new Map<string, number>();
   let keptOfKeys = new Map<string, number>();
   let kept = 0;
-  const loop = startLoop(redis.clock, TELL_EVERY_MS, log, 'telling refusals', tell);
 
   return {
+    tell,
     note(teamId, route, decision) {
       const { status, reason, lookup, limitedBy, wouldRefuse = [] } = decision;
       const owner = lookup ? ownerOf(lookup) : NOBODY;
@@ -63,10 +75,6 @@ export function startOutcomes({ redis, hasSpareRoom, metrics, log, random }: Out
     },
     noteKeyless: (teamId, reason) =>
       count({ ...NOBODY, teamId, status: 'INVALID', reason, limit: '', route: '', wouldRefuse: false }),
-    async stop() {
-      await loop.stop();
-      await tell().catch((error: unknown) => log.warn({ error }, 'the last refusals could not be told'));
-    },
   };
 
   function count(call: CountedCall): void {

@@ -1,16 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
 
 let world: World;
 let customers: Customers;
 
 const test = suite('credits in a verification');
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await joinWorld();
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   customers = makeCustomers(world, workspace.id);
   const scope = { name: 'Users', representation: 'users' };
@@ -18,40 +17,33 @@ test.before(async () => {
 });
 test.after(() => world?.stop());
 
-test('2,000 concurrent calls on 1,000 credits give exactly 1,000 VALID', async () => {
-  const externalMeterId = await customers.newMeter({ totalCredits: '1000' });
+test('400 calls at once on 200 credits, of three keys on two servers, give exactly 200 VALID', async () => {
+  const externalMeterId = await customers.newMeter({ totalCredits: '200' });
   const keys = await Promise.all([1, 2, 3].map(() => customers.newKey({ externalMeterId })));
-  // On a busy machine some are not decided in time. Like any client, the test repeats each one until it is.
-  const decide = async (i: number): Promise<Answer> => {
-    const url = i % 2 ? world.api.url : world.verify!.url;
-    const headers = { 'Idempotency-Key': `spend-${i}` };
+  const decide = async (i: number): Promise<string> => {
+    const options = { url: i % 2 ? world.api.url : world.verify!.url, headers: { 'Idempotency-Key': `spend-${i}` } };
     const body = { key: keys[i % 3]!.key, billing: { usage: '1' } };
-    const answer = await customers.verify(body, { url, headers });
-    if (answer.status !== 503) return answer;
-    await sleep(100);
-    return decide(i);
+    return (await must(200, customers.verify(body, options))).body.status;
   };
-  const answers = await Promise.all(Array.from({ length: 2000 }, (_, i) => decide(i)));
-  const counts = countBy(answers);
-  assert.equal(counts, { VALID: 1000, USAGE_LIMITED: 1000 });
-  const record = await customers.billing(externalMeterId);
-  assert.is(record.usedCredits, '1000');
+  const statuses = await Promise.all(Array.from({ length: 400 }, (_, i) => decide(i)));
+  assert.is(statuses.filter((status) => status === 'VALID').length, 200);
+  assert.is(statuses.filter((status) => status === 'USAGE_LIMITED').length, 200);
+  assert.is((await customers.billing(externalMeterId)).usedCredits, '200');
 });
 
-test('credits are exact to the sixth place', async () => {
-  const externalMeterId = await customers.newMeter({ totalCredits: '1' });
-  const { key } = await customers.newKey({ externalMeterId });
-  for (let i = 0; i < 10; i++) assert.is((await verify({ key, billing: { usage: '0.1' } })).body.status, 'VALID');
-  assert.is((await customers.billing(externalMeterId)).usedCredits, '1');
-  assert.is((await verify({ key, billing: { usage: '0.000001' } })).body.status, 'USAGE_LIMITED');
-  assert.is((await verify({ key, billing: { usage: '0' } })).body.status, 'VALID');
-
-  const large = await customers.newMeter({ totalCredits: '9000000000' });
-  const largeKey = await customers.newKey({ externalMeterId: large });
-  assert.is((await verify({ key: largeKey.key, billing: { usage: '8999999999.999998' } })).body.status, 'VALID');
-  assert.is((await verify({ key: largeKey.key, billing: { usage: '0.000003' } })).body.status, 'USAGE_LIMITED');
-  assert.is((await verify({ key: largeKey.key, billing: { usage: '0.000002' } })).body.status, 'VALID');
-  assert.is((await customers.billing(large)).usedCredits, '9000000000');
+test('credits are exact to the sixth place, up to the largest amount', async () => {
+  for (const [totalCredits, ...calls] of [
+    ['1', ...Array(10).fill('0.1 VALID'), '0.000001 USAGE_LIMITED'],
+    ['9000000000', '8999999999.999998 VALID', '0.000003 USAGE_LIMITED', '0.000002 VALID'],
+  ]) {
+    const externalMeterId = await customers.newMeter({ totalCredits });
+    const { key } = await customers.newKey({ externalMeterId });
+    for (const call of calls) {
+      const [usage, status] = call.split(' ');
+      assert.is((await verify({ key, billing: { usage } })).body.status, status, call);
+    }
+    assert.is((await customers.billing(externalMeterId)).usedCredits, totalCredits);
+  }
 });
 
 test('credits, overage and spend cap limit what a record may use', async () => {
@@ -66,7 +58,7 @@ test('credits, overage and spend cap limit what a record may use', async () => {
   };
   const used = ['VALID', 'CREDITS_USED_UP'];
   const capped = ['VALID', 'SPEND_CAP_REACHED'];
-  assert.equal(await spend({ totalCredits: '2' }, '2', '0.000001'), used);
+  assert.equal(await spend({ totalCredits: '2' }, '2', '0.000001', '0'), [...used, 'VALID']);
   assert.equal(await spend({ totalCredits: '2', spendCap: '1' }, '1', '0.5'), capped);
   assert.equal(await spend({ totalCredits: '2', spendCap: '3' }, '2', '0.5'), used);
   assert.equal(await spend({ totalCredits: '0', allowOverages: true }, '9000000000', '0.000001'), used);
@@ -101,19 +93,8 @@ test('a meter may have any name', async () => {
   for (const externalMeterId of ['-', '0', ' ', 'ü']) {
     await customers.newMeter({ externalMeterId, totalCredits: '2' });
     const { key } = await customers.newKey({ externalMeterId });
-    for (const expected of ['1', '2']) {
-      const answer = (await verify({ key, billing: { usage: '1' } })).body;
-      assert.equal([answer.status, answer.billing.usedCredits], ['VALID', expected]);
-    }
+    assert.is((await verify({ key, billing: { usage: '1' } })).body.billing.usedCredits, '1');
   }
-});
-
-test('a key without a meter has nothing to debit', async () => {
-  const { key } = await customers.newKey({});
-  const answer = (await verify({ key, billing: { usage: '5' } })).body;
-  assert.is(answer.status, 'VALID');
-  assert.is(answer.billing, undefined);
-  assert.is(answer.rateLimit, undefined);
 });
 
 test('an Idempotency-Key debits once, and another cost under it is refused', async () => {
@@ -146,10 +127,4 @@ test.run();
 
 function verify(body: object, token: string | null = world.team.token, url = world.verify!.url): Promise<Answer> {
   return customers.verify(body, { token, url });
-}
-
-function countBy(answers: Answer[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const { body } of answers) counts[body.status] = (counts[body.status] ?? 0) + 1;
-  return counts;
 }
