@@ -9,7 +9,7 @@ import { makeCustomers, must, type Customers } from '../../../tests/helpers/cust
 import { makeWorld, wireTo, type World } from '../../../tests/helpers/world.ts';
 
 // Each client in this file has its own address: all of 127.0.0.0/8 is this machine.
-const LIMIT = 20;
+const LIMIT = 100;
 const PROXY = '127.9.9.9';
 let world: World;
 let customers: Customers;

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
-import { makeWorld, request, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, request, type World } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // api and verify accept and refuse the same requests, with the same messages.
@@ -10,7 +10,7 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 let world: World;
 const test = suite('one behaviour of api and verify');
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await joinWorld();
 });
 test.after(() => world?.stop());
 
@@ -37,64 +37,40 @@ const cases: [string, { bytes: Buffer; headers: string[] }, number][] = [
   ['far too much', body(Buffer.alloc(3_000_000, ' '), type), 41301],
 ];
 
-for (const [name, { bytes, headers }, expected] of cases) {
-  test(`a body of ${name} is ${expected}, whether its length is said or not`, async () => {
+test('a body is taken or refused for the same reason by both, whether its length is said or not', async () => {
+  for (const [name, { bytes, headers }, expected] of cases)
     for (const chunked of [false, true]) {
-      const length = chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${bytes.length}`;
       // An empty body in chunks is a body of no type that we know.
       if (chunked && bytes.length === 0) continue;
-      const payload = chunked ? inChunks(bytes) : bytes;
-      for (const answer of await both(VERIFY_PATH, [length, ...headers], payload)) {
-        assert.is(codeOf(answer), expected, answer.text);
+      const length = chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${bytes.length}`;
+      for (const answer of await both(VERIFY_PATH, [length, ...headers], chunked ? inChunks(bytes) : bytes)) {
+        assert.is(codeOf(answer), expected, `${name}: ${answer.text}`);
         if (expected === 41502) assert.is(answer.headers.get('accept-encoding'), 'identity');
         assert.not.match(answer.text, /"key"/);
       }
     }
-  });
-}
+});
 
-test('a connection stays open after a body that was too large', async () => {
+test('a connection stays open after a body that was too large, and a half-closed one gets its answer', async () => {
   const large = post(VERIFY_PATH, ['Content-Length: 100000', type], 'x'.repeat(100_000));
   const small = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
   for (const { url } of [world.api, world.verify!]) {
-    const { answers } = await speak(url, [large, small], { answers: 2 });
-    assert.equal(answers.map(codeOf), [41301, 200]);
+    assert.equal((await speak(url, [large, small], { answers: 2 })).answers.map(codeOf), [41301, 200]);
+    assert.equal((await speak(url, [small], { halfClose: true })).answers.map(codeOf), [200]);
   }
 });
 
-test('a query that an operation does not have is refused, never ignored', async () => {
+test('a field of the body or query that an operation does not have is refused by its JSON pointer; paths are case-sensitive', async () => {
   for (const { url } of [world.api, world.verify!]) {
-    const refused = await request(`${url}${VERIFY_PATH}?dry/run=1`, 'post', {
-      token: world.team.token,
-      body: { key: 'x' },
-    });
-    assert.equal([refused.status, refused.body.error.code], [400, 40001]);
-    assert.equal(refused.body.error.details, [{ path: 'dry~1run', message: 'is not a known field' }]);
-    const empty = await request(`${url}${VERIFY_PATH}?`, 'post', { token: world.team.token, body: { key: 'x' } });
-    assert.is(empty.status, 200);
-  }
-});
-
-test('a client that closes its half of the connection after a request gets its answer', async () => {
-  for (const { url } of [world.api, world.verify!]) {
-    const whole = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
-    const { answers } = await speak(url, [whole], { halfClose: true });
-    assert.equal(answers.map(codeOf), [200]);
-  }
-});
-
-test('paths are case-sensitive', async () => {
-  for (const { url } of [world.api, world.verify!]) {
+    const ask = async (query: string, body: object) =>
+      (await request(url + VERIFY_PATH + query, 'post', { token: world.team.token, body })).body;
+    const unknown = (path: string) => [{ path, message: 'is not a known field' }];
+    const { error } = await ask('?dry/run=1', { key: 'x' });
+    assert.equal([error.code, error.details], [40001, unknown('dry~1run')]);
+    assert.equal((await ask('', { key: 'x', billing: { 'a/b~c': 1 } })).error.details, unknown('/billing/a~1b~0c'));
+    assert.is((await ask('?', { key: 'x' })).status, 'INVALID');
     const other = await request(url + VERIFY_PATH.toUpperCase(), 'post', { token: world.team.token, body: {} });
     assert.is(other.body.error.code, 40401);
-  }
-});
-
-test('an error says which field of the body is wrong, by a JSON pointer', async () => {
-  const wrong = { key: 'x', billing: { 'a/b~c': 1 } };
-  for (const { url } of [world.api, world.verify!]) {
-    const { error } = (await request(url + VERIFY_PATH, 'post', { token: world.team.token, body: wrong })).body;
-    assert.equal(error.details, [{ path: '/billing/a~1b~0c', message: 'is not a known field' }]);
   }
 });
 
