@@ -27,7 +27,6 @@ export async function makeKafkaWorld() {
   await Promise.all([kafka.ensureTopics(), admin.connect()]);
   const newMeter = await meterMaker(world);
   const group = `${settings.KAFKA_TOPIC_PREFIX}.books`;
-  let reads = 0;
   // A broker that has just started, or a group that is settling, may refuse to answer.
   const progress = () => eventually('how far the group is', () => kafka.progress().catch(() => undefined));
 
@@ -35,8 +34,6 @@ export async function makeKafkaWorld() {
     world,
     kafka,
     client,
-    admin,
-    group,
     /** Makes a record with many credits, and a key that draws on it. */
     newMeter,
     /** Verifies a key so many times at 0.25 credits each; every call must be VALID. */
@@ -68,24 +65,6 @@ export async function makeKafkaWorld() {
     /** How many records Kafka was given so far. */
     async records(): Promise<number> {
       return (await progress()).reduce((sum, { end }) => sum + end, 0);
-    },
-    /** The JSON and the trace of so many different events that Kafka was given: one may have come more than once. */
-    async readEvents(count: number): Promise<{ json: string; traceparent: string }[]> {
-      const consumer = client.consumer({ groupId: `${group}-events-${reads++}` });
-      await consumer.connect();
-      await consumer.subscribe({ topic: kafka.topics.usage, fromBeginning: true });
-      const events = new Map<string, { json: string; traceparent: string }>();
-      await consumer.run({
-        async eachMessage({ message: { value, headers } }) {
-          const json = String(value);
-          const { i: id } = JSON.parse(json) as { i: string };
-          events.set(id, events.get(id) ?? { json, traceparent: String(headers?.['traceparent'] ?? '') });
-        },
-      });
-      await eventually(`${count} events are in Kafka`, async () => events.size >= count).finally(() =>
-        consumer.disconnect(),
-      );
-      return [...events.values()];
     },
     async stop() {
       await Promise.all([kafka.close(), admin.disconnect(), books.close()]);

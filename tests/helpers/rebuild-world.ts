@@ -1,5 +1,4 @@
 import * as assert from 'uvu/assert';
-import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from './customers.ts';
 import { eventually, makeWorld, once, type World } from './world.ts';
@@ -20,7 +19,7 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
     customers,
     ...spending(world, customers),
     ...looking(world, customers),
-    ...outboxes(redis),
+    ...building(redis),
     /** Waits until every shard is open, and api and verify know it. */
     allOpen: () => untilOpen(redis, world.api.url, world.verify!.url),
     async stop() {
@@ -63,12 +62,8 @@ function looking(world: World, customers: Customers) {
   }
 
   return {
-    reconciliation,
     async used({ meter }: TestKey): Promise<string> {
       return (await customers.billing(meter)).usedCredits;
-    },
-    async booked({ meter }: TestKey, credits: number): Promise<void> {
-      await eventually(`${credits} are in the books`, async () => Number(await customers.usage(meter)) === credits);
     },
     /** The books are exact, and name these losses of credits. */
     async isExact(key: TestKey, lost: string[] = []): Promise<void> {
@@ -89,11 +84,9 @@ function looking(world: World, customers: Customers) {
   };
 }
 
-/** Ways to see what the outboxes hold, and whether lost shards are being filled. */
-function outboxes({ admin }: OwnRedis) {
+/** Ways to see whether lost shards are being filled. */
+function building({ admin }: OwnRedis) {
   return {
-    /** How many entries the outboxes hold. */
-    waiting: () => inAll((outbox) => admin.xlen(outbox)),
     /** Waits until the api fills the lost shards; a busy machine may see it only once they are open. */
     async untilBuilt(): Promise<void> {
       await eventually('a builder is at work', async () => {
@@ -103,9 +96,4 @@ function outboxes({ admin }: OwnRedis) {
       });
     },
   };
-}
-
-async function inAll(count: (outbox: string) => Promise<unknown>): Promise<number> {
-  const counts = await Promise.all(ALL_SHARDS.map((shard) => count(keyspace.outbox(shard))));
-  return counts.reduce((sum: number, one) => sum + Number(one), 0);
 }
