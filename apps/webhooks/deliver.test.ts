@@ -1,252 +1,221 @@
 import { Webhook } from 'standardwebhooks';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { must } from '../../tests/helpers/customers.ts';
-import { eventually } from '../../tests/helpers/eventually.ts';
-import type { Got } from './helpers/receiver.ts';
-import { RETRIES_MS } from './retries.ts';
-import { makeWebhooksWorld, type TestDelivery, type WebhooksWorld } from './helpers/webhooks-world.ts';
+import { makeWorld, type World } from '../../tests/helpers/world.ts';
+import type { Outcome } from './call.ts';
+import { claim, type Claimed } from './claim.ts';
+import { messageOf } from './message.ts';
+import { noteTries, type Noted } from './note-tries.ts';
+import { RETRIES_MS, retryAfterMs } from './retries.ts';
 
+// Deliveries, one try at a time: the test claims, answers in the receiver's place, and notes. How a receiver is called: call.test.ts.
+
+const OTHER = `whsec_${'A'.repeat(43)}=`;
+const OK: Outcome = { status: 200, durationMs: 1 };
+let world: World;
+let workspaceId: string;
 const test = suite('delivering to webhooks');
-let own: WebhooksWorld;
-// What the second receiver answers, and whether the third answers at all.
-let status = 200;
-let isSilent = true;
-// How many wait for the third one's answer, now and at most.
-let [underWay, most] = [0, 0];
-
-const SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
-// By default, but for the first: within 5 s a busy machine may not see that a try failed before the next one is made.
-const waited = [600, ...SECONDS.slice(1)];
-
 test.before(async () => {
-  own = await makeWebhooksWorld({
-    receivers: 3,
-    retries: waited.join(','),
-    answers: [
-      undefined,
-      (_, response) => void response.writeHead(status).end(`status ${status}`),
-      (_, response) => {
-        most = Math.max(most, ++underWay);
-        response.once('close', () => (underWay -= 1));
-        if (!isSilent) response.end();
-      },
-    ],
-  });
+  world = await makeWorld([]);
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace.id;
 });
-test.after(() => own?.stop());
+test.after(() => world?.stop());
 
-const TRIES = 3;
-const endOf = ({ at, durationMs }: TestDelivery['tries'][number]) => Date.parse(at) + durationMs;
-const idOf = ({ headers }: Got) => headers['webhook-id'] as string;
-const headersOf = ({ headers }: Got) => headers as Record<string, string>;
+/** What one process claims now. */
+async function claimNow(underWay = new Map<string, number>(), { slow = false, perWebhook = 100 } = {}) {
+  const eager = { ids: [], perWebhook: 1, most: 1 };
+  return (await claim(world.sql, { slow, after: '', underWay, most: 1_000, perWebhook, eager })).claimed;
+}
 
-test('an event arrives signed as the standard says, with its sequence and no secret', async () => {
-  const receiver = own.receivers[0]!;
-  const webhook = await own.newWebhook(receiver.url, ['key.created', 'key.rotated', 'key.deleted']);
+function note(claimed: Claimed, outcome: Outcome): Promise<Noted[]> {
+  return noteTries(world.sql, [{ claimed, outcome, atMs: Date.now(), random: 0 }], RETRIES_MS);
+}
+
+/** A webhook, and what becomes of it. */
+async function newWebhook(events: string[], url = 'https://hooks.example.com/in') {
+  const { webhook } = (await must(201, world.call('post', '/api/v1/webhook', { url, events }))).body;
+  const path = `/api/v1/webhook/${webhook.id}`;
+  const ofIt = ({ webhookId }: Claimed) => webhookId === webhook.id;
+  return {
+    id: webhook.id as string,
+    secret: webhook.secret as string,
+    path,
+    read: async () => (await must(200, world.call('get', path))).body.webhook,
+    patch: (body: object) => must(200, world.call('patch', path, body)),
+    sendTest: async () => (await must(201, world.call('post', `${path}/test`))).body.delivery,
+    deliveries: async () => (await must(200, world.call('get', `${path}/deliveries`))).body.deliveries,
+    claimOne: async () => (await claimNow()).find(ofIt)!,
+    /** Tries what is due, each answered so; gives what was sent. */
+    async tryAll(outcome = OK) {
+      const claimed = (await claimNow()).filter(ofIt);
+      const sealer = webhookSealer([Buffer.from(world.env.MASTER_KEY!, 'base64')]);
+      const sent = claimed.map((one) => messageOf(one, sealer, new Date()));
+      for (const one of claimed) await note(one, outcome);
+      return sent;
+    },
+    /** Makes what waits due, and ends claims. */
+    dueNow: () => world.sql`
+      update webhook_deliveries set next_at = now(), claimed_until = null where webhook_id = ${webhook.id} and state = 'WAITING'`,
+  };
+}
+
+type Sent = ReturnType<typeof messageOf>;
+type Body = { type: string; sequence: number; workspaceId: string; data: Record<string, unknown> };
+const verify = (secret: string, { body, headers }: Sent) => new Webhook(secret).verify(body, headers) as Body;
+const newKey = async () =>
+  (await must(201, world.call('post', '/api/v1/api-key', { name: 'first', workspaceId }))).body.apiKey;
+
+test('an event is signed as the standard says, with its sequence and no secret', async () => {
+  const webhook = await newWebhook(['key.created', 'key.rotated', 'key.deleted']);
   assert.match(webhook.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
-  const key = (
-    await must(201, own.world.call('post', '/api/v1/api-key', { name: 'first', workspaceId: own.workspaceId }))
-  ).body.apiKey;
-  await eventually('it arrives', async () => receiver.got.length === 1);
-  await own.ended(webhook.id, 'DELIVERED', 1);
-  const keyPath = `/api/v1/workspace/${own.workspaceId}/api-key/${key.id}`;
-  await must(200, own.world.call('post', `${keyPath}/rotate`));
-  await must(200, own.world.call('delete', keyPath));
-  await must(200, own.world.call('delete', keyPath));
-  await eventually('the others arrive', async () => receiver.got.length === 3);
-  const verified = receiver.got.map((got) => new Webhook(webhook.secret).verify(got.body, headersOf(got)) as Body);
-  const told = verified.toSorted((a, b) => a.sequence - b.sequence);
+  const key = await newKey();
+  const path = `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
+  await must(200, world.call('post', `${path}/rotate`));
+  for (let twice = 0; twice < 2; twice++) await must(200, world.call('delete', path));
+  const sent = await webhook.tryAll();
+  const told = sent.map((one) => verify(webhook.secret, one)).toSorted((a, b) => a.sequence - b.sequence);
   assert.equal(
-    told.map(({ type, sequence, workspaceId, data }) => [type, sequence, workspaceId, data['apiKeyId'], data['name']]),
-    ['key.created', 'key.rotated', 'key.deleted'].map((type, i) => [type, i + 1, own.workspaceId, key.id, 'first']),
+    told.map(({ type, sequence, data, ...one }) => [type, sequence, one.workspaceId, data['apiKeyId'], data['name']]),
+    ['key.created', 'key.rotated', 'key.deleted'].map((type, i) => [type, i + 1, workspaceId, key.id, 'first']),
   );
-  assert.not.match(JSON.stringify(receiver.got), key.key);
-  assert.is(new Set(receiver.got.map(idOf)).size, 3);
-  assert.throws(() =>
-    new Webhook(`whsec_${'A'.repeat(43)}=`).verify(receiver.got[0]!.body, headersOf(receiver.got[0]!)),
-  );
-  await must(200, own.world.call('delete', `/api/v1/webhook/${webhook.id}`));
+  assert.not.match(JSON.stringify(sent), key.key);
+  assert.is(new Set(sent.map(({ headers }) => headers['webhook-id'])).size, 3);
+  assert.throws(() => verify(OTHER, sent[0]!));
+  await must(200, world.call('delete', webhook.path));
 });
-
-type Body = { type: string; timestamp: string; sequence: number; workspaceId: string; data: Record<string, unknown> };
 
 test('for a day after a rotation both secrets sign, then the new one alone', async () => {
-  const receiver = own.receivers[0]!;
-  const old = await own.newWebhook(receiver.url, ['key.created']);
-  const { secret } = (await must(200, own.world.call('post', `/api/v1/webhook/${old.id}/rotate`))).body.webhook;
-  assert.is.not(secret, old.secret);
+  const webhook = await newWebhook(['key.created']);
+  const rotate = (body?: object) => world.call('post', `${webhook.path}/rotate`, body);
   const next = async () => {
-    const before = receiver.got.length;
-    await own.sendTest(old.id);
-    await eventually('it arrives', async () => receiver.got.length > before);
-    return receiver.got.at(-1)!;
+    await webhook.sendTest();
+    return (await webhook.tryAll())[0]!;
   };
+  const { secret } = (await must(200, rotate())).body.webhook;
   const both = await next();
-  for (const one of [old.secret, secret]) new Webhook(one).verify(both.body, headersOf(both));
-  const [{ hours }] = await own.world.sql<[{ hours: number }]>`
-    select extract(epoch from previous_until - updated_at)::float / 3600 as hours from webhooks where id = ${old.id}`;
-  assert.is(hours, 24);
-  const rotate = (body?: object) => own.world.call('post', `/api/v1/webhook/${old.id}/rotate`, body);
+  for (const one of [webhook.secret, secret]) verify(one, both);
+  const [row] = await world.sql<{ hours: number }[]>`
+    select extract(epoch from previous_until - updated_at)::float / 3600 as hours from webhooks where id = ${webhook.id}`;
+  assert.is(row!.hours, 24);
   assert.is((await must(409, rotate())).body.error.code, 40963, 'the receiver may still have the first secret');
-  await must(409, rotate({ replaceLatest: false }));
-  const until = async () => {
-    const [row] = await own.world.sql<{ at: number }[]>`
-      select extract(epoch from previous_until)::float as at from webhooks where id = ${old.id}`;
-    return Math.floor(row!.at);
-  };
-  const before = await until();
   const { secret: latest } = (await must(200, rotate({ replaceLatest: true }))).body.webhook;
-  assert.is(await until(), before);
   const replaced = await next();
-  for (const one of [old.secret, latest]) new Webhook(one).verify(replaced.body, headersOf(replaced));
-  assert.throws(() => new Webhook(secret).verify(replaced.body, headersOf(replaced)), /No matching signature/);
-
-  await own.world.sql`update webhooks set previous_until = now() where id = ${old.id}`;
+  for (const one of [webhook.secret, latest]) verify(one, replaced);
+  assert.throws(() => verify(secret, replaced), /No matching signature/);
+  await world.sql`update webhooks set previous_until = now() where id = ${webhook.id}`;
   const alone = await next();
-  new Webhook(latest).verify(alone.body, headersOf(alone));
-  assert.throws(() => new Webhook(old.secret).verify(alone.body, headersOf(alone)), /No matching signature/);
-  const { secret: third } = (await must(200, rotate())).body.webhook;
-  const again = await next();
-  for (const one of [latest, third]) new Webhook(one).verify(again.body, headersOf(again));
-  await must(200, own.world.call('delete', `/api/v1/webhook/${old.id}`));
+  verify(latest, alone);
+  assert.throws(() => verify(webhook.secret, alone), /No matching signature/);
 });
 
 test('a refused event is tried again after 5 s, 5 min, 30 min, 2 h … with jitter under one id, and fails after ten tries', async () => {
-  const receiver = own.receivers[1]!;
-  status = 500;
-  const webhook = await own.newWebhook(receiver.url, ['key.created']);
-  await own.sendTest(webhook.id);
-  const pauses: number[] = [];
-  for (let tries = 1; tries <= 9; tries++) {
-    const { nextTryAt, tries: made } = await own.ended(webhook.id, 'WAITING', tries);
-    pauses.push((Date.parse(nextTryAt!) - Date.parse(made.at(-1)!.at)) / 1000);
-    await own.dueNow(webhook.id);
-  }
-  const { tries } = await own.ended(webhook.id, 'FAILED', 10);
-  for (const [i, pause] of pauses.entries())
-    assert.ok(pause >= waited[i]! && pause < waited[i]! * 1.1 + 15, `pause ${i + 1}: ${pause} s`);
-  assert.equal(
-    RETRIES_MS.map((ms) => ms / 1000),
-    SECONDS,
-  );
-  assert.equal([tries[0]!.status, tries[0]!.answer], [500, 'status 500']);
-  assert.is(new Set(receiver.got.map(idOf)).size, 1);
+  const seconds = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+  const pauses = (random: number) => seconds.map((_, i) => retryAfterMs(RETRIES_MS, i + 1, random)! / 1_000);
+  assert.equal([pauses(0), pauses(1)], [seconds, seconds.map((one) => Math.round(one * 1_100) / 1_000)]);
+  assert.is(retryAfterMs(RETRIES_MS, 10, 0), undefined);
 
-  status = 200;
-  const [failed] = await own.deliveries(webhook.id);
-  const path = `/api/v1/webhook/${webhook.id}/delivery/${failed!.id}/redeliver`;
-  assert.is((await must(200, own.world.call('post', path))).body.delivery.state, 'WAITING');
-  await own.ended(webhook.id, 'DELIVERED', 11);
-  assert.is((await own.read(webhook.id)).failingSince, undefined);
-  await must(200, own.world.call('post', path));
-  await own.ended(webhook.id, 'DELIVERED', 12);
-  assert.is(new Set(receiver.got.map(idOf)).size, 1);
+  const webhook = await newWebhook(['key.created']);
+  await webhook.sendTest();
+  const ids = new Set<string>();
+  const tryOnce = async (outcome: Outcome) => {
+    for (const { headers } of await webhook.tryAll(outcome)) ids.add(headers['webhook-id']!);
+    const [{ state, tries }] = await webhook.deliveries();
+    return `${state} ${tries.length}`;
+  };
+  for (let tries = 1; tries <= 9; tries++) {
+    assert.is(await tryOnce({ status: 500, answer: 'no', durationMs: 1 }), `WAITING ${tries}`);
+    assert.is((await webhook.tryAll()).length, 0, 'it is not due yet');
+    await webhook.dueNow();
+  }
+  assert.is(await tryOnce({ error: 'no answer', durationMs: 1 }), 'FAILED 10');
+  const [failed] = await webhook.deliveries();
+  assert.equal([failed.tries[0].status, failed.tries[0].answer], [500, 'no']);
+  for (const wanted of ['DELIVERED 11', 'DELIVERED 12']) {
+    await must(200, world.call('post', `${webhook.path}/delivery/${failed.id}/redeliver`));
+    assert.is(await tryOnce(OK), wanted);
+  }
+  assert.is((await webhook.read()).failingSince, undefined);
+  assert.is(ids.size, 1);
 });
 
 test('an answer 410 disables a webhook at once; the audit log and the list tell', async () => {
-  status = 410;
-  const webhook = await own.newWebhook(own.receivers[1]!.url, ['key.created']);
-  await own.sendTest(webhook.id);
-  await own.ended(webhook.id, 'FAILED', 1);
-  const read = await own.read(webhook.id);
+  const webhook = await newWebhook(['key.created']);
+  await webhook.sendTest();
+  await webhook.tryAll({ status: 410, durationMs: 1 });
+  const read = await webhook.read();
   assert.equal([read.enabled, read.disabledReason], [false, 'GONE']);
-  const { auditLog } = (await must(200, own.world.call('get', `/api/v1/audit-log?resourceId=${webhook.id}`))).body;
-  assert.ok(
-    auditLog.some((entry: Record<string, unknown>) => entry['operation'] === 'webhook disabled' && !entry['tokenId']),
-    JSON.stringify(auditLog),
-  );
-  await own.newKey();
-  const refused = await own.world.call('post', `/api/v1/webhook/${webhook.id}/test`);
-  assert.is(refused.body.error.code, 40961);
-  assert.is((await own.deliveries(webhook.id)).length, 1, 'it was told nothing while disabled');
-  status = 200;
-  const body = { enabled: true };
-  const { webhook: enabled } = (await must(200, own.world.call('patch', `/api/v1/webhook/${webhook.id}`, body))).body;
+  const { auditLog } = (await must(200, world.call('get', `/api/v1/audit-log?resourceId=${webhook.id}`))).body;
+  assert.ok(auditLog.some((entry: any) => entry.operation === 'webhook disabled' && !entry.tokenId));
+  await newKey();
+  assert.is((await world.call('post', `${webhook.path}/test`)).body.error.code, 40961);
+  assert.is((await webhook.deliveries()).length, 1, 'it was told nothing while disabled');
+  await webhook.patch({ enabled: true });
+  const enabled = await webhook.read();
   assert.equal([enabled.enabled, enabled.disabledReason, enabled.failingSince], [true, undefined, undefined]);
 });
 
 test('five days of failure disable a webhook, less do not, and a success between them starts again', async () => {
-  status = 500;
-  const webhook = await own.newWebhook(own.receivers[1]!.url, ['key.created']);
-  await own.sendTest(webhook.id);
-  await own.ended(webhook.id, 'WAITING', 1);
-  const failingFor = (days: number) =>
-    own.world.sql`update webhooks set failing_since = now() - ${days} * interval '1 day' where id = ${webhook.id}`;
-  await failingFor(4.9);
-  await own.dueNow(webhook.id);
-  await own.ended(webhook.id, 'WAITING', 2);
-  assert.is((await own.read(webhook.id)).enabled, true);
-  await failingFor(5.1);
-  await own.dueNow(webhook.id);
-  await own.ended(webhook.id, 'WAITING', 3);
-  const read = await own.read(webhook.id);
-  assert.equal([read.enabled, read.disabledReason], [false, 'FAILING']);
-  status = 200;
-  await must(200, own.world.call('patch', `/api/v1/webhook/${webhook.id}`, { enabled: true }));
-  await own.dueNow(webhook.id);
-  await own.ended(webhook.id, 'DELIVERED', 4);
-});
-
-test('a receiver that never answers has at most eight under way, and holds up nobody else', async () => {
-  const [quick, , silent] = own.receivers;
-  let isFirst = false;
-  // The silent one is waited for 10 s; a busy machine may need longer for the others now and then.
-  for (let tries = 0; tries < TRIES && !isFirst; tries++) {
-    const stuck = await own.newWebhook(silent!.url, ['key.deleted']);
-    for (let i = 0; i < 20; i++) await own.sendTest(stuck.id);
-    await eventually('eight are under way', async () => underWay === 8);
-    const webhook = await own.newWebhook(quick!.url, ['key.created']);
-    const before = quick!.got.length;
-    await Promise.all(Array.from({ length: 50 }, () => own.newKey()));
-    await eventually('all arrive', async () => quick!.got.length === before + 50);
-    assert.is(most, 8);
-    const given = await eventually('it is given up', async () => {
-      const found = (await own.deliveries(stuck.id)).flatMap((delivery) => delivery.tries);
-      return found.toSorted((a, b) => endOf(a) - endOf(b))[0];
-    });
-    assert.is(given.error, 'no whole answer within 10 s');
-    const [delivered] = await own.world.sql<[{ count: number; lastAt: Date }]>`
-      select count(*) as count, max(ended_at) as last_at from webhook_deliveries
-      where webhook_id = ${webhook.id} and state = 'DELIVERED'`;
-    isFirst = delivered.count === 50 && delivered.lastAt.getTime() < endOf(given);
-    for (const { id } of [stuck, webhook]) await must(200, own.world.call('delete', `/api/v1/webhook/${id}`));
-    await eventually('none is under way', async () => underWay === 0);
-  }
-  assert.ok(isFirst, 'all were delivered before the first one of the silent receiver was given up');
-});
-
-test('a program that is killed while it tries loses nothing and holds up nothing else: another one delivers under the same ids', async () => {
-  const silent = own.receivers[2]!;
-  const webhook = await own.newWebhook(silent.url, ['key.rotated']);
-  const before = silent.got.length;
-  const { eventId } = await own.sendTest(webhook.id);
-  await eventually('it is being tried', async () => silent.got.slice(before).some((got) => idOf(got) === eventId));
-  for (let i = 0; i < 10; i++) await own.sendTest(webhook.id);
-  // They stay longer than a busy machine takes until the other program has delivered.
-  const held = async () => {
-    const rows = await own.world.sql`
-      update webhook_deliveries set claimed_until = now() + interval '10 minutes', next_at = now() + interval '10 minutes'
-      where webhook_id = ${webhook.id} and claimed_until > now()`;
-    return rows.count;
+  const webhook = await newWebhook(['key.created']);
+  await webhook.sendTest();
+  const failFor = async (days: number) => {
+    await world.sql`update webhooks set failing_since = now() - ${days} * interval '1 day' where id = ${webhook.id}`;
+    await webhook.dueNow();
+    await webhook.tryAll({ status: 500, durationMs: 1 });
+    const { enabled, disabledReason } = await webhook.read();
+    return [enabled, disabledReason];
   };
-  await eventually('the room of the webhook is full', async () => (await held()) === 8);
-  await own.delivering.stop('SIGKILL');
-  isSilent = false;
-  const other = await own.startDelivering();
-  const isDelivered = async (count: number) =>
-    (await own.deliveries(webhook.id)).filter(({ state }) => state === 'DELIVERED').length >= count;
-  await eventually('those that were not under way are delivered at once', () => isDelivered(3));
-  assert.is(await held(), 8, 'the claims of the program that died have not ended');
-  await other.stop('SIGTERM');
-  assert.is(other.process.exitCode, 0);
-  // As if the 30 s had passed, after which a claim ends.
-  await own.world
-    .sql`update webhook_deliveries set claimed_until = now(), next_at = now() where claimed_until is not null`;
-  const next = await own.startDelivering();
-  await eventually('all are delivered', () => isDelivered(11));
-  assert.ok(silent.got.filter((got) => idOf(got) === eventId).length >= 2);
-  await next.stop('SIGTERM');
+  assert.equal(await failFor(4.99), [true, undefined]);
+  await webhook.dueNow();
+  await webhook.tryAll();
+  assert.is((await webhook.read()).failingSince, undefined);
+  await webhook.sendTest();
+  assert.equal(await failFor(5.01), [false, 'FAILING']);
+});
+
+test('what the earlier URL of a webhook answers does not disable the new one, or say that it fails or is slow', async () => {
+  for (const status of [410, 500]) {
+    const webhook = await newWebhook(['key.created']);
+    await webhook.sendTest();
+    const claimed = await webhook.claimOne();
+    await webhook.patch({ url: 'https://new.example.com' });
+    await note(claimed, { status, durationMs: 9_000 });
+    const { enabled, disabledReason, failingSince } = await webhook.read();
+    assert.equal([enabled, disabledReason, failingSince], [true, undefined, undefined]);
+    const [row] = await world.sql`select is_slow from webhooks where id = ${webhook.id}`;
+    assert.is(row!['isSlow'], false);
+  }
+});
+
+test('a receiver that never answers has at most eight under way, and holds up nobody else; a slow one has room of its own', async () => {
+  const [stuck, quick] = [await newWebhook(['key.created']), await newWebhook(['key.created'])];
+  for (let i = 0; i < 12; i++) await stuck.sendTest();
+  const count = (claimed: Claimed[], { id }: { id: string }) =>
+    claimed.filter(({ webhookId }) => webhookId === id).length;
+  assert.is(count(await claimNow(new Map(), { perWebhook: 8 }), stuck), 8);
+  for (let i = 0; i < 3; i++) await quick.sendTest();
+  const next = await claimNow(new Map([[stuck.id, 8]]), { perWebhook: 8 });
+  assert.equal([count(next, stuck), count(next, quick)], [0, 3]);
+  await note(
+    next.find(({ webhookId }) => webhookId === quick.id)!,
+    { status: 200, durationMs: 2_001 },
+  );
+  await quick.sendTest();
+  assert.is(count(await claimNow(), quick), 0);
+  assert.is(count(await claimNow(new Map(), { slow: true }), quick), 1);
+});
+
+test('a process that dies while it tries loses nothing: once its claim has ended, another one delivers under the same id', async () => {
+  const webhook = await newWebhook(['key.created']);
+  const { eventId } = await webhook.sendTest();
+  const dead = await webhook.claimOne();
+  assert.is(await webhook.claimOne(), undefined, 'one at a time');
+  await webhook.dueNow();
+  const heir = await webhook.claimOne();
+  assert.equal([dead.eventId, heir.eventId], [eventId, eventId]);
+  assert.equal(await note(dead, { status: 500, durationMs: 1 }), ['LOST'], 'should it live after all');
+  assert.equal(await note(heir, OK), ['DELIVERED']);
 });
 
 test.run();
