@@ -107,7 +107,7 @@ refusals: install ## send calls with unknown keys and routes, and show what they
 
 fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \
-	  $(node) tests/runner/main.ts tests/fuzz.long --show --within $$(($(or $(MINUTES),20) * 60 + 300))
+	  $(node) tests/runner/main.ts tests/fuzz.release --show --within $$(($(or $(MINUTES),20) * 60 + 300))
 
 accounts-model: install ## compare grants, holds, limits and alerts with a simple model; SEED=1 SEQUENCES=2000
 	@$(node) tests/accounts/main.ts --seed '$(SEED)' --sequences '$(SEQUENCES)'

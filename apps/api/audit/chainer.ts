@@ -20,11 +20,16 @@ const TELL_EVERY_MS = 60_000;
  * 2. Keep the new head in Redis, if the chain still has the one kept there. A crash before it leaves an earlier head.
  */
 export function startChainer(options: ChainerOptions): Loop {
+  return startLoop(options.redis.clock, EVERY_MS, options.log, 'chaining the audit log', makeChainer(options));
+}
+
+/** What is done each time. */
+export function makeChainer(options: ChainerOptions): () => Promise<void> {
   const { sql, masterKeys, metrics, log } = options;
   const { clock } = options.redis;
   let told = { at: -Infinity, head: '' };
   let wasWhole = true;
-  return startLoop(clock, EVERY_MS, log, 'chaining the audit log', async () => {
+  return async () => {
     try {
       while (await chainSome(sql, masterKeys));
     } catch (error) {
@@ -43,7 +48,7 @@ export function startChainer(options: ChainerOptions): Loop {
     if (!head || headText(head) === told.head || clock.monotonic() < told.at + TELL_EVERY_MS) return;
     told = { at: clock.monotonic(), head: headText(head) };
     log.info({ head: told.head }, 'the audit log is chained up to this head');
-  });
+  };
 }
 
 /** How long the oldest line has waited that is not in the chain, in seconds. */

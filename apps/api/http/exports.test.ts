@@ -149,7 +149,7 @@ test('an export that breaks, or that nobody reads, is cut off, so that no part o
   const many = endless();
   (await nextMade()).done({ stream: many, bytes: undefined });
   const answer = await unread;
-  await once(many, 'close');
+  await new Promise((resolve) => many.once('close', resolve));
   assert.is(await answer.text().catch(() => 'cut off'), 'cut off');
 });
 
