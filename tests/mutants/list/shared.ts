@@ -8,4 +8,32 @@ export const shared: Mutant[] = [
     to: 'micros < MAX_MICROS ?',
     seenBy: 'shared/values/credits.test.ts',
   },
+  {
+    name: 'a key text with a wrong checksum is looked up',
+    file: 'shared/values/key-text.ts',
+    from: 'shard < SHARDS && crc32(text.slice(0, checked)) === fromBase62(text, checked) ? shard : undefined',
+    to: 'shard < SHARDS ? shard : undefined',
+    seenBy: 'shared/values/key-text.test.ts',
+  },
+  {
+    name: 'an IPv4 address written as IPv6 is another address',
+    file: 'shared/values/ip.ts',
+    from: '.slice(0, length - 96)',
+    to: '.slice(0, length - 95)',
+    seenBy: 'shared/values/ip.test.ts',
+  },
+  {
+    name: 'a window ends a millisecond late',
+    file: 'shared/values/calendar.ts',
+    from: 'periodStart(recurrence, period + 1) <= atMs',
+    to: 'periodStart(recurrence, period + 1) < atMs',
+    seenBy: 'shared/values/calendar.test.ts',
+  },
+  {
+    name: 'a failure is kept as a result is',
+    file: 'shared/runtime/keep-for.ts',
+    from: '() => (kept = undefined)',
+    to: '() => (until = clock.monotonic() + ms)',
+    seenBy: 'shared/http/probes.test.ts',
+  },
 ];
