@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -7,6 +6,7 @@ import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone } from '../../../shared/stores/records.ts';
 import { hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { commandsDuring } from '../../../tests/helpers/redis-commands.ts';
 import { joinWorld, type World } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do.
@@ -158,17 +158,9 @@ function pathOf(id: string): string {
 
 /** How often Redis is asked for the records of these texts while they are verified. */
 async function readsOf(keys: string[], status = 'INVALID'): Promise<number> {
-  const monitor = await redis.monitor();
-  const seen: string[][] = [];
-  monitor.on('monitor', (_time: string, command: string[]) => seen.push(command));
-  for (const key of keys) assert.is((await answer(key)).status, status);
-  // What Redis did before it is told before it.
-  while (!seen.some(([, text]) => text === 'counted')) {
-    const told = once(monitor, 'monitor');
-    await redis.echo('counted');
-    await told;
-  }
-  monitor.disconnect();
+  const seen = await commandsDuring(redis, async () => {
+    for (const key of keys) assert.is((await answer(key)).status, status);
+  });
   const hashes = keys.map(hashKeyText);
-  return seen.filter(([name, key = '']) => /^get$/i.test(name!) && hashes.some((hash) => key.endsWith(hash))).length;
+  return seen.filter((line) => /"get" "[^"]*"$/i.test(line) && hashes.some((hash) => line.endsWith(`${hash}"`))).length;
 }

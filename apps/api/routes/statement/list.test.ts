@@ -4,6 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
+import { readFileRows } from '../../../../tests/helpers/parquet.ts';
 import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 // More than one question to the books takes.
@@ -37,13 +38,13 @@ test('CSV and Parquet have one line for each record, the same ones, in Parquet a
   const answer = await get({ format: 'parquet' });
   assert.is(answer.headers.get('content-type'), 'application/vnd.apache.parquet');
   writeFileSync(file, Buffer.from(await answer.arrayBuffer()));
-  const types = (await read(`describe file('${file}', Parquet)`)).map(({ name, type }) => `${name} ${type}`);
+  const types = (await readFileRows(`describe file('${file}', Parquet)`)).map(({ name, type }) => `${name} ${type}`);
   assert.is(names.filter((name) => !otherTypes[name]).length, 14);
   assert.equal(
     types.map((type) => type.replace(/Nullable\((.*)\)$/, '$1')),
     names.map((name) => `${name} ${otherTypes[name] ?? 'Decimal(18, 6)'}`),
   );
-  const rows = await read(`select * from file('${file}', Parquet) order by billingId`);
+  const rows = await readFileRows(`select * from file('${file}', Parquet) order by billingId`);
   assert.is(rows[1].externalMeterId, '=m;2');
   const textOf = (row: any) => names.map((name) => (name === 'externalMeterId' ? '' : row[name])).join();
   assert.equal(
@@ -116,8 +117,4 @@ async function makeRecords(workspace: string, first: number, last: number): Prom
       select 'bill_' || lpad(i::text, 26, '0'), ${world.team.id}, ${workspace}, '=m;' || i, 0, i * 1000001::bigint, true, '2026-09-05'
       from generate_series(${first}::int, ${last}::int) i`;
   });
-}
-
-async function read(query: string): Promise<any[]> {
-  return (await books.client.query({ query, format: 'JSONEachRow' })).json();
 }

@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert';
 import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
 import { booksProxy, type BooksProxy, type Way } from '../../../../tests/helpers/books-proxy.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
+import { readFileRows } from '../../../../tests/helpers/parquet.ts';
 import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
 
 // Who goes away, and who waits for a place, is in apps/api/http/exports.test.ts.
@@ -69,8 +70,7 @@ test('a Parquet file has decimals and instants, texts as they are, and the sums 
   mkdirSync(process.env.TEST_FOLDER!, { recursive: true });
   const file = join(process.env.TEST_FOLDER!, 'usage.parquet');
   writeFileSync(file, Buffer.from(await answer.arrayBuffer()));
-  const read = async (query: string) => (await books.client.query({ query, format: 'JSONEachRow' })).json<any>();
-  const types = (await read(`describe file('${file}', Parquet)`)).map(({ name, type }) => `${name} ${type}`);
+  const types = (await readFileRows(`describe file('${file}', Parquet)`)).map(({ name, type }) => `${name} ${type}`);
   assert.equal(types, [
     "start DateTime64(3, 'UTC')",
     'billingId Nullable(String)',
@@ -79,7 +79,7 @@ test('a Parquet file has decimals and instants, texts as they are, and the sums 
     'totalBillingUsage Decimal(38, 6)',
     'events UInt64',
   ]);
-  const [row] = await read(`
+  const [row] = await readFileRows(`
     select toString(count()) as rows, toString(uniqExact(usageName)) as names, toString(sum(totalBillingUsage)) as total, min(usageName) as name,
            any(externalMeterId) as meter, toString(max(start)) as start
     from file('${file}', Parquet)`);
