@@ -167,7 +167,7 @@ test('a difference is listed and told to webhooks once, however often it is foun
   const { events } = record.ledger;
   const heard = await own.listen(record.workspaceId);
   const told = async () =>
-    (await heard('books.different')).map(({ data }) => `${String(data['status'])} ${String(data['difference'])}`);
+    (await heard('books.different')).map(({ data }) => `${data['status'] as string} ${data['difference'] as string}`);
   await record.toRedis(events.slice(0, 1));
   await record.toBooks(events.slice(0, 2));
   for (let twice = 0; twice < 2; twice++) await reconcileEach();
