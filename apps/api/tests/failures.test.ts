@@ -33,6 +33,7 @@ let wire: Wire;
 let api: Awaited<ReturnType<typeof startApiBy>>;
 let begins: (deadline: () => void) => void;
 let asked = (_query: string) => {};
+let toPostgres = (_bytes: Buffer) => {};
 const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),
 );
@@ -40,7 +41,7 @@ const test = suite('failures');
 test.before(async () => {
   world = await makeWorld();
   redis = await connectTestRedis();
-  wire = await wireTo(world.env.DATABASE_URL!);
+  wire = await wireTo(world.env.DATABASE_URL!, () => (bytes) => toPostgres(bytes));
   await once(hung.listen(0, '127.0.0.1'), 'listening');
   const clock: typeof systemClock = {
     ...systemClock,
@@ -66,19 +67,16 @@ test.after(async () => {
 
 test('a body that does not arrive in time is a 408; a request that takes too long is a 503, and nothing is stored', async () => {
   const { id, token } = await world.newTeam();
-  begins = (deadline) => setImmediate(deadline);
   const head = `POST /api/v1/workspace HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n`;
-  const answers = [];
-  for (const body of ['Content-Length: 100\r\n\r\n{', 'Content-Length: 12\r\n\r\n{"name":"n"}'])
-    answers.push(...(await speak(api.url, [head + body])).answers);
-  assert.equal(
-    answers.map((answer) => [answer.status, JSON.parse(answer.text).error.code]),
-    [
-      [408, 40801],
-      [503, 50307],
-    ],
-  );
-  assert.is(answers[0]!.headers.get('connection'), 'close');
+  begins = (deadline) => setImmediate(deadline);
+  const [late] = (await speak(api.url, [`${head}Content-Length: 100\r\n\r\n{`])).answers;
+  assert.equal([late!.status, JSON.parse(late!.text).error.code], [408, 40801]);
+  assert.is(late!.headers.get('connection'), 'close');
+  // In the middle of its transaction.
+  begins = (deadline) => (toPostgres = (bytes) => bytes.includes('insert into workspaces') && deadline());
+  const slow = await world.call('post', `${api.url}/api/v1/workspace`, { name: 'n' }, { token });
+  assert.equal([slow.status, slow.body.error.code], [503, 50307]);
+  toPostgres = () => {};
   begins = () => {};
   // The turns of its token go round: what was given up is over by then.
   for (let i = 0; i < TURNS.ofToken; i++)
