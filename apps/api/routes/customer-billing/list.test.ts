@@ -6,7 +6,7 @@ import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
 import { billingsAfter } from '../../resources/billings/lists.ts';
 import { makeRecords, type Records } from '../../tests/helpers/records.ts';
 
@@ -16,7 +16,8 @@ const test = suite('list of billing records');
 let world: World;
 let records: Records;
 test.before(async () => {
-  world = await joinWorld();
+  // Of its own: how Postgres reads a list follows from all that its tables hold.
+  world = await makeWorld(['verify', 'consumer']);
   records = await makeRecords(world);
 });
 test.after(() => world?.stop());
