@@ -51,10 +51,15 @@ test('a file that runs no test, skips one, or throws is a failure', async () => 
 
 test('a file that does not end is ended, with the programs that it started', async () => {
   const [result, next] = await run(
-    [`import { spawn } from 'node:child_process'; spawn('sleep', ['600']); await new Promise(() => {});`, passing],
+    [
+      `import { spawn } from 'node:child_process'; import { test } from ${uvu}; spawn('sleep', ['600']);
+      test('b', () => { console.log('so far'); return new Promise(() => {}); }); test.run();`,
+      passing,
+    ],
     1_000,
   );
-  assert.match(result!.problem ?? '', /still ran after 1 s/);
+  assert.match(result!.problem ?? '', /still ran after 1 s and was ended, in or after its test "b"/);
+  assert.match(result!.output, /so far/);
   assert.is(next!.passed, 1);
 });
 

@@ -1,7 +1,9 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import type { Outcome, Task } from './worker.ts';
+import type { Hanging, Outcome, Task } from './worker.ts';
+
+const ANSWERS_WITHIN_MS = 5_000;
 
 export interface FileResult {
   passed: number;
@@ -71,7 +73,12 @@ function start(env: NodeJS.ProcessEnv, root: string): ChildProcess {
 
 function outcomeOf(child: ChildProcess, task: Task, withinMs: number): Promise<Outcome | string> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => done(`still ran after ${withinMs / 1000} s and was ended`), withinMs);
+    const problem = `still ran after ${withinMs / 1000} s and was ended`;
+    let timer = setTimeout(() => {
+      // What it printed shows where it hangs. A file that is busy does not answer.
+      child.send({ hangs: problem } satisfies Hanging);
+      timer = setTimeout(() => done(problem), ANSWERS_WITHIN_MS);
+    }, withinMs);
     const exited = (code: number | null, signal: string | null) => done(`was ended by ${signal ?? `code ${code}`}`);
     function done(outcome: Outcome | string): void {
       clearTimeout(timer);

@@ -14,6 +14,8 @@ const changes: [from: string, to: string][] = [
 		write(FAIL);
 	${FINALLY}`,
   ],
+  // Of a file that hangs one wants to know where.
+  ['state.__test__ = test.name;', 'globalThis.UVU_TEST = state.__test__ = test.name;'],
   // A test that fails leaves open what it would have closed: its file need not wait for that.
   [SUMMED_UP, `${SUMMED_UP} if (code) setTimeout(() => process.exit(), 5_000).unref();`],
 ];

@@ -5,11 +5,13 @@ import { isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 
 /** A file to run, and what is added to the environment for it. */
 export type Task = { file: string; env: Record<string, string> };
+/** Ends a file, and asks where it is and what it printed. */
+export type Hanging = { hangs: string };
 /** What became of it; `problem` is why the process ends with it. */
 export type Outcome = { total: number; passed: number; skipped: number; output: string; problem?: string };
 
 type SuiteResult = [errors: string | true, passed: number, skipped: number, total: number];
-type Uvu = { UVU_DEFER: number; UVU_QUEUE: (() => Promise<SuiteResult>)[][] };
+type Uvu = { UVU_DEFER: number; UVU_TEST?: string; UVU_QUEUE: (() => Promise<SuiteResult>)[][] };
 
 const uvu = globalThis as unknown as Uvu;
 uvu.UVU_DEFER = 1;
@@ -27,13 +29,15 @@ process.on('unhandledRejection', (error) => {
   if (!isPostgresConnectionError(error)) end(error);
 });
 process.on('disconnect', () => process.exit());
-process.on('message', ({ file, env }: Task) => {
-  Object.assign(process.env, env);
-  void run(file).then((outcome) => process.send!(outcome), end);
+process.on('message', (message: Task | Hanging) => {
+  if ('hangs' in message) return tell(`${message.hangs}, in or after its test "${uvu.UVU_TEST ?? 'before all'}"`);
+  Object.assign(process.env, message.env);
+  void run(message.file).then((outcome) => process.send!(outcome), end);
 });
 
 async function run(file: string): Promise<Outcome> {
   output = '';
+  delete uvu.UVU_TEST;
   uvu.UVU_QUEUE = [[]];
   await import(isAbsolute(file) ? file : join(process.cwd(), file));
   const outcome = { total: 0, passed: 0, skipped: 0 };
@@ -50,6 +54,10 @@ async function run(file: string): Promise<Outcome> {
 // What nobody waits for may come from an earlier file; the one that runs is told of it.
 function end(error: unknown): void {
   output += `\n${error instanceof Error ? error.stack : String(error)}\n`;
-  const outcome: Outcome = { total: 0, passed: 0, skipped: 0, output, problem: 'was ended by an error' };
+  tell('was ended by an error');
+}
+
+function tell(problem: string): void {
+  const outcome: Outcome = { total: 0, passed: 0, skipped: 0, output, problem };
   process.send!(outcome, () => process.exit(1));
 }
