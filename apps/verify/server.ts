@@ -4,6 +4,7 @@ import { requirePermission } from '../../shared/auth/access-token.ts';
 import { fixedHeaders, type FixedHeaders } from '../../shared/http/headers.ts';
 import { logFailures, type LogFailure } from '../../shared/http/log-failures.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
+import { readPatience } from '../../shared/verification/patience.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
 import type { CountCall } from '../../shared/auth/team-rates.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -30,6 +31,9 @@ type HandlerOptions = Verifier &
     metrics: Metrics;
   };
 
+/** The id of a request, and when it came, by our monotonic clock. */
+type Came = { id: string; from: number };
+
 // One error for all calls: making one costs more than refusing the call.
 const overloaded = new ApiError('overloaded');
 
@@ -49,7 +53,7 @@ export function makeHandler(options: HandlerOptions): RequestListener {
     const route = verifies(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
     // Refuse here, where it costs least: work for an answer that would come too late delays all the others.
     if (verifies(path) && !options.hasRoom()) return send(failure(overloaded, id));
-    answer(request, path, id).then(finish, (thrown: unknown) => finish(failure(thrown, id)));
+    answer(request, path, id, started).then(finish, (thrown: unknown) => finish(failure(thrown, id)));
 
     function finish(answer: Answer): void {
       if (answer.status === 200 && route !== 'none') knowClient(request.socket);
@@ -75,22 +79,24 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
   const batch = makeBatch({ ...options, logFailure });
   const settleHold = makeHoldAnswers(options.holds);
 
-  return function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
-    if (verifies(path)) return verify(request, path, id);
+  return function answer(request: IncomingMessage, path: string, id: string, from: number): Promise<Answer> {
+    if (verifies(path)) return verify(request, path, { id, from });
     return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : documents(request, path);
   };
 
-  async function verify(request: IncomingMessage, path: string, id: string): Promise<Answer> {
+  async function verify(request: IncomingMessage, path: string, { id, from }: Came): Promise<Answer> {
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
     // Node joins repeated headers into one string; only Set-Cookie is an array.
     const headers = request.headers as Record<string, string | undefined>;
     const clientAddress = options.clientAddress(request.socket.remoteAddress, headers['x-forwarded-for']);
     const caller = await options.authenticate(headers['authorization'], clientAddress);
     requirePermission(caller, 'key:verify');
+    const patience = readPatience(headers['x-keytally-timeout-ms'], from);
+    const isGone = () => request.socket.readableEnded || request.socket.destroyed;
     return options.telemetry.request({ method: 'POST', route: path, traceparent: headers['traceparent'] }, async () => {
       const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
       if (turn) await turn;
-      return decide(request, path, { caller, clientAddress, requestId: id });
+      return decide(request, path, { caller, clientAddress, requestId: id, patience, isGone });
     });
   }
 
@@ -101,8 +107,7 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined;
-    const { caller, clientAddress } = asked;
-    const decision = await options.verify({ caller, body, clientAddress, idempotencyKey });
+    const decision = await options.verify({ ...asked, body, idempotencyKey });
     return decided(decision.body);
   }
 }

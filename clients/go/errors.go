@@ -110,7 +110,9 @@ func errorOf(status int, header http.Header, text []byte) *Error {
 		Message:   fmt.Sprintf("HTTP %d, but the answer is not from keytally; check the address", status),
 		RequestID: header.Get("X-Request-Id"),
 	}
-	if seconds, err := strconv.ParseFloat(header.Get("Retry-After"), 64); err == nil && seconds >= 0 && seconds < 1e6 {
+	if ms, err := strconv.ParseUint(header.Get("Retry-After-Ms"), 10, 32); err == nil {
+		failed.RetryAfter = time.Duration(ms) * time.Millisecond
+	} else if seconds, err := strconv.ParseFloat(header.Get("Retry-After"), 64); err == nil && seconds >= 0 && seconds < 1e6 {
 		failed.RetryAfter = time.Duration(seconds * float64(time.Second))
 	}
 	var envelope struct{ Error *errorBody }
@@ -127,16 +129,19 @@ func foreign(received *answer, cause error) *Error {
 	return failed
 }
 
-// What keytally's Retry-After says with each 429 and 503 of a verification.
-const retryAfter = time.Second
+// What keytally says with each 429 and 503 of a verification.
+var retryAfter = map[int]time.Duration{
+	http.StatusTooManyRequests:    time.Second,
+	http.StatusServiceUnavailable: 50 * time.Millisecond,
+}
 
 // errorInBatch is the error of one verification of a batch, as it would be if that had been sent alone.
 func errorInBatch(body *errorBody, requestID string) *Error {
-	failed := &Error{Status: body.Code / 100, Code: body.Code, Message: body.Message, Details: body.Details, RequestID: requestID}
-	if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
-		failed.RetryAfter = retryAfter
+	status := body.Code / 100
+	return &Error{
+		Status: status, Code: body.Code, Message: body.Message, Details: body.Details,
+		RequestID: requestID, RetryAfter: retryAfter[status],
 	}
-	return failed
 }
 
 // unanswered is the error of a request without an answer.

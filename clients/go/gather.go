@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -45,6 +46,7 @@ type verification struct {
 	fields         []byte
 	idempotencyKey string
 	requestID      string
+	until          time.Time
 	outcome        chan outcome
 	// The next two belong to the gatherer's mutex.
 	exchange *exchange
@@ -74,6 +76,7 @@ func (g *gatherer) verify(ctx context.Context, fields []byte, given callOptions)
 		requestID:      given.requestID,
 		outcome:        make(chan outcome, 1),
 	}
+	one.until, _ = ctx.Deadline()
 	g.add(one)
 	select {
 	case found := <-one.outcome:
@@ -282,6 +285,7 @@ func decisionsOf(received *answer, count int) ([]outcome, error) {
 func (g *gatherer) requestOf(calls []*verification) *request {
 	header := g.sender.header("application/json")
 	header["Content-Type"] = []string{"application/json"}
+	header["X-Keytally-Timeout-Ms"] = []string{patienceOf(calls)}
 	if len(calls) == 1 {
 		header["Idempotency-Key"] = []string{calls[0].idempotencyKey}
 		if calls[0].requestID != "" {
@@ -303,4 +307,21 @@ func (g *gatherer) requestOf(calls []*verification) *request {
 	}
 	body.WriteString(`]}`)
 	return &request{method: http.MethodPost, url: g.url + "/batch", header: header, body: body.Bytes()}
+}
+
+// patienceOf says for how many milliseconds one of the calls still waits: verify need not decide what comes too late for all.
+func patienceOf(calls []*verification) string {
+	var until time.Time
+	for _, one := range calls {
+		if one.until.After(until) {
+			until = one.until
+		}
+	}
+	rest := time.Until(until).Milliseconds()
+	if rest < 1 {
+		rest = 1
+	} else if rest > 9_999_999 {
+		rest = 9_999_999
+	}
+	return strconv.FormatInt(rest, 10)
 }

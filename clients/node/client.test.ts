@@ -146,6 +146,21 @@ test('a call whose answer is lost is repeated with its Idempotency-Key, and coun
   assert.equal([totalCredits, usedCredits], ['101', '3']);
 });
 
+test('what keytally cannot decide for a moment is asked again in less than a second, where it says so', async () => {
+  const error = { code: 50301, message: 'away' };
+  let asked = 0;
+  const server = createServer((_, response) => {
+    const headers = { 'Retry-After': '1', 'Retry-After-Ms': '50' };
+    if (++asked < 3) response.writeHead(503, headers).end(JSON.stringify({ error }));
+    else response.end('{"status":"VALID"}');
+  });
+  const { url, stop } = await listen(server);
+  const began = clock.now();
+  assert.is((await makeClient({ url, token: 'x' }, clock).verify({ key: 'x' })).status, 'VALID');
+  assert.ok(clock.now() - began >= 100 && clock.now() - began <= 150);
+  stop();
+});
+
 test('a call that hangs is given up after half of its time, early enough for another attempt, and one without any answer fails in time', async () => {
   const asked: number[] = [];
   // Each attempt arrives, and then its half of a second passes.

@@ -14,6 +14,7 @@ export class KeytallyError extends Error {
   readonly requestId: string | undefined;
   /** For a request that was not valid: which fields were wrong, and why. */
   readonly details: Details;
+  /** A fraction where keytally needs less than a second. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(message: string, fields: Fields, options?: ErrorOptions) {
@@ -61,7 +62,7 @@ export function errorOf({ status, headers, text }: HttpAnswer): KeytallyError {
       ? error
       : { code: 0, message: `HTTP ${status}, but the answer is not from keytally; check the address`, details: [] };
   const requestId = headers.get('x-request-id') ?? undefined;
-  const retryAfter = Number(headers.get('retry-after') ?? NaN);
+  const retryAfter = Number(headers.get('retry-after-ms') ?? NaN) / 1000 || Number(headers.get('retry-after') ?? NaN);
   return new KeytallyError(message, {
     status,
     code,
@@ -71,18 +72,19 @@ export function errorOf({ status, headers, text }: HttpAnswer): KeytallyError {
   });
 }
 
-// What keytally's Retry-After says with each 429 and 503 of a verification.
-const RETRY_AFTER_SECONDS = 1;
+// What keytally says with each 429 and 503 of a verification.
+const RETRY_AFTER_SECONDS: Record<number, number> = { 429: 1, 503: 0.05 };
 
 /** The error of one verification of a batch, as it would be if that had been sent alone. */
 export function errorInBatch({ code, message, details }: ErrorInBody, requestId: string | undefined): KeytallyError {
   const status = statusOf(code);
+  const retryAfterSeconds = RETRY_AFTER_SECONDS[status];
   return new KeytallyError(message, {
     status,
     code,
     details,
     ...(requestId && { requestId }),
-    ...((status === 429 || status === 503) && { retryAfterSeconds: RETRY_AFTER_SECONDS }),
+    ...(retryAfterSeconds && { retryAfterSeconds }),
   });
 }
 

@@ -12,6 +12,7 @@ const MOST_CHARACTERS = 80_000;
 // A verification has at most 16 KiB: what is longer is refused by itself.
 const LONGEST = 16_384;
 const WAIT_MS = 1;
+const LONGEST_MS = 9_999_999;
 const NOT_FOUND = 404;
 // After that time a server that knew no batches is asked for one again: it may have been replaced.
 const SINGLE_FOR_MS = 60_000;
@@ -114,9 +115,10 @@ export function makeGatherer({
     }
   }
 
-  function single({ json, idempotencyKey, requestId }: Call): HttpRequest {
+  function single(call: Call): HttpRequest {
+    const { json, idempotencyKey, requestId } = call;
     const own = { 'Idempotency-Key': idempotencyKey, ...(requestId && { 'X-Request-Id': requestId }) };
-    return { method: 'POST', url, headers: { ...headers, ...own }, body: json };
+    return { method: 'POST', url, headers: { ...headers, ...patienceOf([call]), ...own }, body: json };
   }
 
   function batch(calls: Call[]): HttpRequest {
@@ -124,7 +126,18 @@ export function makeGatherer({
       const fields = json.slice(1, -1);
       return `{${fields}${fields && ','}"idempotencyKey":${JSON.stringify(idempotencyKey)}}`;
     });
-    return { method: 'POST', url: `${url}/batch`, headers, body: `{"verifications":[${verifications.join()}]}` };
+    return {
+      method: 'POST',
+      url: `${url}/batch`,
+      headers: { ...headers, ...patienceOf(calls) },
+      body: `{"verifications":[${verifications.join()}]}`,
+    };
+  }
+
+  /** Says how long one of them still waits: verify need not decide what comes too late for all. */
+  function patienceOf(calls: readonly Call[]): Record<string, string> {
+    const restMs = Math.max(...calls.map(({ until }) => until)) - clock.now();
+    return { 'X-Keytally-Timeout-Ms': String(Math.min(Math.max(1, Math.floor(restMs)), LONGEST_MS)) };
   }
 
   return ask;

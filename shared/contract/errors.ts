@@ -280,6 +280,7 @@ export function errorEnvelope(error: ApiError, requestId: string) {
 
 function statusHeaders(status: number): Record<string, string> {
   if (status === 401) return { 'WWW-Authenticate': 'Bearer' };
-  if (status === 503) return { 'Retry-After': '1' };
+  // No second is needed: who repeats sooner, and ever later, finds what stood still for a moment at work again.
+  if (status === 503) return { 'Retry-After': '1', 'Retry-After-Ms': '50' };
   return {};
 }

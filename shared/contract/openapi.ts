@@ -90,6 +90,7 @@ function describe(operation: Operation) {
           ]
         : []),
       ...(operation.idempotent ? [idempotencyKey('repeats within 60 seconds of a VALID are debited once')] : []),
+      ...(operation.patient ? [patience] : []),
       requestId,
     ],
     ...(body && {
@@ -165,6 +166,7 @@ function failure(status: number, names: ErrorName[]) {
       ...requestIdHeader,
       ...(status === 401 && { 'WWW-Authenticate': header('Bearer') }),
       ...((status === 503 || status === 429) && { 'Retry-After': header('seconds to wait before repeating') }),
+      ...(status === 503 && { 'Retry-After-Ms': header('the same in milliseconds, where less is enough') }),
     },
     content: { 'application/json': { schema: errorSchema, examples } },
     'x-error-codes': names.map((name) => errors[name][0]),
@@ -207,6 +209,15 @@ function idempotencyKey(what: string) {
     schema: { type: 'string', minLength: 1, maxLength: 255 },
   };
 }
+
+const patience = {
+  name: 'X-Keytally-Timeout-Ms',
+  in: 'header',
+  required: false,
+  description:
+    'How many milliseconds the client waits for this answer: what could only be answered later is not decided, and costs nothing.',
+  schema: { type: 'string', pattern: String.raw`^[1-9]\d{0,6}$` },
+};
 
 const requestId = {
   name: 'X-Request-Id',

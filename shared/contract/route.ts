@@ -47,6 +47,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   idempotencyKeyRequired?: boolean;
   /** The operation takes an Idempotency-Key although it does not write. */
   idempotent?: boolean;
+  /** The operation takes a header that says how long its client waits. */
+  patient?: boolean;
   /** The operation's own errors; operation-errors.ts adds those that follow from its other properties. */
   errors?: readonly ErrorName[];
   /** Caches may keep the answer: it has an ETag, and a request that names it gets 304. */

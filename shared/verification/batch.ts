@@ -7,7 +7,7 @@ import { bodyValidator } from '../contract/validate.ts';
 import type { LogFailure } from '../http/log-failures.ts';
 import { bodyTooLarge } from '../http/read-json.ts';
 import { batchedVerification, VERIFY_BODY_LIMIT } from './operation.ts';
-import type { Verify } from './verifier.ts';
+import type { Verify, VerifyCall } from './verifier.ts';
 import { MOST_PER_SCRIPT } from './waiting-calls.ts';
 
 export type BatchCall = {
@@ -18,7 +18,7 @@ export type BatchCall = {
   requestId: string;
   /** The value of a header, by its lower-case name. */
   header(name: string): string | undefined;
-};
+} & Pick<VerifyCall, 'patience' | 'isGone'>;
 /** Decides the verifications of a batch, and gives the answer as JSON. */
 export type VerifyBatch = (call: BatchCall) => Promise<string>;
 
@@ -51,14 +51,16 @@ export function makeVerifyBatch({ verify, countCall, logFailure, clock }: BatchO
     return `{"results":[${(await Promise.all(answers)).join()}]}`;
   };
 
-  async function answerOf(i: number, { caller, clientAddress, requestId }: BatchCall, one: One): Promise<string> {
+  async function answerOf(i: number, batch: BatchCall, one: One): Promise<string> {
+    const { caller, clientAddress, requestId, patience, isGone } = batch;
     const { verification, mayBeTooLarge, since } = one;
     try {
       // The first was counted as the request.
       if (i > 0) countCall(caller);
       if (mayBeTooLarge && isTooLarge(verification)) throw bodyTooLarge(VERIFY_BODY_LIMIT);
       const body = readVerification(verification);
-      return (await verify({ caller, body, clientAddress, idempotencyKey: body.idempotencyKey, since })).body;
+      const { idempotencyKey } = body;
+      return (await verify({ caller, body, clientAddress, idempotencyKey, since, patience, isGone })).body;
     } catch (thrown) {
       const error = asApiError(thrown);
       logFailure(error, requestId);

@@ -150,6 +150,7 @@ export const verifyOperation = {
   permission: 'key:verify',
   body: verifyBody,
   bodyLimit: VERIFY_BODY_LIMIT,
+  patient: true,
   idempotent: true,
   errors: [
     'idempotency_mismatch',
@@ -202,6 +203,7 @@ export const verifyBatchOperation = {
   summary: 'Verify up to 100 API keys and debit their costs, each by itself',
   description:
     'Each verification is answered as if it had come alone, in order: by its decision or by its own error. One with an `idempotencyKey` can be repeated safely.',
+  patient: true,
   permission: 'key:verify',
   body: verifyBatchBody,
   accepts: verifyBatchOuterBody,

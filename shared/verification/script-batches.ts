@@ -10,6 +10,9 @@ import {
   type WaitingCalls,
 } from './waiting-calls.ts';
 
+// Where nothing came for so long, this process may have been stopped: what it reads then may be old, and its client gone. The end
+// of a connection is read a turn of the event loop after what was sent over it.
+const STOPPED_AFTER_MS = 50;
 // What may be under way to one Redis server, in μs. More would wait in Redis, where the first to come goes first; here teams
 // take turns. So much keeps Redis busy: it holds some hundred calls of known keys.
 const COST_UNDER_WAY = 1_000;
@@ -31,6 +34,10 @@ type Lane<Answer> = {
   callsUnderWay: number;
   costUnderWay: number;
   planned: boolean;
+  /** When a call or an answer last came. */
+  seenAt: number;
+  /** Whether calls wait until the end of their connection would have been read. */
+  looking: boolean;
 };
 
 /**
@@ -47,6 +54,7 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
     const lane = lanes.get(node) ?? begin(node);
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     lane.waiting.push({ ...call, resolve, reject });
+    if (looks(lane)) return promise;
     // The only call need not wait for others, and a full batch is sent at once. What costs more than others fills one before so
     // many came: those that are left wait for more.
     const calls = lane.waiting.size();
@@ -58,9 +66,25 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
 
   function begin(node: RedisNode): Lane<Answer> {
     const waiting = makeWaitingCalls<Answer>(node.clock, deadlineMs);
-    const lane = { node, waiting, callsUnderWay: 0, costUnderWay: 0, planned: false };
+    const lane = { node, waiting, callsUnderWay: 0, costUnderWay: 0, planned: false, seenAt: 0, looking: false };
     lanes.set(node, lane);
     return lane;
+  }
+
+  /** Whether calls must wait, for a turn, since this process may have been stopped. */
+  function looks(lane: Lane<Answer>): boolean {
+    const now = lane.node.clock.monotonic();
+    const wasQuiet = now - lane.seenAt > STOPPED_AFTER_MS;
+    lane.seenAt = now;
+    if (lane.looking || !wasQuiet) return lane.looking;
+    lane.looking = true;
+    setImmediate(() =>
+      setImmediate(() => {
+        lane.looking = false;
+        sendWaiting(lane);
+      }),
+    );
+    return true;
   }
 
   function plan(lane: Lane<Answer>): void {
@@ -72,6 +96,7 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
   }
 
   function sendWaiting(lane: Lane<Answer>): void {
+    if (looks(lane)) return;
     while (lane.waiting.size() > 0 && lane.costUnderWay < COST_UNDER_WAY) sendBatch(lane);
   }
 

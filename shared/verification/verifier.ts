@@ -16,6 +16,7 @@ import type { HoldKeys } from './hold-keys.ts';
 import { makeLookupCache } from './lookup-cache.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { VerifyBody } from './operation.ts';
+import { waitedSince, type Patience } from './patience.ts';
 import { makePlaces } from './places.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
@@ -30,6 +31,9 @@ export type VerifyCall = {
   idempotencyKey: string | undefined;
   /** When its answer began to be waited for, by `redis.clock.monotonic()`; default now. */
   since?: number;
+  patience?: Patience | undefined;
+  /** Whether its client has left; such a call costs nothing where its script was not sent yet. */
+  isGone?: (() => boolean) | undefined;
 };
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 export type Verifier = {
@@ -95,7 +99,8 @@ export function makeVerifier(options: VerifierOptions): Verifier {
   }
 
   async function askScript(call: VerifyCall): Promise<Decision> {
-    const { caller, body, clientAddress, since = redis.clock.monotonic() } = call;
+    const { caller, body, clientAddress, isGone } = call;
+    const since = waitedSince(call.patience, call.since ?? redis.clock.monotonic(), config.VERIFY_DEADLINE_MS);
     const once = idempotencyKey(call.idempotencyKey);
     const ownShard = keyShard(body.key);
     if (ownShard === undefined && !isForeignText(body.key)) return refusal(body, 'MALFORMED');
@@ -124,7 +129,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
       if (lookup?.limits) packed += lookup.limits.packedFor(body.billing?.usageName ?? 'default');
       const cost = costOfCall(packed, lookup !== undefined);
       const key = keyspace.keyText(shard, keyHash);
-      const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
+      const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since, isGone });
       if (answer.newLookup) lookup = lookups.add(asked, shard, answer.newLookup, answer.nowMs);
       const { status, reason } = answer.fields;
       if (status === 'AGAIN' || (status === 'SEARCH' && lookup?.addressList === '')) {

@@ -12,6 +12,8 @@ export type ScriptCall = {
   cost: number;
   /** When its answer began to be waited for, by our monotonic clock. */
   since: number;
+  /** Whether its client has left: then it is not worth deciding, and must cost nothing. */
+  isGone?: (() => boolean) | undefined;
 };
 export type WaitingCall<Answer> = ScriptCall & { resolve(answer: Answer): void; reject(error: unknown): void };
 
@@ -28,7 +30,7 @@ const WAITS_AT_MOST = 0.8;
 export function makeWaitingCalls<Answer>(clock: Clock, deadlineMs: number) {
   const queue = makeFairQueue<WaitingCall<Answer>>(COST_PER_SCRIPT);
 
-  /** Takes the calls of a script, and refuses those that waited for too long: they cost nothing. */
+  /** Takes the calls of a script, and refuses those that waited for too long or whose clients have left: they cost nothing. */
   function takeBatch(): WaitingCall<Answer>[] {
     const now = clock.monotonic();
     const calls: WaitingCall<Answer>[] = [];
@@ -37,7 +39,8 @@ export function makeWaitingCalls<Answer>(clock: Clock, deadlineMs: number) {
       const call = queue.take();
       if (!call) break;
       const waitedMs = now - call.since;
-      if (waitedMs < deadlineMs * WAITS_AT_MOST) {
+      if (call.isGone?.()) call.reject(new ApiError('overloaded', { cause: new Error('its client has left') }));
+      else if (waitedMs < deadlineMs * WAITS_AT_MOST) {
         calls.push(call);
         cost += call.cost;
       } else call.reject(new ApiError('overloaded', { cause: spent(waitedMs, deadlineMs) }));

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
@@ -197,6 +198,31 @@ test('the probes and the OpenAPI document need no token, and verifications are c
     assert.is(answer.status, 200, `${path} ${answer.text}`);
     if (path === '/metrics') assert.match(answer.text, /keytally_verifications_total\{.*status="VALID".*\} 1$/m);
   }
+});
+
+test('a request whose client left before verify could read it costs nothing', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const body = JSON.stringify({ key, billing: { usage: '7' } });
+  const { hostname, port } = new URL(world.verify!.url);
+  const head = `POST ${VERIFY_PATH} HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer ${world.team.token}\\r\\nContent-Type: application/json`;
+  const text = `${head}\\r\\nContent-Length: ${body.length}\\r\\n\\r\\n`;
+  // This process, and verify in it, stands still meanwhile.
+  const script = `const socket = require('net').connect(${port}, '${hostname}');
+    socket.write('${text}' + process.argv[1], () => socket.destroy())`;
+  const { status, stderr } = spawnSync(process.execPath, ['-e', script, body], { encoding: 'utf8' });
+  assert.is(status, 0, stderr);
+  // On a connection that is read later.
+  await must(200, customers.verify({ key, billing: { usage: '1' } }));
+  const headers = { 'X-Keytally-Timeout-Ms': '0' };
+  assert.equal(
+    (await must(400, customers.verify({ key }, { headers }))).body.error.details[0].path,
+    'X-Keytally-Timeout-Ms',
+  );
+  await must(
+    200,
+    customers.verify({ key, billing: { usage: '1' } }, { headers: { 'X-Keytally-Timeout-Ms': '60000' } }),
+  );
+  assert.is((await customers.billing(meter)).usedCredits, '2');
 });
 
 test.run();

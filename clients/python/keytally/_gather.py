@@ -36,7 +36,9 @@ _SINGLE_SECONDS = 60.0
 class Attempt:
     """One attempt of a verification, which waits for its turn and then for an answer."""
 
-    def __init__(self, input: Mapping[str, Any], idempotency_key: str, request_id: str | None) -> None:
+    def __init__(self, until: float, input: Mapping[str, Any], idempotency_key: str, request_id: str | None) -> None:
+        self.until = until
+        """When it is given up, by the monotonic clock."""
         # What cannot be sent, such as half of a surrogate pair, must fail here, and not the batch of others.
         self.json = to_json(input).encode()
         self.may_join = len(self.json) <= _LONGEST and "idempotencyKey" not in input
@@ -50,6 +52,9 @@ class Attempt:
 
 def _request_of(attempts: list[Any], token: str) -> Outgoing:
     headers = headers_of(token, JSON_TYPE, True)
+    # Verify need not decide what comes too late for all of them.
+    rest_ms = int((max(one.until for one in attempts) - time.monotonic()) * 1000)
+    headers["X-Keytally-Timeout-Ms"] = str(min(max(1, rest_ms), 9_999_999))
     if len(attempts) == 1:
         (one,) = attempts
         headers["Idempotency-Key"] = one.idempotency_key
@@ -111,7 +116,7 @@ class AsyncGatherer:
         self._background = Background()
 
     async def ask(self, seconds: float, *attempt: Any) -> Any:
-        call = _Call(asyncio.get_running_loop().create_future(), *attempt)
+        call = _Call(asyncio.get_running_loop().create_future(), time.monotonic() + seconds, *attempt)
         if self._singles or not call.may_join:
             self._send([call])
         else:
@@ -206,9 +211,8 @@ class AsyncGatherer:
 
 
 class _ThreadCall(Attempt):
-    def __init__(self, until: float, *attempt: Any) -> None:
+    def __init__(self, *attempt: Any) -> None:
         super().__init__(*attempt)
-        self.until = until
         self.turn = threading.Event()
         """Set when the call has its outcome, or is to send the calls that wait."""
         self.is_leader = False

@@ -27,8 +27,8 @@ KEEP_SECONDS = 60.0
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
-# What keytally's Retry-After says with each 429 and 503 of a verification.
-_RETRY_AFTER = 1.0
+# What keytally says with each 429 and 503 of a verification.
+_RETRY_AFTER = {429: 1.0, 503: 0.05}
 
 
 class Outgoing(NamedTuple):
@@ -196,11 +196,14 @@ def _error_of(answer: Answer) -> KeytallyError:
         told = json.loads(answer.text)
     except (ValueError, RecursionError):
         told = None
-    retry_after = re.fullmatch(r"[0-9]{1,9}", answer.headers.get("retry-after", ""))
+    retry_after = None
+    for name, unit in (("retry-after", 1.0), ("retry-after-ms", 0.001)):
+        if re.fullmatch(r"[0-9]{1,9}", answer.headers.get(name, "")):
+            retry_after = int(answer.headers[name]) * unit
     fields: dict[str, Any] = {
         "status": answer.status,
         "request_id": answer.headers.get("x-request-id"),
-        "retry_after": float(retry_after[0]) if retry_after else None,
+        "retry_after": retry_after,
     }
     code = _error_code(told)
     if code // 100 != answer.status:
@@ -217,7 +220,7 @@ def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyEr
         code=error["code"],
         request_id=request_id,
         details=_details_of(error),
-        retry_after=_RETRY_AFTER if status in (429, 503) else None,
+        retry_after=_RETRY_AFTER.get(status),
     )
 
 
