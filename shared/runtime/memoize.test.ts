@@ -35,6 +35,22 @@ test('it forgets when it remembers as much as it may', () => {
   assert.is(read('b'), 6);
 });
 
+test('what it remembers stays below its bounds of texts and of characters, and is not nothing', () => {
+  for (const [count, rest, maxEntries, most] of [
+    [1_000, '', 100, 100],
+    [3_000, 'x'.repeat(4_000), 10_000, 1_000],
+  ] as const) {
+    let made = 0;
+    const read = memoize(() => (made += 1), maxEntries);
+    const texts = Array.from({ length: count }, (_, i) => i + rest);
+    for (const text of texts) for (let i = 0; i < 2; i++) read(text);
+    made = 0;
+    // Since it forgets all at once, it remembers the newest.
+    const remembered = texts.toReversed().findIndex((text) => read(text) === 1 && made === 1);
+    assert.ok(remembered > 0 && remembered <= most, `${remembered} of ${count}`);
+  }
+});
+
 test('from a quarter on, what comes once is not remembered', () => {
   const read = memoize((text) => ({ parts: text.split(' ') }));
   for (let i = 0; i < 9_900; i++) read(`${i} ${'x'.repeat(1_000)}`);

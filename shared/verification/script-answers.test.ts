@@ -179,6 +179,20 @@ test('a lookup is taken back as it was answered, until the shard counts another 
   assert.is(readLookup(third!.newLookup!.lookup).writes, '78');
 });
 
+test('no lookup outlives its shard: one that was emptied, and counts as many writes, has another epoch', async () => {
+  const [first] = await ask({});
+  await redis.node(SHARD).client.hset(keyspace.meta(SHARD), 'epoch', 10);
+  const [second] = await ask({ key: { state: 'X' }, call: { lookup: first!.newLookup!.lookup } });
+  assert.equal([second!.fields.status, readLookup(second!.newLookup!.lookup).epoch], ['DISABLED', '10']);
+});
+
+test('a billing record that is gone from Redis is corrupt, and never counts as unused', async () => {
+  const [first] = await ask({});
+  await redis.node(SHARD).client.del(keyspace.billing(SHARD, workspaceId, 'meter-1'));
+  const [second] = await ask({ call: { lookup: first!.newLookup!.lookup } });
+  assert.is(second!.fields.status, 'CORRUPT');
+});
+
 test('the event of a verification is read back as it was asked for', async () => {
   const id = newId('evt');
   const [answer] = await ask({ call: { eventStart: eventStart(id) } });

@@ -33,7 +33,7 @@ let wire: Wire;
 let api: Awaited<ReturnType<typeof startApiBy>>;
 let begins: (deadline: () => void) => void;
 let asked = (_query: string) => {};
-let toPostgres = (_bytes: Buffer) => {};
+let toPostgres = (_bytes: Buffer, _connection: object) => {};
 const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),
 );
@@ -41,7 +41,10 @@ const test = suite('failures');
 test.before(async () => {
   world = await makeWorld();
   redis = await connectTestRedis();
-  wire = await wireTo(world.env.DATABASE_URL!, () => (bytes) => toPostgres(bytes));
+  wire = await wireTo(world.env.DATABASE_URL!, () => {
+    const connection = {};
+    return (bytes) => toPostgres(bytes, connection);
+  });
   await once(hung.listen(0, '127.0.0.1'), 'listening');
   const clock: typeof systemClock = {
     ...systemClock,
@@ -53,7 +56,8 @@ test.before(async () => {
   };
   const { port } = hung.address() as { port: number };
   api = await startApiBy(clock, world, {
-    DATABASE_URL: wire.url,
+    // The wire sees the text of each statement, not only of the first.
+    DATABASE_URL: `${wire.url}?prepare=false`,
     CLICKHOUSE_URL: `http://127.0.0.1:${port}/none`,
     REQUEST_DEADLINE_MS: String(DEADLINE_MS),
   });
@@ -76,12 +80,22 @@ test('a body that does not arrive in time is a 408; a request that takes too lon
   begins = (deadline) => (toPostgres = (bytes) => bytes.includes('insert into workspaces') && deadline());
   const slow = await world.call('post', `${api.url}/api/v1/workspace`, { name: 'n' }, { token });
   assert.equal([slow.status, slow.body.error.code], [503, 50307]);
-  toPostgres = () => {};
-  begins = () => {};
-  // The turns of its token go round: what was given up is over by then.
-  for (let i = 0; i < TURNS.ofToken; i++)
-    await must(200, world.call('get', `${api.url}/api/v1/workspace`, undefined, { token }));
+  await turnsAreOver(token);
   assert.is((await world.sql`select from workspaces where team_id = ${id}`).length, 0);
+});
+
+test('a request whose commit runs at its deadline says that it may be stored, and is', async () => {
+  const { id, token } = await world.newTeam();
+  let writes: object | undefined;
+  begins = (deadline) =>
+    (toPostgres = (bytes, connection) => {
+      if (bytes.includes('insert into workspaces')) writes = connection;
+      else if (connection === writes && bytes.includes('commit')) deadline();
+    });
+  const slow = await world.call('post', `${api.url}/api/v1/workspace`, { name: 'n' }, { token });
+  assert.equal([slow.status, slow.body.error.code], [503, 50310]);
+  await turnsAreOver(token);
+  assert.is((await world.sql`select from workspaces where team_id = ${id}`).length, 1);
 });
 
 test('while the books hang, a read of them ends at its deadline and gives its turn back', async () => {
@@ -198,6 +212,14 @@ test('without Postgres its operations are a 503; clients that leave before their
 });
 
 test.run();
+
+/** The turns of its token go round: what was given up is over then. */
+async function turnsAreOver(token: string): Promise<void> {
+  toPostgres = () => {};
+  begins = () => {};
+  for (let i = 0; i < TURNS.ofToken; i++)
+    await must(200, world.call('get', `${api.url}/api/v1/workspace`, undefined, { token }));
+}
 
 /** A record with an account. */
 async function newRecord(): Promise<string> {

@@ -7,6 +7,7 @@ import { isGone } from '../../../shared/stores/records.ts';
 import { hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { commandsDuring } from '../../../tests/helpers/redis-commands.ts';
+import { connectBackground } from '../../api/tests/helpers/background.ts';
 import { joinWorld, type World } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do.
@@ -99,13 +100,17 @@ test('a leaked one is found in a text, disabled and named without its secret', a
   for (const key of [first, second]) assert.is((await answer(key)).status, 'DISABLED');
 });
 
-test('it is refused once its workspace is deleted', async () => {
+test('it is refused once its workspace is deleted, and leaves Redis, the shard of its hash too', async () => {
   const id = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  const key = foreign();
-  await importKey(key, { workspaceId: id });
+  const key = foreignOutside(meter, id);
+  await importKey(key, { externalMeterId: meter, workspaceId: id });
   assert.is((await answer(key)).status, 'VALID');
+  assert.equal(await gone(key, id), [false, false]);
   await must(200, world.call('delete', `/api/v1/workspace/${id}`));
   assert.is((await answer(key)).status, 'INVALID');
+  const background = await connectBackground(world);
+  await background.removeUntil(async () => (await gone(key, id)).every(Boolean));
+  await background.stop();
 });
 
 test.run();
@@ -115,9 +120,9 @@ function foreign(): string {
 }
 
 /** One whose hash is not in the shard of a meter. */
-function foreignOutside(meter: string): string {
+function foreignOutside(meter: string, workspace = workspaceId): string {
   const text = foreign();
-  return homeOf(text) === meterShard(workspaceId, meter) ? foreignOutside(meter) : text;
+  return homeOf(text) === meterShard(workspace, meter) ? foreignOutside(meter, workspace) : text;
 }
 
 function homeOf(text: string): number {
@@ -130,8 +135,8 @@ function mistyped(): string {
 }
 
 /** Whether a text has left the shard of its hash, and that of the meter. */
-async function gone(key: string): Promise<boolean[]> {
-  const shards = [homeOf(key), meterShard(workspaceId, meter)];
+async function gone(key: string, workspace = workspaceId): Promise<boolean[]> {
+  const shards = [homeOf(key), meterShard(workspace, meter)];
   const found = await Promise.all(shards.map((shard) => redis.get(keyspace.keyText(shard, hashKeyText(key)))));
   return found.map((record) => isGone(record ?? ''));
 }

@@ -56,6 +56,28 @@ test('a record is made, found, refilled, granted credits once and by a schedule,
   await close();
 });
 
+test('a postpaid record is no trouble before its cap', async () => {
+  const { id, key } = await record('postpaid', '0', {}, { allowOverages: true, spendCap: '30' });
+  const { page, close } = await own.open(`customers/${id}`);
+  const colours = [];
+  for (const [available, state, usage] of [
+    ['0', 'Used up', '12.5'],
+    ['-12.5', 'Overdrawn', '17.5'],
+    ['-30', 'Cap reached', ''],
+  ] as const) {
+    await page.reload();
+    await page.getByText(`${available} credits available`).waitFor();
+    const told = page.getByText(state, { exact: true }).first();
+    await told.waitFor();
+    colours.push(await told.evaluate('(one) => getComputedStyle(one).color'));
+    if (usage) await must(200, own.customers.verify({ key, billing: { usage } }));
+  }
+  const [usedUp, overdrawn, capped] = colours;
+  assert.is(overdrawn, usedUp);
+  assert.is.not(capped, usedUp);
+  await close();
+});
+
 test('usage, a hold, an alert and a limit are told; a month has a statement, its files what the api has, and the books a proof', async () => {
   const { id, key } = await record('used', '100');
   const { page, close } = await own.open(`customers/${id}`);

@@ -80,6 +80,17 @@ test('the rows of a list stay where a further page fails, and another try goes o
   await close();
 });
 
+test('who could not be signed out is told so, and is signed in still', async () => {
+  const { page, close } = await own.open('keys');
+  await page.route('**/console/session', away);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('alert').getByText('cannot be reached').waitFor();
+  await page.unroute('**/console/session');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Access token').waitFor();
+  await close();
+});
+
 test('a new name leaves the moment at which a key expires as it is', async () => {
   const expiresAt = Date.now() + 3_600_000 + 12_345;
   const { id } = await own.customers.newKey({ name: 'Exact', expiresAt });

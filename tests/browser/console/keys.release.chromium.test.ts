@@ -80,6 +80,10 @@ test('a key is made, copied, found, edited, limited, granted scopes, rotated, di
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   const twice = [await statusOf(rotated, fromThere), await statusOf(rotated, fromThere)];
   assert.equal(twice, ['VALID', 'RATE_LIMITED']);
+  await press(page, 'Change limits');
+  await fill(page, { 'At most': '3' });
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.is(await statusOf(rotated, fromThere), 'VALID', 'it was raised');
   await press(page, 'Disable');
   await page.getByRole('button', { name: 'Enable' }).waitFor();
   assert.is(await statusOf(rotated, fromThere), 'DISABLED');

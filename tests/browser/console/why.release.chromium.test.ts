@@ -1,5 +1,7 @@
 import type { Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
+import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
+import { connectBackground } from '../../../apps/api/tests/helpers/background.ts';
 import { must } from '../../helpers/customers.ts';
 import { dayWithRoom } from '../../helpers/day-with-room.ts';
 import { eventually } from '../../helpers/world.ts';
@@ -32,7 +34,7 @@ test("a key's page counts what its calls were answered, and lists the last ones 
 });
 
 test('each reason is told with what changes it', async () => {
-  const { newKey, newMeter, verify, billing } = own.customers;
+  const { newKey, newMeter, billing } = own.customers;
   const metered = async (meter: string, fields: object, limits?: object[]) => {
     await newMeter({ externalMeterId: meter, ...fields });
     const { id } = await billing(meter);
@@ -45,7 +47,28 @@ test('each reason is told with what changes it', async () => {
   const of = (usage: string) => ({ billing: { usage } });
   const deleted = await newKey({ name: 'Deleted one' });
   await must(200, own.world.call('delete', `${path}/api-key/${deleted.id}`));
+  const expired = await newKey();
+  await own.world.sql`update api_keys set expires_at = ${Date.now() - 3_600_000} where id = ${expired.id}`;
+  const background = await connectBackground(own.world);
+  await background.apply('key', expired.id);
+  await background.stop();
+  const pooled = { name: 'pooled', unit: 'credits', usageName: 'pooled', limit: '1', per: 'day' };
+  await must(200, own.world.call('patch', path, { defaultLimits: [pooled] }));
+  const ofPool = { billing: { usage: '1.5', usageName: 'pooled' } };
   const told = [
+    [expired, [{}], 'The key had reached its end.', 'its end is'],
+    [
+      await newKey(),
+      [ofPool],
+      "The limit pooled of the workspace's keys was reached: at most 1 credits of pooled per day.",
+      'raise it for all keys of the workspace',
+    ],
+    [
+      await newKey({ rateLimitPerSecond: 1 }),
+      Array.from({ length: 9 }, () => ({})),
+      'of the key was reached: at most 1 requests per second.',
+      'raise it on the key',
+    ],
     [await newKey({ enabled: false }), [{}], 'The key was disabled.', 'the key is disabled'],
     [
       await newKey({ allowedIPs: ['192.0.2.1'] }),
@@ -85,7 +108,10 @@ test('each reason is told with what changes it', async () => {
     ],
     [deleted, [{}], 'The key was deleted.', 'give the customer a new key'],
   ] as const;
-  for (const [{ key }, calls] of told) for (const call of calls) await verify({ key, ...call });
+  for (const [{ key }, calls] of told) {
+    const verifications = calls.map((call) => ({ key, ...call }));
+    await must(200, own.world.call('post', own.world.verify!.url + VERIFY_BATCH_PATH, { verifications }));
+  }
   for (const [key] of told) await refusalKnown(key.id);
   const { page, close } = await own.open('why');
   await find(page, 'nobody of this name');
