@@ -82,18 +82,19 @@ export async function startApi(config: ApiConfig, log: Logger, clock: Clock, ran
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log, clock);
   const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log, random });
+  const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
   const background = [
     outbox,
     outcomes,
     witnesses,
     uses,
-    keepShardsOpen({ sql, redis, books, stalePostgres, log, random }),
+    keepShardsOpen({ sql, redis, books, stalePostgres, log, random, onOpened: holdKeysWriting.soon }),
     startNotingBehind({ sql, redis, books, log }),
     startSettler({ sql, redis, books, metrics, log }),
     startSweeper(sql, redis, stalePostgres, log),
     startRemovingDeleted(sql, redis, log),
     startRevoking(sql, redis, log),
-    startWritingHoldKeys(redis, masterKeys, log),
+    holdKeysWriting,
     startScheduling({ sql, redis, metrics, log }),
     resealSigningKeys(sql, masterKeys, log, clock),
     resealWebhookSecrets(sql, masterKeys, log, clock),

@@ -8,20 +8,32 @@ export type HoldKeys = ReturnType<typeof makeHoldKeys>;
 
 const KEPT_MS = 10_000;
 const READ_AGAIN_AFTER_MS = 1_000;
+const ASK_EVERY_MS = 20;
 
 /** Reads the keys from Redis, and keeps them: all shards have the same. */
 export function makeHoldKeys(redis: ShardedRedis, withinMs: number) {
   let kept: readonly Buffer[] = [];
   let readAt = -Infinity;
 
+  /** A shard that was opened just now gets them a moment later. */
   async function read(shard: number): Promise<readonly Buffer[]> {
-    const asked = redis.node(shard).client.hget(keyspace.meta(shard), 'holdKeys');
-    const text = await withTimeout(redis.clock, withinMs, asked).catch((cause: unknown) => {
-      throw new ApiError('redis_unavailable', { cause });
-    });
+    const { clock } = redis;
+    const until = clock.monotonic() + withinMs;
+    let text = await ask(shard, withinMs);
+    while (!text && clock.monotonic() + ASK_EVERY_MS < until) {
+      await clock.sleep(ASK_EVERY_MS);
+      text = await ask(shard, until - clock.monotonic());
+    }
     if (!text) throw new ApiError('redis_unavailable', { cause: new Error(`shard ${shard} has no keys of holds yet`) });
     [kept, readAt] = [text.split(' ').map((one) => Buffer.from(one, 'base64url')), redis.clock.monotonic()];
     return kept;
+  }
+
+  function ask(shard: number, restMs: number): Promise<string | null> {
+    const asked = redis.node(shard).client.hget(keyspace.meta(shard), 'holdKeys');
+    return withTimeout(redis.clock, restMs, asked).catch((cause: unknown) => {
+      throw new ApiError('redis_unavailable', { cause });
+    });
   }
 
   return {

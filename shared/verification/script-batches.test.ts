@@ -71,7 +71,7 @@ test('a call that waited for too long in a busy process is refused unasked, as o
   frozen = true;
   // So much is under way with the first that the second must wait, which takes longer than the deadline.
   const first = ask({ cost: 10_000 });
-  for (let turn = 0; turn < 3; turn++) await nextTurn();
+  for (let turn = 0; turn < 8; turn++) await nextTurn();
   const calls = [first, ask()];
   await clock.advance(2 * DEADLINE_MS);
   const [sent, late] = await Promise.all(calls);

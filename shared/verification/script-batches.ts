@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { scriptArguments } from './script-protocol.ts';
@@ -11,8 +12,11 @@ import {
 } from './waiting-calls.ts';
 
 // Where nothing came for so long, this process may have been stopped: what it reads then may be old, and its client gone. The end
-// of a connection is read a turn of the event loop after what was sent over it.
+// of a connection is read a turn of the event loop after what was sent over it, that a turn after it was accepted, and a turn
+// accepts one connection. So calls wait until some turns brought none.
 const STOPPED_AFTER_MS = 50;
+const QUIET_TURNS = 3;
+const MOST_TURNS = 64;
 // What may be under way to one Redis server, in μs. More would wait in Redis, where the first to come goes first; here teams
 // take turns. So much keeps Redis busy: it holds some hundred calls of known keys.
 const COST_UNDER_WAY = 1_000;
@@ -78,13 +82,18 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
     lane.seenAt = now;
     if (lane.looking || !wasQuiet) return lane.looking;
     lane.looking = true;
-    setImmediate(() =>
-      setImmediate(() => {
-        lane.looking = false;
-        sendWaiting(lane);
-      }),
-    );
+    void endLook(lane);
     return true;
+  }
+
+  async function endLook(lane: Lane<Answer>): Promise<void> {
+    for (let [quiet, turns] = [0, 0]; quiet < QUIET_TURNS && turns < MOST_TURNS; turns++) {
+      const before = lane.waiting.size();
+      await nextTurn();
+      quiet = lane.waiting.size() === before ? quiet + 1 : 0;
+    }
+    lane.looking = false;
+    sendWaiting(lane);
   }
 
   function plan(lane: Lane<Answer>): void {

@@ -16,7 +16,12 @@ import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe,
 import { writeMissing, writeWhole } from './write-missing.ts';
 
 /** `random` gives numbers from 0 up to 1. */
-export type ReopenOptions = Stores & { stalePostgres: StalePostgresWatch; random: () => number };
+export type ReopenOptions = Stores & {
+  stalePostgres: StalePostgresWatch;
+  random: () => number;
+  /** Called where shards were opened. */
+  onOpened?: () => void;
+};
 
 const LOOK_EVERY_MS = 250;
 const CLOSED_AT_LEAST_MS = 1_000;
@@ -145,6 +150,7 @@ async function beginBuild(
       await Promise.all(
         claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon, history])),
       );
+      stores.onOpened?.();
     },
   };
 }
