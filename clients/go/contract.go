@@ -490,6 +490,8 @@ type UpdateKeyRequest struct {
 	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
 	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
 	AllowedIPs *Nullable[[]string] `json:"allowedIPs,omitempty"`
+	// the meter of a key that has none; a key keeps its meter
+	ExternalMeterID *string `json:"externalMeterId,omitempty"`
 }
 
 // DeleteKeyResult is what DeleteKey answers.

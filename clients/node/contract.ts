@@ -877,6 +877,8 @@ export interface Contract {
         | undefined;
       /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
       allowedIPs?: Array<string> | null | undefined;
+      /** the meter of a key that has none; a key keeps its meter */
+      externalMeterId?: string | undefined;
     };
     output: {
       apiKey: {

@@ -137,6 +137,7 @@ export const errors = {
   grant_expired: [40942, 'The grant has expired; nothing is left of it to void.'],
   grant_schedule_limit_reached: [40943, 'A billing record has at most 10 grant schedules; delete one first.'],
   key_taken: [40930, 'The secret is a key already, of another workspace or another team; give out a new one.'],
+  key_metered: [40931, 'The API key has a meter, and keeps it; make another key for another meter.'],
   month_closed: [
     40970,
     'The day lies in a month that is closed, or being closed, and never changes; book it on a later day.',

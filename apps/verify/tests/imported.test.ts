@@ -89,6 +89,32 @@ test('a rotation without grace ends its text at once, in the shard of its hash t
   assert.is((await answer(key)).status, 'INVALID');
 });
 
+test('a key without a meter is given its first one for all its secrets, is billed from then on, and keeps it', async () => {
+  const [own, imported] = [await customers.newKey(), foreignOutside(meter)];
+  const ids = [own.id, await importKey(imported)];
+  const later = (await must(200, rotate(own.id, { graceSeconds: 3_600 }))).body.apiKey.key as string;
+  const usage = async (key: string) => (await must(200, customers.verify({ key, billing: { usage: '1' } }))).body;
+  for (const key of [own.key, later, imported]) assert.not.ok((await usage(key)).billing);
+  const before = Number((await customers.billing(meter)).usedCredits);
+  for (const id of ids) {
+    for (let again = 0; again < 2; again++) {
+      const { apiKey } = (await must(200, world.call('patch', pathOf(id), { externalMeterId: meter, name: 'billed' })))
+        .body;
+      assert.equal([apiKey.externalMeterId, apiKey.name], [meter, 'billed']);
+    }
+    const other = await world.call('patch', pathOf(id), { externalMeterId: 'another' });
+    assert.is(other.body.error.code, 40931);
+  }
+  for (const [i, key] of [own.key, later, imported].entries()) {
+    const { status, billing } = await usage(key);
+    assert.equal([status, Number(billing.usedCredits)], ['VALID', before + i + 1]);
+  }
+  await must(200, rotate(own.id));
+  for (const key of [own.key, later]) assert.is((await answer(key)).status, 'INVALID');
+  await must(200, world.call('delete', pathOf(ids[1]!)));
+  assert.is((await answer(imported)).status, 'DELETED');
+});
+
 test('a leaked one is found in a text, disabled and named without its secret', async () => {
   const [first, second, other] = [foreign(), `a.b~c!${foreign()}`, foreign()];
   const ids = [await importKey(first), await importKey(second)];

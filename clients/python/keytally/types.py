@@ -287,6 +287,8 @@ class UpdateKeyInput(TypedDict):
     """Limits over windows"""
     allowedIPs: NotRequired[list[str] | None]
     """IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all"""
+    externalMeterId: NotRequired[str]
+    """The meter of a key that has none; a key keeps its meter"""
 
 
 class UpdateKeyResult(TypedDict):

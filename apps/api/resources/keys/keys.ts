@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
+import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { limits, type Limit } from '../../../../shared/contract/limits.ts';
@@ -145,6 +146,26 @@ export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: st
     where workspace_id = ${id} and id = ${isId(akid) ? akid : ''} for no key update`;
   if (!row) throw new ApiError('key_not_found');
   return row;
+}
+
+/**
+ * Gives a locked key without a meter its first one; throws where it has another. From then on it lives with the billing record, and
+ * where its secrets were looked for, pointers stand. Gives the shards in which it has to be written, that of its record first.
+ */
+export async function giveMeter(
+  sql: Query,
+  key: { id: string; akid: string; shard: number; meter?: string | undefined },
+  meter: string | undefined,
+): Promise<number[]> {
+  if (meter === undefined || meter === key.meter) return [key.shard];
+  if (key.meter !== undefined) throw new ApiError('key_metered');
+  const shard = meterShard(key.id, meter);
+  await sql`
+    update api_keys set external_meter_id = ${meter}, shard = ${shard}, version = version + 1, updated_at = now()
+    where id = ${key.akid}`;
+  if (shard === key.shard) return [shard];
+  await sql`update key_texts set pointer_shard = ${key.shard} where key_id = ${key.akid}`;
+  return [shard, key.shard];
 }
 
 /** Disables keys whose rows the transaction has locked; gives the lines for the audit log. */

@@ -155,7 +155,7 @@ test('a wrong setting is refused by name and stores nothing, at creation and in 
       assert.match(error.message + error.details[0].message, words);
     }
   // What a key keeps for good.
-  for (const name of ['externalMeterId', 'customerId', 'prefix', 'workspaceId'])
+  for (const name of ['customerId', 'prefix', 'workspaceId'])
     await must(400, world.call('patch', pathOf(made), { [name]: 'p' }));
   assert.is((await world.sql`select from api_keys where workspace_id = ${workspaceId} and name = 'none'`).length, 0);
   const elsewhere = pathOf(made).replace(workspaceId, await world.newWorkspace(world.team.id));

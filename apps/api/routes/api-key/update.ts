@@ -2,10 +2,19 @@ import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { nullable, object } from '../../../../shared/contract/schema-kinds.ts';
-import { allowedIps, metadata, name, rateLimit } from '../../../../shared/contract/schemas.ts';
+import { allowedIps, externalMeterId, metadata, name, rateLimit } from '../../../../shared/contract/schemas.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { replaceGrants } from '../../resources/keys/key-scopes.ts';
-import { apiKey, grants, keyParams, limitsValue, lockKey, metadataValue, readKey } from '../../resources/keys/keys.ts';
+import {
+  apiKey,
+  giveMeter,
+  grants,
+  keyParams,
+  limitsValue,
+  lockKey,
+  metadataValue,
+  readKey,
+} from '../../resources/keys/keys.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 
@@ -28,16 +37,28 @@ export default route({
     rateLimitPerSecond: Type.Optional(nullable(rateLimit)),
     limits: Type.Optional(nullable(limits)),
     allowedIPs: Type.Optional(nullable(allowedIps)),
+    externalMeterId: Type.Optional({
+      ...externalMeterId,
+      description: 'the meter of a key that has none; a key keeps its meter',
+    }),
   }),
   response: object({ apiKey }),
-  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'expires_at_past', 'unknown_scope', 'quota_exceeded'],
+  errors: [
+    'workspace_forbidden',
+    'key_not_found',
+    'key_deleted',
+    'key_metered',
+    'expires_at_past',
+    'unknown_scope',
+    'quota_exceeded',
+  ],
 
   async handle({ sql, params, body, caller, changed, audit, clock }) {
-    const { shard, deleted } = await lockKey(sql, caller, params);
+    const { shard: oldShard, deleted } = await lockKey(sql, caller, params);
     if (deleted) throw new ApiError('key_deleted');
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, clock.now());
     const before = await readKey(sql, params);
-    const { scopes, metadata, limits, allowedIPs, ...values } = body;
+    const { scopes, metadata, limits, allowedIPs, externalMeterId, ...values } = body;
     checkLimits('limits', limits);
     const grants = scopes === undefined ? undefined : (scopes?.length ?? 0);
     const row = {
@@ -48,11 +69,12 @@ export default route({
       grants,
     };
     const assigned = set(sql, row);
+    const shards = await giveMeter(sql, { ...params, shard: oldShard, meter: before.externalMeterId }, externalMeterId);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
     const apiKey = await readKey(sql, params);
-    changed('key', params.akid, shard);
+    for (const shard of shards) changed('key', params.akid, shard);
     audit('api_key', params.akid, before, apiKey);
     return { apiKey };
   },

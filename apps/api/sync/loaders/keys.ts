@@ -38,13 +38,13 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
   for await (const keys of batches) {
     const lists = new Map<string, OwnList>();
     for (const key of keys) if (!lists.has(key.id)) lists.set(key.id, listOf(key));
-    const records = keys.flatMap((key) => [
-      entryOf(key, lists.get(key.id)!.name),
-      ...('ids' in selection ? pointersOf(key) : []),
-    ]);
+    const records = keys.map((key) => entryOf(key, lists.get(key.id)!.name));
     // A key that was never changed has had no other list.
     const written = keys.filter(({ allowedIps, version }) => allowedIps?.length || version > 1);
     yield* withLists(selection, [...new Set(written.map(({ id }) => lists.get(id)!))], records);
+    // Last: the pointer of a key that was given a meter takes the place of its record, which must be found elsewhere by then.
+    const pointers = 'ids' in selection ? keys.flatMap(pointersOf) : [];
+    if (pointers.length > 0) yield pointers;
   }
 }
 
