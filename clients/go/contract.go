@@ -925,7 +925,7 @@ type AdjustBillingRequest struct {
 	Amount string `json:"amount"`
 	// why; the books keep it
 	Reason string `json:"reason"`
-	// the day to book it on, default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC
+	// the day to book it on, not before the month in which the workspace was made; default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC
 	Day string `json:"day,omitempty"`
 	// what is counted, default "default"; at most 256 bytes in UTF-8
 	UsageName string `json:"usageName,omitempty"`

@@ -2128,7 +2128,7 @@ export interface Contract {
       amount: string;
       /** why; the books keep it */
       reason: string;
-      /** the day to book it on, default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC */
+      /** the day to book it on, not before the month in which the workspace was made; default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC */
       day?: string | undefined;
       /** what is counted, default "default"; at most 256 bytes in UTF-8 */
       usageName?: string | undefined;

@@ -55,6 +55,16 @@ test('statements of closed months, and what later ones tell late of them, are th
       await backdate(redis, at(`${month}-${day}T${String(random.between(0, 23)).padStart(2, '0')}:00Z`));
     }
   };
+  // A day that is in no month is refused; the first one begins before the workspace does.
+  const bookAround = async ({ meter }: TestKey, first: string) => {
+    const { id } = await customers.billing(meter);
+    const days = Array.from({ length: 8 }, () => dayOf(at(first) + random.between(-70, 3) * DAY_MS));
+    for (const day of ['2026-07-31', first, ...days]) {
+      const { status, body } = await book(id, { amount: '0.5', reason: 'r', day });
+      assert.equal([status, body.error?.details[0].path], day < first ? [400, '/day'] : [201, undefined], day);
+    }
+  };
+  for (const key of keys) await bookAround(key, '2026-08-01');
   for (const month of months) {
     await traffic(month, 6);
     // Late events of the months before, some of which are closed.
@@ -98,6 +108,25 @@ test('after a change of the time zone the next month begins where the closed one
     assert.equal([span.startMs, span.endMs], [at('2026-09-01T00:00Z'), at(end)], timezone);
     assert.equal([span.days[0], span.days.at(-1), span.starts[0]], ['2026-09-01', '2026-09-30', startMs], timezone);
   }
+});
+
+test('what was booked before the time zone moved the first month is in a month that closes, and in its file', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-01T03:30Z', 'America/New_York');
+  const key = await customers.meteredKey('10');
+  await backdateRows(world.sql, workspaceId, at('2026-09-01T03:40Z'));
+  await adjust(customers, key, { amount: '6', reason: 'r', day: '2026-08-31' });
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { timezone: 'UTC' }));
+  await carry();
+  const file = async (month: string) => {
+    const path = `/api/v1/statements?workspaceId=${workspaceId}&month=${month}`;
+    const { statements } = (await must(200, world.call('get', path))).body;
+    return statements.map(({ openingUsed, adjustments, closingUsed }: any) => [openingUsed, adjustments, closingUsed]);
+  };
+  const files = async () => [await file('2026-08'), await file('2026-09')];
+  const wanted = [[['0', '6', '6']], [['6', '0', '6']]];
+  assert.equal(await files(), wanted);
+  for (const month of ['2026-08', '2026-09']) await closed(workspaceId, month);
+  assert.equal(await files(), wanted);
 });
 
 test('a closed month and its file are the same bytes ever after', async () => {

@@ -842,7 +842,7 @@ class AdjustBillingInput(TypedDict):
     reason: str
     """Why; the books keep it"""
     day: NotRequired[str]
-    """The day to book it on, default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC"""
+    """The day to book it on, not before the month in which the workspace was made; default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC"""
     usageName: NotRequired[str]
     """What is counted, default "default"; at most 256 bytes in UTF-8"""
 

@@ -4,7 +4,7 @@ import { monthColumns, type ClosedMonth, type LateMonth } from './lines.ts';
 import { monthAfter, monthAt, spanOfMonth, type Span } from './span.ts';
 import type { Statement } from './statements.ts';
 
-/** The month of a workspace that can be closed next: the one after the last, or the one in which the workspace was made. */
+/** The month of a workspace that can be closed next: the one after the last, or the first one that it has. */
 export type NextMonth = {
   month: string;
   span: Span;
@@ -21,12 +21,18 @@ export async function nextMonth(tx: Query, workspaceId: string): Promise<NextMon
   const [row] = await tx<[Known]>`
     select w.timezone, w.team_id, floor(extract(epoch from w.created_at) * 1000)::bigint as made_ms,
            floor(extract(epoch from w.deleted_at) * 1000)::bigint as deleted_ms, last.month, last.end_ms, last.end_day,
-           (select min(m.month) from workspace_months m where m.workspace_id = w.id and m.closed_at is null) as closing
+           (select min(m.month) from workspace_months m where m.workspace_id = w.id and m.closed_at is null) as closing,
+           case when last.month is null then (
+             select to_char(min(a.day), 'YYYY-MM') from billing_records b join adjustments a on a.billing_id = b.id
+             where b.workspace_id = w.id and a.amount_micros <> 0) end as booked
     from workspaces w left join lateral (
       select month, end_ms, end_day from workspace_months m where m.workspace_id = w.id order by end_ms desc limit 1) last on true
     where w.id = ${workspaceId}`;
-  const { timezone, teamId, madeMs, deletedMs, month: last, endMs, endDay, closing } = row;
-  const month = last === null ? monthAt(madeMs, timezone) : monthAfter(last);
+  const { timezone, teamId, madeMs, deletedMs, month: last, endMs, endDay, closing, booked } = row;
+  const made = monthAt(madeMs, timezone);
+  // A zone that the workspace moved to may begin its first month after a day that something is booked on.
+  const first = booked !== null && booked < made ? booked : made;
+  const month = last === null ? first : monthAfter(last);
   // It begins where the last one ended, whatever the zone is now: no instant is in two months, or in none.
   const span = spanOfMonth(month, timezone, last === null ? undefined : { startMs: endMs!, startDay: endDay! });
   return { month, span, teamId, isDeleted: deletedMs !== null && deletedMs < span.startMs, closing };
@@ -41,6 +47,8 @@ type Known = {
   endMs: number | null;
   endDay: string | null;
   closing: string | null;
+  /** The month of the first day that something was booked on, while no month is closed. */
+  booked: string | null;
 };
 
 /**
@@ -74,11 +82,16 @@ export async function recordsWithoutLine(
   return sql<Unlined[]>`
     select b.id, b.shard, b.workspace_id, b.external_meter_id from billing_records b
     where b.workspace_id = ${workspaceId} and b.id > ${after}
-      and (b.created_at < to_timestamp(${endMs}::float8 / 1000)
-           or exists (select from adjustments a where a.billing_id = b.id and a.amount_micros <> 0 and a.day < ${endDay}))
+      and ${isIn(sql, { endMs, endDay })}
       and not exists (select from statement_lines l
                       where l.workspace_id = ${workspaceId} and l.month = ${month} and l.billing_id = b.id)
     order by b.id limit ${limit}`;
+}
+
+/** Whether a record `b` has a part in a span: it was made before its end, or something is booked on a day before. */
+export function isIn(sql: Query, { endMs, endDay }: { endMs: number; endDay: string }) {
+  return sql`(b.created_at < to_timestamp(${endMs}::float8 / 1000)
+    or exists (select from adjustments a where a.billing_id = b.id and a.amount_micros <> 0 and a.day < ${endDay}))`;
 }
 
 /**
@@ -122,11 +135,13 @@ export async function storeLines(
       where billing_id = ${one.billingId} and month = ${one.month}`;
 }
 
-/** The first day that something may be booked on, by a workspace's closed months; undefined while none is closed. */
-export async function firstOpenDay(sql: Query, workspaceId: string): Promise<string | undefined> {
-  const [row] = await sql<{ endDay: string }[]>`
-    select end_day from workspace_months where workspace_id = ${workspaceId} order by end_ms desc limit 1`;
-  return row?.endDay;
+/** The first day that something may be booked on: of the workspace's first month, or the one after its closed months. */
+export async function firstOpenDay(sql: Query, workspaceId: string): Promise<{ openDay: string; isFirst: boolean }> {
+  const [{ timezone, madeMs, endDay }] = await sql<[{ timezone: string; madeMs: number; endDay: string | null }]>`
+    select w.timezone, floor(extract(epoch from w.created_at) * 1000)::bigint as made_ms,
+           (select end_day from workspace_months where workspace_id = w.id order by end_ms desc limit 1) as end_day
+    from workspaces w where w.id = ${workspaceId}`;
+  return { openDay: endDay ?? `${monthAt(madeMs, timezone)}-01`, isFirst: endDay === null };
 }
 
 /** The last day of a closed month. */

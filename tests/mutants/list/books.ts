@@ -16,6 +16,13 @@ export const books: Mutant[] = [
     seenBy: closing,
   },
   {
+    name: 'a change of the zone leaves an adjustment before the first month',
+    file: 'shared/books/statements/closing.ts',
+    from: 'booked !== null && booked < made ? booked : made',
+    to: 'made',
+    seenBy: closing,
+  },
+  {
     name: 'a month closes a day early',
     file: 'apps/consumer/jobs/close-months.ts',
     from: 'const CLOSE_AFTER_MS = 3 * 86_400_000',

@@ -100,6 +100,13 @@ export const routes: Mutant[] = [
     seenBy: 'apps/api/routes/customer-billing/adjust.test.ts',
   },
   {
+    name: 'an adjustment is booked before the first month',
+    file: 'apps/api/routes/customer-billing/adjust.ts',
+    from: '(isFirst && bookedOn < openDay)',
+    to: 'false',
+    seenBy: 'apps/api/routes/customer-billing/adjust.test.ts',
+  },
+  {
     name: 'an adjustment overtakes one that is not in force',
     file: 'apps/api/routes/customer-billing/adjust.ts',
     from: 'balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros',

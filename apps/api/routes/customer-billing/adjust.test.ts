@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { dayOf } from '../../../../shared/events/event.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
@@ -9,6 +10,8 @@ import { makeRecords, type Records } from '../../tests/helpers/records.ts';
 
 // A correction of used credits counts exactly once in the balance and in the books, whatever is lost in between.
 
+// Of the first month of a workspace that is made now.
+const FIRST_DAY = `${new Date().toISOString().slice(0, 7)}-01`;
 const test = suite('adjustments');
 let world: World;
 let records: Records;
@@ -22,11 +25,11 @@ test.after(() => world?.stop());
 test('an adjustment is in the balance at once and in the books on its day, with who and why, and any secret hidden', async () => {
   const { key, id } = await records.record('10');
   await records.spend(key, '4');
-  const given = { reason: `of ${key.replace('_', '%5f')}`, day: '2026-01-31', usageName: key };
+  const given = { reason: `of ${key.replace('_', '%5f')}`, day: FIRST_DAY, usageName: key };
   const adjustment = await records.adjust(id, '-1.500000', given);
   assert.match(adjustment.id, /^evt_/);
   const { number, amount, day, reason, usageName } = adjustment;
-  assert.equal([number, amount, day, reason, usageName], [1, '-1.5', '2026-01-31', 'of [secret]', '[secret]']);
+  assert.equal([number, amount, day, reason, usageName], [1, '-1.5', FIRST_DAY, 'of [secret]', '[secret]']);
   assert.is(await usedOf(id), '2.5');
   assert.is((await records.spend(key, '7.5')).billing.usedCredits, '10');
   await records.adjust(id, '3');
@@ -34,7 +37,7 @@ test('an adjustment is in the balance at once and in the books on its day, with 
   assert.is((await records.spend(key, '0.1')).status, 'USAGE_LIMITED');
   await world.booked();
   const { data } = await records.get(`/api/v1/usage/${id}`);
-  assert.is(data[0].day, '2026-01-31');
+  assert.is(data[0].day, FIRST_DAY);
   // The spending may lie on two days.
   const names = new Set<string>(data.map((row: { billingUsageName: string }) => row.billingUsageName));
   assert.equal([...names].toSorted(), ['[secret]', 'default']);
@@ -91,12 +94,13 @@ test('the next adjustment applies first the one before it that is stored and not
   assert.is(await usedOf(id), '2', 'the one before it was applied first');
 });
 
-test('wrong amounts, days in the future and giving back more than was used are refused', async () => {
+test('wrong amounts, days in the future or before the first month, and giving back more than was used are refused', async () => {
   const { id } = await records.record();
   for (const [code, body] of [
     ...['0', '-0.0', '1.0000001', '9000000001'].map((amount) => [40001, { amount }] as const),
     [40001, { amount: '1', day: '2999-01-01' }],
     [40001, { amount: '1', day: '2026-02-30' }],
+    [40001, { amount: '1', day: dayOf(Date.parse(FIRST_DAY) - 1) }],
     [40012, { amount: '-0.000001' }],
   ] as const)
     assert.is(

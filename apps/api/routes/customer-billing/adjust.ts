@@ -59,7 +59,9 @@ export default route({
     amount: signedCredits('credits used in addition, or, if negative, given back'),
     reason: textOf(512, 'why; the books keep it', 'counted twice by the gateway'),
     day: Type.Optional(
-      day('the day to book it on, default today in UTC, or the first day of the open month if that is later'),
+      day(
+        'the day to book it on, not before the month in which the workspace was made; default today in UTC, or the first day of the open month if that is later',
+      ),
     ),
     usageName: Type.Optional(usageName('what is counted, default "default"')),
   }),
@@ -80,13 +82,13 @@ export default route({
     const [balance] = await readBalances(redis, [record]);
     if (!balance) throw new ApiError('redis_unavailable');
     // The lock of the workspace keeps a month from closing until this is stored.
-    const openDay = await firstOpenDay(sql, record.workspaceId);
+    const { openDay, isFirst } = await firstOpenDay(sql, record.workspaceId);
     const today = dayOf(balance.atMs);
     // East of UTC a month may be over, and closed, while it is still its last day in UTC.
-    const latest = openDay !== undefined && openDay > today ? openDay : today;
-    if (body.day !== undefined && (body.day > latest || body.day < FIRST_DAY)) throw notADay(latest);
+    const latest = openDay > today ? openDay : today;
     const bookedOn = body.day ?? latest;
-    if (openDay !== undefined && bookedOn < openDay) throw inClosedMonth(openDay);
+    if (bookedOn > latest || (isFirst && bookedOn < openDay)) throw notADay(openDay, latest);
+    if (bookedOn < openDay) throw inClosedMonth(openDay);
     if (balance.adjustment > locked.last) throw new ApiError('postgres_stale');
     const usedMicros = balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros;
     if (usedMicros < 0) throw new ApiError('negative_usage');
@@ -117,8 +119,6 @@ export default route({
   },
 });
 
-const FIRST_DAY = '2020-01-01';
-
 /** The sum of adjustments that are stored but not yet in force. */
 async function waiting(sql: Query, record: BillingRow, applied: number): Promise<number> {
   const [row] = await sql<[{ micros: number }]>`
@@ -127,8 +127,8 @@ async function waiting(sql: Query, record: BillingRow, applied: number): Promise
   return row.micros;
 }
 
-function notADay(latest: string): ApiError {
-  const message = `must be a day from ${FIRST_DAY} to ${latest}: today in UTC, or the first day of the open month if that is later`;
+function notADay(first: string, latest: string): ApiError {
+  const message = `must be a day from ${first} to ${latest}: from the first open month of the workspace to today in UTC, or to the first day of that month if that is later`;
   return invalidField('/day', message);
 }
 

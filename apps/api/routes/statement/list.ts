@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { isIn } from '../../../../shared/books/statements/closing.ts';
 import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
 import { dayBefore } from '../../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../../shared/books/statements/statements.ts';
@@ -122,7 +123,7 @@ async function readLines(
         closing?.closedAt
           ? sql`and exists (select from statement_lines l where l.workspace_id = ${workspaceId} and l.month = ${closing.month}
                             and l.billing_id = b.id)`
-          : sql`and b.created_at < to_timestamp(${span.endMs}::float8 / 1000)`
+          : sql`and ${isIn(sql, span)}`
       }
     order by b.id limit ${take}`;
   const ids = records.map(({ id }) => id);

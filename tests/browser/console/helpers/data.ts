@@ -68,7 +68,8 @@ export async function makeShown(world: World): Promise<Shown> {
   const old = await token({ name: 'Import of last year', permissions: ['key:read', 'key:write'] });
   await api('delete', `access-token/${old.id}`);
 
-  // Usage of the days before, booked as a correction is.
+  // Usage of the days before, booked as a correction is, in a workspace that was there.
+  await world.sql`update workspaces set created_at = now() - interval '60 days' where id = ${workspaceId}`;
   for (let i = 1; i < 30; i++) {
     const day = new Date(Date.now() - i * DAY_MS).toISOString().slice(0, 10);
     for (const [usageName, amount] of Object.entries({
