@@ -94,13 +94,13 @@ bench-console: install ## measure the console in Chromium: first page, scrolling
 	@$(node) bench/console/main.ts --keys $(or $(KEYS),10000) --rounds $(or $(ROUNDS),2000) --runs $(or $(RUNS),3)
 
 history: install ## measure what a record with 100,000,000 events costs, and 100,000 records behind; EVENTS= RECORDS=
-	@$(node) tests/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)
+	@$(node) bench/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)
 
 webhooks: install ## tell many events to a receiver that fails half the time, while everything is killed; EVENTS=10000
 	@$(node) tests/webhooks/main.ts --events $(or $(EVENTS),10000)
 
 neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=15 ONLY=part-of-a-name
-	@$(node) tests/neighbours/main.ts --seconds $(or $(SECONDS),15) --only '$(ONLY)'
+	@$(node) bench/neighbours/main.ts --seconds $(or $(SECONDS),15) --only '$(ONLY)'
 
 refusals: install ## send calls with unknown keys and routes, and show what they leave; CALLS=1000000
 	@REFUSED_CALLS=$(or $(CALLS),1000000) $(node) tests/runner/main.ts refused-load --show --within 3600

@@ -24,7 +24,7 @@ test.before(async () => {
 });
 
 test('sums of days, and of what is open, say what all events say, however the days and numbers lie', async () => {
-  for (let seed = 1; seed <= 5; seed++) {
+  for (let seed = 1; seed <= 2; seed++) {
     const random = makeRandom(seed);
     const { billingId, events } = randomHistory(random);
     await own.book(NOON, events);
@@ -32,7 +32,7 @@ test('sums of days, and of what is open, say what all events say, however the da
     // Late events mark their days again, and copies of events count once.
     const late = events.filter(() => random.chance(0.05));
     await own.book(NOON, late);
-    for (let i = 0; i < 4; i++) {
+    for (let i = 0; i < 2; i++) {
       const balance = randomBalance(random, billingId, events);
       const record = (await readBooked(own, [balance])).get(billingId)!;
       assert.equal(sorted(record), sorted(expected(events, balance, record.openDays)), `seed ${seed}`);
@@ -42,7 +42,7 @@ test('sums of days, and of what is open, say what all events say, however the da
 
 test('records that are read together say what each says alone, whatever workspaces, days and balances they have', async () => {
   const random = makeRandom(1);
-  const records = Array.from({ length: 8 }, (_, i) => {
+  const records = Array.from({ length: 4 }, (_, i) => {
     const { billingId, events } = randomHistory(random);
     const workspaceId = `ws_${i % 3}`;
     return { billingId, workspaceId, events: events.map((event) => ({ ...event, workspaceId })) };
@@ -69,7 +69,7 @@ test('records that are read together say what each says alone, whatever workspac
 });
 
 test('missing numbers are named with the events around them and their cost, within days, between days and at the end', async () => {
-  for (let seed = 1; seed <= 4; seed++) {
+  for (let seed = 1; seed <= 2; seed++) {
     const random = makeRandom(seed);
     const { billingId, events } = randomHistory(random, { adjustments: false });
     const kept = events.filter((_, i) => i === 0 || random.chance(0.8));

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
 import { must } from '../../tests/helpers/customers.ts';
 import { eventually, spawnWorld, type ProcessWorld } from '../../tests/helpers/world.ts';
-import { watchMemory } from '../../tests/history/memory.ts';
+import { watchMemory } from '../history/memory.ts';
 import { insertRefusals, insertUsage, makeRecords, planUsage, type Plan } from './fill.ts';
 import { exportQuery, questionsOf, type Question } from './questions.ts';
 import { readBack } from './read-back.ts';

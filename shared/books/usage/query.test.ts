@@ -88,7 +88,7 @@ test('every interval and grouping in every zone has the sums of the events, with
       const events = [...early, ...late].map((one) => ({ ...one, billing_id: records[one.record]! }));
       for (const question of asked) await compare(workspace, records[1]!, events, question);
     }),
-    { numRuns: Number(process.env.USAGE_RUNS ?? 12), seed: Number(process.env.USAGE_SEED ?? 21), endOnFailure: true },
+    { numRuns: Number(process.env.USAGE_RUNS ?? 5), seed: Number(process.env.USAGE_SEED ?? 21), endOnFailure: true },
   );
 });
 

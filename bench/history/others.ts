@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { meterShard } from '../../shared/stores/keyspace.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
-import type { Customers } from '../helpers/customers.ts';
+import type { Customers } from '../../tests/helpers/customers.ts';
 
 /** What the keys of other records saw: how late their usage was in the books, and for how long one was not VALID, in ms. */
 export type Seen = { lateMs: number; downMs: number };

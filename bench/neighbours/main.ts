@@ -1,8 +1,8 @@
-// One hostile client at a time does its worst beside a good team: node tests/neighbours/main.ts [--seconds N] [--only part]
+// One hostile client at a time does its worst beside a good team: node bench/neighbours/main.ts [--seconds N] [--only part]
 import '../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { runInTestFolder, startTestServers, testEnvironment } from '../runner/servers.ts';
+import { runInTestFolder, startTestServers, testEnvironment } from '../../tests/runner/servers.ts';
 import { attacks } from './attacks/attacks.ts';
 import { measureNeighbours } from './measure.ts';
 import { report } from './report.ts';

@@ -9,9 +9,9 @@ import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts
 import { meterShard } from '../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
-import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
-import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
-import { spawnWorld, type ProcessWorld } from '../helpers/world.ts';
+import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
+import { makeOwnRedis, type OwnRedis } from '../../tests/helpers/own-redis.ts';
+import { spawnWorld, type ProcessWorld } from '../../tests/helpers/world.ts';
 import { watchMemory } from './memory.ts';
 import { startOthers, type Others } from './others.ts';
 import type { HistoryPlan } from './plan.ts';

@@ -3,7 +3,7 @@ import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
 import { usageDayColumns } from '../../shared/stores/usage-days.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
-import { testEvent } from '../helpers/events.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
 import { deleteEvent, insertEvent } from './fill.ts';
 import type { HistoryWorld } from './world.ts';
 

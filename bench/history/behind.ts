@@ -5,9 +5,9 @@ import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
-import { eventually } from '../helpers/eventually.ts';
-import { testEvent } from '../helpers/events.ts';
-import { untilWritten } from '../helpers/own-redis.ts';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
+import { untilWritten } from '../../tests/helpers/own-redis.ts';
 import type { Operation } from './operations.ts';
 import type { HistoryWorld } from './world.ts';
 

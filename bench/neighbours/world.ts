@@ -6,9 +6,9 @@ import { ourProgram } from '../../apps/stack/servers/programs.ts';
 import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
-import { makeCustomers, must } from '../helpers/customers.ts';
-import { makeOwnRedis } from '../helpers/own-redis.ts';
-import { eventually, spawnWorld, request } from '../helpers/world.ts';
+import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
+import { eventually, spawnWorld, request } from '../../tests/helpers/world.ts';
 import type { Target } from './attacks/attack.ts';
 
 /** The programs as operators run them, a good team with a metered key, and a hostile team. */

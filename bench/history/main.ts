@@ -1,11 +1,11 @@
 // Measures what a long history and many records behind cost, on servers of its own:
-// node tests/history/main.ts [--events N] [--records N]
+// node bench/history/main.ts [--events N] [--records N]
 import '../../shared/runtime/require-node.ts';
 import { statfsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { bar } from '../../apps/stack/demo/print.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { runInTestFolder, startTestServers, testEnvironment } from '../runner/servers.ts';
+import { runInTestFolder, startTestServers, testEnvironment } from '../../tests/runner/servers.ts';
 import { report } from './report.ts';
 import { measureHistory } from './run.ts';
 
