@@ -1,3 +1,5 @@
+import { NoAnswerError } from '../runtime/timeout.ts';
+
 /**
  * The catalogue of every error the service answers. A code is the HTTP status times 100 plus a running number; it is
  * never reused and never changes its meaning. A message says what is wrong and, where it helps, what would be right.
@@ -268,9 +270,10 @@ export function invalidField(path: string, message: string): ApiError {
   return new ApiError('invalid_request', { details: [{ path, message }] });
 }
 
-/** What was thrown, as the error that a client is told: whatever is no ApiError is a failure of ours. */
+/** What was thrown, as the error that a client is told: a store that did not answer in time may do so soon, whatever else is no ApiError is a failure of ours. */
 export function asApiError(thrown: unknown): ApiError {
-  return thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+  if (thrown instanceof ApiError) return thrown;
+  return new ApiError(thrown instanceof NoAnswerError ? 'deadline' : 'internal', { cause: thrown });
 }
 
 /** The error envelope of section 7 of the specification. */

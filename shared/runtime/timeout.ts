@@ -1,5 +1,8 @@
 import type { Clock } from './clock.ts';
 
+/** Nobody answered in time. A client is told to repeat its request. */
+export class NoAnswerError extends Error {}
+
 /**
  * Settles as the promise does, or rejects with `timeoutError()` after `ms` milliseconds; a later result is dropped. An
  * answer that arrived in time still counts when this process was too busy to read it: the event loop reads it before the
@@ -9,7 +12,7 @@ export function withTimeout<T>(
   clock: Clock,
   ms: number,
   promise: Promise<T>,
-  timeoutError = () => new Error(`no answer within ${Math.round(ms)} ms`),
+  timeoutError: () => Error = () => new NoAnswerError(`no answer within ${Math.round(ms)} ms`),
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let late: NodeJS.Immediate | undefined;

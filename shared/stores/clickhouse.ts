@@ -6,6 +6,9 @@ import {
   type ClickHouseClient,
   type ClickHouseSettings,
 } from '@clickhouse/client';
+import { ApiError } from '../contract/errors.ts';
+import type { Clock } from '../runtime/clock.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 /** Conditions on events: those that `/usage` bills, and those of them that it counts. */
 export const IS_USAGE = `kind in ('verification', 'adjustment', 'capture', 'correction')`;
@@ -38,6 +41,8 @@ const CONNECTIONS_OF_JOBS = 10;
 // No request waits for a connection, since it has had its turn. (Where a query that was aborted had waited for one, the client
 // would end that connection under another's query.)
 const CONNECTIONS_OF_REQUESTS = 100;
+/** So long a ping may take. */
+export const PING_WITHIN_MS = 5_000;
 // ClickHouse's number of an error.
 const MEMORY_LIMIT_EXCEEDED = '241';
 
@@ -93,7 +98,10 @@ export function booksUntil(books: Books, over: AbortSignal): Books {
   const query: ClickHouseClient['query'] = async (params) => {
     // The client only listens for it, and only until the answer begins.
     over.throwIfAborted();
-    const answer = await books.client.query({ ...params, abort_signal: over });
+    const answer = await books.client.query({ ...params, abort_signal: over }).catch((error: unknown) => {
+      // What it answers is for whoever asked; that it does not answer is the same for all.
+      throw error instanceof ClickHouseError ? error : new ApiError('usage_unavailable', { cause: error });
+    });
     addAbortListener(over, () => answer.close());
     return answer;
   };
@@ -112,6 +120,26 @@ function withinMemory(bytes: number): BooksLimits {
     // A block of each file is in memory while they are merged.
     prefer_external_sort_block_bytes: '1000000',
   };
+}
+
+/** Throws unless ClickHouse answers at all: one that hangs takes a connection and says nothing, for as long as it may. */
+export async function requireAnswering({ client }: Books, clock: Clock): Promise<void> {
+  const hung = new AbortController();
+  const { success } = await withTimeout(
+    clock,
+    PING_WITHIN_MS,
+    client.ping({ select: false, abort_signal: hung.signal }),
+    () => {
+      hung.abort();
+      return new ApiError('usage_unavailable');
+    },
+  );
+  if (!success) throw new ApiError('usage_unavailable');
+}
+
+/** Turns an error that ClickHouse answered into a 503; leaves every other error as it is. */
+export function asBooksUnavailable(error: unknown): unknown {
+  return error instanceof ClickHouseError ? new ApiError('usage_unavailable', { cause: error }) : error;
 }
 
 /** Whether a query had more to hold than it may. What the whole server or its user has too much of is no fault of the query. */

@@ -1,6 +1,8 @@
 import type { ExportFormat } from '../../../shared/books/usage/export.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
+import { requireAnswering } from '../../../shared/stores/clickhouse.ts';
 import { preferredType } from './csv.ts';
+import type { Services } from './route.ts';
 
 /** The types of an answer that is a list, as a page or as a whole file. */
 export const formTypes = {
@@ -17,8 +19,15 @@ export function formOf(format: AnswerForm | undefined, accept: string | undefine
   return (Object.keys(formTypes) as AnswerForm[]).find((name) => formTypes[name] === preferred) ?? 'json';
 }
 
-/** A whole file of a form, which `open` makes. */
-export function fileAnswer(name: string, form: ExportFormat, open: (signal: AbortSignal) => Promise<OpenExport>) {
+/** A whole file of a form, which `open` makes once the books have shown that they answer: making it may take them minutes. */
+export function fileAnswer(
+  { exports, clock }: Pick<Services, 'exports' | 'clock'>,
+  { name, form }: { name: string; form: ExportFormat },
+  open: (signal: AbortSignal) => Promise<OpenExport>,
+) {
   const type = form === 'csv' ? `${formTypes.csv}; charset=utf-8; header=present` : formTypes.parquet;
-  return new ExportAnswer(type, `${name}.${form}`, open);
+  return new ExportAnswer(type, `${name}.${form}`, async (signal) => {
+    await requireAnswering(exports.books, clock);
+    return open(signal);
+  });
 }

@@ -8,7 +8,7 @@ import { bodyValidator, parameterValidator } from '../../../shared/contract/vali
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
-import { booksUntil } from '../../../shared/stores/clickhouse.ts';
+import { asBooksUnavailable, booksUntil } from '../../../shared/stores/clickhouse.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
 import { auditClient, operationName } from '../resources/audit.ts';
 import { answerOf, send, type Answer } from './answer.ts';
@@ -56,7 +56,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   async function sendExport(ctx: Koa.Context, answer: ExportAnswer): Promise<void> {
     const { teamId } = ctx.state['caller'] as Caller;
     await options.sendExport(ctx, teamId, answer).catch((error: unknown) => {
-      throw asPostgresUnavailable(error);
+      throw asUnavailable(error);
     });
   }
 
@@ -203,6 +203,10 @@ async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer | C
     const isAnswer = result instanceof CacheableAnswer || result instanceof ExportAnswer;
     return isAnswer ? result : answerOf(route, result);
   } catch (error) {
-    throw asPostgresUnavailable(error);
+    throw asUnavailable(error);
   }
+}
+
+function asUnavailable(error: unknown): unknown {
+  return asBooksUnavailable(asPostgresUnavailable(error));
 }

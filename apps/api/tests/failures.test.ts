@@ -33,6 +33,7 @@ let wire: Wire;
 let api: Awaited<ReturnType<typeof startApiBy>>;
 let begins: (deadline: () => void) => void;
 let asked = (_query: string) => {};
+let waits = systemClock.after;
 let toPostgres = (_bytes: Buffer, _connection: object) => {};
 const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),
@@ -49,7 +50,7 @@ test.before(async () => {
   const clock: typeof systemClock = {
     ...systemClock,
     after(ms, work) {
-      if (ms < DEADLINE_MS - 1_000) return systemClock.after(ms, work);
+      if (ms < DEADLINE_MS - 1_000) return waits(ms, work);
       begins(work);
       return () => {};
     },
@@ -111,6 +112,32 @@ test('while the books hang, a read of them ends at its deadline and gives its tu
   for (const over of deadlines.splice(0)) over();
   for (const { body } of await Promise.all(answers)) assert.is(body.error?.code, 50307);
   await must(200, world.call('get', `${api.url}/api/v1/workspace`));
+});
+
+test('while the books hang, what has waited so long for them is a 503 that says when to come back, as a file too', async () => {
+  const workspaceId = await world.newWorkspace(world.team.id);
+  const meter = { workspaceId, externalMeterId: 'hung' };
+  const { id } = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing;
+  begins = () => {};
+  let late: (() => void)[] = [];
+  waits = (ms, work) => {
+    if (ms === 5_000) late.push(work);
+    return systemClock.after(ms, work);
+  };
+  const span = 'from=2026-09-01&to=2026-09-30';
+  const statement = `/api/v1/customer-billing/${id}/statement?${span}`;
+  for (const [path, question] of [
+    [statement, 'usage_events'],
+    [`${statement}&format=csv`, 'usage_events'],
+    [`/api/v1/statements?workspaceId=${workspaceId}&${span}&format=csv`, '/ping'],
+    [`/api/v1/usage?workspaceId=${workspaceId}&format=csv`, '/ping'],
+  ] as const) {
+    late = [];
+    asked = (query) => query.includes(question) && late.forEach((work) => work());
+    const { status, body, headers } = await world.call('get', `${api.url}${path}`);
+    assert.equal([status, body.error?.code !== 50001, headers.get('retry-after')], [503, true, '1'], path);
+  }
+  waits = systemClock.after;
 });
 
 test('what a token has waiting is bounded: more gets 429, and another team is answered meanwhile', async () => {

@@ -66,7 +66,7 @@ export default route({
     const form = formOf(query.format, header('accept'));
     if (form !== 'json') {
       await refuseTooManyLines(sql, query.workspaceId);
-      return fileAnswer('statements', form, async (signal) => {
+      return fileAnswer(services, { name: 'statements', form }, async (signal) => {
         const lines = await readAll(read, signal);
         const file = form === 'csv' ? textFileSql(csvOf(lines)) : parquetFileSql(lines);
         return openBooksFile(services.exports, file, signal);

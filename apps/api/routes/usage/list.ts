@@ -153,13 +153,14 @@ async function filtersOf(sql: Query, given: Given): Promise<UsageFilters> {
   };
 }
 
-type Exporting = Pick<Services, 'sql' | 'exports'>;
+type Exporting = Pick<Services, 'sql' | 'exports' | 'clock'>;
 
-async function exportOf({ sql, exports }: Exporting, question: UsageQuestion, format: ExportFormat, nowMs: number) {
+async function exportOf(services: Exporting, question: UsageQuestion, format: ExportFormat, nowMs: number) {
+  const { sql, exports } = services;
   const live = await liveDaysOf(sql, question, nowMs);
   const isNamed = question.groupBy.includes('billing');
   const records = isNamed ? await namedRecords(sql, question.workspace, question.filters?.billingIds) : [];
   if (records.length > MOST_NAMED_RECORDS) throw new ApiError('export_too_large');
   const statement = exportSql(question, live, records, format);
-  return fileAnswer('usage', format, (signal) => openBooksFile(exports, statement, signal));
+  return fileAnswer(services, { name: 'usage', form: format }, (signal) => openBooksFile(exports, statement, signal));
 }
