@@ -106,6 +106,7 @@ async function fill(world: World, { keys, days, calls, say }: Options): Promise<
       customerId: `cus_${number}`,
       externalMeterId: 'acme',
       key: `imported-${number}-of-bench-console`,
+      allowWeak: true,
     }));
     await must(200, world.call('post', '/api/v1/api-key/import', { keys: made }));
     key = made[0]!.key;

@@ -284,7 +284,7 @@ type APIKeyWithSecret struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
 	AllowedIPs []string `json:"allowedIPs,omitempty"`
-	// whether it was deleted; that is final
+	// whether it was deleted; only an import of its secret can bring it back
 	Deleted bool `json:"deleted"`
 	// when it was made, RFC 3339 in UTC
 	CreatedAt time.Time `json:"createdAt"`
@@ -332,7 +332,7 @@ type ImportKeysResult struct {
 
 // ImportResult is what Import answers.
 type ImportResult struct {
-	// imported by this call; or the secret was a key of this workspace before, which stays as it is; one of "imported", "existing"
+	// imported by this call; or the secret was a key of this workspace before, which stays as it is; or it was deleted, and this call brought it back; one of "imported", "existing", "restored"
 	Result string             `json:"result,omitempty"`
 	APIKey *APIKey            `json:"apiKey,omitempty"`
 	Error  *ImportResultError `json:"error,omitempty"`
@@ -367,7 +367,7 @@ type APIKey struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
 	AllowedIPs []string `json:"allowedIPs,omitempty"`
-	// whether it was deleted; that is final
+	// whether it was deleted; only an import of its secret can bring it back
 	Deleted bool `json:"deleted"`
 	// when it was made, RFC 3339 in UTC
 	CreatedAt time.Time `json:"createdAt"`
@@ -402,6 +402,8 @@ type ImportKeysKey struct {
 	// the secret itself, 8 to 512 printable characters without blanks; it is hashed and forgotten
 	Key  string             `json:"key,omitempty"`
 	Hash *ImportKeysKeyHash `json:"hash,omitempty"`
+	// whether a text with fewer than 64 random bits, which could be guessed, is taken all the same; default false
+	AllowWeak bool `json:"allowWeak,omitempty"`
 	// name that people see
 	Name string `json:"name"`
 	// id of the workspace
@@ -426,6 +428,10 @@ type ImportKeysKey struct {
 	Limits *[]Limit `json:"limits,omitempty"`
 	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
 	AllowedIPs *[]string `json:"allowedIPs,omitempty"`
+	// makes the billing record of externalMeterId where there is none, and grants it credits, once: in the step that makes the key. Needs billing:write
+	Billing *ImportKeysKeyBilling `json:"billing,omitempty"`
+	// whether a deleted key of this secret comes back, with the fields of this item that PATCH can change, and with its first meter if it has none; default false
+	Restore bool `json:"restore,omitempty"`
 }
 
 // ImportKeysKeyHash is a part of requests or answers.
@@ -436,6 +442,29 @@ type ImportKeysKeyHash struct {
 	Encoding string `json:"encoding"`
 	// the SHA-256 of the secret
 	Value string `json:"value"`
+}
+
+// ImportKeysKeyBilling is a part of requests or answers.
+type ImportKeysKeyBilling struct {
+	// whether a record that is made for it lets use go on beyond its credits; default false
+	AllowOverages bool `json:"allowOverages,omitempty"`
+	// credits granted at once: decimal text, at most six decimals, at most 9000000000
+	Credits string `json:"credits,omitempty"`
+	// when these end; absent: never, in Unix milliseconds
+	ExpiresAt *int64                        `json:"expiresAt,omitempty"`
+	Schedule  *ImportKeysKeyBillingSchedule `json:"schedule,omitempty"`
+}
+
+// ImportKeysKeyBillingSchedule is a part of requests or answers.
+type ImportKeysKeyBillingSchedule struct {
+	// credits granted for each period, above 0: decimal text, at most six decimals, at most 9000000000
+	Credits string `json:"credits"`
+	// how long a period is; one of "day", "week", "month", "year"
+	Every string `json:"every"`
+	// name of a time zone (IANA), in whose local time periods are counted; default "UTC"
+	Timezone string `json:"timezone,omitempty"`
+	// when a period begins, from which the others are counted; default now, in Unix milliseconds
+	AnchorAt *int64 `json:"anchorAt,omitempty"`
 }
 
 // ListKeysResult is what ListKeys answers.

@@ -504,7 +504,7 @@ export interface Contract {
         }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
-        /** whether it was deleted; that is final */
+        /** whether it was deleted; only an import of its secret can bring it back */
         deleted: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
@@ -532,6 +532,8 @@ export interface Contract {
               value: string;
             }
           | undefined;
+        /** whether a text with fewer than 64 random bits, which could be guessed, is taken all the same */
+        allowWeak?: boolean | undefined;
         /** name that people see */
         name: string;
         /** id of the workspace */
@@ -586,13 +588,38 @@ export interface Contract {
           | undefined;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string> | undefined;
+        /** makes the billing record of externalMeterId where there is none, and grants it credits, once: in the step that makes the key. Needs billing:write */
+        billing?:
+          | {
+              /** whether a record that is made for it lets use go on beyond its credits */
+              allowOverages?: boolean | undefined;
+              /** credits granted at once: decimal text, at most six decimals, at most 9000000000 */
+              credits?: string | undefined;
+              /** when these end; absent: never, in Unix milliseconds */
+              expiresAt?: number | undefined;
+              schedule?:
+                | {
+                    /** credits granted for each period, above 0: decimal text, at most six decimals, at most 9000000000 */
+                    credits: string;
+                    /** how long a period is */
+                    every: 'day' | 'week' | 'month' | 'year';
+                    /** name of a time zone (IANA), in whose local time periods are counted */
+                    timezone?: string | undefined;
+                    /** when a period begins, from which the others are counted; default now, in Unix milliseconds */
+                    anchorAt?: number | undefined;
+                  }
+                | undefined;
+            }
+          | undefined;
+        /** whether a deleted key of this secret comes back, with the fields of this item that PATCH can change, and with its first meter if it has none */
+        restore?: boolean | undefined;
       }>;
     };
     output: {
       /** what became of each item, by its place */
       results: Array<{
-        /** imported by this call; or the secret was a key of this workspace before, which stays as it is */
-        result?: 'imported' | 'existing';
+        /** imported by this call; or the secret was a key of this workspace before, which stays as it is; or it was deleted, and this call brought it back */
+        result?: 'imported' | 'existing' | 'restored';
         apiKey?: {
           /** id of the API key */
           id: string;
@@ -644,7 +671,7 @@ export interface Contract {
           }>;
           /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
           allowedIPs?: Array<string>;
-          /** whether it was deleted; that is final */
+          /** whether it was deleted; only an import of its secret can bring it back */
           deleted: boolean;
           /** when it was made, RFC 3339 in UTC */
           createdAt: string;
@@ -738,7 +765,7 @@ export interface Contract {
         }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
-        /** whether it was deleted; that is final */
+        /** whether it was deleted; only an import of its secret can bring it back */
         deleted: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
@@ -811,7 +838,7 @@ export interface Contract {
         }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
-        /** whether it was deleted; that is final */
+        /** whether it was deleted; only an import of its secret can bring it back */
         deleted: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
@@ -932,7 +959,7 @@ export interface Contract {
         }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
-        /** whether it was deleted; that is final */
+        /** whether it was deleted; only an import of its secret can bring it back */
         deleted: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
@@ -1042,7 +1069,7 @@ export interface Contract {
         }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
-        /** whether it was deleted; that is final */
+        /** whether it was deleted; only an import of its secret can bring it back */
         deleted: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
@@ -1115,7 +1142,7 @@ export interface Contract {
         }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
-        /** whether it was deleted; that is final */
+        /** whether it was deleted; only an import of its secret can bring it back */
         deleted: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;

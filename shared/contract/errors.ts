@@ -45,6 +45,10 @@ export const errors = {
     40030,
     'The key cannot be imported: give key, 8 to 512 printable characters without blanks, or hash, the SHA-256 of such a text.',
   ],
+  key_text_weak: [
+    40031,
+    'The key could be guessed: its text has fewer than 64 random bits. Give its customer a new one, or send allowWeak.',
+  ],
   too_many_secrets: [40016, 'The text holds more than 200 different secrets; send it in parts.'],
   jwt_not_of_team: [40017, 'The JWT was not signed for your team; send the JWT as it was answered, or its jti.'],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
@@ -97,7 +101,7 @@ export const errors = {
   request_timeout: [40801, 'The request did not arrive in time; send it again.'],
   representation_taken: [40901, 'A scope with this representation already exists in the workspace.'],
   billing_exists: [40902, 'A billing record for this workspace and external meter already exists.'],
-  key_deleted: [40903, 'The API key is deleted; deletion is final.'],
+  key_deleted: [40903, 'The API key is deleted; only an import of its secret that asks for it brings it back.'],
   idempotency_mismatch: [40904, 'The Idempotency-Key was already used for a different request; use a new one.'],
   idempotency_busy: [
     40905,
@@ -140,6 +144,10 @@ export const errors = {
   grant_schedule_limit_reached: [40943, 'A billing record has at most 10 grant schedules; delete one first.'],
   key_taken: [40930, 'The secret is a key already, of another workspace or another team; give out a new one.'],
   key_metered: [40931, 'The API key has a meter, and keeps it; make another key for another meter.'],
+  grant_unlimited: [
+    40932,
+    'The billing record of the meter allows overages, so credits of a key would limit nothing; import the key with a meter of its own, or without credits.',
+  ],
   month_closed: [
     40970,
     'The day lies in a month that is closed, or being closed, and never changes; book it on a later day.',

@@ -112,7 +112,7 @@ class ApiKeyWithSecret(TypedDict):
     allowedIPs: NotRequired[list[str]]
     """IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all"""
     deleted: bool
-    """Whether it was deleted; that is final"""
+    """Whether it was deleted; only an import of its secret can bring it back"""
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
     updatedAt: str
@@ -135,10 +135,34 @@ class ImportKeysInputKeysHash(TypedDict):
     """The SHA-256 of the secret"""
 
 
+class ImportKeysInputKeysBillingSchedule(TypedDict):
+    credits: str
+    """Credits granted for each period, above 0: decimal text, at most six decimals, at most 9000000000"""
+    every: Literal["day", "week", "month", "year"]
+    """How long a period is"""
+    timezone: NotRequired[str]
+    """Name of a time zone (IANA), in whose local time periods are counted"""
+    anchorAt: NotRequired[int]
+    """When a period begins, from which the others are counted; default now, in Unix milliseconds"""
+
+
+class ImportKeysInputKeysBilling(TypedDict):
+    """makes the billing record of externalMeterId where there is none, and grants it credits, once: in the step that makes the key. Needs billing:write"""
+    allowOverages: NotRequired[bool]
+    """Whether a record that is made for it lets use go on beyond its credits"""
+    credits: NotRequired[str]
+    """Credits granted at once: decimal text, at most six decimals, at most 9000000000"""
+    expiresAt: NotRequired[int]
+    """When these end; absent: never, in Unix milliseconds"""
+    schedule: NotRequired[ImportKeysInputKeysBillingSchedule]
+
+
 class ImportKeysInputKeys(TypedDict):
     key: NotRequired[str]
     """The secret itself, 8 to 512 printable characters without blanks; it is hashed and forgotten"""
     hash: NotRequired[ImportKeysInputKeysHash]
+    allowWeak: NotRequired[bool]
+    """Whether a text with fewer than 64 random bits, which could be guessed, is taken all the same"""
     name: str
     """Name that people see"""
     workspaceId: str
@@ -162,6 +186,10 @@ class ImportKeysInputKeys(TypedDict):
     """Limits over windows"""
     allowedIPs: NotRequired[list[str]]
     """IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all"""
+    billing: NotRequired[ImportKeysInputKeysBilling]
+    """Makes the billing record of externalMeterId where there is none, and grants it credits, once: in the step that makes the key. Needs billing:write"""
+    restore: NotRequired[bool]
+    """Whether a deleted key of this secret comes back, with the fields of this item that PATCH can change, and with its first meter if it has none"""
 
 
 class ImportKeysInput(TypedDict):
@@ -197,7 +225,7 @@ class ApiKey(TypedDict):
     allowedIPs: NotRequired[list[str]]
     """IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all"""
     deleted: bool
-    """Whether it was deleted; that is final"""
+    """Whether it was deleted; only an import of its secret can bring it back"""
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
     updatedAt: str
@@ -220,8 +248,8 @@ class ImportResultError(TypedDict):
 
 
 class ImportResult(TypedDict):
-    result: NotRequired[Literal["imported", "existing"]]
-    """Imported by this call; or the secret was a key of this workspace before, which stays as it is"""
+    result: NotRequired[Literal["imported", "existing", "restored"]]
+    """Imported by this call; or the secret was a key of this workspace before, which stays as it is; or it was deleted, and this call brought it back"""
     apiKey: NotRequired[ApiKey]
     error: NotRequired[ImportResultError]
 

@@ -1,3 +1,4 @@
+import type { Parameter } from 'postgres';
 import type { Static } from 'typebox';
 import type { Alert } from '../../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
@@ -6,7 +7,8 @@ import type { Balance } from '../../../../shared/books/balances.ts';
 import { formatCredits, parseCredits } from '../../../../shared/values/credits.ts';
 import type { Limit } from '../../../../shared/contract/limits.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { isId } from '../../../../shared/values/ids.ts';
+import { isId, newId } from '../../../../shared/values/ids.ts';
+import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import type { billing } from '../../../../shared/contract/schemas.ts';
@@ -44,6 +46,25 @@ export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' 
 export const billingColumns = (sql: Query) => sql`
   id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
   total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, created_at, updated_at`;
+
+type NewBilling = Pick<BillingRow, 'workspaceId' | 'externalMeterId' | 'totalMicros' | 'allowOverages'> & {
+  spendCapMicros?: number | null;
+  limits?: Parameter<readonly object[]> | null | undefined;
+  alerts?: Parameter<readonly object[]> | null | undefined;
+};
+
+/** Makes the billing record of a meter; undefined where it has one. Of two at once, the second waits for the first one's commit. */
+export async function insertBilling(sql: Query, caller: Caller, record: NewBilling): Promise<BillingRow | undefined> {
+  const { workspaceId, externalMeterId, totalMicros, allowOverages, spendCapMicros, limits, alerts } = record;
+  const [row] = await sql<BillingRow[]>`
+    insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages, spend_cap_micros,
+                                 limits, alerts)
+    values (${newId('bill')}, ${caller.teamId}, ${workspaceId}, ${externalMeterId}, ${meterShard(workspaceId, externalMeterId)},
+            ${totalMicros}, ${allowOverages}, ${spendCapMicros ?? null}, ${limits ?? null}, ${alerts ?? null})
+    on conflict (workspace_id, external_meter_id) do nothing
+    returning ${billingColumns(sql)}`;
+  return row;
+}
 
 /** A billing record of the caller's team that its token may use; 404 for any other, as if it did not exist. */
 export async function requireBilling(

@@ -1,15 +1,22 @@
 import { Type, type Static } from 'typebox';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { credits, id, instant, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { calendarUnits, periodAt, periodStart, type CalendarUnit } from '../../../../shared/values/calendar.ts';
+import {
+  calendarUnits,
+  isTimezone,
+  periodAt,
+  periodStart,
+  type CalendarUnit,
+} from '../../../../shared/values/calendar.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId, newId } from '../../../../shared/values/ids.ts';
+import { LAST_INSTANT } from '../expires-at.ts';
 import { addGrant, type GrantMaker, type LockedRecord } from './classes.ts';
 import { priority } from './grants.ts';
 
-export const MOST_SCHEDULES = 10;
+const MOST_SCHEDULES = 10;
 // So many periods are in Redis before they begin.
 const AHEAD = 2;
 
@@ -91,6 +98,51 @@ export function presentSchedule(row: ScheduleRow): Static<typeof grantSchedule> 
     createdAt: row.createdAt.toISOString(),
   };
 }
+
+type NewSchedule = Pick<ScheduleRow, 'amountMicros' | 'every'> & {
+  timezone?: string;
+  anchorAt?: number;
+  endsAt?: number;
+  priority?: number;
+  name?: string;
+  rollMaxMicros: number | null;
+};
+
+/** Adds a schedule to a locked record, with the grants of its first periods. */
+export async function addSchedule(
+  sql: Query,
+  record: LockedRecord,
+  schedule: NewSchedule,
+  maker: GrantMaker,
+  nowMs: number,
+): Promise<ScheduleRow> {
+  const { anchorAt, endsAt, zone } = timesOf(schedule, nowMs);
+  const { amountMicros, every, priority: number = 50, name: called = null, rollMaxMicros } = schedule;
+  const [{ schedules }] = await sql<[{ schedules: number }]>`
+    select count(*)::int as schedules from grant_schedules where billing_id = ${record.id} and deleted_at is null`;
+  if (schedules >= MOST_SCHEDULES) throw new ApiError('grant_schedule_limit_reached');
+  const first = Math.max(0, periodAt({ every, timezone: zone, anchorMs: anchorAt }, nowMs));
+  const [row] = await sql<[ScheduleRow]>`
+    insert into grant_schedules (id, team_id, billing_id, amount_micros, every, timezone, anchor_at, ends_at, priority, name,
+                                 roll_max_micros, next_period, token_id, request_id)
+    values (${newId('sched')}, ${maker.teamId}, ${record.id}, ${amountMicros}, ${every}, ${zone}, ${anchorAt}, ${endsAt},
+            ${number}, ${called}, ${rollMaxMicros}, ${first}, ${maker.tokenId}, ${maker.requestId})
+    returning ${scheduleColumns(sql)}`;
+  await makePeriods(sql, row, maker, nowMs, { limited: true });
+  return row;
+}
+
+function timesOf({ anchorAt, endsAt: until, timezone: zone = 'UTC' }: Times, nowMs: number) {
+  const endsAt = until ?? null;
+  const from = anchorAt ?? nowMs;
+  if (!isTimezone(zone)) throw invalidField('/timezone', 'must be the name of a time zone, such as Europe/Berlin');
+  if (from < 0 || from > LAST_INSTANT) throw invalidField('/anchorAt', 'must be in Unix milliseconds');
+  if (endsAt !== null && (endsAt <= Math.max(from, nowMs) || endsAt > LAST_INSTANT))
+    throw invalidField('/endsAt', 'must lie after anchorAt, and in the future, in Unix milliseconds');
+  return { anchorAt: from, endsAt, zone };
+}
+
+type Times = { anchorAt?: number; endsAt?: number; timezone?: string };
 
 /** A period for which nothing was granted: the record would have had too many credits. */
 export type NotGranted = { period: number; beginsAt: number };

@@ -10,14 +10,14 @@ type TellKeys = {
   atMs: number;
 };
 
-/** Tells webhooks of a step in the life of keys, in its transaction. Each key is made and deleted once. */
+/** Tells webhooks of a step in the life of keys, in its transaction. An import may bring a deleted key back. */
 export async function tellKeys(sql: Query, { type, teamId, keys, atMs }: TellKeys): Promise<void> {
   const events = keys.map(({ workspaceId, key }): WebhookEvent => ({
     type,
     teamId,
     workspaceId,
     subjectId: key.id,
-    cause: type === 'key.rotated' ? `${key.updatedAt} ${key.maskedKey}` : '',
+    cause: `${key.updatedAt} ${key.maskedKey}`,
     atMs,
     data: {
       apiKeyId: key.id,

@@ -1,28 +1,58 @@
-import type { Static } from 'typebox';
+import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { requirePermission } from '../../../../shared/auth/access-token.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { bodyValidator } from '../../../../shared/contract/validate.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
-import type { Query } from '../../../../shared/stores/postgres.ts';
+import type { Query, Transaction } from '../../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { mayUse } from '../access/access.ts';
 import { requireFuture } from '../expires-at.ts';
 import { importedTextFields, readImportedText, type ImportedText } from './imported-texts.ts';
-import { grantRows, refuseWrongScopes } from './key-scopes.ts';
-import { DEFAULT_PREFIX, rowsValue, newKeyFields } from './keys.ts';
+import { set } from '../patch.ts';
+import { billImported, importedBilling } from './imported-billing.ts';
+import { grantRows, refuseWrongScopes, replaceGrants } from './key-scopes.ts';
+import {
+  DEFAULT_PREFIX,
+  giveMeter,
+  limitsValue,
+  metadataValue,
+  newKeyFields,
+  readKey,
+  rowsValue,
+  type presentKey,
+} from './keys.ts';
 
 /** A key to import: its secret, and the fields of a creation. */
-export const importedKey = object({ ...importedTextFields, ...newKeyFields });
+export const importedKey = object({
+  ...importedTextFields,
+  ...newKeyFields,
+  billing: Type.Optional(importedBilling),
+  restore: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description:
+        'whether a deleted key of this secret comes back, with the fields of this item that PATCH can change, and with its first meter if it has none',
+    }),
+  ),
+});
 type Fields = Static<typeof importedKey>;
 const readFields = bodyValidator(importedKey);
 
 /** What became of an item: a new key, the key that its secret was before, or why there is none. */
-export type Imported = { result: 'imported' | 'existing'; keyId: string } | Failed;
+export type Imported = { result: 'imported' | 'existing' | 'restored'; keyId: string } | Failed;
 type Failed = { error: ApiError };
-/** A key that was made, with each shard in which it stands. */
-export type MadeKey = { id: string; shards: number[] };
+/** A key that was made or came back, with each shard in which it stands, what it was before, and what became of its meter's record. */
+export type MadeKey = {
+  id: string;
+  shards: number[];
+  before?: ReturnType<typeof presentKey>;
+  billed?: Awaited<ReturnType<typeof billImported>>;
+};
+export type Importing = { sql: Query; redis: ShardedRedis; caller: Caller; requestId: string; now: number };
 
 type Workspace = { id: string; prefix: string | null; lifetimeSeconds: number | null; scopeIds: Map<string, string> };
 type Item = { fields: Fields; text: ImportedText };
@@ -33,29 +63,114 @@ type Wanted = Item & { workspace: Workspace; id: string; shard: number };
  * already stays that key. Postgres decides between two at once, by the hash.
  */
 export async function importKeys(
-  sql: Query,
-  caller: Caller,
+  importing: Importing,
   items: readonly unknown[],
-  now: number,
 ): Promise<{ results: Imported[]; made: MadeKey[] }> {
-  const read = items.map((item) => orError(() => readItem(item, now)));
+  const { sql, caller, now } = importing;
+  const read = items.map((item) => orError(() => readItem(item, caller, now)));
   const workspaces = await holdWorkspaces(sql, caller, good(read));
   const wanted = read.map((one) => ('error' in one ? one : orError(() => placeItem(one, workspaces))));
-  const ids = await insert(sql, caller, good(wanted), now);
+  const plain = good(wanted).filter(({ fields }) => !fields.billing);
+  const ids = await insert(sql, caller, plain, now);
+  const made = plain
+    .filter(({ id }) => ids.has(id))
+    .map(({ id, shard, text }) => ({ id, shards: placesOf(shard, text) }));
+  const results = new Map<Wanted, Imported>(
+    plain.filter(({ id }) => ids.has(id)).map((one) => [one, { result: 'imported', keyId: one.id }]),
+  );
+  const seenAt = new Map<string, number>();
+  const withOthers: MadeKey[] = [];
+  // Each in a savepoint: a key whose credits can't be granted is not made.
+  async function alone(
+    one: Wanted,
+    work: (sql: Query) => Promise<MadeKey | undefined>,
+    result: 'imported' | 'restored',
+  ) {
+    try {
+      const key = await (sql as Transaction).savepoint(work);
+      if (key) withOthers.push(key);
+      if (key) results.set(one, { result, keyId: key.id });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status >= 500) throw error;
+      results.set(one, { error });
+    }
+  }
+  const bill = { ...importing, seenAt };
+  for (const one of good(wanted))
+    if (one.fields.billing) await alone(one, (inner) => insertBilled(inner, bill, one), 'imported');
   const owners = await ownersOf(sql, good(wanted));
-  const results = wanted.map((one): Imported => {
-    if ('error' in one) return one;
-    if (ids.has(one.id)) return { result: 'imported', keyId: one.id };
+  for (const one of good(wanted)) {
     const owner = owners.get(one.text.hash);
-    if (owner?.workspaceId !== one.workspace.id) return { error: new ApiError('key_taken') };
-    return { result: 'existing', keyId: owner.keyId };
-  });
-  const made = good(wanted).filter(({ id }) => ids.has(id));
-  return { results, made: made.map(({ id, shard, text }) => ({ id, shards: [...new Set([shard, text.home])] })) };
+    if (results.has(one) || !one.fields.restore || !owner || owner.workspaceId !== one.workspace.id) continue;
+    await alone(one, (inner) => restore(inner, bill, one, owner.keyId), 'restored');
+  }
+  return {
+    made: [...made, ...withOthers],
+    results: wanted.map((one): Imported => {
+      if ('error' in one) return one;
+      const owner = owners.get(one.text.hash);
+      const existing: Imported =
+        owner?.workspaceId === one.workspace.id
+          ? { result: 'existing', keyId: owner.keyId }
+          : { error: new ApiError('key_taken') };
+      return results.get(one) ?? existing;
+    }),
+  };
 }
 
-function readItem(item: unknown, now: number): Item {
+type Billing = Importing & { seenAt: Map<string, number> };
+
+/** Inserts one whose meter it brings credits for; undefined where somebody has its hash. */
+async function insertBilled(sql: Query, billing: Billing, one: Wanted): Promise<MadeKey | undefined> {
+  const ids = await insert(sql, billing.caller, [one], billing.now);
+  if (!ids.has(one.id)) return undefined;
+  return { id: one.id, shards: placesOf(one.shard, one.text), billed: await billOf(sql, billing, one) };
+}
+
+function billOf(sql: Query, billing: Billing, { fields, workspace }: Wanted) {
+  const key = { workspaceId: workspace.id, externalMeterId: fields.externalMeterId!, name: fields.name };
+  return billImported(sql, billing, key, fields.billing!);
+}
+
+/** Brings a deleted key back, unless its secret was replaced before; undefined where it is not deleted. */
+async function restore(sql: Query, billing: Billing, one: Wanted, akid: string): Promise<MadeKey | undefined> {
+  const { fields, text, workspace } = one;
+  const [key] = await sql<{ shard: number }[]>`
+    select shard from api_keys
+    where id = ${akid} and deleted_at is not null
+      and exists (select from key_texts where hash = ${text.hash} and key_id = ${akid} and replaced_at is null)
+    for no key update`;
+  if (!key) return undefined;
+  const before = await readKey(sql, { id: workspace.id, akid });
+  const { externalMeterId: meter } = before;
+  const shards = await giveMeter(sql, { id: workspace.id, akid, shard: key.shard, meter }, fields.externalMeterId);
+  const { name, scopes = [], enabled = true, metadata, rateLimitPerSecond = null, limits } = fields;
+  const assigned = set(sql, {
+    name,
+    enabled,
+    expiresAt: endOf(one, billing.now),
+    metadata: metadataValue(sql, metadata) ?? null,
+    rateLimitPerSecond,
+    limits: limitsValue(sql, limits) ?? null,
+    allowedIps: fields.allowedIPs ?? null,
+    grants: scopes.length,
+  });
+  await sql`update api_keys set ${assigned}, deleted_at = null where id = ${akid}`;
+  await replaceGrants(sql, { teamId: billing.caller.teamId, workspaceId: workspace.id, keyId: akid }, scopes);
+  // One that has had its meter has had the credits for it.
+  const isBilled = fields.billing && meter === undefined;
+  return { id: akid, shards, before, ...(isBilled && { billed: await billOf(sql, billing, one) }) };
+}
+
+function placesOf(shard: number, { home }: ImportedText): number[] {
+  return [...new Set([shard, home])];
+}
+
+function readItem(item: unknown, caller: Caller, now: number): Item {
   const fields = readFields(item);
+  if (fields.billing) requirePermission(caller, 'billing:write');
+  if (fields.billing && fields.externalMeterId === undefined)
+    throw invalidField('/externalMeterId', 'must be given with billing');
   checkLimits('limits', fields.limits);
   const text = readImportedText(fields);
   if (typeof fields.expiresAt === 'number') requireFuture(fields.expiresAt, now);
@@ -123,9 +238,13 @@ async function insert(sql: Query, caller: Caller, wanted: Wanted[], now: number)
   return ids;
 }
 
-function rowOf({ fields, text, workspace, id, shard }: Wanted, now: number) {
-  const { lifetimeSeconds } = workspace;
+function endOf({ fields, workspace: { lifetimeSeconds } }: Wanted, now: number): number | null {
   const byDefault = lifetimeSeconds === null ? null : now + lifetimeSeconds * 1000;
+  return fields.expiresAt === undefined ? byDefault : fields.expiresAt;
+}
+
+function rowOf(one: Wanted, now: number) {
+  const { fields, text, workspace, id, shard } = one;
   return {
     hash: text.hash,
     pointer_shard: text.home === shard ? null : text.home,
@@ -136,7 +255,7 @@ function rowOf({ fields, text, workspace, id, shard }: Wanted, now: number) {
     prefix: fields.prefix ?? workspace.prefix ?? DEFAULT_PREFIX,
     masked_key: text.maskedKey,
     enabled: fields.enabled ?? true,
-    expires_at: fields.expiresAt === undefined ? byDefault : fields.expiresAt,
+    expires_at: endOf(one, now),
     customer_id: fields.customerId ?? null,
     external_meter_id: fields.externalMeterId ?? null,
     // As text: within JSON Postgres would refuse an escaped NUL.

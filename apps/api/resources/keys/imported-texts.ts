@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { bitsOf, LEAST_BITS, whyNoSecret } from '../../../../shared/values/guessable.ts';
 import {
   FOREIGN_PATTERN,
   hashKeyText,
@@ -31,6 +32,12 @@ export const importedTextFields = {
       }),
     }),
   ),
+  allowWeak: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: 'whether a text with fewer than 64 random bits, which could be guessed, is taken all the same',
+    }),
+  ),
 };
 type Given = Static<ReturnType<typeof object<typeof importedTextFields>>>;
 
@@ -38,7 +45,7 @@ type Given = Static<ReturnType<typeof object<typeof importedTextFields>>>;
 export type ImportedText = { hash: string; home: number; maskedKey: string };
 
 /** Reads the secret of an item; throws 400 where it is not exactly one of a text and a hash. */
-export function readImportedText({ key, hash }: Given): ImportedText {
+export function readImportedText({ key, hash, allowWeak = false }: Given): ImportedText {
   if ((key === undefined) === (hash === undefined)) throw wrong('', 'must have exactly one of key and hash');
   if (key === undefined) {
     const digest = readDigest(hash!.encoding, hash!.value).toString('base64url');
@@ -49,6 +56,10 @@ export function readImportedText({ key, hash }: Given): ImportedText {
   // Keys of another keytally. Verify refuses one whose checksum is wrong without asking anybody.
   if (own !== undefined) return { hash: digest, home: own, maskedKey: maskKeyText(key) };
   if (!isForeignText(key)) throw wrong('/key', "has the form of keytally's keys and a wrong checksum; copy it whole");
+  const why = whyNoSecret(key);
+  if (why !== undefined) throw wrong('/key', why);
+  if (!allowWeak && bitsOf(key) < LEAST_BITS)
+    throw new ApiError('key_text_weak', { details: [{ path: '/key', message: 'could be guessed' }] });
   return { hash: digest, home: hashShard(digest), maskedKey: maskForeignText(key) };
 }
 

@@ -50,7 +50,7 @@ const apiKeyFields = {
   rateLimitPerSecond: Type.Optional(rateLimit),
   limits: Type.Optional(limits),
   allowedIPs: Type.Optional(allowedIps),
-  deleted: Type.Boolean({ description: 'whether it was deleted; that is final' }),
+  deleted: Type.Boolean({ description: 'whether it was deleted; only an import of its secret can bring it back' }),
   createdAt: timestamp('when it was made'),
   updatedAt: timestamp('when it last changed'),
   lastUsedAt: Type.Optional(timestamp('when it last verified as VALID; at most a minute behind')),

@@ -9,7 +9,8 @@ export default route({
   tag: 'API keys',
   operationId: 'deleteKey',
   summary: 'Delete an API key for good; its record stays readable',
-  description: 'Its secret gets INVALID before the answer. The record keeps its id, and cannot come back.',
+  description:
+    'Its secret gets INVALID before the answer. The record keeps its id. Only an import of its secret with `restore` brings it back.',
   permission: 'key:write',
   writes: true,
   params: keyParams,

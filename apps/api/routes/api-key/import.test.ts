@@ -89,6 +89,9 @@ test('what is no secret is told in its place, and keeps no other item from its i
     [{ key: 'with a blank' }, 40001, '/key'],
     [{ key: 'nicht-für-jeden' }, 40001, '/key'],
     [{ key: mistyped }, 40030, '/key'],
+    [{ key: 'correct-horse-battery-staple' }, 40031, '/key'],
+    [{ key: '${ANON_KEY}', allowWeak: true }, 40030, '/key'],
+    [{ key: foreign(), billing: {} }, 40001, '/externalMeterId'],
     [{ hash: { ...hashOf(good, 'hex'), encoding: 'base64' } }, 40030, '/hash/value'],
     [{ hash: { ...hashOf(good, 'base64'), encoding: 'hex' } }, 40030, '/hash/value'],
     [{ hash: { ...hashOf(good, 'hex'), value: 'g'.repeat(64) } }, 40030, '/hash/value'],
@@ -110,7 +113,7 @@ test('what is no secret is told in its place, and keeps no other item from its i
 
 test('texts of 8 and of 512 characters are keys; a request has 1 to 100, in at most 64 KiB', async () => {
   const texts = [randomBytes(4).toString('hex'), `${foreign()}${'~'.repeat(512)}`.slice(0, 512)];
-  const [first] = (await importKeys(texts.map((key) => ({ key })))) as [Result];
+  const [first] = (await importKeys(texts.map((key) => ({ key, allowWeak: true })))) as [Result];
   for (const text of texts) assert.is((await verify(text)).status, 'VALID');
   assert.is(first.apiKey.maskedKey, '****', 'of a short secret nothing is shown');
   const keys = (count: number) => Array.from({ length: count }, () => ({ key: foreign() }));
@@ -148,6 +151,79 @@ test('a secret of another team or workspace is taken, and nothing says whose it 
   assert.equal(results, [taken, taken, taken]);
   assert.equal(await verify(key), { status: 'INVALID', reason: 'MALFORMED' }, 'for us it is no key');
   assert.is((await customers.verify({ key }, theirs)).body.status, 'VALID');
+});
+
+test('a key brings the record of its meter and its credits, once and with itself; what cannot be granted is no key either', async () => {
+  const [first, second, third, unlimited, wrong] = [foreign(), foreign(), foreign(), foreign(), foreign()];
+  const reset = Date.now() + 86_400_000;
+  const schedule = { credits: '334', every: 'month', anchorAt: reset };
+  const items = [
+    { key: first, externalMeterId: 'own', billing: { credits: '90.5' } },
+    { key: second, externalMeterId: 'shared', billing: { credits: '1', expiresAt: reset, schedule } },
+    { key: third, externalMeterId: 'shared', billing: { credits: '2' } },
+    { key: unlimited, externalMeterId: 'free', billing: { allowOverages: true } },
+    { key: wrong, externalMeterId: 'free', billing: { credits: '5' } },
+    { key: wrong, externalMeterId: 'none', billing: { credits: '9000000000', schedule } },
+  ];
+  const results = await importKeys(items);
+  assert.equal(
+    results.map(({ result, error }) => result ?? error!.code),
+    ['imported', 'imported', 'imported', 'imported', 40932, 40006],
+  );
+  assert.ok((await importKeys(items.slice(0, 4))).every(({ result }) => result === 'existing'));
+  const spend = async (key: string, usage: string) => {
+    const { status, billing } = (await must(200, customers.verify({ key, billing: { usage } }))).body;
+    return [status, billing.availableCredits];
+  };
+  assert.equal(await spend(first, '91'), ['USAGE_LIMITED', '90.5']);
+  assert.equal(await spend(first, '0.5'), ['VALID', '90']);
+  assert.equal(await spend(third, '0'), ['VALID', '3']);
+  assert.equal(await spend(unlimited, '5'), ['VALID', '-5']);
+  assert.is((await verify(wrong)).status, 'INVALID');
+  const query = `workspaceId=${workspaceId}&externalMeterId=`;
+  assert.is((await world.call('get', `/api/v1/customer-billing?${query}none`)).body.error.code, 40404);
+  const { id } = (await must(200, world.call('get', `/api/v1/customer-billing?${query}shared`))).body.billing;
+  const { grants } = (await must(200, world.call('get', `/api/v1/customer-billing/${id}/grants`))).body;
+  assert.equal(grants.map((one: Record<string, unknown>) => [one['credits'], one['state']]).toSorted(), [
+    ['1', 'ACTIVE'],
+    ['2', 'ACTIVE'],
+    ['334', 'PENDING'],
+    ['334', 'PENDING'],
+  ]);
+  const token = await world.newToken(world.team.id, ['key:write']);
+  const keys = [{ name: 'n', workspaceId, ...items[0], key: foreign() }];
+  const { body } = await must(200, world.call('post', PATH, { keys }, { token }));
+  assert.is(body.results[0].error.code, 40301);
+});
+
+test('a deleted key comes back where that is asked, with its first meter and its credits, and one whose secret was replaced does not', async () => {
+  const [key, replaced] = [foreign(), foreign()];
+  const made = await importKeys([{ key, customerId: 'cus_r' }, { key: replaced }]);
+  const path = (i: number) => `/api/v1/workspace/${workspaceId}/api-key/${made[i]!.apiKey.id}`;
+  await must(200, world.call('post', `${path(1)}/rotate`));
+  for (const i of [0, 1]) await must(200, world.call('delete', path(i)));
+  assert.is((await importKeys([{ key }]))[0]!.result, 'existing');
+  assert.is((await verify(key)).status, 'DELETED');
+  const item = { key, name: 'again', restore: true, externalMeterId: 'restored', billing: { credits: '3' } };
+  const [one, two, three] = (await importKeys([item, { key: replaced, restore: true }, item])) as [
+    Result,
+    Result,
+    Result,
+  ];
+  assert.equal([one.result, two.result, three.result], ['restored', 'existing', 'existing']);
+  assert.equal([one.apiKey.id, one.apiKey['name'], one.apiKey['deleted']], [made[0]!.apiKey.id, 'again', false]);
+  const spend = async () => (await must(200, customers.verify({ key, billing: { usage: '1' } }))).body;
+  const { status, customerId, billing } = await spend();
+  assert.equal([status, customerId, billing.availableCredits], ['VALID', 'cus_r', '2']);
+  // It has had its credits: coming back again brings no more.
+  await must(200, world.call('delete', path(0)));
+  assert.is((await importKeys([item]))[0]!.result, 'restored');
+  assert.is((await spend()).billing.availableCredits, '1');
+  await must(200, world.call('delete', path(0)));
+  const [other] = (await importKeys([{ ...item, externalMeterId: 'another' }])) as [Result];
+  assert.is(other.error!.code, 40931);
+  assert.is((await verify(key)).status, 'DELETED');
+  assert.is((await verify(replaced)).status, 'INVALID');
 });
 
 test('the text of an imported key is in no answer, log, table or audit line', async () => {

@@ -42,9 +42,9 @@ export default route({
         'ImportResult',
         object({
           result: Type.Optional(
-            Type.Enum(['imported', 'existing'], {
+            Type.Enum(['imported', 'existing', 'restored'], {
               description:
-                'imported by this call; or the secret was a key of this workspace before, which stays as it is',
+                'imported by this call; or the secret was a key of this workspace before, which stays as it is; or it was deleted, and this call brought it back',
             }),
           ),
           apiKey: Type.Optional(apiKey),
@@ -54,20 +54,36 @@ export default route({
       { ...atMost, description: 'what became of each item, by its place' },
     ),
   }),
-  errors: ['key_text_wrong', 'workspace_forbidden', 'expires_at_past', 'unknown_scope', 'key_taken'],
+  errors: [
+    'key_text_wrong',
+    'key_text_weak',
+    'workspace_forbidden',
+    'expires_at_past',
+    'unknown_scope',
+    'key_taken',
+    'key_metered',
+    'grant_unlimited',
+    'credits_too_large',
+    'grant_schedule_limit_reached',
+    'grant_class_limit_reached',
+    'grant_pending_limit_reached',
+    'grant_ended_limit_reached',
+  ],
 
-  async handle({ sql, body, caller, changed, audit, clock }) {
+  async handle({ sql, redis, body, caller, changed, audit, clock, requestId }) {
     const atMs = clock.now();
-    const { results, made } = await importKeys(sql, caller, body.keys, atMs);
+    const { results, made } = await importKeys({ sql, redis, caller, requestId, now: atMs }, body.keys);
     const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
     const rows = await selectKeys(sql, sql`where k.id = any(${ids})`);
     const keys = new Map(rows.map((row) => [row.id, presentKey(row)]));
-    for (const { id, shards } of made) {
+    for (const { id, shards, before, billed } of made) {
       for (const shard of shards) changed('key', id, shard);
-      audit('api_key', id, undefined, keys.get(id));
+      audit('api_key', id, before, keys.get(id));
+      if (billed) changed('billing', billed.record.id, billed.record.shard);
+      for (const line of billed?.lines ?? []) audit(line.resource, line.id, line.before, line.after);
     }
     const told = results.flatMap((one, i) =>
-      'keyId' in one && one.result === 'imported'
+      'keyId' in one && one.result !== 'existing'
         ? [{ workspaceId: body.keys[i]!.workspaceId, key: keys.get(one.keyId)! }]
         : [],
     );

@@ -15,7 +15,7 @@ test.after(() => world?.stop());
 const daily = { name: 'daily', unit: 'requests', limit: 10, per: 'day', timezone: 'Europe/Berlin' };
 const spend = { name: 'spend', unit: 'credits', limit: '25.5', per: 'hour', usageName: 'tokens', shadow: true };
 const imported = async (key: string, limits: readonly object[]) => {
-  const keys = [{ name: 'k', workspaceId, key: `imported-${key}-0123456789`, limits }];
+  const keys = [{ name: 'k', workspaceId, key: `imported-${key}-0123456789`, allowWeak: true, limits }];
   return (await must(200, world.call('post', '/api/v1/api-key/import', { keys }))).body.results[0];
 };
 

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { errors } from '../../../../shared/contract/errors.ts';
 import { once, type World } from '../../../../tests/helpers/world.ts';
@@ -98,7 +99,7 @@ export const requests: Record<string, MatrixRequest> = {
   },
   'post /api/v1/api-key/import': {
     make: ({ workspace }) => ({
-      body: { keys: [{ name: 'n', workspaceId: workspace, key: `made-elsewhere-${Math.random()}` }] },
+      body: { keys: [{ name: 'n', workspaceId: workspace, key: `sk-${randomBytes(16).toString('hex')}` }] },
     }),
     limited: { body: { results: [{ error: forbidden }] } },
     foreign: { body: { results: [{ error: forbidden }] } },

@@ -1,0 +1,101 @@
+import { Type, type Static } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
+import { noteReplenished } from '../../../../shared/books/credit-states.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { accountOf } from '../../sync/accounts.ts';
+import type { AuditLine } from '../audit.ts';
+import { billingColumns, billingSettings, creditsIn, insertBilling, type BillingRow } from '../billings/billings.ts';
+import { addGrant, type GrantMaker } from '../grants/classes.ts';
+import { grantSettings, requireFewEnded, requireGrant } from '../grants/grants.ts';
+import { readHeard } from '../grants/heard.ts';
+import { addSchedule, every, presentSchedule, timezone } from '../grants/schedules.ts';
+
+/** What a key that is imported brings for its meter. */
+export const importedBilling = {
+  ...object({
+    allowOverages: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'whether a record that is made for it lets use go on beyond its credits',
+      }),
+    ),
+    credits: Type.Optional(credits('credits granted at once')),
+    expiresAt: Type.Optional(instant('when these end; absent: never')),
+    schedule: Type.Optional(
+      object({
+        credits: credits('credits granted for each period, above 0'),
+        every,
+        timezone: Type.Optional({ ...timezone, default: 'UTC' }),
+        anchorAt: Type.Optional(instant('when a period begins, from which the others are counted; default now')),
+      }),
+    ),
+  }),
+  description:
+    'makes the billing record of externalMeterId where there is none, and grants it credits, once: in the step that makes the key. Needs billing:write',
+};
+export type ImportedBilling = Static<typeof importedBilling>;
+
+type Metered = { workspaceId: string; externalMeterId: string; name: string };
+type Billing = {
+  redis: ShardedRedis;
+  caller: Caller;
+  requestId: string;
+  /** When each record of the request was first looked at, by Redis's clock: Redis hears of its changes with the answer. */
+  seenAt: Map<string, number>;
+};
+
+/** Makes the billing record of a key's meter, or adds to it; gives the record with the lines for the audit log. */
+export async function billImported(
+  sql: Query,
+  { redis, caller, requestId, seenAt }: Billing,
+  key: Metered,
+  { allowOverages = false, credits = '0', expiresAt, schedule }: ImportedBilling,
+): Promise<{ record: BillingRow; lines: AuditLine[] }> {
+  const lines: AuditLine[] = [];
+  const { workspaceId, externalMeterId, name } = key;
+  const made = await insertBilling(sql, caller, { workspaceId, externalMeterId, totalMicros: 0, allowOverages });
+  if (made) lines.push({ resource: 'billing', id: made.id, before: undefined, after: billingSettings(made) });
+  const record = made ?? (await lockRecord(sql, key));
+  if (record.allowOverages && !allowOverages) throw new ApiError('grant_unlimited');
+  const nowMs = seenAt.get(record.id) ?? (await look(redis, record, made !== undefined));
+  seenAt.set(record.id, nowMs);
+  const maker: GrantMaker = { teamId: caller.teamId, tokenId: caller.tokenId, requestId };
+  const amountMicros = creditsIn('billing/credits', credits);
+  if (amountMicros > 0) {
+    if (expiresAt !== undefined && expiresAt <= nowMs)
+      throw invalidField('/billing/expiresAt', 'must lie in the future');
+    const id = newId('grant');
+    const grant = { id, amountMicros, priority: 50, beginsAt: nowMs, expiresAt: expiresAt ?? null, name };
+    await addGrant(sql, record, grant, maker, nowMs);
+    const row = await requireGrant(sql, record, id);
+    lines.push({ resource: 'grant', id, before: undefined, after: grantSettings(record.id, row) });
+  }
+  if (schedule) {
+    const periodMicros = creditsIn('billing/schedule/credits', schedule.credits);
+    if (periodMicros === 0) throw invalidField('/billing/schedule/credits', 'must be above 0');
+    const wanted = { ...schedule, amountMicros: periodMicros, rollMaxMicros: null, name };
+    const row = await addSchedule(sql, record, wanted, maker, nowMs);
+    lines.push({ resource: 'grant_schedule', id: row.id, before: undefined, after: presentSchedule(row) });
+  }
+  if (amountMicros > 0 || schedule) await noteReplenished(sql, [record.id]);
+  return { record, lines };
+}
+
+async function lockRecord(sql: Query, { workspaceId, externalMeterId }: Metered): Promise<BillingRow> {
+  const [row] = await sql<[BillingRow]>`
+    select ${billingColumns(sql)} from billing_records
+    where workspace_id = ${workspaceId} and external_meter_id = ${externalMeterId} for update`;
+  return row;
+}
+
+/** When a locked record is looked at, once Redis has all that was changed in it before. */
+async function look(redis: ShardedRedis, record: BillingRow, isNew: boolean): Promise<number> {
+  if (isNew) return redis.node(record.shard).now();
+  const account = accountOf(record, await readHeard(redis, record));
+  requireFewEnded(account);
+  return account.balance.atMs;
+}
