@@ -12,7 +12,8 @@ export function makeClock() {
       return () => void timers.delete(timer);
     },
     async pause(ms, signal) {
-      const untilMs = nowMs + ms;
+      // Whole: a sum of fractions may miss a timer by the last digit.
+      const untilMs = Math.ceil(nowMs + ms);
       await Promise.resolve();
       signal?.throwIfAborted();
       if (untilMs > nowMs) clock.pass(untilMs - nowMs);
