@@ -64,7 +64,9 @@ export function makeHandler(options: HandlerOptions): RequestListener {
 
     function send(answer: Answer): void {
       // Gateways hand refusals on to their clients: how a browser reaches another's host is not ours to say.
-      sendAnswer(response, answer, id, route === GATEWAY_PATH ? fixedHeaders : options.headers);
+      const fixed = route === GATEWAY_PATH ? fixedHeaders : options.headers;
+      const isLast = route === GATEWAY_PATH && lacksItsBody(request);
+      sendAnswer(response, answer, id, isLast ? { ...fixed, Connection: 'close' } : fixed);
       options.metrics.httpSeconds.observe(
         { method: request.method, route, status: answer.status },
         (options.clock.monotonic() - started) / 1000,
@@ -110,6 +112,15 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
     const decision = await options.verify({ ...asked, body, idempotencyKey });
     return decided(decision.body);
   }
+}
+
+/**
+ * Whether a check declares a body of which nothing has come. Some gateways copy the end client's Content-Length and send no body:
+ * what comes next on the connection would be read as that body, and an end client that chooses the length would choose the policy
+ * of the next check.
+ */
+function lacksItsBody(request: IncomingMessage): boolean {
+  return !request.complete && request.readableLength === 0;
 }
 
 function verifies(path: string): boolean {

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -26,6 +28,26 @@ test('every method gets the same answer, and a body is ignored and does not end 
   const last = `${head}Content-Length: 0\r\n\r\n`;
   const { answers, open } = await speak(world.verify.url, [sized, chunked, last], { answers: 3 });
   assert.equal([answers.map((answer) => answer.status), open], [[200, 200, 200], true]);
+});
+
+test('a check that declares a body and sends none ends its connection: no length steers what is read next', async () => {
+  const { world, clients } = asking;
+  const head = (policy: string, rest: string) =>
+    `GET /gateway/plain/${policy}/ HTTP/1.1\r\nHost: a\r\n${rest}X-Keytally-Token: ${clients.token}\r\nX-Api-Key: ${clients.good.key}\r\n`;
+  const steered = 'GET /gateway/plain/-/ HTTP/1.1';
+  const next = `${head(POLICY, `X-Note: ${steered}\r\n`)}\r\n`;
+  const declared = [`Content-Length: ${next.indexOf(steered)}`, 'Content-Length: 30', 'Transfer-Encoding: chunked'];
+  for (const body of declared) {
+    const socket = connect(Number(new URL(world.verify.url).port), '127.0.0.1').on('error', () => {});
+    socket.write(`${head('-', '')}${body}\r\n\r\n`);
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    assert.match(String(answer), /^HTTP\/1.1 200 .*^connection: close/ims, body);
+    const after = new Promise((done) =>
+      socket.once('data', (bytes) => done(String(bytes))).once('close', () => done('')),
+    );
+    socket.write(next);
+    assert.is(await after, '', body);
+  }
 });
 
 test("a gateway's retry is debited once by X-Keytally-Idempotency-Key alone", async () => {

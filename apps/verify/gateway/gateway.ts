@@ -40,7 +40,7 @@ const LOG_EVERY_MS = 1_000;
  * Answers check requests: before each request a gateway asks whether it may pass. The answer is 200 with the key's
  * identity in headers, or the refusal for the end client. Gateways copy the end client's headers, path and query into the
  * check request. So cost and scopes come from the address, before anything that a gateway appends, and from headers that
- * its configuration overwrites. A body is ignored; Node drops it, and the connection stays open. A mistake of the gateway
+ * its configuration overwrites. A body is ignored; Node drops it, and the connection stays open, unless nothing of a declared body has come. A mistake of the gateway
  * (a wrong token or policy, an idempotency key for two requests) is a 500 that names no cause.
  */
 export function makeGateway(options: GatewayOptions) {

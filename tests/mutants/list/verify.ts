@@ -5,6 +5,13 @@ const lookup = 'shared/stores/lua/parts/lookup.lua';
 
 export const verify: Mutant[] = [
   {
+    name: 'a check that lacks its body keeps its connection',
+    file: 'apps/verify/server.ts',
+    from: 'const isLast = route === GATEWAY_PATH && lacksItsBody(request)',
+    to: 'const isLast = false',
+    seenBy: 'apps/verify/gateway/gateway.test.ts',
+  },
+  {
     name: 'a key is valid in the millisecond in which it expires',
     file: lookup,
     from: "expiresAtMs ~= '0' and nowMs >= tonumber(expiresAtMs)",
