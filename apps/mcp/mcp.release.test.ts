@@ -96,19 +96,6 @@ test('a refused key is explained: reason, limit, what would change it, and wheth
   );
 });
 
-test('a charged key without a billing record is told to need one', async () => {
-  const { id, key } = await customers.newKey({ externalMeterId: 'of-nobody' });
-  await customers.verify({ key, billing: { usage: '1' } });
-  for (const which of [{ apiKeyId: id }, { externalMeterId: 'of-nobody' }]) {
-    const { data } = await eventually('it is read', async () => {
-      const answer = await call('explain_refusals', { workspaceId, ...which });
-      return answer.data.refused === 1 ? answer : undefined;
-    });
-    assert.equal([data.reasons[0].reason, data.reasons[0].stillSo], ['NO_BILLING_RECORD', true]);
-    assert.is(data.record, undefined);
-  }
-});
-
 test('balance, usage and books of a record agree to the last decimal', async () => {
   const { key, id, meter } = await customers.meteredKey('10');
   for (const usage of ['0.1', '0.2']) await customers.verify({ key, billing: { usage, usageName: 'tokens' } });
@@ -133,25 +120,6 @@ test('balance, usage and books of a record agree to the last decimal', async () 
   const { data: all, text: counts } = await call('books', { workspaceId });
   assert.ok(all.records.length >= 2);
   assert.match(counts, new RegExp(`^${all.records.length} records: `));
-});
-
-test('refusals are counted by reason over time, beside those that passed', async () => {
-  const own = (await must(201, world.call('post', '/api/v1/workspace', { name: 'counted' }))).body.workspace.id;
-  const { key } = await makeCustomers(world, own).newKey({ customerId: 'cus_counted' });
-  const { key: disabled } = await makeCustomers(world, own).newKey({ enabled: false });
-  for (const one of [key, disabled, disabled]) await customers.verify({ key: one });
-  const { text, data } = await eventually('all are counted', async () => {
-    const answer = await call('refusals_over_time', { workspaceId: own, groupBy: ['customer'] });
-    return answer.data.refused === 2 && answer.data.valid === 1 ? answer : undefined;
-  });
-  assert.is(text, '2 refused calls (2 DISABLED), 1 VALID.');
-  assert.equal(
-    data.rows.map(({ reason, count }: any) => [reason, count]),
-    [['DISABLED', 2]],
-  );
-  assert.equal([data.wouldRefuse, data.leftOut], [[], 0]);
-  const { data: only } = await call('refusals_over_time', { workspaceId: own, reason: 'EXPIRED', interval: 'hour' });
-  assert.equal([only.refused, only.valid], [0, undefined]);
 });
 
 test('keys are found by name, customer and masked text, records by meter, and a whole key is not sent on', async () => {

@@ -22,21 +22,6 @@ func verifyOnce(client *Client, key string) string {
 	return string(decision.Status)
 }
 
-func TestCallsOfOneMomentLeaveTogetherAndOneAloneBySelf(t *testing.T) {
-	acme := newCustomer(t, "1000")
-	stack := requireStack(t)
-	verify := newProxy(t, stack.verify)
-	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
-	equal(t, verifyOnce(client, acme.key), "VALID")
-	equal(t, verify.paths(), verifyPath)
-	verify.then()
-	equal(t, together(64, func(int) string { return verifyOnce(client, acme.key) }), "map[VALID:64]")
-	if requests := len(strings.Fields(verify.paths())); requests > 32 {
-		t.Fatalf("64 calls left as %d requests", requests)
-	}
-	acme.become(t, "65 used 0 held")
-}
-
 func TestMoreCallsThanABatchTakesOrLongerOnesLeaveAsSeveral(t *testing.T) {
 	acme := newCustomer(t, "1000")
 	equal(t, together(250, func(int) string { return verifyOnce(acme.client, acme.key) }), "map[VALID:250]")
@@ -54,21 +39,6 @@ func TestMoreCallsThanABatchTakesOrLongerOnesLeaveAsSeveral(t *testing.T) {
 	})
 	equal(t, outcomes, "map[INVALID_SCOPES:100]")
 	acme.become(t, "250 used 0 held")
-}
-
-func TestWhatIsWrongWithOneCallOfABatchIsItsOwnError(t *testing.T) {
-	acme := newCustomer(t, "10")
-	outcomes := together(30, func(i int) string {
-		usage := []string{"1", "much"}[i%2]
-		_, err := acme.client.Verify(context.Background(), Verification{Key: acme.key, Billing: &VerificationBilling{Usage: usage}})
-		if err == nil {
-			return "fine"
-		}
-		failed := failure(t, err)
-		return fmt.Sprint(failed.Status, failed.Code, failed.Details[0].Path != "", failed.RequestID != "")
-	})
-	equal(t, outcomes, "map[400 40001 true true:15 fine:15]")
-	acme.become(t, "10 used 0 held")
 }
 
 // answering is a server that answers each request when it is told to.
@@ -135,16 +105,6 @@ func TestCallsThatComeWhileOthersAreOnTheirWayHoldUpNobody(t *testing.T) {
 	server.mutex.Unlock()
 	equal(t, <-first, "VALID")
 	equal(t, strings.Contains(<-others, "INVALID"), true)
-}
-
-func TestABatchWhoseAnswerIsLostIsRepeatedAndEachCallCountsOnce(t *testing.T) {
-	acme := newCustomer(t, "1000")
-	stack := requireStack(t)
-	verify := newProxy(t, stack.verify)
-	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
-	verify.then("lose", "html", "refuse")
-	equal(t, together(20, func(int) string { return verifyOnce(client, acme.key) }), "map[VALID:20]")
-	acme.become(t, "20 used 0 held")
 }
 
 func TestEachCallOfABatchHasItsOwnDeadlineAndItsOwnContext(t *testing.T) {

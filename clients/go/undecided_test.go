@@ -261,28 +261,6 @@ func TestARefusedTokenProvesNoMissingDebitWhereAnEarlierAttemptMayHaveBeenDebite
 	equal(t, fmt.Sprint(kept.Flush(context.Background()), lost), "0 [40102 false 0 true]")
 }
 
-func TestACaptureIsSentThoughTheEndClientLeftAndOneThatIsRefusedSettlesNothing(t *testing.T) {
-	acme := newCustomer(t, "100")
-	options := GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}
-	url := serve(t, acme.client, options, func(_ http.ResponseWriter, r *http.Request) {
-		left, leave := context.WithCancel(r.Context())
-		leave()
-		held := HoldOf(r.Context())
-		if _, err := held.Capture(left, "much"); failure(t, err).Code != 40001 {
-			t.Error(err)
-		}
-		if r.URL.Path == "/captured" {
-			_, err := held.Capture(left, "3")
-			must(t, err)
-		}
-	})
-	for _, one := range []struct{ path, become string }{{"/released", "0 used 0 held"}, {"/captured", "3 used 0 held"}} {
-		status, _ := get(t, url+one.path, acme.key)
-		equal(t, status, http.StatusOK)
-		acme.become(t, one.become)
-	}
-}
-
 func TestAFractionOfZeroReleases(t *testing.T) {
 	for usage, expected := range map[string]bool{"0": true, "0.0000000": true, "00": true, "": false, "0.": false, "0.1": false, ".0": false} {
 		equal(t, isZero(usage), expected)

@@ -91,14 +91,6 @@ test('calls that come while others are on their way leave together after a milli
   assert.is((await calls[0]!).status, 'VALID');
 });
 
-test('a batch whose answer is lost is repeated, each call with its own key, and each counts once', async () => {
-  const { key, meter } = await customers.meteredKey('1000');
-  proxy.next('lose', 'html', 'refuse');
-  const answers = await Promise.all(many(20, () => clients['node:http']!.verify({ key, billing: { usage: '1' } })));
-  assert.equal([...new Set(answers.map(({ status }) => status))], ['VALID']);
-  assert.is((await customers.billing(meter)).usedCredits, '20');
-});
-
 test('each call of a batch has its own deadline, and is ended by its own signal', async () => {
   const { key } = await customers.newKey();
   const client = clients['node:http']!;

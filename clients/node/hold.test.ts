@@ -207,12 +207,6 @@ test('what was answered while the key was verified stays, and nothing stays held
   assert.match(asked(), 'release');
 });
 
-test('a key without a billing record holds nothing, and its capture does nothing', async () => {
-  const { key } = await customers.newKey();
-  await request(await start('Koa'), '/capture', key, 'stays');
-  assert.is(asked(), 'verify');
-});
-
 test('a handler without a guard that holds is told so', async () => {
   assert.throws(() => captureAtEnd({}, () => '1'), /captureAtEnd\(\): no keytally guard with a hold/);
   assert.match(String(await caught(capture({}, '1'))), /capture\(\): no keytally guard with a hold/);

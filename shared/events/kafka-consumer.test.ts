@@ -2,7 +2,6 @@ import { queryObjects } from 'node:v8';
 import type { Kafka as Client } from 'kafkajs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually } from '../../tests/helpers/eventually.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { consumeTopic } from './kafka-consumer.ts';
 
@@ -20,8 +19,9 @@ class Unconnected {
 
 test('a failed attempt to connect leaves nothing behind', async () => {
   let made = 0;
+  const often = Promise.withResolvers<void>();
   const consumer = () => {
-    made += 1;
+    if (++made === 4) often.resolve();
     return new Unconnected();
   };
   const consuming = consumeTopic({
@@ -33,7 +33,7 @@ test('a failed attempt to connect leaves nothing behind', async () => {
     ended: () => {},
     log: makeLogger('test', 'silent'),
   });
-  await eventually('it was tried often', async () => made >= 4);
+  await often.promise;
   // That of the attempt in progress, and perhaps that of the one before.
   const left = queryObjects(Unconnected, { format: 'count' });
   await consuming.stop();

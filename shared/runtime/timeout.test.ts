@@ -1,33 +1,31 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from './clock.ts';
+import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { withTimeout } from './timeout.ts';
 
 const test = suite('an answer with a limit of time');
+const late = () => new Error('late');
 
-test('counts where this process was too busy to read it in time, and then nobody is told of a timeout', async () => {
-  let told = 0;
-  const answer = withTimeout(systemClock, 1, sleep(5, 'here'), () => {
-    told += 1;
-    return new Error('late');
-  });
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+test('counts where it is there when this process finds that the time is over', async () => {
+  const clock = makeTestClock();
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const after = (ms: number, work: () => void) => clock.after(ms, () => (work(), resolve('here')));
+  const answer = withTimeout({ ...clock, after }, 5, promise, late);
+  await clock.advance(5);
   assert.is(await answer, 'here');
-  await sleep(10);
-  assert.is(told, 0);
 });
 
-test('that comes later is dropped, and the error told once', async () => {
-  let told = 0;
-  const later = Promise.withResolvers<void>();
-  const answer = withTimeout(systemClock, 1, later.promise, () => {
-    told += 1;
-    return new Error('late');
-  });
-  assert.is(await answer.catch((error: Error) => error.message), 'late');
-  later.resolve();
-  assert.is(told, 1);
+test('that comes later is dropped; before its time is over nobody is told', async () => {
+  const clock = makeTestClock();
+  const { promise, resolve } = Promise.withResolvers<string>();
+  let told = '';
+  const answer = withTimeout(clock, 5, promise, late).catch(({ message }: Error) => (told = message));
+  await clock.advance(4);
+  assert.is(told, '');
+  await clock.advance(1);
+  assert.is(await answer, 'late');
+  resolve('too late');
+  assert.is(told, 'late');
 });
 
 test.run();

@@ -7,7 +7,6 @@ import driver from './postgres-driver.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
 const test = suite('the mended driver of Postgres on connections that end at any moment');
-const TIMES = 5;
 const SETTLED_WITHIN_MS = 30_000;
 const STATEMENT_MS = 2_000;
 const AGE_MS = 200;
@@ -50,75 +49,6 @@ test('a connection that was reserved for longer than it may be kept ends when it
   await settled(last`select pg_sleep(${(3 * AGE_MS) / 1_000})`);
   last.release();
   await settled(pool.end());
-});
-
-test('the reader of a cursor whose connection has ended leaves it without harm', async () => {
-  let left = false;
-  const transaction = sql.begin(async (tx) => {
-    const pid = await pidOf(tx);
-    for await (const rows of tx`select generate_series(1, 10)`.cursor(1)) {
-      assert.is(rows.length, 1);
-      await end(pid);
-      assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))));
-      left = true;
-      break;
-    }
-  });
-  await eventually('it was left', async () => left, SETTLED_WITHIN_MS);
-  await settled(sql`select 1`);
-});
-
-test('connections that end together are all made again, also those that a statement was just given to', async () => {
-  const pool = patiently(8);
-  // The driver tells of the end of one connection before it has seen that of the next one, which a statement may be given to.
-  const allServe = () =>
-    eventually('all serve', async () => {
-      const outcomes = Array.from({ length: 8 }, () => outcomeOf(pool`select pg_sleep(0.01)`));
-      const failures = (await settled(Promise.all(outcomes))).filter((one) => one instanceof Error);
-      for (const one of failures) assert.ok(isPostgresConnectionError(one), String(one));
-      return failures.length === 0;
-    });
-  for (let i = 0; i < TIMES; i++) {
-    await allServe();
-    const retried = [1, 2, 3].map(async () => {
-      for (let outcome: unknown; !isPostgresConnectionError(outcome);)
-        outcome = await outcomeOf(pool`select pg_sleep(30)`);
-      for (let outcome: unknown = new Error(); outcome instanceof Error;) outcome = await outcomeOf(pool`select 1`);
-    });
-    await eventually('they are under way', async () => (await asleep()).length === 3, SETTLED_WITHIN_MS);
-    await admin`
-      select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = current_database() and pid <> pg_backend_pid()`;
-    await settled(Promise.all(retried));
-  }
-  await allServe();
-  await pool.end();
-});
-
-test('a statement fails when its new connection ends and Postgres takes no other one', async () => {
-  const elsewhere = connectPostgres(process.env.TEST_POSTGRES_URL!, { max: 1 });
-  const { pathname } = new URL(url);
-  const allow = (allowed: boolean) =>
-    elsewhere.unsafe(`alter database ${pathname.slice(1)} with allow_connections ${allowed}`);
-  let outcome: Promise<unknown> | undefined;
-  await admin.begin(async (tx) => {
-    // The driver reads it on each new connection.
-    await tx`lock table pg_type in access exclusive mode`;
-    outcome = outcomeOf(sql`select 1`);
-    const pid = await eventually('it waits', async () => {
-      const [row] = await elsewhere<{ pid: number }[]>`
-        select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = ${pathname.slice(1)}`;
-      return row?.pid;
-    });
-    await allow(false);
-    await elsewhere`select pg_terminate_backend(${pid})`;
-  });
-  try {
-    assert.is(((await settled(outcome!)) as { code?: string }).code, '55000');
-  } finally {
-    await allow(true);
-    await elsewhere.end();
-  }
 });
 
 test('statements on connections that went silent fail soon, however many are sent, and the next ones succeed', async () => {
@@ -229,20 +159,6 @@ async function onOneConnection(work: (one: Sql) => Promise<unknown>): Promise<vo
   await work(one);
   assert.is(await pidOf(one), pid);
   await one.end();
-}
-
-/** Ends a connection at Postgres. */
-async function end(pid: number): Promise<void> {
-  await admin`select pg_terminate_backend(${pid})`;
-  const isGone = async () => (await admin`select from pg_stat_activity where pid = ${pid}`).length === 0;
-  await eventually('it is gone', isGone, SETTLED_WITHIN_MS);
-}
-
-/** The connections that sleep. */
-async function asleep(): Promise<number[]> {
-  const rows = await admin<{ pid: number }[]>`
-    select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
-  return rows.map(({ pid }) => pid);
 }
 
 async function pidOf(query: Query): Promise<number> {

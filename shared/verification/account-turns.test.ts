@@ -1,8 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readLine } from '../../tests/accounts/lines.ts';
-import { inTime } from '../../tests/helpers/in-time.ts';
-import { connectTestRedis, eventually } from '../../tests/helpers/world.ts';
+import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { NEVER, packAccountSettings, PLAIN_CLASS } from '../stores/account-settings.ts';
@@ -14,16 +13,19 @@ import { startTurning, turnAccount } from './account-turns.ts';
 
 const SHARD = 7;
 const test = suite('turning accounts');
+const ENDS_MS = BEGIN_MS + 700;
+let clocked: ClockedRedis;
 let redis: ShardedRedis;
 test.before(async () => {
-  redis = await connectTestRedis();
+  clocked = await connectClockedRedis();
+  ({ redis } = clocked);
 });
 test.after(() => redis?.close());
 
 /** A record with 5 micro-credits without an end and 100 that end soon, of which 60 are used. */
-async function makeRecord(endsAtMs: number) {
+async function makeRecord() {
   const node = redis.node(SHARD);
-  await node.client.flushdb();
+  await clocked.empty();
   await node.client.hset(keyspace.meta(SHARD), { owner: node.runId(), epoch: 3, writes: 1 });
   const billingId = newId('bill');
   const key = keyspace.billing(SHARD, 'ws', billingId);
@@ -32,29 +34,27 @@ async function makeRecord(endsAtMs: number) {
     { version: 1, billingId, answerPart: '"totalCredits":"0.000005","allowOverages":false' },
     [
       { ref: PLAIN_CLASS, priority: 50, endsAtMs: NEVER, begunMicros: 5, ...nothing },
-      { ref: 'ends', priority: 10, endsAtMs, begunMicros: 100, ...nothing },
+      { ref: 'ends', priority: 10, endsAtMs: ENDS_MS, begunMicros: 100, ...nothing },
     ],
   );
   await node.client.hset(key, { s: settings, u: 60 });
   const amounts = async () => ((await node.client.hget(key, 'u')) ?? '').split(END).slice(1, 5).map(Number);
-  return { client: node.client, key, endsAtMs, amounts };
+  return { client: node.client, key, amounts };
 }
 
 test('an account turns at its moment though nobody calls, once, and then nothing more is due', async () => {
-  const { client, key, endsAtMs, amounts } = await inTime(700, async (soon) => {
-    const made = await makeRecord(soon);
-    await turnAccount(redis, SHARD, made.key);
-    assert.equal(await made.amounts(), [60, 0, 105, 0]);
-    return made;
-  });
-  assert.equal(await client.zrange(keyspace.due(SHARD), 0, -1, 'WITHSCORES'), [key, String(endsAtMs)]);
-  const loops = [1, 2].map(() => startTurning(redis, makeLogger('test', 'error')));
-  try {
-    await eventually('it turned', async () => (await amounts())[3] === 45);
-    await eventually('nothing is due', async () => (await client.zcard(keyspace.due(SHARD))) === 0);
-  } finally {
-    await Promise.all(loops.map((loop) => loop.stop()));
-  }
+  const { client, key, amounts } = await makeRecord();
+  await turnAccount(redis, SHARD, key);
+  assert.equal(await amounts(), [60, 0, 105, 0]);
+  // Two processes, each of which ends its look before it stops.
+  const lookTwice = () => Promise.all([1, 2].map(() => startTurning(redis, makeLogger('test', 'error')).stop()));
+  await clocked.setNow(ENDS_MS - 1);
+  await lookTwice();
+  assert.equal(await client.zrange(keyspace.due(SHARD), 0, -1, 'WITHSCORES'), [key, String(ENDS_MS)]);
+  await clocked.setNow(ENDS_MS);
+  await lookTwice();
+  assert.is((await amounts())[3], 45);
+  assert.is(await client.zcard(keyspace.due(SHARD)), 0);
   const entries = await client.xrange(keyspace.outbox(SHARD), '-', '+');
   const lines = entries.map(([, [, text]]) => readLine(text!));
   assert.equal(
@@ -67,7 +67,7 @@ test('an account turns at its moment though nobody calls, once, and then nothing
 });
 
 test('a record that is gone, or plain, is due no more', async () => {
-  const { client, key } = await makeRecord(Date.now() + 700);
+  const { client, key } = await makeRecord();
   await client.zadd(keyspace.due(SHARD), 1, `${key}-gone`);
   await client.hset(`${key}-plain`, { s: '1\0bill\x005\0\0', u: 3 });
   await client.zadd(keyspace.due(SHARD), 1, `${key}-plain`);
@@ -79,7 +79,7 @@ test('a record that is gone, or plain, is due no more', async () => {
 });
 
 test('a closed shard turns nothing', async () => {
-  const { client, key } = await makeRecord(Date.now() + 700);
+  const { client, key } = await makeRecord();
   await client.hset(keyspace.meta(SHARD), 'owner', 'another server');
   await turnAccount(redis, SHARD, key).then(
     () => assert.unreachable(),

@@ -237,24 +237,6 @@ test('a hold can be captured until 24 h after its end, and how it was settled is
   await record.remove();
 });
 
-test('a grant that began before Redis heard that it was voided is voided, and one that did not never counts', async () => {
-  for (const [heardAt, amounts] of [
-    [NOON + 10, '0 0 80 30'],
-    [NOON + 5, '0 0 50 0'],
-  ] as const) {
-    const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
-    const record = await begin(client, [plain(50), classOf({ ref: 'b:70', priority: 70, pending })]);
-    await record.turn();
-    await setClock(client, heardAt);
-    await record.verify(0);
-    await record.declare(settings(record.billingId, 2, [plain(50)]));
-    await record.run(heardAt, ['void', 'b:70/grant_x', -1, 30]);
-    await setClock(client, NOON + 20);
-    assert.is((await record.verify(0))[0]!.amounts, amounts);
-    await record.remove();
-  }
-});
-
 test('a void that Redis hears of after the grant has ended gives the grant numbers of its own, with what it keeps for holds', async () => {
   const record = await begin(client, [plain(50), ending(NOON + 10, 30)]);
   const { ref } = ending(NOON + 10, 30);
@@ -271,23 +253,6 @@ test('a void that Redis hears of after the grant has ended gives the grant numbe
   assert.is(await record.settleHold('capture', 'a', 8), 'DONE');
   assert.equal(endedOf(await record.fields()), [`${ref} 10 0`, `${ref}/grant_y 10 0`, `${ref}/grant_z 1 0`]);
   assert.is((await record.verify(0))[0]!.amounts, '21 0 80 9');
-  await record.remove();
-});
-
-test('a grant that began and ended before Redis heard that it was voided has numbers of its own', async () => {
-  const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
-  const ref = `${'b'.padStart(17, '0')}:10:${NOON + 20}`;
-  const one = classOf({ ref, priority: 10, endsAtMs: NOON + 20, pending });
-  const record = await begin(client, [plain(50), one]);
-  await record.turn();
-  await setClock(client, NOON + 10);
-  await record.verify(4);
-  await setClock(client, NOON + 20);
-  await record.turn();
-  await record.declare(settings(record.billingId, 2, [plain(50)]));
-  await record.run(NOON + 21, ['void', `${ref}/grant_x`, -1, 30]);
-  assert.equal(endedOf(await record.fields()), [`${ref} 0 0`, `${ref}/grant_x 4 0`]);
-  assert.is((await record.verify(0))[0]!.amounts, '4 0 80 26');
   await record.remove();
 });
 

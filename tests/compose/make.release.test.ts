@@ -1,7 +1,7 @@
 // What make asks of Docker, as a `docker` that records its calls sees it, and when make does not ask.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
@@ -29,45 +29,6 @@ test('make uses Docker Compose where an engine answers, and the stack of one mac
   assert.match(err, /^keytally: STACK=docker needs a Docker engine and its compose plugin, .*\nmake: .*\n$/);
   assert.equal([Boolean(status), calls], [true, ['info']]);
   assert.match(made.run('up', { STACK: 'podman' }).err, /^keytally: STACK is docker or native, not podman\n/);
-});
-
-test('make stays with a stack of one machine, whether it runs or not, and asks where Compose has one as well', () => {
-  const home = join(made.folder, 'home');
-  const down = () => made.run('down', { KEYTALLY_HOME: 'home' });
-  const supervisor = (pid: number) =>
-    writeFileSync(join(home, 'supervisor.json'), JSON.stringify({ pid, startedAt: 'x', apiPort: 8080 }));
-  const key = join(made.folder, 'secrets/master_key');
-  const native = 'native: apps/stack/main.ts down\n';
-
-  mkdirSync(home);
-  supervisor(2 ** 30);
-  assert.ok(down().calls.includes('compose --profile monitoring down'), 'it never held a stack');
-  supervisor(process.pid);
-  assert.is(down().out, native, 'it runs');
-
-  supervisor(2 ** 30);
-  for (const folder of ['home/postgres/data', 'home.restoring'])
-    mkdirSync(join(made.folder, folder), { recursive: true });
-  const { status, err, calls } = down();
-  assert.ok(status);
-  assert.match(
-    err,
-    /^keytally: home holds a stack of one machine, and secrets\/master_key is of one on Docker Compose: set STACK=/,
-  );
-  assert.equal(calls, ['']);
-  renameSync(key, `${key}.away`);
-  assert.is(down().out, native, 'its data is there');
-  rmSync(join(home, 'postgres'), { recursive: true });
-  writeFileSync(join(made.folder, 'home.restoring/restored.json'), '{}');
-  assert.is(down().out, native, 'its restore was cut off between the two moves');
-  renameSync(`${key}.away`, key);
-});
-
-test('make starts no empty stack of one machine while the engine of the stack on Compose is off', () => {
-  const { status, out, err } = made.run('up', { ENGINE: 'no' });
-  assert.equal([Boolean(status), out], [true, '']);
-  assert.match(err, /^keytally: secrets\/master_key is of a stack on Docker Compose, and no Docker engine answers: /);
-  assert.is(made.run('up', { ENGINE: 'no', STACK: 'native' }).out, 'native: apps/stack/main.ts up\n');
 });
 
 test('make up makes each secret once, in a folder that only its owner may enter', () => {
@@ -137,19 +98,6 @@ test('make digests names each image by the digest of its tag, and changes nothin
     );
     assert.equal(files().map(plain), before.map(plain), 'nothing else is changed');
   }
-});
-
-test('make up keeps the token of the last start while it is valid', () => {
-  made.run('up', { TOKEN: 'bad' });
-  const token = made.env('KEYTALLY_TOKEN');
-  assert.match(token, /^kt_\d+$/);
-  const { out, calls } = made.run('up');
-  assert.match(out, `token    ${token}`);
-  assert.not.ok(calls.some((call) => call.includes('token.ts')));
-  assert.equal(
-    [made.env('KEYTALLY_API_URL'), made.env('KEYTALLY_VERIFY_URL')],
-    ['http://127.0.0.1:8080', 'http://127.0.0.1:8081'],
-  );
 });
 
 test('every other target runs its Compose command, and none of them removes a volume', () => {

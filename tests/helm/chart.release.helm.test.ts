@@ -98,23 +98,6 @@ test('the programs are those of Compose, with its commands, users, ports, secret
   }
 });
 
-test('the servers for trying start as those of Compose do', () => {
-  const pods = podsOf(rendered.get('trial-kafka')!);
-  for (const name of servers) {
-    const { image, user, command = [], entrypoint = [], healthcheck } = compose.services[name]!;
-    const { securityContext, containers } = pods.get(name)!;
-    const [container] = containers;
-    const plain = [...(entrypoint as string[]), ...command].map((part) => part.replaceAll('$$', '$'));
-    assert.equal([...(container!.command ?? []), ...(container!.args ?? [])], plain, name);
-    assert.equal([container!.image, String(securityContext.runAsUser)], [image, user!.split(':')[0]], name);
-    const asked = healthcheck!.test!.at(-1)!.replaceAll('$$', '$');
-    assert.is(container!.readinessProbe?.exec?.command.at(-1), asked, name);
-  }
-  const { data = {} } = rendered.get('trial-kafka')!.find(({ kind }) => kind === 'ConfigMap')!;
-  assert.is(data['redis.conf']?.trim(), read('deploy/redis.conf').trim());
-  assert.is(data['kafka-server.properties']?.trim(), read('deploy/kafka/server.properties').trim());
-});
-
 test('no container has root, rights, a writable file system, a token of the cluster or memory without a limit; secrets come from the Secret by its name', () => {
   for (const [name, manifests] of rendered) {
     assert.not.ok(
@@ -205,57 +188,6 @@ test('webhooks alone calls outside: public addresses, none that it refuses itsel
   for (const [program, { containers }] of podsOf(manifests)) {
     const given = containers[0]!.env!.find(({ name }) => name === 'WEBHOOK_ALLOWED_TARGETS')?.value;
     assert.is(given, ['api', 'webhooks'].includes(program) ? 'receiver.internal:8443' : undefined, program);
-  }
-});
-
-test('each program tells the collector that is named, by one way more; without one there is none', () => {
-  const manifests = rendered.get('large')!;
-  const collector = {
-    ports: [{ protocol: 'TCP', port: 4318 }],
-    to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'observability' } } }],
-  };
-  for (const [name, egress] of egressOf(manifests)) {
-    const ways = egress.filter((rule) => JSON.stringify(rule) === JSON.stringify(collector));
-    assert.is(ways.length, name === 'migrate' ? 0 : 1, name);
-  }
-  for (const [name, { containers }] of podsOf(manifests)) {
-    const given = containers[0]!.env!.find((variable) => variable.name === 'OTEL_EXPORTER_OTLP_ENDPOINT')?.value;
-    assert.is(given, name === 'migrate' ? undefined : 'https://collector.observability:4318', name);
-  }
-  assert.not.match(JSON.stringify(rendered.get('medium')), /OTEL_|4318/);
-});
-
-test('metrics have a Service of their own; verify is spread, kept while nodes are drained, and scaled; migrations run first', () => {
-  for (const [name, manifests] of rendered) {
-    const of = (wanted: string) => manifests.filter(({ kind }) => kind === wanted);
-    for (const { metadata, spec } of of('Service')) {
-      if (servers.includes(metadata.labels['app.kubernetes.io/component']!)) continue;
-      const targets = spec.ports!.map(({ targetPort }) => targetPort);
-      assert.equal(targets, [metadata.name.endsWith('-ops') ? 'ops' : 'http'], `${name}: ${metadata.name}`);
-    }
-    const keys = podsOf(manifests)
-      .get('verify')!
-      .topologySpreadConstraints!.map(({ topologyKey }) => topologyKey);
-    assert.equal(keys, ['topology.kubernetes.io/zone', 'kubernetes.io/hostname'], name);
-    const [scaler] = of('HorizontalPodAutoscaler');
-    const deployment = of('Deployment').find(({ metadata }) => metadata.name === 'keytally-verify')!;
-    assert.is(scaler === undefined, deployment.spec.replicas !== undefined, 'one of them says how many there are');
-    assert.ok(!scaler || scaler.spec.scaleTargetRef!.name === deployment.metadata.name);
-    const budgets = of('PodDisruptionBudget');
-    assert.is(
-      budgets.some(({ metadata }) => metadata.name === 'keytally-verify'),
-      name !== 'vault',
-      name,
-    );
-    // While a server is away, and so no pod is ready, nodes can be drained.
-    for (const { metadata, spec } of budgets)
-      assert.is(
-        (spec as { unhealthyPodEvictionPolicy?: string }).unhealthyPodEvictionPolicy,
-        'AlwaysAllow',
-        metadata.name,
-      );
-    const { annotations = {} } = of('Job')[0]!.metadata;
-    assert.is(annotations['helm.sh/hook'], `${name.startsWith('trial') ? 'post' : 'pre'}-install,pre-upgrade`, name);
   }
 });
 

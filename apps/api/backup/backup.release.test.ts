@@ -8,7 +8,7 @@ import { systemClock } from '../../../shared/runtime/clock.ts';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { booksProxy, type Way } from '../../../tests/helpers/books-proxy.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, wireTo, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
@@ -18,7 +18,7 @@ import { chainSome } from '../audit/chain.ts';
 import { openChainKey, readChainState } from '../audit/chain-key.ts';
 import { proveAuditLog } from '../audit/verify-chain.ts';
 import { recordAudit } from '../resources/audit.ts';
-import { checkBackup, endLoad, loadBackup, requireMasterKey } from './load.ts';
+import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
 import { takeBackup } from './take.ts';
 
 const quiet = () => {};
@@ -137,16 +137,6 @@ test('a load that is cut off after Postgres was whole is finished by the same fi
   await Promise.all([other.sql.end(), other.books.close()]);
 });
 
-test('a load that is cut off there is over when the schemas were migrated: no later one empties these books', async () => {
-  const other = await emptyDatabases('other');
-  await loadWithoutEnd(other);
-  await endLoad(other.sql, other.clickhouseUrl, '');
-  await other.sql.unsafe('set session_replication_role = replica; truncate teams cascade');
-  await endLoad(other.sql, other.clickhouseUrl, '');
-  await assertRefused(loadBackup(other, stream(backup), quiet), /the books hold usage already/);
-  await Promise.all([other.sql.end(), other.books.close()]);
-});
-
 async function loadWithoutEnd(other: Awaited<ReturnType<typeof emptyDatabases>>): Promise<void> {
   const proxy = await booksProxy(other.clickhouseUrl, ({ body }) => {
     if (!body.toString().startsWith('drop table if exists loading_backup')) return 'passed';
@@ -208,27 +198,6 @@ test('a master key that does not open the signing keys is refused before anythin
     () => requireMasterKey(header, [Buffer.alloc(32, 1)]),
     /need the master key [0-9a-f]{16}, and the one given/,
   );
-});
-
-test('a backup waits for a Redis that is away for a moment', async () => {
-  const wire = await wireTo(world.env.REDIS_URL!);
-  const log = makeLogger('test', 'silent');
-  const wired = connectRedis(wire.url, makeLogger('test', 'silent'), systemClock);
-  await wired.connected(60_000);
-  await wire.cut();
-  let failures = 0;
-  // It has asked, and got no answer.
-  log.warn = () => void (failures++ === 0 && wire.mend());
-  assert.ok((await take(60_000, books, 60_000, { redis: wired, log })).length > 0);
-  assert.ok(failures > 0);
-  await wired.close();
-  await wire.cut();
-});
-
-test('a backup is refused while a migration of the books is cut short', async () => {
-  await books.client.command({ query: 'create table usage_events_next (id UInt8) engine = MergeTree order by id' });
-  await assertRefused(take(), /a migration of the books is not done/);
-  await books.client.command({ query: 'drop table usage_events_next' });
 });
 
 test('a backup fails, and says who sums up days, while that does not end', async () => {

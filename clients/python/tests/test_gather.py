@@ -160,26 +160,7 @@ class Threads(unittest.TestCase):
             # Once it is known, no batch is sent; a busy machine may start the threads too slowly for one.
             self.assertTrue(counts[0] == 0 or counts[0] == counts[1], counts)
 
-    def test_many_threads_on_one_key_are_debited_once_each(self) -> None:
-        key, used = metered_key("1000")
-        client = new_client(VERIFY_URL)
-        with ThreadPoolExecutor(32) as threads:
-            input: Any = {"key": key, "billing": {"usage": "1"}}
-            decisions = list(threads.map(lambda _: client.verify(input), range(300)))
-        told = {decision["billing"]["usedCredits"] for decision in decisions}
-        self.assertEqual((len(told), used()), (300, "300"))
-
-
 class OneTurn(unittest.IsolatedAsyncioTestCase):
-    async def test_calls_of_one_turn_leave_as_one_request_and_one_alone_as_a_single_one(self) -> None:
-        with serving(as_valid) as (url, asked):
-            async with new_async_client(url) as client:
-                await asyncio.gather(*(client.verify({"key": f"key {i}"}) for i in range(64)))
-                self.assertEqual([len(one.keys) for one in asked], [64])
-                keys = [one["idempotencyKey"] for one in asked[0].body["verifications"]]
-                self.assertEqual(len(set(keys)), 64)
-                await client.verify({"key": "alone"}, request_id="req-4")
-                self.assertEqual((asked[1].path, asked[1].headers["X-Request-Id"]), ("/api/v1/api-key/verify", "req-4"))
 
     async def test_a_server_that_knows_no_batches_is_asked_for_one_once_a_minute(self) -> None:
         def decide(asked: Asked) -> None:
