@@ -125,6 +125,10 @@ type DecisionRateLimit struct {
 	Remaining int64 `json:"remaining"`
 	// when that allowance is whole again, in Unix milliseconds
 	ResetAt int64 `json:"resetAt"`
+	// that limit
+	Limit int64 `json:"limit"`
+	// the length of its window
+	WindowSeconds int64 `json:"windowSeconds"`
 }
 
 // LimitState is a LimitState of the OpenAPI document.
@@ -151,6 +155,8 @@ type LimitedBy struct {
 	Limit Amount `json:"limit"`
 	// when the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds
 	ResetAt *int64 `json:"resetAt,omitempty"`
+	// when a call like this one may pass it; absent likewise, in Unix milliseconds
+	RetryAt *int64 `json:"retryAt,omitempty"`
 }
 
 // Verification is a Verification of the OpenAPI document.
@@ -2395,8 +2401,20 @@ func refused(why string) (int, string) {
 		return 40311, "Invalid: the API key may not be used from this address."
 	case "RATE_LIMITED":
 		return 42910, "Rate Limited: a temporary block, too many requests."
+	case "REQUESTS_USED_UP":
+		return 42912, "Rate Limited: a temporary block, a limit on requests is used up."
 	case "USAGE_LIMITED":
 		return 42911, "Usage Limited: a temporary block, credits or a limit on credits do not cover this request."
+	case "LIMIT_REACHED":
+		return 42913, "Usage Limited: a temporary block, a limit on credits does not cover this request."
+	case "COST_ABOVE_LIMIT":
+		return 40312, "Usage Limited: this request costs more than all of a limit on credits."
+	case "CREDITS_USED_UP":
+		return 40210, "Usage Limited: the credits that are left do not cover this request."
+	case "SPEND_CAP_REACHED":
+		return 40211, "Usage Limited: this request would exceed the spend cap."
+	case "NO_BILLING_RECORD":
+		return 40313, "Usage Limited: there is no billing record that this request could be debited to."
 	case "AWAY":
 		return 50311, "The API key cannot be verified right now; repeat the request in a moment."
 	case "FAILED":

@@ -56,7 +56,7 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	requestID := requestIDOf(r)
 	found, why := g.decide(w, r, requestID)
 	if found == nil {
-		refuse(w, why, requestID)
+		g.options.refuse(w, r, why, requestID)
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), passedKey{}, found))
@@ -68,32 +68,32 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
 
 // decide gives what the handler is told, or the reason to refuse the request.
-func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string) (*passed, string) {
+func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string) (*passed, reason) {
 	tell := func(err error) {
 		g.onError(fmt.Errorf("keytally guard, request %s: %w", requestID, err), r)
 	}
 	keys := KeysOf(r.Header)
 	switch {
 	case len(keys) == 0:
-		return nil, "NO_KEY"
+		return nil, reason{name: "NO_KEY"}
 	case len(keys) > 1:
-		return nil, "TWO_KEYS"
+		return nil, reason{name: "TWO_KEYS"}
 	case !isKeyText(keys[0]):
-		return nil, string(StatusInvalid)
+		return nil, reason{name: string(StatusInvalid)}
 	}
 	asked, err := g.options.verification(keys[0], r)
 	if err != nil {
 		tell(err)
-		return nil, "FAILED"
+		return nil, reason{name: "FAILED"}
 	}
 	call := keptCall{verification: asked, idempotencyKey: newID()}
 	open := g.options.Open
 	if open != nil && open.Unavailable() {
 		if open.keep(call, false) {
-			return &passed{identity: &Decision{Status: StatusUndecided}}, ""
+			return &passed{identity: &Decision{Status: StatusUndecided}}, reason{}
 		}
 		tell(errors.New("keytally is unavailable, and no more usage can be kept"))
-		return nil, "AWAY"
+		return nil, reason{name: "AWAY"}
 	}
 	// An end client that leaves does not end the call: what it debited or held would stay unknown.
 	ctx := detached{r.Context()}
@@ -103,7 +103,7 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 	}
 	setRateLimit(w.Header(), decision.RateLimit, time.Now())
 	if decision.Status != StatusValid {
-		return nil, refusedFor(decision)
+		return nil, reasonOf(decision)
 	}
 	found := &passed{identity: decision}
 	if g.options.holds() {
@@ -112,22 +112,22 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 			found.hold.id = decision.Hold.ID
 		}
 	}
-	return found, ""
+	return found, reason{}
 }
 
 // failed decides on a request whose verification failed. The end client did nothing wrong, and must not see the status that the
 // error has for this server.
-func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, string) {
+func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, reason) {
 	if isMistake(err) {
 		tell(err)
-		return nil, "FAILED"
+		return nil, reason{name: "FAILED"}
 	}
 	code := codeOf(err)
 	if open := g.options.Open; open != nil && code != overQuota && open.keep(call, code != 0) {
-		return &passed{identity: &Decision{Status: StatusUndecided}}, ""
+		return &passed{identity: &Decision{Status: StatusUndecided}}, reason{}
 	}
 	tell(err)
-	return nil, "AWAY"
+	return nil, reason{name: "AWAY"}
 }
 
 // detached has the values of a context, and does not end with it.

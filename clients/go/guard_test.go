@@ -146,6 +146,7 @@ func TestOptionsThatExcludeEachOtherKeepTheProgramFromStarting(t *testing.T) {
 	for said, options := range map[string]GuardOptions{
 		"hold.expiresIn is 86401":   {Hold: &HoldOptions{ExpiresIn: 86_401}},
 		"Hold is there beside Open": {Hold: hold, Open: kept},
+		"OutOfCredits is 402":       {OutOfCredits: 402},
 		"beside HoldFunc":           {Hold: hold, HoldFunc: holdFunc},
 		"beside ScopesFunc":         {Scopes: []WantedScope{}, ScopesFunc: scopesFunc},
 	} {
@@ -160,9 +161,9 @@ func TestOptionsThatExcludeEachOtherKeepTheProgramFromStarting(t *testing.T) {
 
 func TestARefusalIsToTheByteThatOfTheOtherClients(t *testing.T) {
 	recorder := httptest.NewRecorder()
-	refuse(recorder, "NO_KEY", `<"\>`)
+	(&GuardOptions{}).refuse(recorder, nil, reason{name: "NO_KEY"}, `<"\>`)
 	message := "The API key is missing; send it as Authorization: Bearer, x-api-key or Authorization: Basic."
-	equal(t, recorder.Body.String(), `{"error":{"code":40110,"message":"`+message+`","requestId":"<\"\\>"}}`)
+	equal(t, recorder.Body.String(), `{"error":{"code":40110,"message":"`+message+`","requestId":"<\"\\>","reason":"NO_KEY"}}`)
 	equal(t, recorder.Header().Get("WWW-Authenticate"), "Bearer")
 }
 

@@ -42,6 +42,11 @@ type GuardOptions struct {
 	Route func(*http.Request) string
 	// IP is the end client's address, for allow lists; default that of the connection. Behind a proxy, read the header that it sets.
 	IP func(*http.Request) string
+	// OutOfCredits may be 429: who is out of credits, or has no billing record, is refused with it and Retry-After; default 402 or 403
+	// without.
+	OutOfCredits int
+	// RefusalBody makes the body of a refusal, such as ProblemJSON; default {"error": …}.
+	RefusalBody func(Refusal, *http.Request) (contentType string, body []byte)
 	// Open lets requests pass while keytally is unavailable, and keeps their usage; default: they are refused with 503.
 	Open *KeptUsage
 	// OnError is called when a request is refused with 500 because of a mistake on this side (a wrong access token, a wrong cost), or
@@ -67,6 +72,8 @@ func (o *GuardOptions) check() error {
 		}
 	}
 	switch {
+	case o.OutOfCredits != 0 && o.OutOfCredits != http.StatusTooManyRequests:
+		return mistake{fmt.Sprintf("OutOfCredits is %d; it must be 429, or left out for 402 and 403", o.OutOfCredits)}
 	case o.Hold != nil && o.HoldFunc != nil:
 		return mistake{"Hold is there beside HoldFunc; give one of them"}
 	case o.Scopes != nil && o.ScopesFunc != nil:

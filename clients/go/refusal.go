@@ -9,59 +9,161 @@ import (
 	"time"
 )
 
-// The rate limit is whole again after a second. Credits need a refill by a person, which takes longer.
 const (
-	retrySeconds      = "1"
-	usageRetrySeconds = "60"
+	retrySeconds = 1
+	// Credits need a refill by a person, which takes longer.
+	usageRetrySeconds = 60
+	rateLimitName     = "rateLimitPerSecond"
 )
 
-// refuse answers a refused request: an error envelope, with the headers that belong to its status.
-func refuse(w http.ResponseWriter, why, requestID string) {
-	code, message := refused(why)
-	status := code / 100
+// Refusal says why a request is refused, for a body of your own.
+type Refusal struct {
+	Status int
+	// Code is that of keytally's catalogue of errors.
+	Code int
+	// Reason is for programs.
+	Reason    string
+	Message   string
+	RequestID string
+	// RetryAfterSeconds says when to come again; 0 where that would not help.
+	RetryAfterSeconds int64
+	// LimitedBy is the limit that refused it; nil where none did.
+	LimitedBy *LimitedBy
+}
+
+// reason is why a request is refused, and the limit that refused it.
+type reason struct {
+	name      string
+	limitedBy *LimitedBy
+}
+
+// isLasting says whether waiting alone does not end it: it has 429 only for who asks for it.
+func (why reason) isLasting() bool {
+	switch why.name {
+	case "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "COST_ABOVE_LIMIT":
+		return true
+	}
+	return false
+}
+
+// refuse answers a refused request: an error envelope or the options' own body, with the headers that belong to its status.
+func (o *GuardOptions) refuse(w http.ResponseWriter, r *http.Request, why reason, requestID string) {
+	refusal := refusalOf(why, requestID, o.OutOfCredits, time.Now())
+	bodyOf := o.RefusalBody
+	if bodyOf == nil {
+		bodyOf = envelope
+	}
+	contentType, body := bodyOf(refusal, r)
 	header := w.Header()
-	header.Set("Content-Type", "application/json")
+	header.Set("Content-Type", contentType)
 	header.Set("X-Request-Id", requestID)
-	if status == http.StatusUnauthorized {
+	if refusal.Status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-		header.Set("Retry-After", retrySeconds)
-		if why == string(StatusUsageLimited) {
-			header.Set("Retry-After", usageRetrySeconds)
-		}
+	if refusal.RetryAfterSeconds > 0 {
+		header.Set("Retry-After", strconv.FormatInt(refusal.RetryAfterSeconds, 10))
 	}
-	body := envelope(code, message, requestID)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
+	w.WriteHeader(refusal.Status)
 	_, _ = w.Write(body)
 }
 
-// envelope is the body, to the byte as the other clients and keytally itself write it.
-func envelope(code int, message, requestID string) []byte {
-	type failure struct {
-		Code      int    `json:"code"`
-		Message   string `json:"message"`
-		RequestID string `json:"requestId"`
+func refusalOf(why reason, requestID string, outOfCredits int, now time.Time) Refusal {
+	name := why.name
+	if outOfCredits != 0 && why.isLasting() {
+		name = string(StatusUsageLimited)
 	}
+	code, message := refused(name)
+	refusal := Refusal{
+		Status: code / 100, Code: code, Reason: why.name, Message: message, RequestID: requestID, LimitedBy: why.limitedBy,
+	}
+	if why.limitedBy != nil {
+		refusal.Message += " Limit: " + why.limitedBy.Name + "."
+	}
+	if refusal.Status == http.StatusTooManyRequests || refusal.Status == http.StatusServiceUnavailable {
+		refusal.RetryAfterSeconds = secondsUntil(why.limitedBy, name, now)
+	}
+	return refusal
+}
+
+func secondsUntil(limitedBy *LimitedBy, name string, now time.Time) int64 {
+	if limitedBy != nil && limitedBy.RetryAt != nil {
+		if left := ceilSeconds(*limitedBy.RetryAt - now.UnixMilli()); left > 1 {
+			return left
+		}
+		return retrySeconds
+	}
+	if name == string(StatusUsageLimited) {
+		return usageRetrySeconds
+	}
+	return retrySeconds
+}
+
+type told struct {
+	Code      int    `json:"code"`
+	Message   string `json:"message,omitempty"`
+	RequestID string `json:"requestId"`
+	Reason    string `json:"reason"`
+	Limit     string `json:"limit,omitempty"`
+}
+
+func (r Refusal) told() told {
+	limit := ""
+	if r.LimitedBy != nil {
+		limit = r.LimitedBy.Name
+	}
+	return told{r.Code, r.Message, r.RequestID, r.Reason, limit}
+}
+
+// envelope is the body, to the byte as the other clients and keytally itself write it.
+func envelope(refusal Refusal, _ *http.Request) (string, []byte) {
+	return "application/json", jsonOf(struct {
+		Error told `json:"error"`
+	}{refusal.told()})
+}
+
+// ProblemJSON makes problem details (RFC 9457) of a refusal, for GuardOptions.RefusalBody.
+func ProblemJSON(refusal Refusal, _ *http.Request) (contentType string, body []byte) {
+	fields := refusal.told()
+	fields.Message = ""
+	return "application/problem+json", jsonOf(struct {
+		Status int    `json:"status"`
+		Title  string `json:"title"`
+		told
+	}{refusal.Status, refusal.Message, fields})
+}
+
+func jsonOf(value any) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(struct {
-		Error failure `json:"error"`
-	}{failure{code, message, requestID}})
+	_ = encoder.Encode(value)
 	return bytes.TrimRight(text.Bytes(), "\n")
 }
 
-// refusedFor gives the reason to refuse a request whose key is not valid.
-func refusedFor(decision *Decision) string {
-	if decision.Reason == "IP_NOT_ALLOWED" {
-		return decision.Reason
-	}
-	return string(decision.Status)
+// isRefusal says whether the catalogue has this reason: of some only the status says why.
+func isRefusal(name string) bool {
+	code, _ := refused(name)
+	failed, _ := refused("FAILED")
+	return code != failed
 }
 
-// setRateLimit sets RateLimit of the current IETF draft, and the two older headers (the reset in Unix seconds).
+// reasonOf gives the reason to refuse a request whose key is not valid.
+func reasonOf(decision *Decision) reason {
+	limitedBy := decision.LimitedBy
+	name := decision.Reason
+	switch {
+	case decision.Status == StatusRateLimited && limitedBy != nil && limitedBy.Name != rateLimitName:
+		name = "REQUESTS_USED_UP"
+	case name == "LIMIT_REACHED" && limitedBy != nil && limitedBy.RetryAt == nil:
+		name = "COST_ABOVE_LIMIT"
+	case !isRefusal(name):
+		name = string(decision.Status)
+	}
+	return reason{name, limitedBy}
+}
+
+// setRateLimit sets RateLimit and RateLimit-Policy of the current IETF draft, and the three older headers (the reset in Unix seconds).
 func setRateLimit(header http.Header, limit *DecisionRateLimit, now time.Time) {
 	if limit == nil {
 		return
@@ -71,6 +173,8 @@ func setRateLimit(header http.Header, limit *DecisionRateLimit, now time.Time) {
 		left = 0
 	}
 	header.Set("RateLimit", fmt.Sprintf(`"key";r=%d;t=%d`, limit.Remaining, left))
+	header.Set("RateLimit-Policy", fmt.Sprintf(`"key";q=%d;w=%d`, limit.Limit, limit.WindowSeconds))
+	header.Set("X-RateLimit-Limit", strconv.FormatInt(limit.Limit, 10))
 	header.Set("X-RateLimit-Remaining", strconv.FormatInt(limit.Remaining, 10))
 	header.Set("X-RateLimit-Reset", strconv.FormatInt(ceilSeconds(limit.ResetAt), 10))
 }

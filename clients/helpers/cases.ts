@@ -12,6 +12,7 @@
 //                      Answers the identity.
 //   GET /wrong-cost    a cost function that gives no decimal text ("much").
 //   GET /wrong-token   by the client with the wrong token, cost 1.
+//   GET /problem       cost 1, 429 for who is out of credits, and refusals as problem details. Answers the identity.
 //   GET /hold/…        cost 10, held for 600 s. `capture` captures 3, and answers {"captured": usage, or null if nothing was
 //                      held}; `forgotten` captures nothing; `fail` throws, which is a 500; `at-end` captures 4 at the end,
 //                      `nothing-at-end` 0.000000, `fail-at-end` "much"; `stream` writes a line each 20 ms until the end client
@@ -28,7 +29,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { errors } from '../../shared/contract/errors.ts';
+import { refusalTable } from '../../apps/api/generate/refusals.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';
 import { waitingEvents } from '../../tests/helpers/outbox.ts';
@@ -47,8 +48,10 @@ type Send = {
 };
 type Expected = {
   status: number;
-  /** The code of the error; its message is that of the catalogue. */
+  /** The code of the error; its message and reason are those of the catalogue. */
   code?: number;
+  /** The limit that the error names. */
+  limit?: string;
   /** A part of the body. */
   body?: object;
   /** A pattern that the body's text matches. */
@@ -83,7 +86,7 @@ type Case = {
 export type CaseApp = { command: string[]; env?: Record<string, string> };
 
 const cases = (JSON.parse(readFileSync(new URL('../cases.json', import.meta.url), 'utf8')) as { cases: Case[] }).cases;
-const messages = new Map<number, string>(Object.values(errors).map(([code, message]) => [code, message]));
+const refusals = refusalTable();
 
 /** Adds a test for each case and app to a suite of that name, and runs it. */
 export function runCases(name: string, apps: Record<string, CaseApp>): void {
@@ -239,7 +242,7 @@ function checkAsked(expected: Extract<Step, { asked: unknown }>['asked'], proxy:
     assert.is(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, idempotencyKeys);
 }
 
-async function check(answer: Response, { status, code, body, matches, headers = {} }: Expected): Promise<void> {
+async function check(answer: Response, { status, code, limit, body, matches, headers = {} }: Expected): Promise<void> {
   const text = await answer.text();
   assert.is(answer.status, status, text);
   for (const [name, pattern] of Object.entries(headers)) {
@@ -251,7 +254,9 @@ async function check(answer: Response, { status, code, body, matches, headers = 
     assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
     const requestId = answer.headers.get('x-request-id') ?? '';
     assert.match(requestId, /^[!-~]{1,128}$/);
-    assert.equal(JSON.parse(text), { error: { code, message: messages.get(code), requestId } });
+    const [reason, [, said] = []] = Object.entries(refusals).find(([, [one]]) => one === code) ?? [];
+    const message = limit ? `${said} Limit: ${limit}.` : said;
+    assert.equal(JSON.parse(text), { error: { code, message, requestId, reason, ...(limit && { limit }) } });
   }
   if (matches !== undefined) assert.match(text, new RegExp(matches));
   if (body) assert.equal(partLike(JSON.parse(text), body), body);

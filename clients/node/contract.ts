@@ -141,6 +141,10 @@ export interface Contract {
         remaining: number;
         /** when that allowance is whole again, in Unix milliseconds */
         resetAt: number;
+        /** that limit */
+        limit: number;
+        /** the length of its window */
+        windowSeconds: number;
       };
       /** the limits over windows of the key and its billing record */
       limits?: Array<{
@@ -180,6 +184,8 @@ export interface Contract {
         limit: number | string;
         /** when the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds */
         resetAt?: number;
+        /** when a call like this one may pass it; absent likewise, in Unix milliseconds */
+        retryAt?: number;
       };
     };
   };
@@ -336,6 +342,10 @@ export interface Contract {
               remaining: number;
               /** when that allowance is whole again, in Unix milliseconds */
               resetAt: number;
+              /** that limit */
+              limit: number;
+              /** the length of its window */
+              windowSeconds: number;
             };
             /** the limits over windows of the key and its billing record */
             limits?: Array<{
@@ -375,6 +385,8 @@ export interface Contract {
               limit: number | string;
               /** when the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds */
               resetAt?: number;
+              /** when a call like this one may pass it; absent likewise, in Unix milliseconds */
+              retryAt?: number;
             };
           }
         | {
@@ -4829,7 +4841,13 @@ export const refusals = {
   INVALID_SCOPES: [40310, 'Invalid Scopes: the API key lacks a scope that this request needs.'],
   IP_NOT_ALLOWED: [40311, 'Invalid: the API key may not be used from this address.'],
   RATE_LIMITED: [42910, 'Rate Limited: a temporary block, too many requests.'],
+  REQUESTS_USED_UP: [42912, 'Rate Limited: a temporary block, a limit on requests is used up.'],
   USAGE_LIMITED: [42911, 'Usage Limited: a temporary block, credits or a limit on credits do not cover this request.'],
+  LIMIT_REACHED: [42913, 'Usage Limited: a temporary block, a limit on credits does not cover this request.'],
+  COST_ABOVE_LIMIT: [40312, 'Usage Limited: this request costs more than all of a limit on credits.'],
+  CREDITS_USED_UP: [40210, 'Usage Limited: the credits that are left do not cover this request.'],
+  SPEND_CAP_REACHED: [40211, 'Usage Limited: this request would exceed the spend cap.'],
+  NO_BILLING_RECORD: [40313, 'Usage Limited: there is no billing record that this request could be debited to.'],
   AWAY: [50311, 'The API key cannot be verified right now; repeat the request in a moment.'],
   FAILED: [50001, 'Something went wrong on our side; it was logged with the request id.'],
   MISCONFIGURED: [

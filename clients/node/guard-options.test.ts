@@ -51,12 +51,15 @@ test('an option that is wrong from the start keeps the program from starting, an
     const thrown = await inputOf('/', undefined, { [name]: () => value }).catch((error: unknown) => error);
     assert.ok(isSo(thrown as Error), String(message));
   }
+  const others = [{ outOfCredits: 402 }, { outOfCredits: undefined }, { refusalBody: 'problem+json' }];
+  for (const options of others)
+    assert.throws(() => koaGuard(client, options as never), /^(outOfCredits|refusalBody) is /);
   const open = { size: 0, away: false, keep: () => true, flush: async () => 0 };
   assert.throws(() => koaGuard(client, { hold: { expiresIn: 1 }, open }), /hold is there beside open/);
 });
 
 test('a misspelt option keeps the program from starting: a guard with `cots` would let every request pass for free', () => {
-  const all = 'the options are cost, hold, scopes, route, ip, open, onError';
+  const all = 'the options are cost, hold, scopes, route, ip, outOfCredits, refusalBody, open, onError';
   const guards: ((client: Keytally, options: object) => unknown)[] = [nodeGuard, fastifyGuard, koaGuard, honoGuard];
   for (const guard of guards) {
     throws(() => guard(client, { cots: '0.25' }), `cots is not an option; ${all}`);
@@ -68,8 +71,13 @@ test('a misspelt option keeps the program from starting: a guard with `cots` wou
 });
 
 test('the headers of a rate limit tell what remains, and when it begins anew', () => {
-  const rateLimit = { limit: 5, remaining: 3, resetAt: 1_001 };
-  const rest = { 'X-RateLimit-Remaining': '3', 'X-RateLimit-Reset': '2' };
+  const rateLimit = { limit: 5, remaining: 3, resetAt: 1_001, windowSeconds: 60 };
+  const rest = {
+    'RateLimit-Policy': '"key";q=5;w=60',
+    'X-RateLimit-Limit': '5',
+    'X-RateLimit-Remaining': '3',
+    'X-RateLimit-Reset': '2',
+  };
   assert.equal(rateLimitHeaders(rateLimit, 1_000), { RateLimit: '"key";r=3;t=1', ...rest });
   assert.equal(rateLimitHeaders(rateLimit, 5_000), { RateLimit: '"key";r=3;t=0', ...rest });
   assert.equal(rateLimitHeaders(undefined, 0), {});

@@ -1,6 +1,7 @@
 import type { KeptUsage, VerifyInput } from './kept-usage.ts';
 import type { HeaderOf } from './key.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
+import type { Refusal, RefusalBody } from './refusal.ts';
 
 /** What a request costs, as decimal text, and the name under which its usage is counted. */
 export type Cost = { usage: string; usageName?: string };
@@ -23,6 +24,10 @@ export type GuardOptions<Request> = {
   route?: Given<Request, string>;
   /** The end client's address, for allow lists; default the framework's. */
   ip?: Given<Request, string | undefined>;
+  /** 429: who is out of credits, or has no billing record, is refused with 429 and `Retry-After`; default 402 or 403 without. */
+  outOfCredits?: 429;
+  /** Makes the body of a refusal, such as `problemJson`; default `{"error": …}`. */
+  refusalBody?: (refusal: Refusal, request: Request) => RefusalBody;
   /** Lets requests pass while keytally is unavailable, and keeps their usage; default: they are refused with 503. */
   open?: KeptUsage;
   /**
@@ -52,6 +57,8 @@ const optionNames: OptionNames<GuardOptions<never>> = {
   scopes: true,
   route: true,
   ip: true,
+  outOfCredits: true,
+  refusalBody: true,
   open: true,
   onError: true,
 };
@@ -70,6 +77,12 @@ export function checkOptions<Request>(options: GuardOptions<Request>): void {
     throw new OptionError('hold is there beside open, which keeps costs that were not held');
   if ('scopes' in options && typeof options.scopes !== 'function') scopesOf(options.scopes);
   if ('route' in options && typeof options.route !== 'function') routeOf(options.route);
+  if ('outOfCredits' in options && options.outOfCredits !== 429)
+    throw new OptionError(
+      `outOfCredits is ${shown(options.outOfCredits)}; it must be 429, or left out for 402 and 403`,
+    );
+  if ('refusalBody' in options && typeof options.refusalBody !== 'function')
+    throw new OptionError(`refusalBody is ${shown(options.refusalBody)}; it must be a function, such as problemJson`);
 }
 
 /** What keytally is asked to verify for a request. Throws an `OptionError` when a function gives something wrong. */

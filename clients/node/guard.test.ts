@@ -100,7 +100,7 @@ for (const [name, start] of Object.entries(frameworks)) {
     await refused(bearer(keys.unknown), 401, 40112);
     await refused(bearer(keys.disabled), 401, 40114);
     await refused(bearer(keys.noScope), 403, 40310);
-    await refused(bearer(keys.poor), 429, 42911);
+    await refused(bearer(keys.poor), 402, 40210);
     for (const ip of ['203.0.114.9', 'unknown', '203.0.113.9:80', 'fe80::1%eth0', ''])
       await refused(bearer(keys.local, { 'X-Forwarded-For': ip }), 403, 40311);
     assert.is(handled, 0);
@@ -209,7 +209,10 @@ async function statusOfTwo(url: string, ...authorizations: string[]): Promise<nu
 async function refused(sent: Promise<Response>, status: number, code: number): Promise<{ requestId: string }> {
   const answer = await sent;
   const { error } = (await answer.json()) as { error: { code: number; message: string; requestId: string } };
-  assert.equal([answer.status, error.code, Object.keys(error)], [status, code, ['code', 'message', 'requestId']]);
+  assert.equal(
+    [answer.status, error.code, Object.keys(error)],
+    [status, code, ['code', 'message', 'requestId', 'reason']],
+  );
   const { headers } = answer;
   assert.is(headers.get('x-request-id'), error.requestId);
   assert.is(headers.get('www-authenticate'), status === 401 ? 'Bearer' : null);

@@ -5,7 +5,7 @@ import { checkOptions, OptionError, verifyInputOf, type GuardOptions, type Seen 
 import { noteHold, type HoldEvents } from './hold.ts';
 import { sendKept, type KeptCall, type VerifyInput } from './kept-usage.ts';
 import { keysOf } from './key.ts';
-import { rateLimitHeaders, refusalOf, refusedFor, type Refusal, type Refused } from './refusal.ts';
+import { rateLimitHeaders, refusalOf, refusedFor, type Answer, type Refusal, type Refused } from './refusal.ts';
 import type { Verification } from './status.ts';
 import { tell } from './tell.ts';
 
@@ -15,7 +15,7 @@ export type Identity = Omit<Verification, 'status'> & { status: 'VALID' | 'UNDEC
 /** Headers for the answer, and the answer itself if the request is refused. */
 export type Outcome = {
   headers: Record<string, string>;
-  refusal?: Refusal;
+  refusal?: Answer;
   /** Where credits are held. */
   hold?: HoldEvents;
 };
@@ -32,11 +32,15 @@ export function identityOf(request: object): Identity {
 /** Makes the function that decides whether a request may pass. If it may, `identityOf(request)` knows whose it is. */
 export function makeDecide<Request extends object>(client: Keytally, options: GuardOptions<Request>) {
   checkOptions(options);
-  const { open, onError = logEachSecond(clockOf(client).now) } = options;
+  const { open, outOfCredits, refusalBody, onError = logEachSecond(clockOf(client).now) } = options;
 
   return async function decide(request: Request, seen: Seen): Promise<Outcome> {
     const requestId = requestIdOf(seen.header('x-request-id'));
-    const refuse = (why: Refused): Outcome => ({ headers: {}, refusal: refusalOf(why, requestId) });
+    const bodyOf = refusalBody && ((refusal: Refusal) => refusalBody(refusal, request));
+    const refuse = (why: Refused, limitedBy?: Verification['limitedBy']): Outcome => {
+      const nowMs = Date.now();
+      return { headers: {}, refusal: refusalOf(why, { requestId, nowMs, limitedBy, outOfCredits, bodyOf }) };
+    };
     const fail = (why: 'FAILED' | 'AWAY', message: string, cause?: unknown): Outcome => {
       note(message, cause);
       return refuse(why);
@@ -76,8 +80,8 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
       return mayPass ? { headers: {} } : fail('AWAY', describe(error), error);
     }
     const headers = rateLimitHeaders(answer.rateLimit, Date.now());
-    const refused = refusedFor(answer.status, answer.reason);
-    if (refused) return { ...refuse(refused), headers };
+    const refused = refusedFor(answer);
+    if (refused) return { ...refuse(refused, answer.limitedBy), headers };
     identities.set(request, { ...answer, status: 'VALID' });
     if (!options.hold) return { headers };
     return { headers, hold: noteHold(request, client, answer.hold?.id, (error) => note(describe(error), error)) };

@@ -7,5 +7,6 @@ export { identityOf, type Identity } from './guard.ts';
 export { capture, captureAtEnd } from './hold.ts';
 export { keepUsage, type KeptUsage, type KeptUsageOptions, type VerifyInput } from './kept-usage.ts';
 export { keysOf } from './key.ts';
+export { problemJson, type Refusal, type RefusalBody } from './refusal.ts';
 export type { CallOptions } from './send.ts';
 export { displayForms, type Status, type Verification } from './status.ts';

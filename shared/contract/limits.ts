@@ -86,6 +86,7 @@ export const limitedByLimit = named(
     resetAt: Type.Optional(
       instant('when the allowance is whole again; absent where the call costs more than all of it'),
     ),
+    retryAt: Type.Optional(instant('when a call like this one may pass it; absent likewise')),
   }),
 );
 

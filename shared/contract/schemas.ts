@@ -108,6 +108,16 @@ export const errorSchema = named(
       }),
       message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong and what would be right' }),
       requestId: Type.String({ maxLength: 128, description: 'the X-Request-Id of the answer' }),
+      reason: Type.Optional(
+        Type.String({
+          maxLength: 128,
+          description: 'why an end client was refused, for programs',
+          examples: ['CREDITS_USED_UP'],
+        }),
+      ),
+      limit: Type.Optional(
+        Type.String({ maxLength: 128, description: 'the name of the limit that refused it', examples: ['monthly'] }),
+      ),
       details: Type.Optional(
         Type.Array(
           object({

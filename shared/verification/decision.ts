@@ -1,4 +1,6 @@
+import type { Static } from 'typebox';
 import { ApiError } from '../contract/errors.ts';
+import type { limitedByLimit } from '../contract/limits.ts';
 import { creditLimit, formatCredits, MAX_MICROS } from '../values/credits.ts';
 import { costOf } from './call-fields.ts';
 import { statesOf, type LimitState } from './limit-states.ts';
@@ -24,12 +26,12 @@ export type Decision = {
   sequence?: number | undefined;
   rateLimit?: RateLimit | undefined;
   /** The limit that refused it. */
-  limitedBy?: Pick<LimitState, 'on' | 'name' | 'limit'> | undefined;
+  limitedBy?: LimitedBy | undefined;
   /** The limits that only watch and would have refused it; not of a repeated Idempotency-Key, which is no new call. */
   wouldRefuse?: Pick<LimitState, 'on' | 'name'>[] | undefined;
-  /** When a call like this one may pass the limit that refused it (Unix ms); undefined where none did, or it never may. */
-  retryAt?: number | undefined;
 };
+
+type LimitedBy = Static<typeof limitedByLimit>;
 
 /** The tightest limit on requests after a call: what is left, when it is whole again (Unix ms), and its window. */
 export type RateLimit = { limit: number; remaining: number; resetAt: number; windowSeconds: number };
@@ -60,18 +62,19 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
   const perSecond = rateLimitOf(answer);
   const limits = answer.limits && lookup.limits && limitsOf(answer, lookup, perSecond, body);
   const rateLimit = limits ? tightestOf(limits) : perSecond;
-  const limitedBy = limitedByOf(answer, lookup, limits, perSecond);
-  const micros = limitedBy && (status === 'RATE_LIMITED' ? MICROS_OF_REQUEST : costOf(body));
+  const refusing = limitedByOf(answer, lookup, limits, perSecond);
+  const micros = status === 'RATE_LIMITED' ? MICROS_OF_REQUEST : costOf(body);
+  const limitedBy = refusing && toldOf(refusing, micros);
 
   // The parts of the key and of the billing record are ready-made; only what changes with each call is made here.
   const why = reason === 'CREDITS_USED_UP' && isCapped(lookup, amounts!) ? 'SPEND_CAP_REACHED' : reason;
   let json = `{"status":"${status}",${keyPart}`;
   if (why) json += `,"reason":"${why}"`;
-  if (limitedBy) json += `,"limitedBy":${limitedByPart(limitedBy, micros!)}`;
+  if (limitedBy) json += `,"limitedBy":${JSON.stringify(limitedBy)}`;
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
   if (amounts) json += `,"billing":{${billingPartOf(lookup, amounts)}}`;
   json += hold;
-  if (rateLimit) json += `,"rateLimit":{"remaining":${rateLimit.remaining},"resetAt":${rateLimit.resetAt}}`;
+  if (rateLimit) json += `,"rateLimit":${rateLimitPart(rateLimit)}`;
   if (limits) json += `,"limits":${JSON.stringify(limits.map(listedOf))}`;
   return {
     status: status as Status,
@@ -84,7 +87,6 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
     rateLimit,
     limitedBy,
     wouldRefuse: limits && watchedOf(answer, limits),
-    retryAt: limitedBy?.passesAt(micros!),
   };
 }
 
@@ -201,8 +203,13 @@ function watchedOf({ limits: told }: ScriptAnswer, limits: readonly LimitState[]
 }
 
 // What costs more than the whole limit never passes: then there is no instant to wait for.
-function limitedByPart({ on, name, limit, resetAt, passesAt }: LimitState, micros: number): string {
-  return JSON.stringify({ on, name, limit, ...(passesAt(micros) !== undefined && { resetAt }) });
+function toldOf({ on, name, limit, resetAt, passesAt }: LimitState, micros: number): LimitedBy {
+  const retryAt = passesAt(micros);
+  return { on, name, limit, ...(retryAt !== undefined && { resetAt, retryAt }) };
+}
+
+function rateLimitPart({ remaining, resetAt, limit, windowSeconds }: RateLimit): string {
+  return `{"remaining":${remaining},"resetAt":${resetAt},"limit":${limit},"windowSeconds":${windowSeconds}}`;
 }
 
 function listedOf({ on, name, remaining, resetAt, wouldRefuse }: LimitState) {

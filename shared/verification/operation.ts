@@ -123,6 +123,8 @@ const answered = {
         examples: [99],
       }),
       resetAt: instant('when that allowance is whole again'),
+      limit: Type.Integer({ minimum: 1, description: 'that limit', examples: [100] }),
+      windowSeconds: Type.Integer({ minimum: 1, description: 'the length of its window', examples: [1] }),
     }),
   ),
   limits: Type.Optional(limitStates),

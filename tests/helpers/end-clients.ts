@@ -13,7 +13,11 @@ export const refusals = {
   noScope: [403, 40310],
   local: [403, 40311],
   slow: [429, 42910],
-  poor: [429, 42911],
+  hourly: [429, 42912],
+  spent: [429, 42913],
+  poor: [402, 40210],
+  capped: [402, 40211],
+  noRecord: [403, 40313],
 } as const;
 
 export const MOST_PER_SECOND = 100_000;
@@ -35,6 +39,14 @@ export async function makeEndClients(world: World) {
   await must(200, world.call('delete', `${at}/api-key/${deleted.id}`));
   const newKey = async (fields: object) => (await customers.newKey({ scopes, ...fields })).key;
   const slow = await newKey({ rateLimitPerSecond: 1 });
+  // Used up here; they slide, so that nothing comes back before most of an hour has passed.
+  const hourly = await newKey({ limits: [{ name: 'hourly', unit: 'requests', limit: 1, per: 'hour' }] });
+  const spent = await newKey({ limits: [{ name: 'budget', unit: 'credits', limit: '1', per: 'hour' }] });
+  for (const key of [hourly, spent]) {
+    const one = { key, billing: { usage: '1' } };
+    await must(200, world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, one));
+  }
+  const capped = { totalCredits: '9', spendCap: '0.5' };
   const gateway = { name: 'gateway', permissions: ['key:verify'], workspaceIds: [id] };
 
   return {
@@ -45,6 +57,10 @@ export async function makeEndClients(world: World) {
     keys: {
       unknown: 'key_nobody',
       slow,
+      hourly,
+      spent,
+      capped: await newKey({ externalMeterId: await customers.newMeter(capped) }),
+      noRecord: await newKey({ externalMeterId: 'no_record' }),
       poor: await newKey({ externalMeterId: await customers.newMeter({ totalCredits: '0.5' }) }),
       local: await newKey({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] }),
       expired: await expiredKey(),

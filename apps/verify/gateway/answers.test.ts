@@ -57,9 +57,10 @@ test('remaining credits go down to the credits or the spend cap, and are empty w
   }
 });
 
-test('a refused key gets the status and code of its refusal, and nginx 403 for each 429', async () => {
+test('a refused key gets the status, code and reason of its refusal, and nginx 403 for each 402 and 429', async () => {
   const { clients, ask } = asking;
   const { slow: _, ...others } = refusals;
+  const kept429 = { poor: 42911, capped: 42911, noRecord: 42911, spent: 42913 };
   for (const [name, [status, code]] of Object.entries(others)) {
     const headers = bearer(clients.keys[name as keyof typeof others]);
     const answer = await ask(`plain/${POLICY}/`, { headers });
@@ -67,8 +68,26 @@ test('a refused key gets the status and code of its refusal, and nginx 403 for e
     assert.is(answer.headers.get('www-authenticate'), status === 401 ? 'Bearer' : null, name);
     assert.is(answer.headers.get('retry-after') !== null, status === 429, name);
     assert.is(answer.headers.get('x-keytally-key-id'), null, name);
-    assert.is((await ask(`nginx/${POLICY}/`, { headers })).status, status === 429 ? 403 : status, name);
+    assert.is(answer.headers.get('x-keytally-reason'), answer.error?.reason, name);
+    const byNginx = await ask(`nginx/${POLICY}/`, { headers });
+    assert.is(byNginx.status, status === 402 || status === 429 ? 403 : status, name);
+    assert.is(byNginx.headers.get('x-keytally-refused-with'), String(status), name);
+    const kept = (await ask(`plain/${POLICY},outOfCredits=429/`, { headers })).error;
+    assert.equal([kept?.code, kept?.reason], [kept429[name as 'poor'] ?? code, answer.error?.reason], name);
   }
+});
+
+test('a limit per second says to come again in a second', async () => {
+  const { clients, ask } = asking;
+  const send = () => ask(`plain/${POLICY}/`, { headers: bearer(clients.keys.slow) });
+  const { error, headers } = await clients.whileRateLimited(send, ({ status }) => status === 429);
+  assert.equal([error?.code, error?.limit, headers.get('retry-after')], [42910, 'rateLimitPerSecond', '1']);
+});
+
+test('a request that costs more than a limit allows at all is refused with 403, and not told to come again', async () => {
+  const { clients, ask } = asking;
+  const { status, error, headers } = await ask('plain/usage=1.000001/', { headers: bearer(clients.keys.spent) });
+  assert.equal([status, error?.code, error?.limit, headers.get('retry-after')], [403, 40312, 'budget', null]);
 });
 
 test('headers tell the window of the tightest limit, and when to come again after it refused', async () => {
@@ -86,7 +105,7 @@ test('headers tell the window of the tightest limit, and when to come again afte
       [403, 'RATE_LIMITED'],
     ],
   );
-  assert.is(answers[1]!.error?.code, 42910);
+  assert.equal([answers[1]!.error?.code, answers[1]!.error?.limit], [42912, 'hourly']);
   for (const { headers } of answers) {
     assert.is(headers.get('ratelimit-policy'), '"key";q=1;w=3600');
     assert.equal([headers.get('x-ratelimit-limit'), headers.get('x-ratelimit-remaining')], ['1', '0']);

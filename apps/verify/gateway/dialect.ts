@@ -6,7 +6,7 @@ export type Dialect = {
   original?: { method: string; uri: string };
   /** The header with the client's address; it counts only from trusted proxies. */
   address: string;
-  /** The gateway passes on 401 and 403 alone: it gets 403 instead of 429, and `X-Keytally-Status` says why. */
+  /** The gateway passes on 401 and 403 alone: it gets 403 instead of 402 and 429, which `X-Keytally-Refused-With` says. */
   only401And403?: true;
 };
 

@@ -164,7 +164,7 @@ test('it is in the OpenAPI document and counted in the metrics', async () => {
   const { world } = asking;
   const { paths } = (await (await fetch(`${world.verify.url}/openapi.json`)).json()) as any;
   const { responses } = paths['/gateway/{dialect}/{policy}/{path}'].get;
-  assert.equal(Object.keys(responses), ['200', '400', '401', '403', '408', '429', '431', '500', '503']);
+  assert.equal(Object.keys(responses), ['200', '400', '401', '402', '403', '408', '429', '431', '500', '503']);
   // One that has rendered nothing yet.
   const { url } = await world.start('verify');
   await asking.pass('plain/-/', { to: url });

@@ -3,7 +3,7 @@ import type { Clock } from '../../../shared/runtime/clock.ts';
 import { requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { keysOf } from '../../../clients/node/key.ts';
-import { refusalOf, refusedFor, type Refused } from '../../../clients/node/refusal.ts';
+import { rateLimitHeaders, refusalOf, refusedFor, type Refused } from '../../../clients/node/refusal.ts';
 import type { Verifier, Verify } from '../../../shared/verification/verifier.ts';
 import type { Outcomes } from '../../../shared/verification/outcomes.ts';
 import type { Decision } from '../../../shared/verification/decision.ts';
@@ -15,8 +15,8 @@ import { throttle } from '../../../shared/runtime/throttle.ts';
 import { isAmbiguousPath } from '../../../shared/values/percent.ts';
 import { hideSecrets } from '../../../shared/values/secrets.ts';
 import { dialectOf, type Dialect } from './dialect.ts';
-import { limitHeaders, passHeaders, retryHeaders } from './headers.ts';
-import { readPolicy } from './policy.ts';
+import { passHeaders } from './headers.ts';
+import { readPolicy, type Policy } from './policy.ts';
 
 export type GatewayOptions = {
   authenticate: AuthenticateFrom;
@@ -60,7 +60,7 @@ export function makeGateway(options: GatewayOptions) {
         throw new ApiError('api_key_undecided', { cause: error });
       const notLogged = mayLog();
       if (notLogged !== undefined) options.log.warn({ requestId, error, notLogged }, 'a gateway is set up wrongly');
-      const { status, headers, body } = refusalOf('MISCONFIGURED', requestId);
+      const { status, headers, body } = refusalOf('MISCONFIGURED', { requestId, nowMs: clock.now() });
       return { status, type: 'application/json', text: body, headers };
     }
   };
@@ -80,13 +80,13 @@ export function makeGateway(options: GatewayOptions) {
       const turn = options.turn(caller.teamId, 0);
       if (turn) await turn;
       // Only now: a policy takes time to read, and is remembered.
-      const policy = readPolicy(segment);
+      const { outOfCredits, ...policy } = readPolicy(segment);
 
       const [key, another] = keysOf(header, request.rawHeaders);
       if (key === undefined || another !== undefined) {
         const reason = key === undefined ? 'NO_KEY' : 'TWO_KEYS';
         options.noteKeyless(caller.teamId, reason);
-        return refuse(dialect, requestId, reason, clock.now());
+        return refuse(reason, { dialect, requestId, nowMs: clock.now() });
       }
       const decision = await options.verify({
         caller,
@@ -94,10 +94,11 @@ export function makeGateway(options: GatewayOptions) {
         clientAddress,
         idempotencyKey: header('x-keytally-idempotency-key'),
       });
-      const refused = refusedFor(decision.status, decision.reason);
-      if (refused) return refuse(dialect, requestId, refused, clock.now(), decision);
+      const nowMs = clock.now();
+      const refused = refusedFor(decision);
+      if (refused) return refuse(refused, { dialect, requestId, nowMs, decision, outOfCredits });
       const holdId = policy.billing?.hold && holdIdOf(decision);
-      return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, clock.now(), holdId) };
+      return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, nowMs, holdId) };
     });
   }
 
@@ -143,17 +144,26 @@ function holdIdOf({ body }: Decision): string | undefined {
   return (JSON.parse(body) as { hold?: { id: string } }).hold?.id;
 }
 
-function refuse(dialect: Dialect, requestId: string, refused: Refused, nowMs: number, decision?: Decision): Answer {
-  const { status, headers, body } = refusalOf(refused, requestId);
+type Refusing = {
+  dialect: Dialect;
+  requestId: string;
+  nowMs: number;
+  decision?: Decision;
+  outOfCredits?: Policy['outOfCredits'] | undefined;
+};
+
+function refuse(reason: Refused, { dialect, decision, ...asked }: Refusing): Answer {
+  const { status, headers, body } = refusalOf(reason, { ...asked, limitedBy: decision?.limitedBy });
   return {
-    status: dialect.only401And403 && status === 429 ? 403 : status,
+    status: dialect.only401And403 && (status === 402 || status === 429) ? 403 : status,
     type: 'application/json',
     text: body,
     headers: {
       ...headers,
       'X-Keytally-Status': decision?.status ?? 'INVALID',
-      ...limitHeaders(decision?.rateLimit, nowMs),
-      ...(decision && retryHeaders(decision, nowMs)),
+      'X-Keytally-Reason': reason,
+      'X-Keytally-Refused-With': String(status),
+      ...rateLimitHeaders(decision?.rateLimit, asked.nowMs),
     },
   };
 }

@@ -1,6 +1,6 @@
 import { rateLimitHeaders } from '../../../clients/node/refusal.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
-import type { Decision, RateLimit } from '../../../shared/verification/decision.ts';
+import type { Decision } from '../../../shared/verification/decision.ts';
 import { memoize } from '../../../shared/runtime/memoize.ts';
 
 /**
@@ -16,23 +16,8 @@ export function passHeaders(decision: Decision, nowMs: number, holdId = ''): Rec
     'X-Keytally-Remaining-Credits': remainingCredits(decision),
     'X-Keytally-Hold-Id': holdId,
     ...noLimit,
-    ...limitHeaders(rateLimit, nowMs),
-  };
-}
-
-/** The tightest limit on requests of a key that has one, and what is left of it. */
-export function limitHeaders(rateLimit: RateLimit | undefined, nowMs: number): Record<string, string> {
-  if (!rateLimit) return {};
-  return {
     ...rateLimitHeaders(rateLimit, nowMs),
-    'RateLimit-Policy': `"key";q=${rateLimit.limit};w=${rateLimit.windowSeconds}`,
-    'X-RateLimit-Limit': String(rateLimit.limit),
   };
-}
-
-/** When to come again after a limit over a window refused: where its window is longer than what refusals say anyway. */
-export function retryHeaders({ retryAt }: Decision, nowMs: number): Record<string, string> {
-  return retryAt === undefined ? {} : { 'Retry-After': String(Math.max(1, Math.ceil((retryAt - nowMs) / 1000))) };
 }
 
 const noLimit = {

@@ -47,7 +47,7 @@ test('a wrong policy or dialect is a mistake of the gateway, and the error shows
   const { clients, pass, mistake } = asking;
   const wrong = ['', 'usage', 'usage=', 'usage=-1', 'usage=1e3', 'usage=0.0000001', 'usage=99999999999'];
   wrong.push('usage=1,usage=1', 'cost=1', '-,usage=1', 'usage=1,', 'name=%', 'name=%00', `name=${'x'.repeat(129)}`);
-  wrong.push('hold=0', 'hold=86401', 'hold=1.5', 'hold=60,onExpiry=keep', 'onExpiry=charge');
+  wrong.push('hold=0', 'hold=86401', 'hold=1.5', 'hold=60,onExpiry=keep', 'onExpiry=charge', 'outOfCredits=402');
   wrong.push('scope=documents', 'scope=documents.write', 'scope=documents.read+', 'scope=.read', 'scope=!.read');
   for (const policy of wrong) {
     await mistake(pass(`plain/${policy}/usage=1/`));

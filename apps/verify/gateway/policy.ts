@@ -5,10 +5,10 @@ import { bodyValidator } from '../../../shared/contract/validate.ts';
 import { verifyBody, type VerifyBody } from '../../../shared/verification/operation.ts';
 
 /** What a request costs and which scopes its key must have. Only the gateway's configuration sets it. */
-export type Policy = Pick<VerifyBody, 'billing' | 'requestedScopes'>;
+export type Policy = Pick<VerifyBody, 'billing' | 'requestedScopes'> & { outOfCredits?: 429 };
 
 const FORM =
-  'It is "-" for none, or parts such as usage=2,name=tokens,scope=users.read+posts.create,hold=60,onExpiry=charge, percent-encoded';
+  'It is "-" for none, or parts such as usage=2,name=tokens,scope=users.read+posts.create,hold=60,onExpiry=charge,outOfCredits=429, percent-encoded';
 const flags: readonly string[] = ['create', 'read', 'update', 'del'];
 const validate = bodyValidator(verifyBody);
 
@@ -17,7 +17,7 @@ export const readPolicy: (segment: string) => Policy = memoize((segment) => {
   if (segment === '-') return {};
   const parts = new Map<string, string>();
   for (const part of segment.split(',')) {
-    const [, name = '', value = ''] = /^(usage|name|scope|hold|onExpiry)=(.+)$/.exec(part) ?? [];
+    const [, name = '', value = ''] = /^(usage|name|scope|hold|onExpiry|outOfCredits)=(.+)$/.exec(part) ?? [];
     if (name === '') throw wrongPolicy(`"${part}" is not a part of a policy`);
     if (parts.has(name)) throw wrongPolicy(`${name} is given twice`);
     parts.set(name, value);
@@ -30,7 +30,8 @@ export const readPolicy: (segment: string) => Policy = memoize((segment) => {
     ...(hold && { hold }),
   };
   const requestedScopes = scope?.split('+').map(scopeOf);
-  return checked({ billing, ...(requestedScopes && { requestedScopes }) });
+  const outOfCredits = outOfCreditsOf(parts.get('outOfCredits'));
+  return { ...checked({ billing, ...(requestedScopes && { requestedScopes }) }), ...outOfCredits };
 });
 
 function holdOf(seconds: string | undefined, onExpiry: string | undefined) {
@@ -38,6 +39,12 @@ function holdOf(seconds: string | undefined, onExpiry: string | undefined) {
   if (seconds === undefined) return undefined;
   const expiresIn = /^\d+$/.test(seconds) ? Number(seconds) : seconds;
   return { expiresIn, ...(onExpiry !== undefined && { onExpiry }) };
+}
+
+function outOfCreditsOf(status: string | undefined): Pick<Policy, 'outOfCredits'> {
+  if (status === undefined) return {};
+  if (status === '429') return { outOfCredits: 429 };
+  throw wrongPolicy(`outOfCredits is "${status}", and not 429`);
 }
 
 function scopeOf(text: string) {

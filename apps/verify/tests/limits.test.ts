@@ -62,9 +62,9 @@ test('`rateLimitPerSecond` is one more of them; without others who refused is to
     ['rateLimitPerSecond', 'daily'],
   );
   const refused = refusedOf(answers);
-  const { resetAt, ...by } = refused.limitedBy;
+  const { resetAt, retryAt, ...by } = refused.limitedBy;
   assert.equal(by, { on: 'key', name: 'rateLimitPerSecond', limit: 1 });
-  assert.is(resetAt, refused.rateLimit.resetAt);
+  assert.equal([resetAt, retryAt], [refused.rateLimit.resetAt, resetAt]);
 
   const id = await newWorkspace({ defaultRateLimitPerSecond: 1 });
   const [inherits, own] = [await newKeyIn(id), await newKeyIn(id, { rateLimitPerSecond: 100 })];
@@ -82,7 +82,11 @@ test('VALID takes all of the limits and the credits, and a refusal takes none', 
   const { key } = await customers.newKey({ externalMeterId: meter, limits });
   const first = await verify({ key, billing: { usage: '4' } });
   assert.equal(remainingOf(first), [2, '6', '3']);
-  assert.equal(first.rateLimit, { remaining: 2, resetAt: endOfDay() }, 'the tightest of those on requests');
+  assert.equal(
+    first.rateLimit,
+    { remaining: 2, resetAt: endOfDay(), limit: 3, windowSeconds: 86_400 },
+    'the tightest of those on requests',
+  );
   const refused = await verify({ key, billing: { usage: '5' } });
   assert.is(refused.limitedBy.name, 'hourly');
   assert.ok(Number(remainingOf(refused)[2]) < 3.1);
@@ -96,11 +100,11 @@ test('requests are RATE_LIMITED, and credits USAGE_LIMITED by LIMIT_REACHED, on 
   const byCredits = await verify({ key, billing: { usage: '0.500001' } });
   assert.equal([byCredits.status, byCredits.reason], ['USAGE_LIMITED', 'LIMIT_REACHED']);
   const endMs = endOfDay();
-  assert.equal(byCredits.limitedBy, { on: 'key', name: 'spend', limit: '1.5', resetAt: endMs });
+  assert.equal(byCredits.limitedBy, { on: 'key', name: 'spend', limit: '1.5', resetAt: endMs, retryAt: endMs });
   assert.is((await verify({ key, billing: { usage: '0.5' } })).status, 'VALID');
   const byRequests = await verify({ key });
   assert.equal([byRequests.status, byRequests.reason], ['RATE_LIMITED', 'RATE_LIMIT']);
-  assert.equal(byRequests.limitedBy, { on: 'key', name: 'daily', limit: 2, resetAt: endMs });
+  assert.equal(byRequests.limitedBy, { on: 'key', name: 'daily', limit: 2, resetAt: endMs, retryAt: endMs });
 });
 
 test('a cost above a whole limit is refused without `resetAt`, and a cost of 0 passes a limit that is used up', async () => {

@@ -10,6 +10,7 @@ import {
   keytally,
   KeytallyError,
   nodeGuard,
+  problemJson,
   type Cost,
   type GuardOptions,
   type VerifyInput,
@@ -53,6 +54,7 @@ app.get('/impatient', nodeGuard(impatient, options), identity);
 app.get('/open', nodeGuard(impatient, { ...options, open }), identity);
 app.get('/wrong-cost', nodeGuard(client, { ...options, cost: () => 'much' }), identity);
 app.get('/wrong-token', nodeGuard(wrong, options), identity);
+app.get('/problem', nodeGuard(client, { ...options, outOfCredits: 429, refusalBody: problemJson }), identity);
 app.use('/hold', nodeGuard(client, { ...options, cost: '10', hold: { expiresIn: 600 } }));
 app.get('/hold/capture', async (request, response) => {
   response.json({ captured: (await capture(request, '3'))?.capture.usage ?? null });

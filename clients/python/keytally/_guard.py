@@ -14,17 +14,18 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from keytally import types
 from keytally._client import AsyncClient, Client
-from keytally._guard_options import UNSET, Options, RequestT, verify_input
+from keytally._guard_options import UNSET, Options, RequestT, check_out_of_credits, verify_input
 from keytally._hold import AsyncHold, Hold, OnFailure
 from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
 from keytally._options import CallOptions
-from keytally._refusal import Refusal, rate_limit_headers, refusal_of
+from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
 from keytally._tell import tell
 from keytally._wire import Retry
 from keytally.errors import OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
 OnError = Callable[[Exception, RequestT], object]
+MakeBody = Callable[[Refusal, RequestT], RefusalBody]
 HoldT = TypeVar("HoldT")
 
 _logger = logging.getLogger("keytally")
@@ -53,7 +54,7 @@ class Outcome(Generic[HoldT]):
     """Headers for the answer, and the answer itself if the request is refused."""
 
     headers: dict[str, str]
-    refusal: Refusal | None = None
+    refusal: Answer | None = None
     passed: Passed[HoldT] | None = None
 
 
@@ -88,20 +89,38 @@ class _Guard(Generic[RequestT]):
         scopes: Any = UNSET,
         route: Any = UNSET,
         ip: Any = UNSET,
+        out_of_credits: int | None = None,
+        refusal_body: MakeBody[RequestT] | None = None,
     ) -> None:
         has_open = open is not None
         self._options = Options[RequestT](cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, has_open=has_open)
         self._open = open
         self._on_error = on_error or _log_each_second()
+        self._out_of_credits = check_out_of_credits(out_of_credits)
+        self._refusal_body = refusal_body
 
-    def _key_of(self, seen: Seen, request_id: str) -> str | Outcome[Any]:
+    def _key_of(self, request: RequestT, seen: Seen, request_id: str) -> str | Outcome[Any]:
         keys = keys_of(seen.header)
         if not keys:
-            return _refused("NO_KEY", request_id)
+            return self._refuse("NO_KEY", request, request_id)
         if len(keys) > 1:
-            return _refused("TWO_KEYS", request_id)
+            return self._refuse("TWO_KEYS", request, request_id)
         # No key is longer or has other characters, also none that was imported.
-        return keys[0] if re.fullmatch("[!-~]{1,512}", keys[0]) else _refused("INVALID", request_id)
+        return keys[0] if re.fullmatch("[!-~]{1,512}", keys[0]) else self._refuse("INVALID", request, request_id)
+
+    def _refuse(
+        self, reason: str, request: RequestT, request_id: str, limited_by: types.LimitedBy | None = None
+    ) -> Outcome[Any]:
+        make = self._refusal_body
+        answer = answer_to(
+            reason,
+            request_id,
+            time.time(),
+            limited_by=limited_by,
+            out_of_credits=self._out_of_credits,
+            body_of=make and (lambda refusal: make(refusal, request)),
+        )
+        return Outcome({}, answer)
 
     def _question(
         self, request: RequestT, request_id: str, key: str, values: dict[str, Any], seen: Seen
@@ -133,11 +152,10 @@ class _Guard(Generic[RequestT]):
     def _answered(
         self, question: _Question[RequestT], answer: types.Decision, hold_of: Callable[[str | None, OnFailure], HoldT]
     ) -> Outcome[HoldT]:
-        headers = rate_limit_headers(cast("dict[str, Any] | None", answer.get("rateLimit")), time.time())
+        headers = rate_limit_headers(answer.get("rateLimit"), time.time())
         if answer["status"] != "VALID":
-            is_of_address = answer.get("reason") == "IP_NOT_ALLOWED"
-            reason = "IP_NOT_ALLOWED" if is_of_address else answer["status"]
-            return Outcome(headers, refusal_of(reason, question.request_id))
+            refused = self._refuse(reason_of(answer), question.request, question.request_id, answer.get("limitedBy"))
+            return Outcome(headers, refused.refusal)
         hold = None
         if self._options.has_hold:
             id = answer["hold"]["id"] if "hold" in answer else None
@@ -146,7 +164,7 @@ class _Guard(Generic[RequestT]):
 
     def _fail(self, why: str, request: RequestT, request_id: str, cause: Exception | str) -> Outcome[Any]:
         self._tell(request, request_id, cause)
-        return _refused(why, request_id)
+        return self._refuse(why, request, request_id)
 
     def _tell(self, request: RequestT, request_id: str, cause: Exception | str) -> None:
         error = GuardError(f"keytally guard, request {request_id}: {_describe(cause)}")
@@ -170,7 +188,7 @@ class Guard(_Guard[RequestT]):
 
     def decide(self, request: RequestT, seen: Seen) -> Outcome[Hold]:
         request_id = _request_id_of(seen.header("x-request-id"))
-        key = self._key_of(seen, request_id)
+        key = self._key_of(request, seen, request_id)
         if isinstance(key, Outcome):
             return key
         # What the caller's own function raises is for the framework's error handler.
@@ -201,7 +219,7 @@ class AsyncGuard(_Guard[RequestT]):
 
     async def decide(self, request: RequestT, seen: Seen) -> Outcome[AsyncHold]:
         request_id = _request_id_of(seen.header("x-request-id"))
-        key = self._key_of(seen, request_id)
+        key = self._key_of(request, seen, request_id)
         if isinstance(key, Outcome):
             return key
         values = self._options.values(request)
@@ -260,10 +278,6 @@ def hold_of(request: Any, caller: str) -> Any:
     if hold is None:
         raise RuntimeError(f"{caller}(): no keytally guard with a hold ran before this handler")
     return hold
-
-
-def _refused(reason: str, request_id: str) -> Outcome[Any]:
-    return Outcome({}, refusal_of(reason, request_id))
 
 
 def _describe(cause: Exception | str) -> str:

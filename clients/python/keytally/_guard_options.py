@@ -102,6 +102,12 @@ def _scopes_of(scopes: object) -> list[types.WantedScope]:
     raise OptionError(f"scopes is {_shown(scopes)}; it must be a list such as {example}")
 
 
+def check_out_of_credits(status: int | None) -> int | None:
+    if status in (None, 429):
+        return status
+    raise OptionError(f"out_of_credits is {_shown(status)}; it must be 429, or left out for 402 and 403")
+
+
 def _route_of(route: object) -> str:
     if not isinstance(route, str):
         raise OptionError(f"route is {_shown(route)}; it must be text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from keytally import types
@@ -12,6 +12,7 @@ from keytally._guard import KEYTALLY, AsyncGuard, Outcome, Seen, hold_of, passed
 from keytally._guard_options import UNSET, CostValue, GivenAsync, HoldOptions, Scopes
 from keytally._hold import AsyncHold
 from keytally._kept import AsyncKeptUsage
+from keytally._refusal import Refusal, RefusalBody, problem_json
 from keytally._request import Request
 
 Scope = MutableMapping[str, Any]
@@ -20,7 +21,16 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-__all__ = ["KeytallyMiddleware", "Request", "capture", "capture_at_end", "identity_of"]
+__all__ = [
+    "KeytallyMiddleware",
+    "Refusal",
+    "RefusalBody",
+    "Request",
+    "capture",
+    "capture_at_end",
+    "identity_of",
+    "problem_json",
+]
 
 
 class KeytallyMiddleware:
@@ -31,6 +41,8 @@ class KeytallyMiddleware:
     `hold` holds the cost as the most that the request may cost, for `capture(request, usage)` in the handler; an answer that ends
     without a capture releases it. Not together with `open`. `scopes` must have been granted to the key. `route` is recorded with
     the usage, by default the method and the path. `ip` is the end client's address, for allow lists, by default the server's.
+    `out_of_credits=429` refuses who is out of credits, or has no billing record, with 429 and `Retry-After`; by default with 402 or
+    403 without. `refusal_body` makes the body of a refusal, such as `problem_json`; by default `{"error": …}`.
     `open` lets requests pass while keytally is unavailable, and keeps their usage; by default they are refused with 503. `on_error`
     is called when a request is refused with 500 because of a mistake on this side, or with 503; by default it is logged.
     Functions get a `Request`, and may be async.
@@ -46,12 +58,23 @@ class KeytallyMiddleware:
         scopes: GivenAsync[Scopes, Request] = UNSET,
         route: GivenAsync[str, Request] = UNSET,
         ip: GivenAsync[str | None, Request] = UNSET,
+        out_of_credits: Literal[429] | None = None,
+        refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
         open: AsyncKeptUsage | None = None,
         on_error: Callable[[Exception, Request], object] | None = None,
     ) -> None:
         self._app = app
         self._guard: AsyncGuard[Request] = AsyncGuard(
-            client, cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, open=open, on_error=on_error
+            client,
+            cost=cost,
+            hold=hold,
+            scopes=scopes,
+            route=route,
+            ip=ip,
+            out_of_credits=out_of_credits,
+            refusal_body=refusal_body,
+            open=open,
+            on_error=on_error,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,7 +2,7 @@
 
 # FastAPI reads the annotations below as they are: no `from __future__ import annotations` here.
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, HTTPException, Request, Response
 
@@ -11,16 +11,26 @@ from keytally._client import AsyncClient
 from keytally._guard import KEYTALLY, AsyncGuard, Seen
 from keytally._guard_options import UNSET, CostValue, GivenAsync, HoldOptions, Scopes
 from keytally._kept import AsyncKeptUsage
-from keytally._refusal import Refusal
+from keytally._refusal import Answer, Refusal, RefusalBody, problem_json
 from keytally.asgi import capture, capture_at_end, identity_of
 
-__all__ = ["Guard", "Refused", "capture", "capture_at_end", "handle_refusals", "identity_of"]
+__all__ = [
+    "Guard",
+    "Refusal",
+    "RefusalBody",
+    "Refused",
+    "capture",
+    "capture_at_end",
+    "handle_refusals",
+    "identity_of",
+    "problem_json",
+]
 
 
 class Refused(HTTPException):
     """A request that may not pass. `handle_refusals` answers it as every guard of keytally does."""
 
-    def __init__(self, refusal: Refusal, headers: dict[str, str]) -> None:
+    def __init__(self, refusal: Answer, headers: dict[str, str]) -> None:
         super().__init__(refusal.status, headers={**headers, **refusal.headers})
         self.body = refusal.body
 
@@ -54,11 +64,22 @@ class Guard:
         scopes: GivenAsync[Scopes, Request] = UNSET,
         route: GivenAsync[str, Request] = UNSET,
         ip: GivenAsync[str | None, Request] = UNSET,
+        out_of_credits: Literal[429] | None = None,
+        refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
         open: AsyncKeptUsage | None = None,
         on_error: Callable[[Exception, Request], object] | None = None,
     ) -> None:
         self._guard: AsyncGuard[Request] = AsyncGuard(
-            client, cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, open=open, on_error=on_error
+            client,
+            cost=cost,
+            hold=hold,
+            scopes=scopes,
+            route=route,
+            ip=ip,
+            out_of_credits=out_of_credits,
+            refusal_body=refusal_body,
+            open=open,
+            on_error=on_error,
         )
 
     async def __call__(self, request: Request, response: Response) -> AsyncIterator[types.Identity]:

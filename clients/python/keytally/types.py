@@ -2328,6 +2328,10 @@ class DecisionRateLimit(TypedDict):
     """What is left of the tightest limit on requests"""
     resetAt: int
     """When that allowance is whole again, in Unix milliseconds"""
+    limit: int
+    """That limit"""
+    windowSeconds: int
+    """The length of its window"""
 
 
 class LimitState(TypedDict):
@@ -2352,6 +2356,8 @@ class LimitedBy(TypedDict):
     """The limit as it is set"""
     resetAt: NotRequired[int]
     """When the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds"""
+    retryAt: NotRequired[int]
+    """When a call like this one may pass it; absent likewise, in Unix milliseconds"""
 
 
 class Decision(TypedDict):
@@ -2432,6 +2438,10 @@ class IdentityRateLimit(TypedDict):
     """What is left of the tightest limit on requests"""
     resetAt: int
     """When that allowance is whole again, in Unix milliseconds"""
+    limit: int
+    """That limit"""
+    windowSeconds: int
+    """The length of its window"""
 
 
 class Identity(TypedDict):

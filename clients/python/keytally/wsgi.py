@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from keytally import types
@@ -14,13 +14,23 @@ from keytally._guard import KEYTALLY, Guard, Seen, hold_of, passed_of
 from keytally._guard_options import UNSET, CostValue, Given, HoldOptions, Scopes
 from keytally._hold import Hold
 from keytally._kept import KeptUsage
+from keytally._refusal import Refusal, RefusalBody, problem_json
 from keytally._request import Request
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
-__all__ = ["KeytallyMiddleware", "Request", "capture", "capture_at_end", "identity_of"]
+__all__ = [
+    "KeytallyMiddleware",
+    "Refusal",
+    "RefusalBody",
+    "Request",
+    "capture",
+    "capture_at_end",
+    "identity_of",
+    "problem_json",
+]
 
 
 class KeytallyMiddleware:
@@ -40,12 +50,23 @@ class KeytallyMiddleware:
         scopes: Given[Scopes, Request] = UNSET,
         route: Given[str, Request] = UNSET,
         ip: Given[str | None, Request] = UNSET,
+        out_of_credits: Literal[429] | None = None,
+        refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
         open: KeptUsage | None = None,
         on_error: Callable[[Exception, Request], object] | None = None,
     ) -> None:
         self._app = app
         self._guard: Guard[Request] = Guard(
-            client, cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, open=open, on_error=on_error
+            client,
+            cost=cost,
+            hold=hold,
+            scopes=scopes,
+            route=route,
+            ip=ip,
+            out_of_credits=out_of_credits,
+            refusal_body=refusal_body,
+            open=open,
+            on_error=on_error,
         )
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:

@@ -67,6 +67,7 @@ def guards_of(client: Any, impatient: Any, wrong: Any, kept: Any, n_of: Any) -> 
         "open": (impatient, {**tell, "cost": "1", "open": kept}),
         "wrong-cost": (client, {**tell, "cost": lambda _: "much"}),
         "wrong-token": (wrong, {**tell, "cost": "1"}),
+        "problem": (client, {**tell, "cost": "1", "out_of_credits": 429, "refusal_body": asgi.problem_json}),
         "hold": (client, {**tell, "cost": "10", "hold": HOLD}),
     }
 

@@ -44,7 +44,7 @@ export const holds: Cases = {
 
   async 'a customer who lacks what may be needed is refused before the API, and holds nothing'(setting) {
     const customer = await newCustomer(setting, '9.999999');
-    assert.is((await setting.gateway.send(PATH, as(customer))).status, 429);
+    assert.is((await setting.gateway.send(PATH, as(customer))).status, 402);
     assert.is(setting.api.reached.length, 0);
     await become(setting, customer, '0 used 0 held');
   },

@@ -15,7 +15,7 @@ export type Answered = {
   status: number;
   headers: Headers;
   text: string;
-  error: { code: number; message: string } | undefined;
+  error: { code: number; message: string; reason?: string; limit?: string } | undefined;
 };
 export type Asking = Awaited<ReturnType<typeof openAsking>>;
 
@@ -35,13 +35,13 @@ export async function openAsking() {
     const response = await fetch(`${to}/gateway/${path}`, init);
     const text = await response.text();
     const { status } = response;
-    // nginx gets 403 where the envelope says 429.
+    // nginx gets 403 where the envelope says 402 or 429.
     const problem =
       status < 400 || method === 'HEAD' || path.startsWith('nginx')
         ? undefined
         : envelopeProblem({ status, headers: response.headers, text });
     assert.is(problem, undefined, text);
-    const { error } = (text ? JSON.parse(text) : {}) as { error?: { code: number; message: string } };
+    const { error } = (text ? JSON.parse(text) : {}) as Pick<Answered, 'error'>;
     return { status, headers: response.headers, text, error };
   }
 

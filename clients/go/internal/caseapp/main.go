@@ -67,6 +67,8 @@ func newApp(patience time.Duration) http.Handler {
 	guarded("/impatient", impatient, keytally.GuardOptions{Cost: one}, identity)
 	guarded("/open", impatient, keytally.GuardOptions{Cost: one, Open: open}, identity)
 	guarded("/wrong-token", wrong, keytally.GuardOptions{Cost: one}, identity)
+	problem := keytally.GuardOptions{Cost: one, OutOfCredits: http.StatusTooManyRequests, RefusalBody: keytally.ProblemJSON}
+	guarded("/problem", client, problem, identity)
 	much := keytally.CostFunc(func(*http.Request) (keytally.Cost, error) { return keytally.Cost{Usage: "much"}, nil })
 	guarded("/wrong-cost", client, keytally.GuardOptions{Cost: much}, identity)
 	for path, handler := range holders() {
