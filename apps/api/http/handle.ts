@@ -169,7 +169,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     const key = route.method === 'post' ? idempotencyKey(given) : undefined;
     if (route.idempotencyKeyRequired && key === undefined) throw new ApiError('idempotency_key_missing');
     if (key === undefined) return undefined;
-    const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
+    const request = { method: route.method, path: ctx.path, body };
     const session = ctx.state['session'] as string | undefined;
     // Of two sessions of one token, none gets the other's answers: neither could open them.
     return session === undefined

@@ -8,7 +8,15 @@ import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values
 export type KeptAnswer = { status: number; text: string; changeIds: number[] };
 
 /** A request that carries an Idempotency-Key; `secret` is what only its caller knows: the access token, or the session, and that key. */
-export type Repeatable = { tokenId: string; teamId: string; keyHash: string; requestHash: string; secret: string };
+export type Repeatable = {
+  tokenId: string;
+  teamId: string;
+  keyHash: string;
+  requestHash: string;
+  /** The hash that an earlier version kept for 24 hours: of the fields as they were sent. */
+  earlierHash: string;
+  secret: string;
+};
 
 const WAIT_FOR_FIRST = '5s';
 
@@ -17,13 +25,15 @@ export function describeRequest(
   caller: Caller,
   callerSecret: string,
   idempotencyKey: string,
-  request: string,
+  { method, path, body = null }: { method: string; path: string; body: unknown },
 ): Repeatable {
+  const hashOf = (text: string) => sha256(`${method} ${path} ${text}`);
   return {
     tokenId: caller.tokenId,
     teamId: caller.teamId,
     keyHash: sha256(idempotencyKey),
-    requestHash: sha256(request),
+    requestHash: hashOf(JSON.stringify(body, inOrder)),
+    earlierHash: hashOf(JSON.stringify(body)),
     secret: `${callerSecret} ${idempotencyKey}`,
   };
 }
@@ -37,7 +47,7 @@ export async function claimKey(
   masterKeys: MasterKeys,
   request: Repeatable,
 ): Promise<KeptAnswer | undefined> {
-  const { tokenId, teamId, keyHash, requestHash, secret } = request;
+  const { tokenId, teamId, keyHash, requestHash, earlierHash, secret } = request;
   await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
   const claimed = await tx`
     insert into idempotency_keys (token_id, team_id, key_hash, request_hash)
@@ -52,7 +62,7 @@ export async function claimKey(
     select request_hash, status, answer, change_ids from idempotency_keys where token_id = ${tokenId} and key_hash = ${keyHash}`;
   // The kept answer expired between the two statements: the caller's next attempt counts as the first.
   if (!kept) throw busy();
-  if (kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
+  if (kept.requestHash !== requestHash && kept.requestHash !== earlierHash) throw new ApiError('idempotency_mismatch');
   const text = sealerOf(masterKeys, secret).unseal(kept.answer, `${tokenId} ${keyHash}`);
   return { status: kept.status, text, changeIds: kept.changeIds };
 }
@@ -69,6 +79,12 @@ export async function keepAnswer(
   await tx`
     update idempotency_keys set status = ${answer.status}, answer = ${sealed}, change_ids = ${answer.changeIds}
     where token_id = ${tokenId} and key_hash = ${keyHash}`;
+}
+
+/** For JSON.stringify: objects have their fields in one order, however they were sent. */
+function inOrder(_name: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 function busy(): ApiError {

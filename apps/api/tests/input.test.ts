@@ -1,7 +1,9 @@
+import { hash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
+import { must } from '../../../tests/helpers/customers.ts';
 import { joinWorld, once, request, type Answer, type World } from '../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../http/route.ts';
 import {
@@ -130,6 +132,8 @@ test('a creation repeated with its Idempotency-Key is answered as before and don
     const lines = await auditLines();
     const [again] = await send(route, made, headers);
     assert.equal([again!.status, again!.text], [first!.status, first!.text], what);
+    const [reordered] = await send(route, { ...made, body: backwards(made.body) }, headers);
+    assert.equal([reordered!.status, reordered!.text], [first!.status, first!.text], `${what}, in another order`);
     const other = otherBodies[what] ? { ...made, body: otherBodies[what] } : make(elsewhere);
     const [mismatch] = await send(route, other, headers);
     assert.is(mismatch!.body.error?.code, errors.idempotency_mismatch[0], `${what}: ${mismatch!.text}`);
@@ -137,7 +141,26 @@ test('a creation repeated with its Idempotency-Key is answered as before and don
   }
 });
 
+test('an answer that an earlier version kept, by the fields as they were sent, is still given for 24 hours', async () => {
+  const [body, headers] = [{ name: 'kept', defaultKeyPrefix: 'aa' }, once()];
+  const first = await must(201, world.call('post', '/api/v1/workspace', body, { headers }));
+  const earlier = hash('sha256', `post /api/v1/workspace ${JSON.stringify(body)}`, 'base64url');
+  const keyHash = hash('sha256', headers['Idempotency-Key'], 'base64url');
+  const kept = await world.sql`update idempotency_keys set request_hash = ${earlier} where key_hash = ${keyHash}`;
+  assert.is(kept.count, 1);
+  const again = await world.call('post', '/api/v1/workspace', body, { headers });
+  assert.equal([again.status, again.text], [201, first.text]);
+});
+
 test.run();
+
+/** The same JSON with its fields in the other order, at every depth. */
+function backwards(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(backwards);
+  if (typeof value !== 'object' || value === null) return value;
+  const fields = Object.entries(value).map(([name, one]) => [name, backwards(one)]);
+  return Object.fromEntries(fields.toReversed());
+}
 
 /** Sends a request to every server that serves it. */
 function send(

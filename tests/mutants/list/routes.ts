@@ -25,7 +25,7 @@ export const routes: Mutant[] = [
   {
     name: 'a kept answer is given to another request',
     file: 'apps/api/http/idempotency.ts',
-    from: 'kept.requestHash !== requestHash',
+    from: 'kept.requestHash !== requestHash && kept.requestHash !== earlierHash',
     to: 'kept.requestHash === undefined',
     seenBy: 'apps/api/tests/input.test.ts',
   },
