@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets digests monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
-.PHONY: history neighbours webhooks refusals test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model faults kubernetes check audit sbom release lint fmt
+.PHONY: history neighbours refusals test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model faults kubernetes check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -95,9 +95,6 @@ bench-console: install ## measure the console in Chromium: first page, scrolling
 
 history: install ## measure what a record with 100,000,000 events costs, and 100,000 records behind; EVENTS= RECORDS=
 	@$(node) bench/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)
-
-webhooks: install ## tell many events to a receiver that fails half the time, while everything is killed; EVENTS=10000
-	@$(node) tests/webhooks/main.ts --events $(or $(EVENTS),10000)
 
 neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=15 ONLY=part-of-a-name
 	@$(node) bench/neighbours/main.ts --seconds $(or $(SECONDS),15) --only '$(ONLY)'

@@ -72,13 +72,6 @@ test('a crossing is stamped into the event that made it, once, and a turn with t
   await record.remove();
 });
 
-test('a call that crosses several alerts names all of them, in a batch of calls too', async () => {
-  const record = await begin({ alerts: [percent(80), available(10), percent(100, 'gone')] });
-  await record.verify(1, 94, 5);
-  assert.equal(told(record), ['turn', 'verification', 'verification low left', 'turn', 'verification gone', 'turn']);
-  await record.remove();
-});
-
 test('usedPercent is exact to the micro-credit, where floating point is not', async () => {
   const credits = 8_132_762_829_599_804;
   const crossedAt = Number((BigInt(credits) * 90n + 99n) / 100n);
@@ -89,17 +82,6 @@ test('usedPercent is exact to the micro-credit, where floating point is not', as
   await record.verify(1);
   assert.equal(told(record).slice(2), ['verification low', 'turn']);
   await record.remove();
-});
-
-test('alerts beyond what a record can use are never crossed, and a record without credits crosses nothing', async () => {
-  const record = await begin({ credits: MAX_MICROS, alerts: [percent(150)] });
-  await record.verify(MAX_MICROS);
-  assert.equal(told(record), ['turn', 'verification']);
-  await record.remove();
-  const poor = await begin({ credits: 0, alerts: [percent(80), available(10)] });
-  await poor.verify(5);
-  assert.equal(told(poor), ['turn', 'verification']);
-  await poor.remove();
 });
 
 test('late usage that settling adds is told by the next turn', async () => {

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../helpers/customers.ts';
-import { startOtlpReceiver, toldOf, type OtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
+import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
 import type { Program } from '../helpers/start-program.ts';
-import { eventually, spawnWorld, outputListeners, request, type Spawned, type ProcessWorld } from '../helpers/world.ts';
+import { eventually, spawnWorld, outputListeners, type Spawned, type ProcessWorld } from '../helpers/world.ts';
 
 const test = suite('telemetry');
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
@@ -75,37 +75,6 @@ test('a traced verification is one trace, from the caller to the insert, and bat
   assert.is(receiver.requests[0]!.headers['x-collector-token'], 'of ours');
 });
 
-test('gateways, the api and each verification of a batch are traced alike', async () => {
-  const [verify, api] = await Promise.all([start('verify', settings), start('api', settings)]);
-  const { key } = await customers.newKey();
-  const from = receiver.spans().length;
-  const gateway = { ...sampled, 'x-keytally-token': world.team.token, 'x-api-key': key };
-  assert.is((await fetch(`${verify.url}/gateway/nginx/-/`, { headers: gateway })).status, 200);
-  const common = { token: world.team.token, headers: sampled };
-  await request(`${api.url}/api/v1/api-key/verify`, 'post', { ...common, body: { key } });
-  await request(`${verify.url}/api/v1/api-key/verify/batch`, 'post', {
-    ...common,
-    body: { verifications: [{ key }, { key: 'nothing' }] },
-  });
-  await request(`${api.url}/api/v1/workspace/ws_00000000000000000000000000`, 'get', common);
-  await untilSent(['verify key'], 4, from);
-  const own = () => receiver.spans().slice(from);
-  await eventually('all are told', async () => own().filter((span) => span.parentSpanId === CALLER).length === 4);
-  await Promise.all([verify.stop(), api.stop()]);
-
-  const spans = receiver.spans().slice(from);
-  const requests = spans.filter(({ parentSpanId }) => parentSpanId === CALLER);
-  const named = (name: string) => requests.find((span) => span.name === name)!;
-  const below = ({ spanId }: ReceivedSpan) =>
-    spans.filter(({ parentSpanId }) => parentSpanId === spanId).map(({ told }) => told['keytally.status']);
-  assert.equal(below(named('GET /gateway/nginx')), ['VALID']);
-  assert.equal(below(named('POST /api/v1/api-key/verify')), ['VALID']);
-  assert.equal(new Set(below(named('POST /api/v1/api-key/verify/batch'))), new Set(['INVALID', 'VALID']));
-  const refused = requests.find(({ told }) => told['http.response.status_code'] === 403)!;
-  assert.match(refused.name, /^GET \/api\/v1\/workspace\/\{id\}$/);
-  assert.is(refused.told['error.type'], 'workspace_forbidden');
-});
-
 test('a stranger begins no trace, whatever it asks for', async () => {
   const verify = await start('verify', settings);
   const from = receiver.spans().length;
@@ -114,31 +83,6 @@ test('a stranger begins no trace, whatever it asks for', async () => {
   assert.is(answer.status, 401);
   await verify.stop();
   assert.equal(receiver.spans().slice(from), []);
-});
-
-test('metrics are those that Prometheus reads, by the same names and with the same figures', async () => {
-  const verify = await start('verify', settings);
-  const { key } = await customers.newKey();
-  for (let i = 0; i < 3; i++) await customers.verify({ key }, { url: verify.url });
-  const own = () => receiver.metrics().filter(({ service }) => service === 'keytally-verify');
-  const last = (name: string) => own().findLast((metric) => metric.name === name);
-  const verified = () =>
-    last('keytally_verifications_total')?.points.find(({ attributes }) => toldOf(attributes).status === 'VALID');
-  await eventually('all are told', async () => verified()?.asDouble === 3);
-  assert.equal(toldOf(verified()!.attributes), { status: 'VALID', program: 'verify' });
-  const calls = last('keytally_http_request_seconds')!.points.filter(
-    ({ attributes }) => toldOf(attributes).route === '/api/v1/api-key/verify',
-  );
-  assert.equal([calls.length, Number(calls[0]!.count)], [1, 3]);
-  assert.is(
-    calls[0]!.bucketCounts!.reduce<number>((sum, count) => sum + Number(count), 0),
-    3,
-  );
-  const scraped = await (await fetch(`${verify.url}/metrics`)).text();
-  const types = [...scraped.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => [name, type]);
-  const kinds: Record<string, string> = { counter: 'sum', gauge: 'gauge', histogram: 'histogram', summary: 'gauge' };
-  for (const [name, type] of types) assert.is(last(name!)?.kind, kinds[type!], name);
-  await verify.stop();
 });
 
 test('nothing that was sent to the collector holds a secret', async () => {

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
@@ -17,7 +17,6 @@ import {
   type OpenApi,
 } from './helpers/fuzz-requests.ts';
 import type { Pool } from './helpers/fuzz-values.ts';
-import { wireCases, type WireCase } from './helpers/fuzz-wire.ts';
 import { makeThings } from './helpers/requests.ts';
 
 // Whatever a client sends, both servers answer as documented, in time, and live on. `make fuzz MINUTES=20 SEED=7` runs longer.
@@ -25,8 +24,6 @@ const seconds = Number(process.env.FUZZ_SECONDS ?? 10);
 const seed = Number(process.env.FUZZ_SEED ?? 1);
 
 const ANSWER_WITHIN_MS = 30_000;
-// How much more than its warm size V8 may use before it collects garbage in earnest.
-const GROWTH_MB = 200;
 const NEW_THINGS_EVERY = 300;
 // How often a request is repeated that an overloaded machine answers with 503.
 const TIMES = 10;
@@ -48,7 +45,7 @@ test.before(async () => {
 });
 test.after(() => world?.stop());
 
-test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never death or growth`, async () => {
+test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never death`, async () => {
   const before = servers.map(({ process }) => process.pid);
   const tokens = [
     world.team.token,
@@ -57,17 +54,12 @@ test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never
     pool['key']![0]!,
     'kt_nonsense',
   ];
-  // Warm up first, so that later growth is more than code and caches.
-  await fuzz(seconds / 4, seed, tokens);
-  const warm = servers.map(memoryMb);
-  await fuzz((seconds * 3) / 4, seed + 1, tokens);
+  await fuzz(seconds, seed, tokens);
 
   for (const [i, server] of servers.entries()) {
     assert.is(server.process.exitCode, null);
     assert.is(server.process.pid, before[i]);
     await eventually('it is ready', async () => (await fetch(`${server.url}/readyz`)).ok);
-    const grown = memoryMb(server) - warm[i]!;
-    assert.ok(grown < GROWTH_MB, `${server.url} has grown by ${grown} MB`);
     await eventually('connections are closed', async () => openSockets(server) < 60);
   }
   report();
@@ -95,8 +87,7 @@ async function fuzz(forSeconds: number, seed: number, tokens: string[]): Promise
     const all = requests.map((arbitrary, at) => ({ arbitrary, weight: rare(operations[i]![at]!) }));
     return fc.asyncProperty(fc.oneof(...all), ({ operation, request }) => send(servers[i]!, operation, request));
   };
-  const wire = fc.asyncProperty(fc.nat(1), wireCases(world.team.token), (i, wireCase) => talk(servers[i]!, wireCase));
-  await Promise.all([ofServer(0), ofServer(1), wire].map((property) => fc.assert<any>(property, options)));
+  await Promise.all([ofServer(0), ofServer(1)].map((property) => fc.assert<any>(property, options)));
 }
 
 // Reports the shortest request that still fails, and why, without the pages of its history.
@@ -150,29 +141,6 @@ async function answerTo(server: Spawned, request: FuzzRequest, times = TIMES): P
   return answerTo(server, request, times - 1);
 }
 
-async function talk({ url }: Pick<Spawned, 'url'>, wireCase: WireCase, times = TIMES): Promise<void> {
-  const { name, parts, pauseMs, halfClose, answers } = wireCase;
-  const wanted = Math.max(1, answers);
-  const spoken = await speak(url, parts, { answers: wanted, pauseMs, halfClose, withinMs: ANSWER_WITHIN_MS });
-  count('connections');
-  if (times > 1 && spoken.answers.some(({ status }) => status === 503)) {
-    await sleep(1_000);
-    return talk({ url }, wireCase, times - 1);
-  }
-  assert.ok(
-    spoken.answers.length >= answers,
-    `${name}: ${spoken.answers.length} of ${answers} answers, ${spoken.rest}`,
-  );
-  assert.ok(spoken.answers.length > 0 || !spoken.open, `${name}: neither answered nor closed`);
-  for (const { status, text } of spoken.answers) assert.ok(status < 500, `${name}: ${status} ${text}`);
-  if (name !== 'pipelined') return;
-  const ids = spoken.answers.map(({ headers }) => headers.get('x-request-id'));
-  assert.equal(
-    ids,
-    [...ids.keys()].map((i) => `p${i}`),
-  );
-}
-
 const ajv = new Ajv2020({ strict: false, formats });
 const validators = new Map<object, ValidateFunction>();
 function validatorOf(schema: object): ValidateFunction {
@@ -222,15 +190,9 @@ function count(what: string): number {
 }
 
 function report(): void {
-  const memory = servers.map((server) => `${memoryMb(server)} MB`).join(' and ');
   const lines = [...seen].map(([what, times]) => `  ${what}: ${times}\n`);
   const sorted = lines.toSorted((a, b) => a.localeCompare(b));
-  process.stdout.write(`\n${sorted.join('')}  memory: ${memory}\n`);
-}
-
-function memoryMb({ process: { pid } }: Spawned): number {
-  const rss = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Math.round(Number(rss) / 1024);
+  process.stdout.write(`\n${sorted.join('')}`);
 }
 
 function openSockets({ process: { pid } }: Spawned): number {

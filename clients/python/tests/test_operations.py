@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import subprocess
 import sys
 import unittest
 import uuid
 from typing import Any
 
-import httpx
 from stack import (
     API_URL,
     TOKEN,
@@ -107,12 +105,6 @@ class Operations(unittest.TestCase):
         decision = client.verify({"key": key, "billing": {"usage": "10", "hold": {"expiresIn": 60}}})
         client.holds.capture({"holdId": decision["hold"]["id"], "usage": "2.5"})
         self.assertEqual(used(), "2.5")
-
-    def test_ready_says_whether_keys_can_be_verified(self) -> None:
-        self.assertTrue(new_client(VERIFY_URL).ready())
-        self.assertFalse(new_client("http://127.0.0.1:1").ready())
-        self.assertTrue(asyncio.run(new_async_client(VERIFY_URL).ready()))
-        self.assertFalse(asyncio.run(new_async_client("http://127.0.0.1:1").ready()))
 
     def test_a_child_process_has_connections_and_kept_usage_of_its_own(self) -> None:
         with serving(as_valid) as (url, asked):
@@ -229,35 +221,8 @@ class OtherServers(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(client.verify({"key": "k"}), VALID)
             self.assertEqual([one.getMessage() for one in logs.records], ["on_retry failed"] * 2)
 
-    async def test_a_compressed_answer_is_read(self) -> None:
-        def answer(_: httpx.Request) -> httpx.Response:
-            body = gzip.compress('{"status": "VALID", "name": "ä"}'.encode())
-            return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=body)
-
-        with new_client("http://a", http=httpx.Client(transport=httpx.MockTransport(answer))) as client:
-            self.assertEqual(client.verify({"key": "k"}), {**VALID, "name": "ä"})
-
     async def test_what_keytally_answered_is_told_where_the_last_attempts_got_no_answer(self) -> None:
         retry = Retry(3600, lambda _: None)
         retry.pause_after(KeytallyError("closed", status=503, code=50301))
         with self.assertRaisesRegex(KeytallyError, "closed"):
             retry.pause_after(KeytallyError("late", status=0, retry_after=3600))
-
-    async def test_details_of_another_form_are_left_out(self) -> None:
-        good = {"path": "/key", "message": "too long"}
-        wrong: list[Any] = [[{"message": "no path"}], [good, {"path": 1, "message": ""}], [None], "all", {}, None]
-        cases = [*((details, []) for details in wrong), ([good], [good])]
-
-        def decide(asked: Asked) -> None:
-            error = {"error": {"code": 40001, "message": "wrong", "details": cases[0][0]}}
-            is_batch = "verifications" in asked.body
-            asked.answer(*((200, {"results": [error] * 2}) if is_batch else (400, error)))
-
-        with serving(decide) as (url, _):
-            async with new_async_client(url) as client:
-                while cases:
-                    for keys in ("a", "ab"):
-                        calls = (client.verify({"key": key}) for key in keys)
-                        errors: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
-                        self.assertEqual([one.details for one in errors], [cases[0][1]] * len(keys))
-                    cases.pop(0)

@@ -1,4 +1,4 @@
-import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -51,44 +51,6 @@ test.before(async () => {
 test.after(async () => {
   await client.close();
   await stopProcess(running, 'SIGKILL', 1_000);
-});
-
-test('rows with any text are inserted, and FINAL counts and reads each once', async () => {
-  for (const select of [false, true]) assert.ok((await client.ping({ select })).success);
-  const at = '2024-02-29 23:59:59.999';
-  const values = Array.from({ length: 20_000 }, (_, id) => ({
-    id,
-    text: `';\n\t\\"${id} é漢`,
-    micros: String(id),
-    at,
-  }));
-  const insert = { table: 'lines', format: 'JSONEachRow' } as const;
-  assert.is((await client.insert({ ...insert, values })).summary?.written_rows, '20000');
-  await client.insert({ ...insert, values: values.slice(0, 1_000), columns: ['id', 'text', 'micros', 'at'] });
-  assert.equal(await rows('select count() as n from lines final'), [{ n: 20_000 }]);
-  const [row] = await rows('select text, micros, at from lines final where id = {id:UInt64}', { id: 19_999 });
-  assert.equal(row, { text: values[19_999]!.text, micros: 19_999, at });
-});
-
-test('query parameters arrive unchanged, in the address and in a form; statements of one moment have their own', async () => {
-  const given = { text: "it's \\ \t \n {x:String} é", list: ["a'", 'b\\', ''], number: -5, none: null };
-  const query = `select {text:String} as text, {list:Array(String)} as list, {number:Int32} as number,
-                        {none:Nullable(String)} as none`;
-  assert.equal(await rows(query, given), [given]);
-  const form = await client.query({ query, query_params: given, format: 'JSONEachRow', use_multipart_params: true });
-  assert.equal(await form.json(), [given]);
-  const own = await Promise.all(
-    Array.from({ length: 20 }, async (_, i) => {
-      const result = await client.query({
-        query: "select {i:UInt8} as i, toUInt32(getSetting('max_result_rows')) as own, sleep(0.1) as slept",
-        query_params: { i },
-        format: 'JSONEachRow',
-        clickhouse_settings: { max_result_rows: String(100 + i) },
-      });
-      return (await result.json<{ i: number; own: number }>())[0]!;
-    }),
-  );
-  for (const [i, answer] of own.entries()) assert.equal([answer.i, answer.own], [i, 100 + i]);
 });
 
 test('an answer that is waited for comes whole and in order, in the format asked for', async () => {
@@ -144,23 +106,6 @@ test('an answer that is not read to its end leaves no open file, at whatever byt
     socket.destroy();
   }
   await eventually('no file is open', async () => openAnswers(running.pid) === 0);
-});
-
-test('an error has the same code, type and status as from a ClickHouse server', async () => {
-  for (const [query, code, type, status] of [
-    ['select * from nothing', '60', 'UNKNOWN_TABLE', 404],
-    ['selec 1', '62', 'SYNTAX_ERROR', 400],
-    ['select 1; select 2', '62', 'SYNTAX_ERROR', 400],
-    ['select {absent:String}', '456', 'UNKNOWN_QUERY_PARAMETER', 400],
-    ["select throwIf(1, 'told')", '395', 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 500],
-  ] as const) {
-    const error = await client.command({ query }).catch((reason: unknown) => reason);
-    assert.instance(error, ClickHouseError, query);
-    assert.equal([(error as ClickHouseError).code, (error as ClickHouseError).type], [code, type]);
-    const response = await post(query);
-    assert.equal([response.status, codeOf(response)], [status, code], query);
-    assert.match(await response.text(), new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\)`, 's'));
-  }
 });
 
 test('a request has the limits of an unchanged ClickHouse server', async () => {
