@@ -1,13 +1,21 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { decoded } from './decode.ts';
-import { formOf, forms, type Row } from './forms.ts';
+import { formOf, forms } from './forms.ts';
+import type { Row } from './rows.ts';
 
 const NOW = Date.UTC(2026, 5, 15);
 const test = suite('forms of files with keys');
 
 test('each form gives the keys of its file, with all that keytally has a place for, and names what it has none for', async () => {
   const hash = Buffer.alloc(32, 7);
+  const limited = {
+    rateLimitPerSecond: 5,
+    limits: [
+      { name: 'rate-limiting minute', unit: 'requests', limit: 60, per: 'minute' },
+      { name: 'rate-limiting month', unit: 'requests', limit: 1_000, per: 'month' },
+    ],
+  };
   const cases: [form: string, text: string, ...rows: object[]][] = [
     [
       'unkey',
@@ -15,6 +23,7 @@ test('each form gives the keys of its file, with all that keytally has a place f
         'id,hash,start,name,owner_id,meta,expires,enabled,remaining_requests,ratelimit_limit,ratelimit_duration',
         `k,${hash.toString('base64')},acme_3Z,n,c,"{""plan"":""pro, yearly""}",2099-01-02 03:04:05.678,0,100,7,1000`,
         'k,h,3Z,,\\N,null,NULL,,,7,60000',
+        'k,h,3Z,,,,,,,7,61000',
       ),
       {
         place: 'line 2',
@@ -28,13 +37,77 @@ test('each form gives the keys of its file, with all that keytally has a place f
           rateLimitPerSecond: 7,
           enabled: false,
         },
-        lost: ['remaining_requests'],
+        id: 'k',
+        budget: { fields: ['remaining_requests'], billing: { credits: '100' } },
+        lost: [],
       },
       {
         place: 'line 3',
+        item: {
+          name: '3Z',
+          hash: { algorithm: 'sha256', encoding: 'base64', value: 'h' },
+          limits: [{ name: 'ratelimit_limit', unit: 'requests', limit: 7, per: 'minute' }],
+          enabled: true,
+        },
+        id: 'k',
+        lost: [],
+      },
+      {
+        place: 'line 4',
         item: { name: '3Z', hash: { algorithm: 'sha256', encoding: 'base64', value: 'h' }, enabled: true },
+        id: 'k',
         lost: ['ratelimit_limit'],
       },
+    ],
+    [
+      'unkey',
+      JSON.stringify({
+        migrationId: 'm',
+        keys: [
+          {
+            hash: 'h',
+            name: 'n',
+            externalId: 'c',
+            roles: ['r'],
+            credits: { remaining: 5, refill: { interval: 'monthly', amount: 100, refillDay: 31 } },
+            ratelimits: [{ name: 'calls', limit: 9, duration: 1_000 }],
+          },
+          { plaintext: 'p', remaining: 7, refill: { interval: 'daily', amount: 10 } },
+        ],
+      }),
+      {
+        place: 'entry 1',
+        item: {
+          name: 'n',
+          hash: { algorithm: 'sha256', encoding: 'base64', value: 'h' },
+          customerId: 'c',
+          rateLimitPerSecond: 9,
+          enabled: true,
+        },
+        budget: {
+          fields: ['remaining_requests', 'refill_amount'],
+          billing: {
+            credits: '5',
+            expiresAt: Date.UTC(2026, 5, 30),
+            schedule: { credits: '100', every: 'month', anchorAt: Date.UTC(2026, 5, 30) },
+          },
+        },
+        lost: ['roles'],
+      },
+      {
+        place: 'entry 2',
+        item: { name: 'Unkey key', key: 'p', enabled: true },
+        budget: {
+          fields: ['remaining_requests', 'refill_amount'],
+          billing: {
+            credits: '7',
+            expiresAt: Date.UTC(2026, 5, 16),
+            schedule: { credits: '10', every: 'day', anchorAt: Date.UTC(2026, 5, 16) },
+          },
+        },
+        lost: [],
+      },
+      { place: 'entry 2', aside: true, lost: [] },
     ],
     [
       'litellm',
@@ -50,13 +123,66 @@ test('each form gives the keys of its file, with all that keytally has a place f
           hash: { algorithm: 'sha256', encoding: 'hex', value: hash.toString('hex') },
           customerId: 'u',
           metadata: { team_id: 't' },
+          limits: [{ name: 'rpm_limit', unit: 'requests', limit: 60, per: 'minute' }],
           enabled: false,
         },
-        lost: ['max_budget', 'rpm_limit', 'permissions'],
+        budget: { fields: ['max_budget'], billing: { credits: '1' } },
+        lost: ['permissions'],
       },
       {
         place: 'line 3',
         item: { name: 'a', key: 'sk-1', customerId: 't', metadata: { a: 1, team_id: 't' }, enabled: true },
+        lost: [],
+      },
+    ],
+    [
+      'litellm',
+      JSON.stringify({
+        keys: [
+          {
+            token: 'sk-1',
+            key_alias: 'a',
+            metadata: null,
+            expires: 'infinity',
+            max_budget: 334,
+            spend: 1.0000021e2,
+            budget_duration: '30d',
+            budget_reset_at: '2026-07-01T00:00:00Z',
+          },
+          { token: 'sk-2', max_budget: 0.1, budget_duration: '1h', models: ['gpt'] },
+          { token: 'sk-3', max_budget: 5, budget_id: 'b', spend: 9 },
+        ],
+        current_page: 1,
+        total_pages: 2,
+      }),
+      {
+        place: 'entry 1',
+        item: { name: 'a', key: 'sk-1', enabled: true },
+        budget: {
+          fields: ['max_budget', 'budget_duration'],
+          billing: {
+            credits: '233.99979',
+            expiresAt: Date.UTC(2026, 6, 1),
+            schedule: { credits: '334', every: 'month', anchorAt: Date.UTC(2026, 6, 1) },
+          },
+        },
+        lost: [],
+      },
+      {
+        place: 'entry 2',
+        item: { name: 'LiteLLM key', key: 'sk-2', enabled: true },
+        budget: { fields: ['max_budget', 'budget_duration'] },
+        lost: ['models'],
+      },
+      {
+        place: 'entry 3',
+        item: { name: 'LiteLLM key', key: 'sk-3', enabled: true },
+        budget: { fields: ['max_budget'], billing: { credits: '0' }, without: ['budget_id'] },
+        lost: [],
+      },
+      {
+        place: 'entry 3',
+        refused: 'the file is one page of a list, and total_pages names the next; import each page as a file',
         lost: [],
       },
     ],
@@ -67,7 +193,12 @@ test('each form gives the keys of its file, with all that keytally has a place f
         consumers: [
           {
             username: 'u',
-            acls: [],
+            acls: [{ group: 'g' }],
+            tags: ['gold'],
+            plugins: [
+              { name: 'rate-limiting', config: { second: 5, minute: 60, month: 1_000, hour: null, policy: 'local' } },
+              { name: 'cors' },
+            ],
             keyauth_credentials: [
               { key: 'k1', tags: ['a "quoted" {tag}'] },
               { key: 'k2', ttl: 9 },
@@ -77,20 +208,84 @@ test('each form gives the keys of its file, with all that keytally has a place f
       }),
       {
         place: 'entry 2',
-        item: { name: 'u', key: 'k1', customerId: 'u', metadata: { tags: ['a "quoted" {tag}'] } },
-        lost: ['acls'],
+        item: { name: 'u', key: 'k1', customerId: 'u', metadata: { tags: ['a "quoted" {tag}'] }, ...limited },
+        lost: ['plugin cors', 'plugin rate-limiting: of all keys together, now of each', 'acls', 'tags'],
       },
-      { place: 'entry 2', item: { name: 'u', key: 'k2', customerId: 'u' }, lost: ['ttl'] },
+      { place: 'entry 2', item: { name: 'u', key: 'k2', customerId: 'u', ...limited }, lost: ['ttl'] },
+      { place: 'entry 2', aside: true, lost: [] },
     ],
     [
       'kong',
-      JSON.stringify({ data: [{ key: 'k', consumer: { id: 'i' } }] }),
+      `_format_version: "3.0"
+consumers:
+- username: u
+  keyauth_credentials:
+  - key: k
+- username: none
+  basicauth_credentials:
+  - username: b
+`,
+      { place: 'entry 1', item: { name: 'u', key: 'k', customerId: 'u' }, lost: [] },
+      { place: 'entry 2', aside: true, lost: ['basicauth_credentials'] },
+      { place: 'entry 2', aside: true, lost: [] },
+    ],
+    [
+      'kong',
+      JSON.stringify({
+        keyauth_credentials: [{ id: 'c1', key: 'k1', consumer: { id: 'early' } }],
+        consumers: [
+          { id: 'early', username: 'e' },
+          { id: 'late', username: 'l', custom_id: 'cus' },
+        ],
+        acls: [{ group: 'g', consumer: { id: 'early' } }],
+      }),
+      { place: 'entry 4', aside: true, lost: ['acls'] },
+      { place: 'entry 4', aside: true, lost: [] },
+      { place: 'entry 1', item: { name: 'e', key: 'k1', customerId: 'e' }, id: 'c1', lost: [] },
+    ],
+    [
+      'kong',
+      JSON.stringify({
+        consumers: [{ id: 'late', username: 'l', custom_id: 'cus' }],
+        keyauth_credentials: [{ key: 'k2', consumer: { id: 'late' } }],
+      }),
+      { place: 'entry 2', item: { name: 'l', key: 'k2', customerId: 'cus' }, lost: [] },
+      { place: 'entry 2', aside: true, lost: [] },
+    ],
+    [
+      'kong',
+      JSON.stringify({ data: [{ key: 'k', consumer: { id: 'i' } }], next: '/key-auths?offset=abc', offset: 'abc' }),
       { place: 'entry 1', item: { name: 'Kong key', key: 'k', customerId: 'i' }, lost: [] },
+      {
+        place: 'entry 1',
+        refused: 'the file is one page of a list, and next names the next; import each page as a file',
+        lost: [],
+      },
     ],
     [
       'api-gateway',
       JSON.stringify({ items: [{ value: 'k', name: 'n', tags: { a: 'b' }, enabled: false, stageKeys: ['s'] }] }),
       { place: 'entry 1', item: { name: 'n', key: 'k', metadata: { a: 'b' }, enabled: false }, lost: ['stageKeys'] },
+      { place: 'entry 1', aside: true, lost: [] },
+    ],
+    [
+      'api-gateway',
+      JSON.stringify({ items: [{ id: 'i', name: 'n' }], NextToken: 'more' }),
+      { place: 'entry 1', refused: 'it has no value: export again with --include-values', lost: [] },
+      {
+        place: 'entry 1',
+        refused: 'the file is one page of a list, and NextToken names the next; import each page as a file',
+        lost: [],
+      },
+    ],
+    [
+      'api-gateway',
+      csv('Name,key,description,Enabled,usageplanIds', 'n,k,d,FALSE,"p1,p2"'),
+      {
+        place: 'line 2',
+        item: { name: 'n', key: 'k', metadata: { description: 'd' }, enabled: false },
+        lost: ['usageplanids'],
+      },
     ],
     ['keys', '{"name": "n", "key": "k"}\r\n', { place: 'line 1', item: { name: 'n', key: 'k' }, lost: [] }],
   ];
@@ -134,7 +329,7 @@ test('a time is read in the forms of ISO 8601 and Unix alone; a key with any oth
     [String(at)]: at,
   };
   const wrong = ['01/02/2099', '-1', '0', '2099', '20990102', '2099-02-30', '2099-13-01', '2099-1-2', 'Jan 2 2099'];
-  wrong.push('2099-01-02T25:00Z', '2099-01-02T03:04:05+99:00', '0000-00-00 00:00:00', `${at}000`, 'infinity');
+  wrong.push('2099-01-02T25:00Z', '2099-01-02T03:04:05+99:00', '0000-00-00 00:00:00', `${at}000`);
   const rows = await rowsIn(
     'unkey',
     csv('key,expires', ...[...Object.keys(good), ...wrong].map((time) => `k,${time}`)),
@@ -149,7 +344,7 @@ test('a time is read in the forms of ISO 8601 and Unix alone; a key with any oth
 
 test('a name that is too long ends in a whole character', async () => {
   const [row] = await rowsIn('unkey', csv('key,name', `k,${'\u{1f600}'.repeat(200)}`));
-  assert.is(itemOf(row!).name, '\u{1f600}'.repeat(128));
+  assert.is(itemOf(row!).name, '\u{1f600}'.repeat(64));
 });
 
 test('what is wrong with a record refuses it by its line, without its text, and no other one', async () => {
@@ -203,6 +398,7 @@ test('a file that can be read no further ends the run after what stands before; 
     ['keys', Buffer.from('\uFEFF{"key":"k"}', 'utf16le'), 0, /^line 1 is not UTF-8/],
     ['unkey', csv('key,name', 'k,n', 'k,"n'), 1, /within the quotes .+ line 3$/],
     ['kong', '{"data": [{"key": "k"}, {"key": "k', 1, /no whole JSON document$/],
+    ['kong', 'a: "sk-secret', 0, /^the file is neither JSON nor YAML$/],
     ['unkey', csv('a-key,n', 'another,n'), 0, /^line 1 must name the columns, and one of /],
     ['litellm', csv('a-key,n'), 0, /^line 1 must name the columns, and one of /],
     ['unkey', csv('key,name,meta,meta', 'k,n,{},{}'), 0, /^line 1 names the column meta twice$/],

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
 import { joinWorld, type World } from '../../tests/helpers/world.ts';
 import { decoded } from './decode.ts';
+import { finish, type FinishOptions } from './finish.ts';
 import { forms } from './forms.ts';
 import { run } from './run.ts';
 import { sendKeys } from './send.ts';
@@ -23,42 +24,81 @@ test.after(() => world?.stop());
 
 test('keys of four forms are valid as they were, and a second run of their files changes nothing', async () => {
   const hash = (text: string, encoding: 'hex' | 'base64') => createHash('sha256').update(text).digest(encoding);
+  const text = (form: string) => `sk-${form}-3xVq9TzB1mLw8KfR`;
   const files = {
-    unkey: `hash,external_id\n${hash('sk-of-unkey', 'base64')},of-unkey\n`,
-    litellm: `token,user_id,blocked\n${hash('sk-of-litellm', 'hex')},of-litellm,f\n`,
-    kong: JSON.stringify({ consumers: [{ username: 'of-kong', keyauth_credentials: [{ key: 'sk-of-kong' }] }] }),
-    keys: JSON.stringify({ name: 'n', key: 'sk-of-keys', customerId: 'of-keys' }),
+    unkey: `hash,external_id\n${hash(text('unkey'), 'base64')},of-unkey\n`,
+    litellm: `token,user_id,blocked\n${hash(text('litellm'), 'hex')},of-litellm,f\n`,
+    kong: JSON.stringify({ consumers: [{ username: 'of-kong', keyauth_credentials: [{ key: text('kong') }] }] }),
+    keys: JSON.stringify({ name: 'n', key: text('keys'), customerId: 'of-keys' }),
   };
-  for (const [form, text] of Object.entries(files)) {
-    assert.match((await imported(form, text)).told, /^1 keys read: 1 imported, 0 imported before, 0 refused$/);
-    const { body } = await must(200, customers.verify({ key: `sk-of-${form}` }));
+  for (const [form, file] of Object.entries(files)) {
+    assert.match((await imported(form, file)).told, /^1 keys read: 1 imported, 0 imported before, 0 refused$/);
+    const { body } = await must(200, customers.verify({ key: text(form) }));
     assert.equal([body.status, body.customerId], ['VALID', `of-${form}`]);
   }
   const before = await stored();
-  for (const [form, text] of Object.entries(files))
-    assert.match((await imported(form, text)).told, /^1 keys read: 0 imported, 1 imported before, 0 refused$/);
+  for (const [form, file] of Object.entries(files))
+    assert.match((await imported(form, file)).told, /^1 keys read: 0 imported, 1 imported before, 0 refused$/);
   assert.equal(await stored(), before);
 });
 
 test('what keytally refuses is told with its place, the rest is imported, and no report holds a secret', async () => {
-  const deleted = { name: 'deleted', key: 'sk-secret-deleted' };
+  const deleted = { name: 'deleted', key: 'sk-secret-deleted', allowWeak: true };
   await imported('keys', JSON.stringify(deleted));
   const [{ id }] = await world.sql<
     [{ id: string }]
   >`select id from api_keys where workspace_id = ${workspaceId} and name = 'deleted'`;
   await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${id}`));
   const items = [
-    { name: 'good', key: 'sk-secret-good' },
+    { name: 'good', key: 'sk-secret-good', allowWeak: true },
     { name: 'short', key: 'short' },
-    { name: 'scoped', key: 'sk-secret-scoped', scopes: [{ representation: 'unknown', read: true }] },
-    { name: 'elsewhere', key: 'sk-secret-elsewhere', workspaceId: 'ws_unknown' },
+    { name: 'scoped', key: 'sk-secret-scoped', allowWeak: true, scopes: [{ representation: 'unknown', read: true }] },
+    { name: 'elsewhere', key: 'sk-secret-elsewhere', allowWeak: true, workspaceId: 'ws_unknown' },
     deleted,
   ];
   const { told, report } = await imported('keys', items.map((item) => JSON.stringify(item)).join('\n'));
   assert.match(told, /^5 keys read: 1 imported, 0 imported before, 4 refused\n/);
-  for (const one of ['40001: 1 (line 2)', '40003: 1 (line 3)', '40302: 1 (line 4)', 'is final: 1 (line 5)'])
-    assert.ok(told.includes(one), told);
+  for (const one of [
+    /40001: .+: 1 \(line 2\)/,
+    /40003: .+: 1 \(line 3\)/,
+    /40302: .+: 1 \(line 4\)/,
+    /back: 1 \(line 5\)/,
+  ])
+    assert.match(told, one);
   assert.not.match(told + report, /secret/);
+});
+
+test('what is left of a key elsewhere is what it may use here, once, and then what its periods bring', async () => {
+  const now = Date.now();
+  const reset = new Date(now + 86_400_000).toISOString();
+  const hash = (text: string) => createHash('sha256').update(text).digest('base64');
+  const [spent, shared] = ['sk-7hQ2xVq9TzB1mLw8KfR4', 'sk-9pWd3YcN6uJe5GsA2tHk'];
+  const unkey = `hash,external_id,remaining_requests\n${hash(shared)},of-budget,90\n`;
+  const litellm = `token,user_id,max_budget,spend,budget_duration,budget_reset_at\n${spent},of-budget,334,333.5,30d,${reset}\n`;
+  const asked = { meterFrom: 'customerId' } as const;
+  for (const [form, file] of [
+    ['unkey', unkey],
+    ['litellm', litellm],
+  ] as const) {
+    assert.match(
+      (await imported(form, file)).told,
+      /0 imported, 0 imported before, 1 refused\nrefused, because .+--meter-from/,
+    );
+    assert.match((await imported(form, file, asked)).told, /: 1 imported/);
+    assert.match((await imported(form, file, asked)).told, /: 0 imported, 1 imported before/);
+  }
+  for (const [key, usage, wanted] of [
+    [shared, '90.6', 'USAGE_LIMITED 90.5'],
+    [spent, '90.5', 'VALID 0'],
+    [shared, '0.000001', 'USAGE_LIMITED 0'],
+  ] as const) {
+    const { status, billing } = (await must(200, customers.verify({ key, billing: { usage } }))).body;
+    assert.is(`${status} ${billing.availableCredits}`, wanted);
+  }
+  const { id } = await customers.billing('of-budget');
+  const { body } = await must(200, world.call('get', `/api/v1/customer-billing/${id}/grant-schedules`));
+  const [{ credits, every, anchorAt }] = body.grantSchedules;
+  assert.equal([credits, every, anchorAt], ['334', 'month', Date.parse(reset)]);
 });
 
 test('a run beyond the quota of keys, or with a wrong token, ends there and says why', async () => {
@@ -66,7 +106,9 @@ test('a run beyond the quota of keys, or with a wrong token, ends there and says
   const limits = world.sql.json({ keys: 150 });
   await world.sql`insert into team_quotas (team_id, limits) values (${id}, ${limits})`;
   const own = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }, { token }))).body.workspace.id;
-  const lines = Array.from({ length: 250 }, (_, i) => JSON.stringify({ name: 'n', key: `a-key-of-many-${i}` }));
+  const lines = Array.from({ length: 250 }, (_, i) =>
+    JSON.stringify({ name: 'n', key: `a-key-of-many-${i}`, allowWeak: true }),
+  );
   const full = await imported('keys', lines.join('\n'), { token, workspaceId: own });
   assert.match(full.told, /^100 keys read: 100 imported/);
   assert.match(full.failure, /^40320: The quota keys .+ the limit is 150, the team has 100/);
@@ -75,14 +117,19 @@ test('a run beyond the quota of keys, or with a wrong token, ends there and says
 
 test.run();
 
-async function imported(form: string, text: string, more: { token?: string; workspaceId?: string } = {}) {
+async function imported(
+  form: string,
+  text: string,
+  more: { token?: string; workspaceId?: string } & Partial<FinishOptions> = {},
+) {
   const target = { url: world.api.url, token: more.token ?? world.team.token };
   const report: string[] = [];
   const tally = makeTally((line) => report.push(JSON.stringify(line)));
   async function* pieces() {
     yield Buffer.from(text);
   }
-  const failure = await run(forms[form]!(decoded(pieces()), Date.now()), {
+  const options = { meterFrom: 'none', withoutCredits: false, allowWeak: false, restore: false, ...more } as const;
+  const failure = await run(finish(forms[form]!(decoded(pieces()), Date.now()), options), {
     workspaceId: more.workspaceId ?? workspaceId,
     skip: 0,
     atOnce: 1,

@@ -11,10 +11,16 @@ const test = suite('the command import');
 test.after(() => rmSync(folder, { recursive: true }));
 
 test('it ends with 0, 1 or 2, and one line says what went wrong', () => {
-  const good = JSON.stringify({ name: 'n', key: 'a-key-to-import' });
+  const good = JSON.stringify({ name: 'n', key: 'a-key-to-import', allowWeak: true });
   for (const [name, text, more, wanted, told] of [
     ['keys.ndjson', good, [], 0, /^$/],
     ['unkey-left.csv', 'key,expires\na-key-of-old,2020-01-01\n', [], 0, /^$/],
+    ['kong-page.json', '{"data":[{"key":"sk-3xVq9TzB1mLw8KfR"}],"next":"/key-auths?offset=a"}', [], 1, /^$/],
+    ['kong-weak.json', '[{"key":"REPLACE_WITH_SECRET"}]', ['--allow-weak'], 1, /^$/],
+    ['litellm-budget.csv', 'token,max_budget\nsk-3xVq9TzB1mLw8KfR,5\n', [], 1, /^$/],
+    ['litellm-budget.csv', undefined, ['--without-credits'], 0, /^$/],
+    ['litellm-budget.csv', undefined, ['--meter-from', 'key'], 0, /^$/],
+    ['litellm-budget.csv', undefined, ['--meter-from', 'it'], 2, /^import: --meter-from must be/],
     ['keys-short.ndjson', `${good}\n{"key":"short"}`, [], 1, /^$/],
     [
       'keys-broken.ndjson',
@@ -39,7 +45,7 @@ test('it ends with 0, 1 or 2, and one line says what went wrong', () => {
 
 test('a run with --skip adds to its report what it refuses', () => {
   const report = join(folder, 'report');
-  const lines = ['short', 'a-key-to-import', 'small'].map((key) => JSON.stringify({ key })).join('\n');
+  const lines = ['short', 'a-key-to-import', 'small'].map((key) => JSON.stringify({ key, allowWeak: true })).join('\n');
   const places = (...more: string[]) => {
     runImport('keys-two-runs.ndjson', lines, '--report', report, ...more);
     return readFileSync(report, 'utf8').match(/line \d/g);

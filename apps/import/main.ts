@@ -5,6 +5,7 @@ import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkKeys } from './check.ts';
 import { decoded } from './decode.ts';
+import { finish, meterSources } from './finish.ts';
 import { formOf, forms } from './forms.ts';
 import { showProgress } from './progress.ts';
 import { run } from './run.ts';
@@ -12,8 +13,16 @@ import { sendKeys } from './send.ts';
 import { makeTally } from './tally.ts';
 
 const USAGE = `usage: npm run import -- --from FILE [--workspace ID] [--form ${Object.keys(forms).join(' | ')}] [--dry-run]
-  [--report FILE] [--skip ROWS] [--at-once 4]
-The form is what the file's name begins with. KEYTALLY_API_URL and KEYTALLY_TOKEN name the api and a token with key:write.`;
+  [--meter-from customerId | key | none] [--without-credits] [--allow-weak] [--restore] [--report FILE] [--skip ROWS] [--at-once 4]
+The form is what the file's name begins with. KEYTALLY_API_URL and KEYTALLY_TOKEN name the api and a token with key:write, and with
+billing:write for --meter-from. --restore brings back keys that were deleted here.`;
+
+// Said before anything is written.
+const METERS = {
+  customerId: 'meters: from customerId, so keys of a customer share a billing record',
+  key: 'meters: from key, so each key has a billing record of its own',
+  none: 'meters: none but what the file names, so use of the other keys is not billed (--meter-from)',
+};
 
 try {
   process.exitCode = await main();
@@ -37,7 +46,9 @@ async function main(): Promise<number> {
   const stream = createReadStream(options.from, { fd: file });
   const progress = showProgress(() => ({ share: stream.bytesRead / Math.max(1, size), ...tally.counts() }));
   try {
-    const doneTo = await run(options.read(decoded(stream), Date.now()), { ...options, tally, signal: stopped.signal });
+    console.log(METERS[options.meterFrom]);
+    const rows = finish(options.read(decoded(stream), Date.now()), options);
+    const doneTo = await run(rows, { ...options, tally, signal: stopped.signal });
     progress.end();
     if (stopped.signal.aborted) console.error(`stopped; go on with --skip ${doneTo}`);
   } catch (error) {
@@ -65,6 +76,10 @@ function readOptions() {
       skip: { type: 'string', default: '0' },
       'at-once': { type: 'string', default: '4' },
       'dry-run': { type: 'boolean', default: false },
+      'meter-from': { type: 'string', default: 'none' },
+      'without-credits': { type: 'boolean', default: false },
+      'allow-weak': { type: 'boolean', default: false },
+      restore: { type: 'boolean', default: false },
     },
   });
   const { from, workspace, report } = values;
@@ -72,11 +87,17 @@ function readOptions() {
   const read = forms[values.form ?? formOf(basename(from)) ?? ''];
   if (!read) throw new Error(`no form is known for ${basename(from)}; name it with --form\n${USAGE}`);
   const dryRun = values['dry-run'];
+  const meterFrom = meterSources.find((source) => source === values['meter-from']);
+  if (meterFrom === undefined) throw new Error('--meter-from must be customerId, key or none');
   return {
     from,
     read,
     report,
     dryRun,
+    meterFrom,
+    withoutCredits: values['without-credits'],
+    allowWeak: values['allow-weak'],
+    restore: values.restore,
     workspaceId: workspace,
     skip: numberIn('skip', values.skip, 0, Number.MAX_SAFE_INTEGER),
     // A token has five of the api's turns: more would only wait there.

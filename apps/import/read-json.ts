@@ -2,6 +2,8 @@
 export type Entry = { list: string; number: number; text: string };
 
 const MOST_CHARACTERS = 1_000_000;
+/** The name under which the fields of the document itself come, last: lists and objects in it are null. */
+export const WHOLE = '(document)';
 
 /** Finds the objects in the lists of a JSON document, from pieces of text and one at a time, however large the document is. */
 export async function* readEntries(pieces: AsyncIterable<string>): AsyncGenerator<Entry> {
@@ -10,6 +12,7 @@ export async function* readEntries(pieces: AsyncIterable<string>): AsyncGenerato
   for await (const piece of pieces)
     for (const { list, text } of scanner.scan(piece)) yield { list, number: (number += 1), text };
   if (!scanner.isWhole()) throw new Error('the file is no whole JSON document');
+  if (scanner.own().startsWith('{')) yield { list: WHOLE, number, text: scanner.own() };
 }
 
 /** Finds the lines of a file of which each is a JSON object. */
@@ -49,11 +52,14 @@ function makeScanner() {
   // The depth inside the list; the object of it that has begun.
   let inside: number | undefined;
   let object: string | undefined;
+  // The document without what is in its lists and objects.
+  let own = '';
 
   function* scan(piece: string): Generator<{ list: string; text: string }> {
     let start = 0;
     for (let at = 0; at < piece.length; at++) {
       const character = piece[at]!;
+      if (depth <= 1 && own.length <= MOST_CHARACTERS) own += ownOf(character);
       if (inString) {
         if (escaped) escaped = false;
         else if (character === '\\') escaped = true;
@@ -83,10 +89,15 @@ function makeScanner() {
     if (object !== undefined) keep(piece.slice(start));
   }
 
+  // A list or object in it begins; where it ends, the depth is another one.
+  function ownOf(character: string): string {
+    return !inString && depth === 1 && (character === '{' || character === '[') ? 'null' : character;
+  }
+
   // Of a longer one as much as shows that it is.
   function keep(text: string): void {
     if (object!.length <= MOST_CHARACTERS) object += text;
   }
 
-  return { scan, isWhole: () => opened && depth === 0 && !inString };
+  return { scan, isWhole: () => opened && depth === 0 && !inString, own: () => own.trim() };
 }

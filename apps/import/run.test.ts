@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkKeys } from './check.ts';
-import type { Item, Row } from './forms.ts';
+import type { Item, Row } from './rows.ts';
 import { run } from './run.ts';
 import type { Result } from './send.ts';
 import { makeTally } from './tally.ts';
@@ -52,20 +52,22 @@ test('what was refused is told by its kind and first places, and each alone in t
     { place: 'line 10', lost: [], refused: 'it is no JSON' },
     { place: 'line 11', lost: [], skipped: 'it is deleted' },
     { ...row(12), lost: ['ttl'] },
+    { place: 'entry 13', lost: ['acls'], aside: true },
   ];
   const { lines, report } = await imported([...rowsOf(9), ...more], { answers });
   assert.equal(lines, [
     '12 keys read: 2 imported, 1 imported before, 8 refused',
-    'refused, because it was imported before and is deleted, which is final: 1 (line 2)',
-    'refused, error 40001: 6 (line 3, line 4, line 5, line 6, line 7, …)',
+    'refused, because it was imported before and is deleted: --restore brings it back: 1 (line 2)',
+    'refused, error 40001: wrong: 6 (line 3, line 4, line 5, line 6, line 7, …)',
     'refused, because it is no JSON: 1 (line 10)',
     'skipped, because it is deleted: 1 (line 11)',
     'not carried over: ttl: 1 (line 12)',
+    'not carried over: acls: 1 (entry 13)',
   ]);
   assert.equal(report[0], {
     place: 'line 2',
     name: 'n2',
-    refused: 'it was imported before and is deleted, which is final',
+    refused: 'it was imported before and is deleted: --restore brings it back',
   });
   assert.equal(report[1], { place: 'line 3', name: 'n3', code: 40001, message: 'wrong' });
   assert.is(report.length, 9);
@@ -74,12 +76,24 @@ test('what was refused is told by its kind and first places, and each alone in t
 test('a dry run says of secrets what keytally would', () => {
   const [hex, base64] = [Buffer.alloc(32, 1).toString('hex'), Buffer.alloc(32, 1).toString('base64')];
   const hash = (encoding: string, value: string) => ({ hash: { algorithm: 'sha256', encoding, value } });
-  const good = [{ key: 'a-foreign-key' }, hash('hex', hex), hash('base64', base64)];
+  const good = [
+    { key: 'a-foreign-key', allowWeak: true },
+    { key: 'sk-3xVq9TzB1mLw8KfR' },
+    hash('hex', hex),
+    hash('base64', base64),
+  ];
   assert.ok(checkKeys(good).every(({ result }) => result === 'imported'));
-  const wrong = [{ key: 'short' }, { key: 'with a blank' }, hash('hex', base64), {}];
+  const wrong = [
+    { key: 'short' },
+    { key: 'with a blank' },
+    hash('hex', base64),
+    { key: 'a-foreign-key' },
+    { key: '${ANON_KEY}', allowWeak: true },
+    {},
+  ];
   assert.equal(
     checkKeys(wrong).map(({ error }) => error?.code),
-    [40001, 40001, 40030, 40030],
+    [40001, 40001, 40030, 40031, 40030, 40030],
   );
 });
 

@@ -1,4 +1,4 @@
-import type { Item, Row } from './forms.ts';
+import type { Item, Row } from './rows.ts';
 import type { Result } from './send.ts';
 import type { Tally } from './tally.ts';
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Item } from './forms.ts';
+import type { Item } from './rows.ts';
 
 /** Where keys are sent. */
 export type Target = { url: string; token: string };
 /** What became of an item. */
 export type Result = {
-  result?: 'imported' | 'existing';
+  result?: 'imported' | 'existing' | 'restored';
   apiKey?: { deleted: boolean };
   error?: { code: number; message: string };
 };

@@ -1,0 +1,123 @@
+import type { Limit } from '../../shared/contract/limits.ts';
+
+// What the forms have in common: reading one field of a key.
+
+/** Reads the first of these fields that has a value. */
+export type Of = (...names: string[]) => string | undefined;
+
+/** Reads fields of a line of CSV, or of a JSON object. Databases write NULL in three ways. */
+export function reader(fields: Record<string, unknown>): Of {
+  return (...names) => names.map((name) => textIn(fields[name])).find((value) => value !== undefined);
+}
+
+function textIn(value: unknown): string | undefined {
+  if (value === null || value === undefined) return undefined;
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return ['', '\\N', 'NULL'].includes(text) ? undefined : text;
+}
+
+/** The names of fields that say something and are none of these. */
+export function othersIn(fields: Record<string, unknown>, known: readonly string[]): string[] {
+  const of = reader(fields);
+  return Object.keys(fields).filter((name) => !known.includes(name) && !nothing.includes(of(name) ?? ''));
+}
+
+const nothing = ['', '{}', '[]', '{"{}"}', 'null', 'f', 'false', '0'];
+
+/** A field of an item, unless it has no value. */
+export function given(name: string, value: unknown): Record<string, unknown> {
+  return value === undefined ? {} : { [name]: value };
+}
+
+/** A text that is not empty. */
+export function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+const LONGEST_NAME = 128;
+
+/** The first of these texts as a name, which ends in a whole character. */
+export function nameOf(...names: unknown[]): string {
+  const name = names.find((one): one is string => textOf(one) !== undefined)!;
+  // oxlint-disable-next-line no-control-regex -- they are what a name may not hold
+  return cutTo(LONGEST_NAME, name.replace(/[\u0000-\u001f\u007f]/g, ' '));
+}
+
+function cutTo(most: number, text: string): string {
+  let cut = '';
+  for (const character of text) {
+    if (cut.length + character.length > most) break;
+    cut += character;
+  }
+  return cut;
+}
+
+/** A flag. A guess would enable a key that is blocked, or the other way round. */
+export function booleanOf(column: string, text: string | undefined): boolean | undefined {
+  if (text === undefined) return undefined;
+  if (['1', 't', 'true', 'y', 'yes', 'on'].includes(text.toLowerCase())) return true;
+  if (['0', 'f', 'false', 'n', 'no', 'off'].includes(text.toLowerCase())) return false;
+  throw new Error(`${column} is neither true nor false`);
+}
+
+/** A JSON object that is not empty. */
+export function objectOf(column: string, text: string | undefined): Record<string, unknown> | undefined {
+  if (text === undefined || text === '{}' || text === 'null') return undefined;
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Told below.
+  }
+  throw new Error(`${column} is no JSON object`);
+}
+
+// As RFC 3339 and databases write it: a day, a time of day, an offset.
+const instant = /^(\d{4}-\d\d-(\d\d))(?:[Tt ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?$/;
+
+/** Milliseconds since 1970 of a date of ISO 8601, in UTC unless it has an offset; or of so many digits as Unix times have. */
+export function timeOf(column: string, text: string | undefined): number | undefined {
+  // As Postgres writes what never comes.
+  if (text === undefined || text === 'infinity') return undefined;
+  if (/^\d{10}$/.test(text)) return Number(text) * 1_000;
+  if (/^\d{13}$/.test(text)) return Number(text);
+  const [, day, ofMonth, time = '00:00', hours = '+00', minutes = '00'] = instant.exec(text) ?? [];
+  const at = Date.parse(`${day}T${time}${hours}:${minutes}`);
+  // February 30 would be a day of March.
+  const isDay = new Date(`${day}T00:00Z`).getUTCDate() === Number(ofMonth);
+  if (Number.isNaN(at) || !isDay)
+    throw new Error(`${column} is no time such as 2027-01-31T12:00:00Z, nor Unix seconds or milliseconds`);
+  return at;
+}
+
+const DECIMALS = 18;
+const amount = /^(\d{1,30})(?:\.(\d{0,60}))?(?:[eE]([+-]?\d{1,2}))?$/;
+
+/** An amount in parts of 10^-18: databases write floating-point numbers as 334, 0.000021 or 2.1e-05. */
+export function amountOf(column: string, text: string): bigint {
+  const [, whole, fraction = '', exponent = '0'] = amount.exec(text) ?? [];
+  if (whole === undefined) throw new Error(`${column} is no amount such as 12.5`);
+  const shift = DECIMALS - fraction.length + Number(exponent);
+  const digits = BigInt(whole + fraction);
+  return shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
+}
+
+/** An amount as credits, rounded down to six decimals; nothing for one below 0. */
+export function creditsOf(parts: bigint): string {
+  const micros = parts <= 0n ? 0n : parts / 10n ** BigInt(DECIMALS - 6);
+  const fraction = String(micros % 1_000_000n)
+    .padStart(6, '0')
+    .replace(/0+$/, '');
+  return `${micros / 1_000_000n}${fraction && `.${fraction}`}`;
+}
+
+const windows: Record<string, Limit['per']> = { 60_000: 'minute', 3_600_000: 'hour', 86_400_000: 'day' };
+
+/** A limit on requests in so many milliseconds, as fields of an item; undefined where keytally has no such window. */
+export function limitOf(name: string, count: string, durationMs: string): Record<string, unknown> | undefined {
+  const limit = Number(count);
+  if (!Number.isInteger(limit) || limit < 1) throw new Error(`${name} is no number of requests`);
+  if (durationMs === '1000') return { rateLimitPerSecond: limit };
+  const per = windows[durationMs];
+  return per && { limits: [{ name, unit: 'requests', limit, per }] };
+}

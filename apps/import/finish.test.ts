@@ -1,0 +1,80 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { finish, type FinishOptions } from './finish.ts';
+import type { Found, Row } from './rows.ts';
+
+const test = suite('what a key gets beside what its file says');
+
+test('a key gets its meter and its credits as asked, and one whose credits would be lost is refused unless that is meant', async () => {
+  const item = { name: 'n', key: 'k', customerId: 'c' };
+  const budget = { fields: ['max_budget'], billing: { credits: '3' } };
+  const partly = { ...budget, without: ['budget_id'] };
+  const nowhere = { fields: ['max_budget', 'budget_duration'] };
+  const free = { allowOverages: true };
+  const cases: [Omit<Extract<Found, { item: object }>, 'lost'>, Partial<FinishOptions>, object | RegExp][] = [
+    [{ item }, {}, { item, lost: [] }],
+    [{ item, budget }, {}, /^max_budget would be lost: take --meter-from customerId or key, or --without-credits$/],
+    [{ item, budget }, { withoutCredits: true }, { item, lost: ['max_budget'] }],
+    [
+      { item, budget },
+      { meterFrom: 'customerId' },
+      { item: { ...item, externalMeterId: 'c', billing: budget.billing }, lost: [] },
+    ],
+    [{ item }, { meterFrom: 'customerId' }, { item: { ...item, externalMeterId: 'c', billing: free }, lost: [] }],
+    [{ item: { name: 'n', key: 'k' } }, { meterFrom: 'customerId' }, /no customer .+ --meter-from key$/],
+    [{ item, id: 'i' }, { meterFrom: 'key' }, { item: { ...item, externalMeterId: 'i', billing: free }, lost: [] }],
+    [{ item, budget: partly }, { meterFrom: 'key' }, /^budget_id would be lost: keytally has no such credits/],
+    [
+      { item, id: 'i', budget: partly },
+      { meterFrom: 'key', withoutCredits: true },
+      { item: { ...item, externalMeterId: 'i', billing: budget.billing }, lost: ['budget_id'] },
+    ],
+    [
+      { item, id: 'i', budget: nowhere },
+      { meterFrom: 'key', withoutCredits: true },
+      { item: { ...item, externalMeterId: 'i', billing: free }, lost: nowhere.fields },
+    ],
+    [
+      { item: { ...item, externalMeterId: 'own' } },
+      { meterFrom: 'key', allowWeak: true, restore: true },
+      { item: { ...item, externalMeterId: 'own', allowWeak: true, restore: true }, lost: [] },
+    ],
+    [
+      { item: { ...item, customerId: 'c'.repeat(257), metadata: { tags: 'x'.repeat(4_096) } } },
+      {},
+      {
+        item: { name: 'n', key: 'k' },
+        lost: ['metadata of more than 4096 bytes', 'customerId of more than 256 characters'],
+      },
+    ],
+  ];
+  for (const [found, options, wanted] of cases) {
+    const { place, ...row } = await finished({ place: 'line 2', lost: [], ...found }, options);
+    assert.is(place, 'line 2');
+    if (wanted instanceof RegExp) assert.match('refused' in row ? row.refused : JSON.stringify(row), wanted);
+    else assert.equal(row, wanted);
+  }
+});
+
+test('the meter of a key without an id is the same by its text and by its hash, and another one for another key', async () => {
+  const sha256 = 'ecd71870d1963316a97e3ac3408c9835ad8cf0f3c1bc703527c30265534f75ae'; // of test123
+  const meterOf = async (secret: object) => {
+    const row = await finished({ place: '', lost: [], item: secret } as Row, { meterFrom: 'key' });
+    return 'item' in row ? row.item['externalMeterId'] : '';
+  };
+  const meter = await meterOf({ key: 'test123' });
+  assert.match(String(meter), /^key-[0-9a-f]{32}$/);
+  assert.is(await meterOf({ hash: { encoding: 'hex', value: sha256 } }), meter);
+  assert.is.not(await meterOf({ key: 'test124' }), meter);
+});
+
+test.run();
+
+async function finished(row: Row, options: Partial<FinishOptions>): Promise<Row> {
+  async function* rows() {
+    yield row;
+  }
+  const all = { meterFrom: 'none', withoutCredits: false, allowWeak: false, restore: false, ...options } as const;
+  const [done] = await Array.fromAsync(finish(rows(), all));
+  return done!;
+}

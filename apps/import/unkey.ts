@@ -1,0 +1,150 @@
+import { PREFIX_PATTERN } from '../../shared/values/key-text.ts';
+import {
+  amountOf,
+  booleanOf,
+  creditsOf,
+  given,
+  limitOf,
+  nameOf,
+  objectOf,
+  othersIn,
+  reader,
+  timeOf,
+  type Of,
+} from './fields.ts';
+import type { Budget, Found } from './rows.ts';
+
+/** A key of Unkey: the columns of its table of keys, or the fields of its migrations. A hash is the SHA-256 in base64. */
+export function ofUnkey(fields: Record<string, unknown>, now: number): Found {
+  const of = reader(fields);
+  if (of('deleted_at_m', 'deleted_at')) return { skipped: 'it is deleted', lost: [] };
+  const start = of('start') ?? '';
+  const prefix = of('prefix') ?? start.slice(0, Math.max(0, start.lastIndexOf('_')));
+  const plain = of('key', 'plaintext');
+  const { limits, lost } = limitsOf(fields);
+  const budget = budgetOf(creditFields(fields), now);
+  return {
+    item: {
+      name: nameOf(of('name'), of('start'), 'Unkey key'),
+      ...(plain ? { key: plain } : { hash: { algorithm: 'sha256', encoding: 'base64', value: hashIn(fields) ?? '' } }),
+      ...(new RegExp(PREFIX_PATTERN).test(prefix) && { prefix }),
+      ...given('customerId', of('external_id', 'externalId', 'owner_id', 'ownerId', 'identity_id')),
+      ...given('expiresAt', timeOf('expires', of('expires'))),
+      ...given('metadata', objectOf('meta', of('meta'))),
+      ...limits,
+      enabled: booleanOf('enabled', of('enabled')) ?? true,
+    },
+    ...given('id', of('id')),
+    ...(budget && { budget }),
+    lost: [...lost, ...othersIn(fields, known)],
+  };
+}
+
+const ownIds = [
+  'id',
+  'apiId',
+  'key_auth_id',
+  'workspace_id',
+  'for_workspace_id',
+  'pending_migration_id',
+  'migrationId',
+];
+const times = [
+  'created_at',
+  'created_at_m',
+  'updated_at_m',
+  'last_used_at',
+  'last_refill_at',
+  'deleted_at',
+  'deleted_at_m',
+];
+const carried = [
+  'key',
+  'plaintext',
+  'hash',
+  'start',
+  'prefix',
+  'name',
+  'external_id',
+  'externalId',
+  'owner_id',
+  'ownerId',
+];
+carried.push('identity_id', 'expires', 'meta', 'enabled', 'ratelimit_limit', 'ratelimit_duration', 'ratelimit_async');
+carried.push(
+  'ratelimit',
+  'ratelimits',
+  'remaining_requests',
+  'remaining',
+  'credits',
+  'refill',
+  'refill_amount',
+  'refill_day',
+);
+const known = [...ownIds, ...times, ...carried, 'refill_interval'];
+
+function hashIn(fields: Record<string, unknown>): string | undefined {
+  const text = reader(fields)('hash');
+  // Older migrations say its form beside it.
+  return text?.startsWith('{') ? reader(objectOf('hash', text) ?? {})('value') : text;
+}
+
+/** What is left of a key and how it is refilled, of each of the three places where Unkey has it. */
+function creditFields(fields: Record<string, unknown>): Of {
+  const credits = objectOf('credits', reader(fields)('credits')) ?? fields;
+  const of = reader(credits);
+  const refill = reader(objectOf('refill', of('refill')) ?? {});
+  return reader({
+    remaining_requests: of('remaining_requests', 'remaining'),
+    refill_amount: of('refill_amount') ?? refill('amount'),
+    refill_interval: of('refill_interval') ?? refill('interval'),
+    refill_day: of('refill_day') ?? refill('refillDay'),
+  });
+}
+
+/** One credit is one request. What is left lasts until the next refill, which is of a day or a month in UTC. */
+function budgetOf(of: Of, now: number): Budget | undefined {
+  const [remaining, amount] = [of('remaining_requests'), of('refill_amount')];
+  const fields = [...(remaining ? ['remaining_requests'] : []), ...(amount ? ['refill_amount'] : [])];
+  if (fields.length === 0) return undefined;
+  const left = remaining && creditsOf(amountOf('remaining_requests', remaining));
+  if (!amount) return { fields, billing: { credits: left } };
+  const interval = of('refill_interval') ?? (of('refill_day') ? 'monthly' : 'daily');
+  if (interval !== 'daily' && interval !== 'monthly') return { fields };
+  const anchorAt = interval === 'daily' ? nextMidnight(now) : nextDay(now, Number(of('refill_day') ?? 1));
+  const every = interval === 'daily' ? 'day' : 'month';
+  const credits = creditsOf(amountOf('refill_amount', amount));
+  const first = left === undefined ? {} : { credits: left, expiresAt: anchorAt };
+  return { fields, billing: { ...first, ...(credits !== '0' && { schedule: { credits, every, anchorAt } }) } };
+}
+
+function nextMidnight(now: number): number {
+  const date = new Date(now);
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate() + 1);
+}
+
+/** The next such day of a month, which a shorter month's last one stands for. */
+function nextDay(now: number, day: number): number {
+  if (!Number.isInteger(day) || day < 1 || day > 31) throw new Error('refill_day is no day of a month');
+  const date = new Date(now);
+  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
+  const inMonth = (at: number) => Date.UTC(year, at, Math.min(day, new Date(Date.UTC(year, at + 1, 0)).getUTCDate()));
+  return inMonth(month) > now ? inMonth(month) : inMonth(month + 1);
+}
+
+function limitsOf(fields: Record<string, unknown>): { limits: Record<string, unknown>; lost: string[] } {
+  const of = reader(fields);
+  const old = objectOf('ratelimit', of('ratelimit'));
+  const list = Array.isArray(fields['ratelimits']) ? (fields['ratelimits'] as Record<string, unknown>[]) : [];
+  const ofTable = { limit: of('ratelimit_limit'), duration: of('ratelimit_duration') };
+  const found = [...(ofTable.limit ? [ofTable] : []), ...(old ? [old] : []), ...list].map((one) => {
+    const ofOne = reader(one);
+    return limitOf(ofOne('name') ?? 'ratelimit_limit', ofOne('limit') ?? '', ofOne('duration', 'refillInterval') ?? '');
+  });
+  const limits = found.flatMap((one) => (one?.['limits'] as object[] | undefined) ?? []);
+  const perSecond = found.find((one) => one?.['rateLimitPerSecond'] !== undefined);
+  return {
+    limits: { ...perSecond, ...(limits.length > 0 && { limits }) },
+    lost: found.some((one) => one === undefined) ? ['ratelimit_limit'] : [],
+  };
+}
