@@ -190,6 +190,33 @@ test('what keytally may have debited is doubtful after a while, and what it sure
   }
 });
 
+test('what may have been debited is not sent again once reporting others took too long, nor after a refusal that followed an attempt without an answer', async () => {
+  const onLost = (_: unknown, why: unknown) => {
+    lost.push(why);
+    clock.pass(50_000);
+  };
+  const slow = keep({ onLost }, teller);
+  slow.keep({ input: { key: 'wrong' }, idempotencyKey: 'a' });
+  slow.keep({ input: { key: 'good' }, idempotencyKey: 'b', sentAtMs: clock.now() });
+  assert.equal([await slow.flush(), lost.splice(0), asked.splice(0)], [0, ['INVALID', 'DOUBTFUL'], ['wrong']]);
+
+  let isLost = true;
+  const losing = async (...request: Parameters<typeof fetch>) => {
+    const answer = await fetch(...request);
+    if (!isLost) return answer;
+    isLost = false;
+    throw new TypeError('fetch failed');
+  };
+  const kept = keep({ pauseMs: 1e9 }, teller);
+  assert.equal(await get(makeClient({ url: told.url, token: 'x', fetch: losing }, clock), kept, 'full'), [
+    200,
+    'UNDECIDED',
+  ]);
+  isBack = true;
+  clock.pass(50_000);
+  assert.equal([await kept.flush(), lost, asked], [0, ['DOUBTFUL'], ['full', 'full']]);
+});
+
 test('a refusal says nothing of an earlier attempt, unless keytally looked for its debit', async () => {
   for (const [key, why] of Object.entries({ 'used-up': 'USAGE_LIMITED', wrong: 'DOUBTFUL', untrusted: 'DOUBTFUL' })) {
     const kept = keep({}, teller);
