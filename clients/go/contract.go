@@ -2415,6 +2415,8 @@ func refused(why string) (int, string) {
 		return 40211, "Usage Limited: this request would exceed the spend cap."
 	case "NO_BILLING_RECORD":
 		return 40313, "Usage Limited: there is no billing record that this request could be debited to."
+	case "IDEMPOTENCY_MISMATCH":
+		return 40904, "The Idempotency-Key was already used for a different request; use a new one."
 	case "AWAY":
 		return 50311, "The API key cannot be verified right now; repeat the request in a moment."
 	case "FAILED":

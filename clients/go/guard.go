@@ -13,6 +13,9 @@ import (
 // StatusUndecided is that of a request which passed while keytally was unavailable.
 const StatusUndecided Status = "UNDECIDED"
 
+// The end client sent the same Idempotency-Key with another request.
+const idempotencyMismatch = "IDEMPOTENCY_MISMATCH"
+
 type guard struct {
 	client  *Client
 	options GuardOptions
@@ -82,11 +85,14 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 		return nil, reason{name: string(StatusInvalid)}
 	}
 	asked, err := g.options.verification(keys[0], r)
+	call := keptCall{verification: asked}
+	if err == nil {
+		call.idempotencyKey, err = g.options.idempotencyKeyOf(r)
+	}
 	if err != nil {
 		tell(err)
 		return nil, reason{name: "FAILED"}
 	}
-	call := keptCall{verification: asked, idempotencyKey: newID()}
 	open := g.options.Open
 	if open != nil && open.Unavailable() {
 		if open.keep(call, false) {
@@ -118,6 +124,9 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 // failed decides on a request whose verification failed. The end client did nothing wrong, and must not see the status that the
 // error has for this server.
 func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, reason) {
+	if mismatch, _ := refused(idempotencyMismatch); codeOf(err) == mismatch {
+		return nil, reason{name: idempotencyMismatch}
+	}
 	if isMistake(err) {
 		tell(err)
 		return nil, reason{name: "FAILED"}

@@ -42,6 +42,9 @@ type GuardOptions struct {
 	Route func(*http.Request) string
 	// IP is the end client's address, for allow lists; default that of the connection. Behind a proxy, read the header that it sets.
 	IP func(*http.Request) string
+	// IdempotencyKey is the one under which a request is debited; default a new one, and so for "". Requests of an API key with the same
+	// one are debited once within 60 s: give it only where a repeated request does no new work.
+	IdempotencyKey func(*http.Request) string
 	// OutOfCredits may be 429: who is out of credits, or has no billing record, is refused with it and Retry-After; default 402 or 403
 	// without.
 	OutOfCredits int
@@ -105,6 +108,21 @@ func (o *GuardOptions) verification(key string, r *http.Request) (Verification, 
 	}
 	asked.RequestedScopes, err = o.scopesOf(r)
 	return asked, err
+}
+
+// idempotencyKeyOf gives the Idempotency-Key of a request.
+func (o *GuardOptions) idempotencyKeyOf(r *http.Request) (string, error) {
+	given := ""
+	if o.IdempotencyKey != nil {
+		given = o.IdempotencyKey(r)
+	}
+	if given == "" {
+		return newID(), nil
+	}
+	if !isPrintable(given, longestHeader) {
+		return "", mistake{fmt.Sprintf("idempotencyKey is %s; it must be 1 to 255 visible ASCII characters", shown(given))}
+	}
+	return given, nil
 }
 
 const (

@@ -12,6 +12,7 @@
 //                      Answers the identity.
 //   GET /wrong-cost    a cost function that gives no decimal text ("much").
 //   GET /wrong-token   by the client with the wrong token, cost 1.
+//   GET /once          cost as of documents, under the end client's Idempotency-Key. Answers the identity.
 //   GET /problem       cost 1, 429 for who is out of credits, and refusals as problem details. Answers the identity.
 //   GET /hold/…        cost 10, held for 600 s. `capture` captures 3, and answers {"captured": usage, or null if nothing was
 //                      held}; `forgotten` captures nothing; `fail` throws, which is a 500; `at-end` captures 4 at the end,

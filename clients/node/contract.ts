@@ -4848,6 +4848,7 @@ export const refusals = {
   CREDITS_USED_UP: [40210, 'Usage Limited: the credits that are left do not cover this request.'],
   SPEND_CAP_REACHED: [40211, 'Usage Limited: this request would exceed the spend cap.'],
   NO_BILLING_RECORD: [40313, 'Usage Limited: there is no billing record that this request could be debited to.'],
+  IDEMPOTENCY_MISMATCH: [40904, 'The Idempotency-Key was already used for a different request; use a new one.'],
   AWAY: [50311, 'The API key cannot be verified right now; repeat the request in a moment.'],
   FAILED: [50001, 'Something went wrong on our side; it was logged with the request id.'],
   MISCONFIGURED: [

@@ -51,15 +51,20 @@ test('an option that is wrong from the start keeps the program from starting, an
     const thrown = await inputOf('/', undefined, { [name]: () => value }).catch((error: unknown) => error);
     assert.ok(isSo(thrown as Error), String(message));
   }
-  const others = [{ outOfCredits: 402 }, { outOfCredits: undefined }, { refusalBody: 'problem+json' }];
+  const others = [
+    { outOfCredits: 402 },
+    { outOfCredits: undefined },
+    { refusalBody: 'problem+json' },
+    { idempotencyKey: 'a' },
+  ];
   for (const options of others)
-    assert.throws(() => koaGuard(client, options as never), /^(outOfCredits|refusalBody) is /);
+    assert.throws(() => koaGuard(client, options as never), /^(outOfCredits|refusalBody|idempotencyKey) is /);
   const open = { size: 0, away: false, keep: () => true, flush: async () => 0 };
   assert.throws(() => koaGuard(client, { hold: { expiresIn: 1 }, open }), /hold is there beside open/);
 });
 
 test('a misspelt option keeps the program from starting: a guard with `cots` would let every request pass for free', () => {
-  const all = 'the options are cost, hold, scopes, route, ip, outOfCredits, refusalBody, open, onError';
+  const all = 'the options are cost, hold, scopes, route, ip, idempotencyKey, outOfCredits, refusalBody, open, onError';
   const guards: ((client: Keytally, options: object) => unknown)[] = [nodeGuard, fastifyGuard, koaGuard, honoGuard];
   for (const guard of guards) {
     throws(() => guard(client, { cots: '0.25' }), `cots is not an option; ${all}`);

@@ -24,6 +24,11 @@ export type GuardOptions<Request> = {
   route?: Given<Request, string>;
   /** The end client's address, for allow lists; default the framework's. */
   ip?: Given<Request, string | undefined>;
+  /**
+   * The Idempotency-Key under which a request is debited; default a new one. Requests of an API key with the same one are debited once
+   * within 60 s: give it only where a repeated request does no new work. `undefined` is the default.
+   */
+  idempotencyKey?: (request: Request) => string | undefined | Promise<string | undefined>;
   /** 429: who is out of credits, or has no billing record, is refused with 429 and `Retry-After`; default 402 or 403 without. */
   outOfCredits?: 429;
   /** Makes the body of a refusal, such as `problemJson`; default `{"error": …}`. */
@@ -57,6 +62,7 @@ const optionNames: OptionNames<GuardOptions<never>> = {
   scopes: true,
   route: true,
   ip: true,
+  idempotencyKey: true,
   outOfCredits: true,
   refusalBody: true,
   open: true,
@@ -81,6 +87,8 @@ export function checkOptions<Request>(options: GuardOptions<Request>): void {
     throw new OptionError(
       `outOfCredits is ${shown(options.outOfCredits)}; it must be 429, or left out for 402 and 403`,
     );
+  if ('idempotencyKey' in options && typeof options.idempotencyKey !== 'function')
+    throw new OptionError(`idempotencyKey is ${shown(options.idempotencyKey)}; it must be a function of the request`);
   if ('refusalBody' in options && typeof options.refusalBody !== 'function')
     throw new OptionError(`refusalBody is ${shown(options.refusalBody)}; it must be a function, such as problemJson`);
 }
@@ -102,6 +110,17 @@ export async function verifyInputOf<Request>(
     route: routeOf(await value(route)),
     ip: addressOf(options.ip ? await value(options.ip) : ip),
   };
+}
+
+/** The Idempotency-Key of a request. Throws an `OptionError` when the function gives something wrong. */
+export async function idempotencyKeyOf<Request>(
+  { idempotencyKey }: GuardOptions<Request>,
+  request: Request,
+): Promise<string> {
+  const given = await idempotencyKey?.(request);
+  if (given === undefined) return crypto.randomUUID();
+  if (typeof given === 'string' && /^[!-~]{1,255}$/.test(given)) return given;
+  throw new OptionError(`idempotencyKey is ${shown(given)}; it must be 1 to 255 visible ASCII characters`);
 }
 
 const LONGEST_ROUTE = 1024;

@@ -1,9 +1,17 @@
 import type { Keytally } from './client.ts';
 import { clockOf } from './clock.ts';
+import { refusals } from './contract.ts';
 import { KeytallyError, OVER_QUOTA, TOO_MANY_FAILURES } from './error.ts';
-import { checkOptions, OptionError, verifyInputOf, type GuardOptions, type Seen } from './guard-options.ts';
+import {
+  checkOptions,
+  idempotencyKeyOf,
+  OptionError,
+  verifyInputOf,
+  type GuardOptions,
+  type Seen,
+} from './guard-options.ts';
 import { noteHold, type HoldEvents } from './hold.ts';
-import { sendKept, type KeptCall, type VerifyInput } from './kept-usage.ts';
+import { sendKept, type KeptCall } from './kept-usage.ts';
 import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Answer, type Refusal, type Refused } from './refusal.ts';
 import type { Verification } from './status.ts';
@@ -53,15 +61,15 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     // No key is longer or has other characters, also none that was imported.
     if (!/^[!-~]{1,512}$/.test(key)) return refuse('INVALID');
 
-    let input: VerifyInput;
+    let call: KeptCall;
     try {
-      input = await verifyInputOf(key, options, request, seen);
+      const input = await verifyInputOf(key, options, request, seen);
+      call = { input, idempotencyKey: await idempotencyKeyOf(options, request) };
     } catch (error) {
       // What the caller's own function throws is for the framework's error handler.
       if (error instanceof OptionError) return fail('FAILED', error.message, error);
       throw error;
     }
-    const call: KeptCall = { input, idempotencyKey: crypto.randomUUID() };
     const keep = (wasAnswered = false): boolean => {
       if (!open?.keep(call, wasAnswered)) return false;
       identities.set(request, { status: 'UNDECIDED' });
@@ -74,6 +82,8 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     try {
       answer = await sendKept(client, call, { requestId });
     } catch (error) {
+      if (error instanceof KeytallyError && error.code === refusals.IDEMPOTENCY_MISMATCH[0])
+        return refuse('IDEMPOTENCY_MISMATCH');
       // The end client did nothing wrong, and must not see the status that the error has for this server.
       if (!(error instanceof KeytallyError) || isMistake(error)) return fail('FAILED', describe(error), error);
       const mayPass = error.code !== OVER_QUOTA && keep(error.code !== 0);

@@ -18,6 +18,7 @@ const refusals: Record<string, ErrorName> = {
   CREDITS_USED_UP: 'api_key_credits_used_up',
   SPEND_CAP_REACHED: 'api_key_spend_cap_reached',
   NO_BILLING_RECORD: 'api_key_no_billing_record',
+  IDEMPOTENCY_MISMATCH: 'idempotency_mismatch',
   AWAY: 'api_key_undecided',
   FAILED: 'internal',
   MISCONFIGURED: 'gateway_misconfigured',

@@ -4,7 +4,9 @@ import { failures } from '../../../shared/contract/openapi.ts';
 import { errorsOfAll } from '../../../shared/contract/operation-errors.ts';
 import { dialectNames } from './dialect.ts';
 
-const refusalCodes = new Set<number>(Object.values(refusals).map(([code]) => code));
+// Of a gateway's own key this is a mistake of the gateway.
+const { IDEMPOTENCY_MISMATCH: _, ...ofKeys } = refusals;
+const refusalCodes = new Set<number>(Object.values(ofKeys).map(([code]) => code));
 const names = (Object.keys(errors) as ErrorName[]).filter((name) => refusalCodes.has(errors[name][0]));
 
 const passed = {

@@ -54,6 +54,15 @@ app.get('/impatient', nodeGuard(impatient, options), identity);
 app.get('/open', nodeGuard(impatient, { ...options, open }), identity);
 app.get('/wrong-cost', nodeGuard(client, { ...options, cost: () => 'much' }), identity);
 app.get('/wrong-token', nodeGuard(wrong, options), identity);
+app.get(
+  '/once',
+  nodeGuard(client, {
+    ...options,
+    cost: ({ query }) => costOf((query.n as string | undefined) ?? '1'),
+    idempotencyKey: (request) => request.get('idempotency-key'),
+  }),
+  identity,
+);
 app.get('/problem', nodeGuard(client, { ...options, outOfCredits: 429, refusalBody: problemJson }), identity);
 app.use('/hold', nodeGuard(client, { ...options, cost: '10', hold: { expiresIn: 600 } }));
 app.get('/hold/capture', async (request, response) => {

@@ -14,7 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from keytally import types
 from keytally._client import AsyncClient, Client
-from keytally._guard_options import UNSET, Options, RequestT, check_out_of_credits, verify_input
+from keytally._contract import REFUSALS
+from keytally._guard_options import UNSET, Options, RequestT, check_out_of_credits, idempotency_key_of, verify_input
 from keytally._hold import AsyncHold, Hold, OnFailure
 from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
@@ -89,11 +90,20 @@ class _Guard(Generic[RequestT]):
         scopes: Any = UNSET,
         route: Any = UNSET,
         ip: Any = UNSET,
+        idempotency_key: Any = UNSET,
         out_of_credits: int | None = None,
         refusal_body: MakeBody[RequestT] | None = None,
     ) -> None:
         has_open = open is not None
-        self._options = Options[RequestT](cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, has_open=has_open)
+        self._options = Options[RequestT](
+            cost=cost,
+            hold=hold,
+            scopes=scopes,
+            route=route,
+            ip=ip,
+            idempotency_key=idempotency_key,
+            has_open=has_open,
+        )
         self._open = open
         self._on_error = on_error or _log_each_second()
         self._out_of_credits = check_out_of_credits(out_of_credits)
@@ -128,9 +138,10 @@ class _Guard(Generic[RequestT]):
         """What to ask; the outcome where an option's function gave something wrong, or keytally is unavailable."""
         try:
             input = verify_input(key, values, seen.method, seen.raw_path, seen.ip)
+            idempotency_key = idempotency_key_of(values.get("idempotency_key"))
         except OptionError as error:
             return self._fail("FAILED", request, request_id, error)
-        question = _Question(request, request_id, input, str(uuid.uuid4()))
+        question = _Question(request, request_id, input, idempotency_key)
         if self._open and self._open.away:
             return self._unanswered(question, "keytally is unavailable, and no more usage can be kept")
         return question
@@ -139,6 +150,8 @@ class _Guard(Generic[RequestT]):
         self, question: _Question[RequestT], cause: Exception | str, sent_at: float | None = None
     ) -> Outcome[Any]:
         code = cause.code if isinstance(cause, KeytallyError) else 0
+        if code == REFUSALS["IDEMPOTENCY_MISMATCH"][0]:
+            return self._refuse("IDEMPOTENCY_MISMATCH", question.request, question.request_id)
         is_away = isinstance(cause, str) or (isinstance(cause, KeytallyError) and cause.is_away)
         # The end client did nothing wrong, and must not see the status that the error has for this server.
         if not is_away or code == TOO_MANY_FAILURES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
@@ -47,12 +48,23 @@ _MOST_SECONDS = 86_400
 class Options(Generic[RequestT]):
     """Values and functions by the names of the options. A program with a wrong value does not start."""
 
-    def __init__(self, *, cost: Any, hold: Any, scopes: Any, route: Any, ip: Any, has_open: bool) -> None:
-        given = {"cost": cost, "hold": hold, "scopes": scopes, "route": route, "ip": ip}
+    def __init__(
+        self, *, cost: Any, hold: Any, scopes: Any, route: Any, ip: Any, idempotency_key: Any, has_open: bool
+    ) -> None:
+        given = {
+            "cost": cost,
+            "hold": hold,
+            "scopes": scopes,
+            "route": route,
+            "ip": ip,
+            "idempotency_key": idempotency_key,
+        }
         self._given = {name: value for name, value in given.items() if value is not UNSET}
         for name, value in self._given.items():
             if not callable(value) and name in _checks:
                 _checks[name](value)
+        if idempotency_key is not UNSET and not callable(idempotency_key):
+            raise OptionError(f"idempotency_key is {_shown(idempotency_key)}; it must be a function of the request")
         self.has_hold = "hold" in self._given
         if self.has_hold and has_open:
             raise OptionError("hold is there beside open, which keeps costs that were not held")
@@ -100,6 +112,15 @@ def _scopes_of(scopes: object) -> list[types.WantedScope]:
         return list(scopes)
     example = '[{"representation": "documents", "read": True}]'
     raise OptionError(f"scopes is {_shown(scopes)}; it must be a list such as {example}")
+
+
+def idempotency_key_of(given: object) -> str:
+    """The Idempotency-Key of a request. Raises an `OptionError` when the function gave something wrong."""
+    if given is None:
+        return str(uuid.uuid4())
+    if isinstance(given, str) and re.fullmatch("[!-~]{1,255}", given):
+        return given
+    raise OptionError(f"idempotency_key is {_shown(given)}; it must be 1 to 255 visible ASCII characters")
 
 
 def check_out_of_credits(status: int | None) -> int | None:

@@ -41,6 +41,8 @@ class KeytallyMiddleware:
     `hold` holds the cost as the most that the request may cost, for `capture(request, usage)` in the handler; an answer that ends
     without a capture releases it. Not together with `open`. `scopes` must have been granted to the key. `route` is recorded with
     the usage, by default the method and the path. `ip` is the end client's address, for allow lists, by default the server's.
+    `idempotency_key` gives the one under which a request is debited, by default or for `None` a new one: requests of an API key with
+    the same one are debited once within 60 s, so give it only where a repeated request does no new work.
     `out_of_credits=429` refuses who is out of credits, or has no billing record, with 429 and `Retry-After`; by default with 402 or
     403 without. `refusal_body` makes the body of a refusal, such as `problem_json`; by default `{"error": …}`.
     `open` lets requests pass while keytally is unavailable, and keeps their usage; by default they are refused with 503. `on_error`
@@ -58,6 +60,7 @@ class KeytallyMiddleware:
         scopes: GivenAsync[Scopes, Request] = UNSET,
         route: GivenAsync[str, Request] = UNSET,
         ip: GivenAsync[str | None, Request] = UNSET,
+        idempotency_key: Callable[[Request], str | Awaitable[str | None] | None] = UNSET,
         out_of_credits: Literal[429] | None = None,
         refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
         open: AsyncKeptUsage | None = None,
@@ -71,6 +74,7 @@ class KeytallyMiddleware:
             scopes=scopes,
             route=route,
             ip=ip,
+            idempotency_key=idempotency_key,
             out_of_credits=out_of_credits,
             refusal_body=refusal_body,
             open=open,

@@ -1,7 +1,7 @@
 """A dependency for FastAPI. Its functions get FastAPI's own request."""
 
 # FastAPI reads the annotations below as they are: no `from __future__ import annotations` here.
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -64,6 +64,7 @@ class Guard:
         scopes: GivenAsync[Scopes, Request] = UNSET,
         route: GivenAsync[str, Request] = UNSET,
         ip: GivenAsync[str | None, Request] = UNSET,
+        idempotency_key: Callable[[Request], str | Awaitable[str | None] | None] = UNSET,
         out_of_credits: Literal[429] | None = None,
         refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
         open: AsyncKeptUsage | None = None,
@@ -76,6 +77,7 @@ class Guard:
             scopes=scopes,
             route=route,
             ip=ip,
+            idempotency_key=idempotency_key,
             out_of_credits=out_of_credits,
             refusal_body=refusal_body,
             open=open,

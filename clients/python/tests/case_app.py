@@ -67,6 +67,14 @@ def guards_of(client: Any, impatient: Any, wrong: Any, kept: Any, n_of: Any) -> 
         "open": (impatient, {**tell, "cost": "1", "open": kept}),
         "wrong-cost": (client, {**tell, "cost": lambda _: "much"}),
         "wrong-token": (wrong, {**tell, "cost": "1"}),
+        "once": (
+            client,
+            {
+                **tell,
+                "cost": lambda request: cost_of(n_of(request)),
+                "idempotency_key": lambda request: request.headers.get("idempotency-key"),
+            },
+        ),
         "problem": (client, {**tell, "cost": "1", "out_of_credits": 429, "refusal_body": asgi.problem_json}),
         "hold": (client, {**tell, "cost": "10", "hold": HOLD}),
     }

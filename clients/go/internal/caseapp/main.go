@@ -67,6 +67,11 @@ func newApp(patience time.Duration) http.Handler {
 	guarded("/impatient", impatient, keytally.GuardOptions{Cost: one}, identity)
 	guarded("/open", impatient, keytally.GuardOptions{Cost: one, Open: open}, identity)
 	guarded("/wrong-token", wrong, keytally.GuardOptions{Cost: one}, identity)
+	once := keytally.GuardOptions{
+		Cost:           keytally.CostFunc(costOfDocument),
+		IdempotencyKey: func(r *http.Request) string { return r.Header.Get("Idempotency-Key") },
+	}
+	guarded("/once", client, once, identity)
 	problem := keytally.GuardOptions{Cost: one, OutOfCredits: http.StatusTooManyRequests, RefusalBody: keytally.ProblemJSON}
 	guarded("/problem", client, problem, identity)
 	much := keytally.CostFunc(func(*http.Request) (keytally.Cost, error) { return keytally.Cost{Usage: "much"}, nil })
