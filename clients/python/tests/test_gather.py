@@ -15,12 +15,10 @@ from unittest import mock
 import httpx
 from stack import (
     VALID,
-    VERIFY_URL,
     Asked,
     as_valid,
     eventually,
     hold_up,
-    metered_key,
     new_async_client,
     new_client,
     serving,
@@ -160,8 +158,8 @@ class Threads(unittest.TestCase):
             # Once it is known, no batch is sent; a busy machine may start the threads too slowly for one.
             self.assertTrue(counts[0] == 0 or counts[0] == counts[1], counts)
 
-class OneTurn(unittest.IsolatedAsyncioTestCase):
 
+class OneTurn(unittest.IsolatedAsyncioTestCase):
     async def test_a_server_that_knows_no_batches_is_asked_for_one_once_a_minute(self) -> None:
         def decide(asked: Asked) -> None:
             if asked.path.endswith("/batch"):
