@@ -3,8 +3,6 @@ import * as assert from 'uvu/assert';
 import { windowAt } from '../../../shared/values/calendar.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { passTime } from '../../../tests/helpers/pass-time.ts';
-import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
 import { joinWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
 
 // The section "Limits over any window" of the contract, line by line.
@@ -28,21 +26,6 @@ const today = { per: 'day', timezone };
 const requests = (limit: number, more: object = {}) => ({ name: 'daily', unit: 'requests', limit, ...today, ...more });
 const credits = (limit: string, more: object = {}) => ({ name: 'spend', unit: 'credits', limit, ...today, ...more });
 const endOfDay = () => windowAt('day', timezone, Date.now()).endMs;
-
-test('a day, week or month is that of the zone, and ends at the first instant of the next one', async () => {
-  const units = ['day', 'week', 'month'] as const;
-  for (const zone of ['UTC', 'Asia/Kathmandu', 'America/St_Johns']) {
-    const limits = units.map((per) => requests(5, { name: per, per, timezone: zone }));
-    const { key } = await customers.newKey({ limits });
-    const before = Date.now();
-    const answer = await verify({ key });
-    for (const [i, name] of units.entries()) {
-      const { resetAt, ...rest } = answer.limits[i];
-      assert.equal(rest, { on: 'key', name, remaining: 4 });
-      assert.ok([before, Date.now()].some((at) => windowAt(name, zone, at).endMs === resetAt));
-    }
-  }
-});
 
 test('`usageName` counts only calls under that name', async () => {
   const { key } = await customers.newKey({ limits: [credits('10', { usageName: 'tokens' })] });
@@ -207,56 +190,6 @@ test('a `shadow` limit is counted and told, and never refuses', async () => {
     ['VALID', 0, false],
     ['VALID', 0, true],
   ]);
-});
-
-test('a batch counts exactly, and a repeated Idempotency-Key counts once and answers the same', async () => {
-  const { key } = await customers.newKey({ limits: [requests(5)] });
-  const valid = (await verifyTogether(key, 8)).filter(({ status }) => status === 'VALID');
-  assert.equal(new Set(valid.flatMap(remainingOf)), new Set([4, 3, 2, 1, 0]));
-  const once = await customers.newKey({ limits: [requests(5)] });
-  const repeat = () => customers.verify({ key: once.key }, { headers: { 'Idempotency-Key': 'x' } });
-  const first = await repeat();
-  await verify({ key: once.key });
-  assert.is((await repeat()).text, first.text);
-  assert.equal(remainingOf(await verify({ key: once.key })), [2]);
-});
-
-test('held credits count from the hold on, and a capture, a release and an end correct that while the window runs', async () => {
-  const limits = [credits('10', { per: 'month' }), credits('10', { name: 'hourly', per: 'hour', timezone: undefined })];
-  const meter = await customers.newMeter({ totalCredits: '100', limits: [credits('20', { per: 'month' })] });
-  const { key } = await customers.newKey({ externalMeterId: meter, limits });
-  const counted = async () => {
-    const [monthly, hourly, shared] = remainingOf(await verify({ key })).map(
-      (left) => Math.floor(Number(left) * 10) / 10,
-    );
-    assert.ok(Math.abs(hourly! - monthly!) <= 1, `${hourly} of an hour, ${monthly} of a month`);
-    assert.is(shared, monthly! + 10);
-    return monthly;
-  };
-  const hold = async (usage: string, more: object = {}): Promise<string> => {
-    const { status, hold } = await verify({ key, billing: { usage, hold: { expiresIn: 60, ...more } } });
-    assert.is(status, 'VALID');
-    return hold.id;
-  };
-  const settle = (what: string, body: object) =>
-    must(200, request(`${world.verify!.url}/api/v1/usage/${what}`, 'post', { token: world.team.token, body }));
-  const [captured, released] = [await hold('6'), await hold('4')];
-  assert.is(await counted(), 0);
-  assert.is((await verify({ key, billing: { usage: '0.5' } })).limitedBy.name, 'spend');
-  await settle('release', { holdId: released });
-  assert.is(await counted(), 4);
-  for (const again of ['first', 'repeated']) {
-    await settle('capture', { holdId: captured, usage: '1.5' });
-    assert.is(await counted(), 8.5, again);
-  }
-  // One is settled by its end, and then captured late.
-  const [expired] = [await hold('3'), await hold('2', { onExpiry: 'charge' })];
-  const redis = await connectRedisOf(world);
-  await passTime(world, redis, (await customers.billing(meter)).id, 90_000);
-  await redis.close();
-  assert.is(await counted(), 6.5);
-  await settle('capture', { holdId: expired, usage: '1' });
-  assert.is(await counted(), 5.5);
 });
 
 test.run();

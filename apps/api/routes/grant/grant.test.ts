@@ -30,19 +30,6 @@ test.after(async () => {
   await world?.stop();
 });
 
-test('a record has five amounts that add up, and verify answers the same', async () => {
-  const { key, id, meter } = await records.record('10');
-  await records.spend(key, '3');
-  const { billing } = await records.grant(id, { credits: '5.5', expiresAt: Date.now() + HOUR, priority: 10 });
-  assert.equal(amountsOf(billing), ['15.5', '3', '12.5', '0', '0']);
-  const answer = (await records.spend(key, '6')).billing;
-  assert.equal(amountsOf(answer), ['15.5', '9', '6.5', '0', '0']);
-  assert.equal([answer.workspaceId, answer.externalMeterId], [records.workspaceId, meter]);
-  assert.equal(await records.amounts(id), ['15.5', '9', '6.5', '0', '0']);
-  assert.is((await records.spend(key, '6.500001')).reason, 'CREDITS_USED_UP');
-  assert.is((await records.spend(key, '6.5')).status, 'VALID');
-});
-
 test('a grant begins at once, and has the priority 50 and no end unless they are given; a wrong one is refused', async () => {
   const { id } = await records.record();
   const given = { credits: '5', name: 'trial', metadata: { order: 7 } };
@@ -70,27 +57,6 @@ test('a grant begins at once, and has the priority 50 and no end unless they are
     ['post', `${elsewhere}/void`],
   ] as const)
     assert.is((await world.call(method, path)).body.error.code, 40430, 'it is a grant of its own record alone');
-});
-
-test('lower priority is drawn first, then the one that ends first, then the older; an adjustment draws as a call does', async () => {
-  const { key, id } = await records.record();
-  const now = Date.now();
-  // By their places in the order.
-  for (const [place, body] of [
-    [5, { priority: 60 }],
-    [4, {}],
-    [3, { expiresAt: now + 2 * HOUR }],
-    [1, { expiresAt: now + HOUR }],
-    [2, { expiresAt: now + HOUR }],
-    [0, { priority: 10 }],
-  ] as const)
-    await records.granted(id, { credits: '1', name: `${place}`, ...body });
-  for (let used = 1; used < 6; used++) {
-    if (used === 4) await records.adjust(id, '1', { day: `${new Date().toISOString().slice(0, 7)}-01` });
-    else await records.spend(key, '1');
-    const drawn = (await records.grants(id)).filter(({ usedCredits }) => usedCredits === '1').map(({ name }) => name);
-    assert.is(drawn.toSorted().join(''), '012345'.slice(0, used));
-  }
 });
 
 test('what is left of a grant when it ends has expired, is copied into Postgres, and copied again when credits are given back to it', async () => {
@@ -155,20 +121,6 @@ test('what is left of a voided grant is gone at once; voided again it answers th
       ['POST /api/v1/customer-billing/{bid}/grant/{gid}/void', '5', true],
     ],
   );
-});
-
-test('a void takes what is left of one grant of a class, and leaves the others theirs', async () => {
-  const { key, id } = await records.record('1');
-  const made: string[] = [];
-  for (let i = 0; i < 3; i++) made.push(await records.granted(id, { credits: '2', priority: 10 }));
-  await records.spend(key, '3');
-  await records.voided(id, made[1]!);
-  assert.equal((await records.numbers(id)).slice(1), ['USED_UP 2 0 0', 'VOIDED 1 1 0', 'ACTIVE 0 0 2']);
-  await records.spend(key, '1');
-  assert.equal((await records.numbers(id)).slice(1), ['USED_UP 2 0 0', 'VOIDED 1 1 0', 'ACTIVE 1 0 1']);
-  for (const i of [0, 2]) await records.voided(id, made[i]!);
-  assert.equal((await records.numbers(id)).slice(1), ['VOIDED 2 0 0', 'VOIDED 1 1 0', 'VOIDED 1 1 0']);
-  assert.equal(await records.amounts(id), ['7', '4', '1', '0', '2']);
 });
 
 test('grants, refills and voids of one record at the same time answer as if they came one after the other', async () => {
