@@ -1,11 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from '../../runtime/clock.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
-import { makeLogger } from '../../runtime/log.ts';
-import { connectClickHouse, type Books } from '../../stores/clickhouse.ts';
+import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
 import type { Query } from '../../stores/postgres.ts';
-import { connectRedis, type ShardedRedis } from '../../stores/redis.ts';
 import { newId } from '../../values/ids.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import { inOrder, type Movement } from './movements.ts';
@@ -18,19 +14,8 @@ const START_MS = Date.parse('2026-09-01');
 const DAY_MS = 86_400_000;
 const DAYS = 30;
 const test = suite('statements of very much');
-let world: World;
-let redis: ShardedRedis;
-let books: Books;
-test.before(async () => {
-  world = await makeWorld([]);
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await redis.connected(60_000);
-});
-test.after(async () => {
-  await Promise.all([redis?.close(), books?.close()]);
-  await world?.stop();
-});
+let stores: TestStores;
+test.before(async () => void (stores = await connectTestStores()));
 
 test('what very many turns tell is read by day, and the statement is as if each had been read', async () => {
   const [busy, calm] = await newRecords();
@@ -97,12 +82,13 @@ test.run();
 
 /** Makes statements of September; tells how many characters were read for them. */
 async function september(billings: BillingRef[]): Promise<{ statements: Statement[]; read: number }> {
+  const { books, redis } = stores;
   let read = 0;
   const count = <Rows>(rows: Rows): Rows => {
     read += JSON.stringify(rows).length;
     return rows;
   };
-  const sql = new Proxy(world.sql, {
+  const sql = new Proxy(stores.sql, {
     apply(target, self, args) {
       const query = Reflect.apply(target, self, args);
       const then = query.then?.bind(query);
@@ -129,13 +115,14 @@ async function september(billings: BillingRef[]): Promise<{ statements: Statemen
 
 /** Two records of a workspace, in the order of their ids. */
 async function newRecords(): Promise<[BillingRef, BillingRef]> {
-  const workspaceId = await world.newWorkspace(world.team.id);
+  const workspaceId = newId('ws');
+  await stores.sql`insert into workspaces (id, team_id, name) values (${workspaceId}, ${stores.team.id}, 'w')`;
   const records = [1, 2].map((i) => ({ id: newId('bill'), shard: i, workspaceId, externalMeterId: `meter ${i}` }));
   for (const { id, shard, externalMeterId } of records)
-    await world.sql`
+    await stores.sql`
       insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages, has_classes,
                                    created_at)
-      values (${id}, ${world.team.id}, ${workspaceId}, ${externalMeterId}, ${shard}, 0, false, true, '2026-08-01')`;
+      values (${id}, ${stores.team.id}, ${workspaceId}, ${externalMeterId}, ${shard}, 0, false, true, '2026-08-01')`;
   return records as [BillingRef, BillingRef];
 }
 
@@ -169,7 +156,7 @@ async function turn(
       detail: `before\x000\x00${expired}\0${tell(i).join('\n')}\0state`,
     };
   });
-  await books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
+  await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
   return movements;
 }
 
@@ -177,11 +164,11 @@ async function turn(
 async function refill({ id }: BillingRef, refills: number): Promise<Movement[]> {
   const name = (i: number) => `${id.slice(-10)}${String(i).padStart(16, '0')}`;
   const all = Array.from({ length: refills * 1.5 }, (_, i) => i);
-  await world.sql.begin(async (tx) => {
+  await stores.sql.begin(async (tx) => {
     await tx`set local session_replication_role = replica`;
     await tx`
       insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id, created_at)
-      select 'ledger_' || name, ${world.team.id}, ${id}, 3, 3 * place, '', '', at
+      select 'ledger_' || name, ${stores.team.id}, ${id}, 3, 3 * place, '', '', at
       from unnest(${all.map(name)}::text[], ${all.map((i) => timeOf(i, refills))}::timestamptz[]) with ordinality
         as one (name, at, place)`;
     await tx`update billing_records set total_micros = ${3 * all.length} where id = ${id}`;
@@ -217,15 +204,15 @@ async function adjust({ id, workspaceId }: BillingRef, adjustments: number): Pro
     actor: 'tok',
     reason: 'counted twice',
   }));
-  await books.client.insert({ table: 'usage_events', values: [...used, ...adjusted], format: 'JSONEachRow' });
+  await stores.books.client.insert({ table: 'usage_events', values: [...used, ...adjusted], format: 'JSONEachRow' });
   const days = used.map(({ day }) => day);
-  await world.sql.begin(async (tx) => {
+  await stores.sql.begin(async (tx) => {
     await tx`set local session_replication_role = replica`;
     await tx`
       insert into usage_marks (workspace_id, billing_id, day) select ${workspaceId}, ${id}, day from unnest(${days}::date[]) day`;
     await tx`
       insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
-      select ${id} || day, ${world.team.id}, ${id}, place, 1, '', day, '', '', ''
+      select ${id} || day, ${stores.team.id}, ${id}, place, 1, '', day, '', '', ''
       from unnest(${days}::date[]) with ordinality as one (day, place)`;
   });
   return [
@@ -243,7 +230,7 @@ async function adjust({ id, workspaceId }: BillingRef, adjustments: number): Pro
 /** Stores losses; gives the movements of each. */
 async function lose({ id }: BillingRef, losses: number): Promise<Movement[]> {
   const all = Array.from({ length: losses }, (_, i) => i);
-  await world.sql`
+  await stores.sql`
     insert into usage_losses (billing_id, epoch, after_seq, events, amount_micros, is_priced, is_whole, found_at)
     select ${id}, 1, i, 2, i, i % 2 = 0, true, at
     from unnest(${all}::bigint[], ${all.map((i) => timeOf(i, losses))}::timestamptz[]) as one (i, at)`;

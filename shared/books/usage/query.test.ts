@@ -12,7 +12,7 @@ import {
 } from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
 import { connectClickHouse, REQUEST_LIMITS, type Books } from '../../stores/clickhouse.ts';
 import { usageDayColumns, usageDaysOf } from '../../stores/usage-days.ts';
 import { windowAt } from '../../values/calendar.ts';
@@ -35,18 +35,17 @@ import { positionOf, readUsage, type Usage } from './query.ts';
 import { usageGroups, type UsageFilters, type UsageGroup } from './sql.ts';
 
 const test = suite('usage-query');
-let world: World;
+let stores: TestStores;
 let books: Books;
 let client: ClickHouseClient;
 test.before(async () => {
-  world = await makeWorld([]);
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
-  client = createClient({ url: world.env.CLICKHOUSE_URL! });
+  stores = await connectTestStores();
+  books = connectClickHouse(stores.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
+  client = createClient({ url: stores.env.CLICKHOUSE_URL! });
 });
 test.after(async () => {
   await books?.close();
   await client?.close();
-  await world?.stop();
 });
 
 const SOON_MS = 90 * DAY_MS;
@@ -84,7 +83,7 @@ test('every interval and grouping in every zone has the sums of the events, with
       // Another workspace, whose usage must show nowhere.
       await insertEvents(client, other, records, early);
       await insertEvents(client, workspace, records, late);
-      await markDays(world.sql, workspace, records, late);
+      await markDays(stores.sql, workspace, records, late);
       const events = [...early, ...late].map((one) => ({ ...one, billing_id: records[one.record]! }));
       for (const question of asked) await compare(workspace, records[1]!, events, question);
     }),
@@ -108,7 +107,7 @@ async function compare(workspaceId: string, billingId: string, events: Event[], 
   const rows: Usage[] = [];
   // A row of a page is also the place to go on from.
   for (let after; ;) {
-    const page = await readUsage({ sql: world.sql, books }, wanted, { after, limit, nowMs });
+    const page = await readUsage({ sql: stores.sql, books }, wanted, { after, limit, nowMs });
     rows.push(...page);
     if (page.length < limit) break;
     after = positionOf(page.at(-1)!, wanted);
