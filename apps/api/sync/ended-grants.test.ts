@@ -4,10 +4,10 @@ import type { BillingRef } from '../../../shared/books/billing-refs.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
-import { recordOf } from '../../../tests/helpers/pass-time.ts';
+import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
 import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
 import { joinWorld, once, type World } from '../../../tests/helpers/world.ts';
-import { copyRecord } from './ended-grants.ts';
+import { copyEnded, copyRecord } from './ended-grants.ts';
 
 const test = suite('copies of ended grants');
 let world: World;
@@ -56,6 +56,23 @@ test('a copy that has waited for its connection does not undo a later one', asyn
   await waiting;
   await sql.end();
   assert.is(await used(), 3_000_000);
+});
+
+test('what an ended grant gave is copied again once a late capture gives credits of a hold back to it', async () => {
+  const record = await newRecord();
+  const customers = makeCustomers(world, record.workspaceId);
+  const key = await customers.newKey({ externalMeterId: record.externalMeterId });
+  await add(record, 'grant', { credits: '5', expiresAt: Date.now() + 60_000, priority: 10 });
+  const holdId = await customers.hold(key, '4');
+  await passTime(world, redis, record.id, 90_000);
+  const copied = async () =>
+    (
+      await world.sql`select used_micros, held_micros from grant_classes where billing_id = ${record.id} and told_turn > 0`
+    ).map(({ usedMicros, heldMicros }) => [usedMicros, heldMicros]);
+  assert.equal(await copied(), [[0, 4_000_000]]);
+  await must(200, world.call('post', `${world.verify!.url}/api/v1/usage/capture`, { holdId, usage: '1' }));
+  await copyEnded(world.sql, redis, [record.shard], 'held');
+  assert.equal(await copied(), [[1_000_000, 0]]);
 });
 
 test.run();

@@ -257,7 +257,7 @@ test('verifications of a batch may hold, each by itself, up to 10,000 open ones 
   await must(200, hold(key, '1'));
 });
 
-test('a hold can be captured after its key was deleted, disabled or rotated, or its workspace was deleted', async () => {
+test('a hold can be captured after its key was deleted, disabled or rotated, or its workspace was deleted, and is charged at its end', async () => {
   const path = (id: string) => `/api/v1/workspace/${workspaceId}/api-key/${id}`;
   for (const end of [
     (id: string) => world.call('delete', path(id)),
@@ -271,12 +271,14 @@ test('a hold can be captured after its key was deleted, disabled or rotated, or 
   }
   const other = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   const { key, meter } = await makeCustomers(world, other).meteredKey('100');
-  const holdId = await held(key, '30');
+  const holdId = await held(key, '30', { expiresIn: 600 });
+  const { id } = (await must(200, hold(key, '5', { onExpiry: 'charge' }))).body.billing;
   await must(200, world.call('delete', `/api/v1/workspace/${other}`));
+  await passTime(world, redis, id, 90_000);
   assert.is((await hold(key, '1')).body.status, 'INVALID');
   const { body } = await must(200, capture(holdId, '12'));
   assert.is(body.billing.externalMeterId, meter);
-  assert.is(amountsOf(body.billing), '12 used 0 held 88 available');
+  assert.is(amountsOf(body.billing), '17 used 0 held 83 available');
 });
 
 test('who may settle follows from the team and the workspaces of the token: else 404', async () => {

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
-import { isGone } from '../../../shared/stores/records.ts';
+import { isGone, readRecord } from '../../../shared/stores/records.ts';
 import { hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { commandsDuring } from '../../../tests/helpers/redis-commands.ts';
@@ -57,7 +57,7 @@ test('a key of our own and an imported one cost the same reads, with a meter one
   );
 });
 
-test('it is disabled, deleted and rotated like one of ours, with and without a meter', async () => {
+test('it is disabled, deleted and rotated like one of ours, with and without a meter; its text ends with its grace', async () => {
   for (const fields of [{}, { externalMeterId: meter }]) {
     const [key, other] = [foreignOutside(meter), foreignOutside(meter)];
     const [id, deleted] = [await importKey(key, fields), await importKey(other, fields)];
@@ -71,6 +71,11 @@ test('it is disabled, deleted and rotated like one of ours, with and without a m
     const rotated = (await must(200, rotate(id, { graceSeconds: 3_600 }))).body.apiKey.key as string;
     assert.is(keyShard(rotated), 'externalMeterId' in fields ? meterShard(workspaceId, meter) : homeOf(key));
     for (const text of [rotated, key]) assert.is((await answer(text)).apiKeyId, id);
+    const [row] = await world.sql<[{ validUntil: number }]>`
+      select valid_until from key_texts where key_id = ${id} and replaced_at is not null`;
+    const record = await redis.get(stored(keyShard(rotated)!, key));
+    assert.is(Number(readRecord('key', record!).validUntilMs), row.validUntil);
+    for (const shard of [keyShard(rotated)!, homeOf(key)]) assert.ok((await redis.ttl(stored(shard, key))) > 3_600);
     await must(200, world.call('delete', pathOf(deleted)));
     assert.is((await answer(other)).status, 'DELETED');
   }
@@ -163,8 +168,12 @@ function mistyped(): string {
 /** Whether a text has left the shard of its hash, and that of the meter. */
 async function gone(key: string, workspace = workspaceId): Promise<boolean[]> {
   const shards = [homeOf(key), meterShard(workspace, meter)];
-  const found = await Promise.all(shards.map((shard) => redis.get(keyspace.keyText(shard, hashKeyText(key)))));
+  const found = await Promise.all(shards.map((shard) => redis.get(stored(shard, key))));
   return found.map((record) => isGone(record ?? ''));
+}
+
+function stored(shard: number, key: string): string {
+  return keyspace.keyText(shard, hashKeyText(key));
 }
 
 /** Imports a key; gives its id. */

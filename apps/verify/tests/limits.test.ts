@@ -55,6 +55,8 @@ test('`rateLimitPerSecond` is one more of them; without others who refused is to
   assert.is(refusedOf(ofWorkspace).limitedBy.on, 'workspace');
   assert.not(ofWorkspace.some(({ limits }) => limits));
   assert.is((await verify({ key: own.key })).rateLimit.remaining, 99);
+  await must(200, world.call('patch', `/api/v1/workspace/${id}/api-key/${own.id}`, { rateLimitPerSecond: 50 }));
+  assert.is((await verify({ key: own.key })).rateLimit.limit, 50);
   await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultRateLimitPerSecond: null }));
   assert.is(refusedOf(await verifyTogether(inherits.key, 10)), undefined, 'a changed limit holds for the next call');
 });

@@ -18,7 +18,7 @@ test.before(async () => {
 test.after(() => world?.stop());
 
 type Key = { id: string; key: string; externalMeterId: string; representation: string; scopeId: string };
-type Change = [what: string, before: string, after: string, change: (key: Key) => Promise<unknown>];
+type Change = [what: string, before: string, after: string, change: (key: Key) => Promise<unknown>, of?: object];
 
 const patch = (path: string, fields: object) => must(200, world.call('patch', path, fields));
 const ofKey = ({ id }: Key, fields: object) => patch(`/api/v1/workspace/${workspaceId}/api-key/${id}`, fields);
@@ -43,6 +43,13 @@ const changes: Change[] = [
   ],
   ['a key gets a list of addresses', 'VALID', 'IP_NOT_ALLOWED', (key) => ofKey(key, { allowedIPs: ['192.0.2.0/24'] })],
   [
+    'a key drops its list of addresses',
+    'IP_NOT_ALLOWED',
+    'VALID',
+    (key) => ofKey(key, { allowedIPs: null }),
+    { allowedIPs: ['192.0.2.0/24'] },
+  ],
+  [
     'the workspace gets a list of addresses',
     'VALID',
     'IP_NOT_ALLOWED',
@@ -63,9 +70,9 @@ const changes: Change[] = [
   ],
 ];
 
-for (const [what, before, after, change] of changes) {
+for (const [what, before, after, change, of] of changes) {
   test(`${what}: the next call is answered by it`, async () => {
-    const key = await newKey();
+    const key = await newKey(of);
     for (let i = 0; i < 2; i++) assert.is(await answerTo(key), before);
     await change(key);
     for (let i = 0; i < 2; i++) assert.is(await answerTo(key), after);
@@ -84,14 +91,14 @@ test('a lookup never answers another question: other scopes, another team, a tok
   }
 });
 
-async function newKey(): Promise<Key> {
+async function newKey(fields: object = {}): Promise<Key> {
   const representation = `r${Math.random()}`;
   const path = `/api/v1/workspace/${workspaceId}/scope`;
   const scope = (await must(201, world.call('post', path, { name: representation, representation }))).body.scope;
   const externalMeterId = await customers.newMeter({ totalCredits: '1000' });
   const scopes = [{ representation, read: true }];
   return {
-    ...(await customers.newKey({ externalMeterId, scopes })),
+    ...(await customers.newKey({ externalMeterId, scopes, ...fields })),
     externalMeterId,
     representation,
     scopeId: scope.id,

@@ -88,6 +88,27 @@ test('a token that never stops writing cannot hold up its revocation, and what i
   assert.equal([made.length, made.filter((one) => one.revokedAt === null).length], [written, 0]);
 });
 
+test('tokens that revoke themselves and each other at once get an answer each', async () => {
+  const { token: admin } = await world.newTeam();
+  for (let round = 0; round < 3; round++) {
+    const [a, b] = [await mint(admin), await mint(admin)];
+    const calls = [
+      [a, a],
+      [a, a],
+      [a, b],
+      [b, a],
+      [b, b],
+    ] as const;
+    const answers = await Promise.all(
+      calls.map(([by, of]) => world.call('delete', `${PATH}/${of.id}`, undefined, { token: by.token })),
+    );
+    for (const { status, text } of answers) assert.ok(status === 200 || status === 401, text);
+    // Either may have been refused before it revoked anything, but not both.
+    const revoked = (await Promise.all([a, b].map(statusesOf))).filter(([status]) => status === 401);
+    assert.ok(revoked.length > 0);
+  }
+});
+
 test('a revocation that fails holds up no other', async () => {
   const [bad, good] = [await world.newTeam(), await world.newTeam()];
   const [root, other] = [await mint(bad.token), await mint(good.token)];
