@@ -10,7 +10,7 @@ import { makeReceiverCertificate, startReceiver, type Certificate } from './help
 import { makeResolve } from './resolve.ts';
 
 const test = suite('a call outside, and time');
-const message = { headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
+const message = { teamId: 'team_a', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
 let certificate: Certificate;
 let names: NameServer;
 let answers: Record<string, string[] | 'silence'> = {};
@@ -68,7 +68,7 @@ test('a kept connection that the receiver has closed is no failure of the receiv
     closed += 1;
     socket!.destroy();
   });
-  const call = makeCall(makeResolve(), [closing.target], systemClock);
+  const call = makeCall(makeResolve(), [{ team: '*', target: closing.target }], systemClock);
   // On a busy machine a connection may not be kept until the next call.
   await eventually('two that were kept have been closed', async () => {
     assert.is((await call({ url: closing.url, ...message })).status, 200, `call ${++calls}`);
@@ -81,7 +81,15 @@ test('a kept connection that the receiver has closed is no failure of the receiv
 test('an answer that does not come, or never ends, is given up', async () => {
   const silent = await startReceiver(certificate, () => {});
   const trickling = await startReceiver(certificate, (_, response) => void response.write('so far'));
-  const call = makeCall(makeResolve(), [silent.target, trickling.target], systemClock, 1_000);
+  const call = makeCall(
+    makeResolve(),
+    [
+      { team: '*', target: silent.target },
+      { team: '*', target: trickling.target },
+    ],
+    systemClock,
+    1_000,
+  );
   const none = await call({ url: silent.url, ...message });
   assert.equal([none.status, none.error], [undefined, 'no whole answer within 1 s']);
   const part = await eventually('a part of it comes in that time', async () => {

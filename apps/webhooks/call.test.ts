@@ -11,7 +11,7 @@ import { makeReceiverCertificate, startReceiver, type Certificate, type Receiver
 import { makeResolve, type Resolve } from './resolve.ts';
 
 const test = suite('a call outside');
-const message = { headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
+const message = { teamId: 'team_a', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
 let certificate: Certificate;
 let receiver: Receiver;
 let names: NameServer;
@@ -36,6 +36,7 @@ test.after(async () => {
 });
 
 const toReceiver: Resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+const allowed = ({ target }: { target: string }) => ({ team: 'team_a', target });
 const insidePort = () => (inside.address() as AddressInfo).port;
 
 test('it posts the message to the checked address, under the name for TLS and Host', async () => {
@@ -118,7 +119,7 @@ test('a URL that was stored before a rule, or by another way, is checked again',
 
 test('an allowed target is reached inside, its neighbour on another port is not', async () => {
   connections = 0;
-  const call = makeCall(makeResolve(), [receiver.target], systemClock);
+  const call = makeCall(makeResolve(), [allowed(receiver)], systemClock);
   assert.is((await call({ url: receiver.url, ...message })).status, 200);
   const { error } = await call({ url: `https://127.0.0.1:${insidePort()}/`, ...message });
   assert.is(error, 'the URL must have the name of a host, not an address');
@@ -132,7 +133,7 @@ test('no redirect is followed', async () => {
   const before = receiver.got.length;
   const { status } = await makeCall(
     makeResolve(),
-    [other.target, receiver.target],
+    [allowed(other), allowed(receiver)],
     systemClock,
   )({ url: other.url, ...message });
   assert.equal([status, receiver.got.length], [307, before]);
@@ -152,7 +153,7 @@ test('no proxy of the environment is asked', async () => {
   assert.equal([status, connections], [200, 0]);
 });
 
-test('an answer is cut at 64 KB, and its first 1 KB is kept', async () => {
+test('an answer is cut at 64 KB, and its first 1 KB is kept, or 200 bytes of one inside', async () => {
   let sent = 0;
   const endless = await startReceiver(certificate, (_, response) => {
     const more = () => {
@@ -161,21 +162,35 @@ test('an answer is cut at 64 KB, and its first 1 KB is kept', async () => {
     response.on('drain', more).on('error', () => {});
     more();
   });
-  const { status, answer, error } = await makeCall(
-    makeResolve(),
-    [endless.target],
-    systemClock,
-  )({ url: endless.url, ...message });
-  assert.equal([status, answer, error], [200, 'x'.repeat(1_024), undefined]);
+  for (const [call, url, kept] of [
+    [makeCall(makeResolve(), [allowed(endless)], systemClock), endless.url, 200],
+    [makeCall(toReceiver, [], systemClock), `https://hooks.example.com:${endless.port}/`, 1_024],
+  ] as const) {
+    const { status, answer, error } = await call({ url, ...message });
+    assert.equal([status, answer, error], [200, 'x'.repeat(kept), undefined]);
+  }
   // What the sockets' buffers took, and no more.
   assert.ok(sent < 20_000_000, String(sent));
   await endless.stop();
 });
 
+test('a target inside is called for the team that it is allowed to, or for all by *, and for no other', async () => {
+  const url = receiver.url;
+  const tries = async (team: string) => {
+    const call = makeCall(makeResolve(), [{ team, target: receiver.target }], systemClock);
+    const { status, error } = await call({ ...message, url });
+    return status ?? error;
+  };
+  assert.equal(
+    [await tries('team_a'), await tries('*'), await tries('team_b')],
+    [200, 200, 'the URL must have the name of a host, not an address'],
+  );
+});
+
 test('an answer that is no text for Postgres is made one', async () => {
   const odd = await startReceiver(certificate, (_, response) => void response.end(Buffer.from([0, 255, 65])));
   assert.is(
-    (await makeCall(makeResolve(), [odd.target], systemClock)({ url: odd.url, ...message })).answer,
+    (await makeCall(makeResolve(), [allowed(odd)], systemClock)({ url: odd.url, ...message })).answer,
     '\ufffd\ufffdA',
   );
   await odd.stop();

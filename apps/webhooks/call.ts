@@ -4,16 +4,23 @@ import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import { once } from 'node:events';
 import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
-import { readWebhookTarget, type WebhookTarget } from '../../shared/values/webhook-target.ts';
+import {
+  allowedFor,
+  readWebhookTarget,
+  type AllowedTarget,
+  type WebhookTarget,
+} from '../../shared/values/webhook-target.ts';
 import type { Address, Resolve } from './resolve.ts';
 
 /** What came of one try: an answer, or why there was none. */
 export type Outcome = { status?: number; answer?: string; error?: string; durationMs: number };
 
-type Call = { url: string; headers: Record<string, string>; body: string };
+type Call = { teamId: string; url: string; headers: Record<string, string>; body: string };
 
 const ANSWER_BYTES = 65_536;
 const KEPT_BYTES = 1_024;
+// The team sees it, and what answers inside may not be meant for it.
+const KEPT_BYTES_INSIDE = 200;
 const MOST_ERROR = 256;
 // A handshake costs both sides more than all else of a delivery.
 const KEEP_CONNECTION_MS = 4_000;
@@ -24,25 +31,25 @@ const MOST_KEPT_FOR_ONE = 32;
  * says a moment later does not matter. It follows no redirect and asks no proxy. A connection serves again for some seconds, to the
  * same name, where the check of that moment gives the very same addresses.
  */
-export function makeCall(resolve: Resolve, allowedTargets: readonly string[], clock: Clock, withinMs = 10_000) {
+export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarget[], clock: Clock, withinMs = 10_000) {
   const agent = new CheckedAgent({
     keepAlive: true,
     timeout: KEEP_CONNECTION_MS,
     maxFreeSockets: MOST_KEPT_FOR_ONE,
     maxCachedSessions: 0,
   });
-  return async function call({ url, headers, body }: Call): Promise<Outcome> {
+  return async function call({ teamId, url, headers, body }: Call): Promise<Outcome> {
     const started = clock.monotonic();
     const took = () => Math.round(clock.monotonic() - started);
     const signal = abortAfter(clock, withinMs);
     let status: number | undefined;
     try {
-      const target = readWebhookTarget(url, allowedTargets);
+      const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
       if (typeof target === 'string') throw new Error(`the URL ${target}`);
       const addresses = await inTime(signal, resolve(target, signal));
       const response = await post(target, { headers, body, addresses, signal, agent });
       status = response.statusCode!;
-      const answer = await readStart(response);
+      const answer = await readStart(response, target.isAllowed ? KEPT_BYTES_INSIDE : KEPT_BYTES);
       return { status, answer, durationMs: took() };
     } catch (error) {
       const why = signal.aborted ? `no whole answer within ${withinMs / 1000} s` : describe(error);
@@ -95,11 +102,11 @@ function only(addresses: Address[]): LookupFunction {
 }
 
 /** Reads an answer as far as we read any, and gives the start of it. */
-async function readStart(response: IncomingMessage): Promise<string> {
+async function readStart(response: IncomingMessage, most: number): Promise<string> {
   const kept: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
-    if (bytes < KEPT_BYTES) kept.push(chunk.subarray(0, KEPT_BYTES - bytes));
+    if (bytes < most) kept.push(chunk.subarray(0, most - bytes));
     bytes += chunk.length;
     // Ends the connection with the answer.
     if (bytes >= ANSWER_BYTES) break;

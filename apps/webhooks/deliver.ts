@@ -163,7 +163,7 @@ async function tryOnce({ call, sealer, log }: DeliverOptions, claimed: Claimed, 
     log.error({ error, webhookId: claimed.webhookId }, 'the secret of a webhook does not open under MASTER_KEY');
     return { error: 'the message could not be signed', durationMs: 0 };
   }
-  return call({ url: claimed.url, ...message });
+  return call({ teamId: claimed.teamId, url: claimed.url, ...message });
 }
 
 async function again<Result>(clock: Clock, work: () => Promise<Result>): Promise<Result> {

@@ -1911,7 +1911,7 @@ type CreateLinkTokenRequest struct {
 	BillingID string `json:"billingId,omitempty"`
 	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
 	Permissions []string `json:"permissions,omitempty"`
-	// lifetime in seconds; default 900
+	// lifetime in seconds; it ends no later than your own token; default 900
 	ExpiresIn int64 `json:"expiresIn,omitempty"`
 }
 
@@ -2258,7 +2258,7 @@ type WebhookTry struct {
 	Status *int64 `json:"status,omitempty"`
 	// why there was no whole answer
 	Error string `json:"error,omitempty"`
-	// the first 1 KB of the answer
+	// the first 1 KB of the answer; of a receiver inside 200 bytes
 	Answer string `json:"answer,omitempty"`
 }
 

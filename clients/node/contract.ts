@@ -3867,7 +3867,7 @@ export interface Contract {
       billingId?: string | undefined;
       /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
       permissions?: Array<'rotate'> | undefined;
-      /** lifetime in seconds */
+      /** lifetime in seconds; it ends no later than your own token */
       expiresIn?: number | undefined;
     };
     output: {
@@ -4482,7 +4482,7 @@ export interface Contract {
           status?: number;
           /** why there was no whole answer */
           error?: string;
-          /** the first 1 KB of the answer */
+          /** the first 1 KB of the answer; of a receiver inside 200 bytes */
           answer?: string;
         }>;
       }>;
@@ -4644,7 +4644,7 @@ export interface Contract {
           status?: number;
           /** why there was no whole answer */
           error?: string;
-          /** the first 1 KB of the answer */
+          /** the first 1 KB of the answer; of a receiver inside 200 bytes */
           answer?: string;
         }>;
       };
@@ -4681,7 +4681,7 @@ export interface Contract {
           status?: number;
           /** why there was no whole answer */
           error?: string;
-          /** the first 1 KB of the answer */
+          /** the first 1 KB of the answer; of a receiver inside 200 bytes */
           answer?: string;
         }>;
       };

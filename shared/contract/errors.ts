@@ -72,6 +72,7 @@ export const errors = {
   permission_missing: [40301, 'The access token lacks the permission for this operation.'],
   workspace_forbidden: [40302, 'The workspace does not exist, or the access token may not use it.'],
   permission_not_grantable: [40303, 'A token can only grant what it holds itself.'],
+  token_above: [40304, 'A token cannot revoke one that made it, directly or through others; use another token.'],
   quota_exceeded: [
     40320,
     'The team has used up a quota; delete what it no longer needs, or ask the operator for more. GET /api/v1/quota tells limits and use.',

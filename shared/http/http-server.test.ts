@@ -45,6 +45,26 @@ test('a head that is completed after its time makes no request beside the refusa
   assert.is(requests, 0);
 });
 
+test('a request with several Host lines, or with none, is 400, however they are written', async () => {
+  let requests = 0;
+  const { port } = await serve((_request, response) => {
+    requests += 1;
+    response.end();
+  });
+  for (const [version, hosts, status] of [
+    ['1.1', 'Host: a\r\nHost: b\r\n', 400],
+    ['1.1', 'host: a\r\nX: y\r\nHOST: a\r\n', 400],
+    ['1.0', 'Host: a\r\nHost: a\r\n', 400],
+    ['1.1', '', 400],
+    ['1.1', 'Host: a\r\n', 200],
+    ['1.0', '', 200],
+  ] as const) {
+    const asked = `GET / HTTP/${version}\r\n${hosts}Connection: close\r\n\r\n`;
+    assert.match(await answerTo(connect(port, '127.0.0.1'), asked), `HTTP/1.1 ${status} `, asked);
+  }
+  assert.is(requests, 2);
+});
+
 test.run();
 
 /** Serves, and takes no head that is longer on its way than 0.3 s. */

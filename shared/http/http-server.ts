@@ -1,4 +1,4 @@
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorEnvelope, type ErrorName } from '../contract/errors.ts';
@@ -21,7 +21,7 @@ type ServerOptions = { tls?: TlsFiles | undefined; headers?: FixedHeaders };
 
 /**
  * An HTTP server, or with a certificate an HTTPS server, that sends the error envelope also where Node would answer without
- * one: to bytes that are not HTTP, requests without Host, and CONNECT. It ignores an unknown Expect, as RFC 9110 allows.
+ * one: to bytes that are not HTTP, requests without Host or with several, and CONNECT. It ignores an unknown Expect, as RFC 9110 allows.
  */
 export function makeHttpServer(
   handle: RequestListener,
@@ -41,7 +41,8 @@ export function makeHttpServer(
   const onRequest: RequestListener = (request, response) => {
     if (closeIfFlooding(request, response)) return;
     const target = originForm(request.url ?? '');
-    if (target !== undefined && (request.headers.host !== undefined || request.httpVersion === '1.0')) {
+    const hosts = hostsOf(request);
+    if (target !== undefined && (hosts === 1 || (hosts === 0 && request.httpVersion === '1.0'))) {
       request.url = target;
       return handle(request, response);
     }
@@ -82,6 +83,13 @@ function inTurns(most: number): (work: () => void) => void {
     if (waiting.size === 0) setImmediate(turn);
     waiting.add(work);
   };
+}
+
+// Servers before and behind each other may take another one of several (RFC 9112, 3.2).
+function hostsOf({ rawHeaders }: IncomingMessage): number {
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) if (/^host$/i.test(rawHeaders[i]!)) hosts += 1;
+  return hosts;
 }
 
 // Path and query of a request target. RFC 9112 has servers accept the absolute form too, which clients send to proxies.

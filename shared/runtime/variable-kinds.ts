@@ -1,4 +1,4 @@
-import { readAllowedTarget } from '../values/webhook-target.ts';
+import { readAllowedTarget, type AllowedTarget } from '../values/webhook-target.ts';
 
 /** One environment variable: what it is (its line in the configuration reference), its default, and how it is read. */
 export type Variable<T> = {
@@ -102,14 +102,15 @@ export function origins(about: string): Variable<string[]> {
 }
 
 /** Targets that webhooks may have, separated by commas; by default none. */
-export function allowedTargets(about: string): Variable<string[]> {
+export function allowedTargets(about: string): Variable<AllowedTarget[]> {
   const variable = list(about);
   return {
     ...variable,
     parse(given) {
       return variable.parse(given).map((text) => {
         const target = readAllowedTarget(text);
-        if (target === undefined) throw new Error(`must name targets like receiver.internal:443, not ${text}`);
+        if (target === undefined)
+          throw new Error(`must name targets like team_…=receiver.internal:443, or *=… for all teams, not ${text}`);
         return target;
       });
     },

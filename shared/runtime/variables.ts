@@ -36,7 +36,7 @@ export const variables = {
     { default: '' },
   ),
   WEBHOOK_ALLOWED_TARGETS: allowedTargets(
-    'targets of webhooks that may be inside of your network, each exactly as `host:port`, separated by commas; empty: none',
+    'targets of webhooks that may be inside of your network, each exactly as `team_…=host:port`, or `*=host:port` for all teams, separated by commas; empty: none',
   ),
   WEBHOOK_RETRY_SECONDS: optional(
     seconds(

@@ -77,11 +77,13 @@ test('the operator allows exact targets: no other port, no other host, no http',
     assert.type(readWebhookTarget(url, allowed), 'string', url);
 });
 
-test('an allowed target is a host and a port, and nothing else', () => {
-  assert.is(readAllowedTarget('Receiver:443'), 'receiver:443');
-  assert.is(readAllowedTarget('[0:0::1]:9443'), '[::1]:9443');
-  for (const text of ['receiver', ':443', 'receiver:', 'receiver:99999', 'a/b:1', 'u@a:1', '*:443', ''])
+test('an allowed target is of one team, or of all, and is a host and a port, and nothing else', () => {
+  assert.equal(readAllowedTarget('team_01a=Receiver:443'), { team: 'team_01a', target: 'receiver:443' });
+  assert.equal(readAllowedTarget('*=[0:0::1]:9443'), { team: '*', target: '[::1]:9443' });
+  for (const text of ['receiver:443', 'acme=receiver:443', '=receiver:443', 'team_=a:1'])
     assert.is(readAllowedTarget(text), undefined, text);
+  for (const text of ['receiver', ':443', 'receiver:', 'receiver:99999', 'a/b:1', 'u@a:1', '*:443', ''])
+    assert.is(readAllowedTarget(`*=${text}`), undefined, text);
 });
 
 const inside = `

@@ -10,8 +10,8 @@ const AZURE_INSIDE = '168.63.129.16';
 const GLOBAL_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /**
- * Reads the URL of a webhook, or says what is wrong with it. `allowed` are the operator's exact targets, `host:port`, which may
- * be inside. The parser of URLs writes an address in its one form, so decimal, octal and hexadecimal ones are addresses too.
+ * Reads the URL of a webhook, or says what is wrong with it. `allowed` are the exact targets, `host:port`, which the operator
+ * allows the team inside. The parser of URLs writes an address in its one form, so decimal, octal and hexadecimal ones are addresses too.
  */
 export function readWebhookTarget(text: string, allowed: readonly string[]): WebhookTarget | string {
   if (!URL.canParse(text)) return 'must be a URL, such as https://example.com/hooks';
@@ -37,11 +37,19 @@ export function isPublicAddress(text: string): boolean {
   return address instanceof ipaddr.IPv4 || address.match(GLOBAL_IPV6);
 }
 
-/** Checks one of the operator's targets, `host:port`; gives it in the form that URLs are compared with. */
-export function readAllowedTarget(text: string): string | undefined {
-  const [, host, port] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
+/** A target inside that the operator allows a team, or, by `*`, all of them. */
+export type AllowedTarget = { team: string; target: string };
+
+/** The targets inside that a team may have, `host:port`. */
+export function allowedFor(team: string, targets: readonly AllowedTarget[]): string[] {
+  return targets.filter((one) => one.team === team || one.team === '*').map(({ target }) => target);
+}
+
+/** Reads one of the operator's targets, `team=host:port`; gives it in the form that URLs are compared with. */
+export function readAllowedTarget(text: string): AllowedTarget | undefined {
+  const [, team = '', host, port] = /^(\*|team_[0-9a-z]+)=(.+):(\d{1,5})$/.exec(text) ?? [];
   if (host === undefined || host.includes('*') || !URL.canParse(`https://${host}:${port}`)) return undefined;
   const url = new URL(`https://${host}:${port}`);
   if (url.pathname !== '/' || url.username !== '' || url.search !== '' || url.hash !== '') return undefined;
-  return `${url.hostname}:${Number(port)}`;
+  return { team, target: `${url.hostname}:${Number(port)}` };
 }

@@ -92,7 +92,10 @@ async function startAll(folder: string, kind: StageKind, supervisor: Supervisor)
   const started = await startServers({ folder, kind, supervisor, ports: serverPorts, openProxyTo });
   const certificate = kind.from ? makeReceiverCertificate(folder) : undefined;
   const receiver = certificate && (await startReceiver(certificate));
-  const told = receiver && { WEBHOOK_ALLOWED_TARGETS: receiver.target, NODE_EXTRA_CA_CERTS: certificate.certificate };
+  const told = receiver && {
+    WEBHOOK_ALLOWED_TARGETS: `*=${receiver.target}`,
+    NODE_EXTRA_CA_CERTS: certificate.certificate,
+  };
   const collector = kind.traced ? await startOtlpReceiver({ keeps: KEPT_TRACES }) : undefined;
   const env = { ...told, ...(collector && { ...TRACED, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }) };
   const programs = await preparePrograms({ folder, kind, started, serverPorts, ports, openProxyTo, env });

@@ -187,7 +187,7 @@ test('webhooks alone calls outside: public addresses, none that it refuses itsel
   assert.equal(receivers, [{ ports: [{ protocol: 'TCP', port: 8443 }], to: [{ ipBlock: { cidr: '10.1.0.50/32' } }] }]);
   for (const [program, { containers }] of podsOf(manifests)) {
     const given = containers[0]!.env!.find(({ name }) => name === 'WEBHOOK_ALLOWED_TARGETS')?.value;
-    assert.is(given, ['api', 'webhooks'].includes(program) ? 'receiver.internal:8443' : undefined, program);
+    assert.is(given, ['api', 'webhooks'].includes(program) ? '*=receiver.internal:8443' : undefined, program);
   }
 });
 

@@ -35,7 +35,7 @@ test.before(async () => {
   const certificate = makeReceiverCertificate();
   receiver = await startReceiver(certificate);
   world = await spawnWorld(['verify', 'consumer'], {
-    WEBHOOK_ALLOWED_TARGETS: receiver.target,
+    WEBHOOK_ALLOWED_TARGETS: `*=${receiver.target}`,
     NODE_EXTRA_CA_CERTS: certificate.certificate,
   });
   await world.start('webhooks');

@@ -10,6 +10,7 @@ import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys, Sealer } from '../../../shared/values/seal.ts';
+import type { AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import type { VerifyBatch } from '../../../shared/verification/batch.ts';
 import type { HoldCalls } from '../../../shared/verification/hold-calls.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
@@ -39,7 +40,7 @@ export type Services = {
   signingKeys: SigningKeys;
   keySets: KeySets;
   /** What webhooks need: the operator's exact targets, and what seals their secrets. */
-  webhooks: { allowedTargets: readonly string[]; sealer: Sealer };
+  webhooks: { allowedTargets: readonly AllowedTarget[]; sealer: Sealer };
   /** The URL of the api as clients reach it; `/` if the operator has not said. */
   publicUrl: string;
   verify: Verify;

@@ -6,7 +6,7 @@ import { webhookEventTypes, type WebhookEventType } from '../../../shared/contra
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { hasRoomForDelivery } from '../../../shared/stores/tell-webhooks.ts';
 import { isId } from '../../../shared/values/ids.ts';
-import { readWebhookTarget } from '../../../shared/values/webhook-target.ts';
+import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import type { Audit } from './audit.ts';
 
 export const MOST_WEBHOOKS = 20;
@@ -134,8 +134,8 @@ export async function deleteWebhooks(sql: Query, audit: Audit, rows: readonly We
 }
 
 /** Throws 400 for a URL that is not one to call. */
-export function requireTarget(url: string, allowedTargets: readonly string[]): void {
-  const target = readWebhookTarget(url, allowedTargets);
+export function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
+  const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
   if (typeof target !== 'string') return;
   const message = `The request is not valid: /url ${target}.`;
   throw new ApiError('invalid_request', { message, details: [{ path: '/url', message: target }] });
@@ -161,7 +161,11 @@ const webhookTry = named(
       Type.String({ maxLength: 256, description: 'why there was no whole answer', examples: ['connect ECONNREFUSED'] }),
     ),
     answer: Type.Optional(
-      Type.String({ maxLength: MOST_TEXT, description: 'the first 1 KB of the answer', examples: ['thanks'] }),
+      Type.String({
+        maxLength: MOST_TEXT,
+        description: 'the first 1 KB of the answer; of a receiver inside 200 bytes',
+        examples: ['thanks'],
+      }),
     ),
   }),
 );

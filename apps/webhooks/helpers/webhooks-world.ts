@@ -21,7 +21,7 @@ export async function makeWebhooksWorld({ receivers, answers = [], retries }: Wo
   const certificate = makeReceiverCertificate();
   const started = await startAll(certificate, receivers, answers);
   const settings: Record<string, string> = {
-    WEBHOOK_ALLOWED_TARGETS: started.map(({ target }) => target).join(','),
+    WEBHOOK_ALLOWED_TARGETS: started.map(({ target }) => `*=${target}`).join(','),
     NODE_EXTRA_CA_CERTS: certificate.certificate,
     ...(retries && { WEBHOOK_RETRY_SECONDS: retries }),
   };

@@ -1773,7 +1773,7 @@ class CreateLinkTokenInput(TypedDict):
     permissions: NotRequired[list[Literal["rotate"]]]
     """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
     expiresIn: NotRequired[int]
-    """Lifetime in seconds"""
+    """Lifetime in seconds; it ends no later than your own token"""
 
 
 class CreateLinkTokenResultLinkToken(TypedDict):
@@ -2217,7 +2217,7 @@ class WebhookTry(TypedDict):
     error: NotRequired[str]
     """Why there was no whole answer"""
     answer: NotRequired[str]
-    """The first 1 KB of the answer"""
+    """The first 1 KB of the answer; of a receiver inside 200 bytes"""
 
 
 class WebhookDelivery(TypedDict):

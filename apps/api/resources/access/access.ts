@@ -117,12 +117,12 @@ export function isInForce(sql: Query) {
 }
 
 /**
- * The condition under which the link token `l` opens the portal: nobody has revoked it or the access token that made it, and its
- * workspace is there.
+ * The condition under which the link token `l` opens the portal: nobody has revoked it, the access token that made it is in force,
+ * and its workspace is there.
  */
 export function opensPortal(sql: Query) {
   return sql`
     l.revoked_at is null and l.expires_at > extract(epoch from now()) * 1000
     and exists (select from workspaces w where w.id = l.workspace_id and w.deleted_at is null)
-    and exists (select from access_tokens t where t.id = l.created_by and not is_revoked(t))`;
+    and exists (select from access_tokens t where t.id = l.created_by and ${isInForce(sql)})`;
 }

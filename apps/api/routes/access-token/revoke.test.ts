@@ -56,6 +56,23 @@ test('revoking a token revokes all that it made, and all that these made, on eve
   );
 });
 
+test('a token revokes no token above it, though itself, its siblings and those below it', async () => {
+  const { token: admin } = await world.newTeam();
+  const root = await mint(admin);
+  const [child, sibling] = [await mint(root.token), await mint(root.token)];
+  const grandchild = await mint(child.token);
+  const refusal = async (id: string, { token }: Minted) =>
+    (await world.call('delete', `${PATH}/${id}?descendants=false`, undefined, { token })).body.error?.code;
+  for (const [above, by] of [
+    [root, child],
+    [root, grandchild],
+    [child, grandchild],
+  ] as const)
+    assert.is(await refusal(above.id, by), 40304);
+  for (const one of [root, child, grandchild]) assert.equal(await statusesOf(one), [200, 200]);
+  for (const one of [grandchild, sibling, child]) assert.is(await refusal(one.id, child), undefined);
+});
+
 test('descendants=false keeps what a token made, until a later call revokes that too', async () => {
   const { token: admin } = await world.newTeam();
   const root = await mint(admin);

@@ -41,7 +41,12 @@ export default route({
     billingId: Type.Optional(portalBillingId),
     permissions: Type.Optional(permissions),
     expiresIn: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 86_400, default: DEFAULT_SECONDS, description: 'lifetime in seconds' }),
+      Type.Integer({
+        minimum: 1,
+        maximum: 86_400,
+        default: DEFAULT_SECONDS,
+        description: 'lifetime in seconds; it ends no later than your own token',
+      }),
     ),
   }),
   response: object({
@@ -73,7 +78,8 @@ export default route({
         (id, team_id, workspace_id, customer_id, external_billing_id, billing_id, permissions, created_by, hash, expires_at)
       values (${newId('link')}, ${caller.teamId}, ${workspaceId}, ${customerId}, ${externalBillingId ?? null},
               ${billingId ?? null}, ${permissions}, ${caller.tokenId}, ${hashKeyText(token)},
-              floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint)
+              least(floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint,
+                    (select expires_at from access_tokens where id = ${caller.tokenId})))
       returning ${linkTokenColumns(sql)}, true as valid`;
     const { valid, ...made } = presentLinkToken(row);
     audit('link_token', row.id, undefined, { valid, ...made });

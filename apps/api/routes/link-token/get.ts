@@ -1,6 +1,6 @@
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { object, secretText } from '../../../../shared/contract/schema-kinds.ts';
-import { mayUse } from '../../resources/access/access.ts';
+import { isInForce, mayUse } from '../../resources/access/access.ts';
 import {
   isLinkToken,
   LINK_TOKEN_PREFIX,
@@ -28,7 +28,11 @@ export default route({
     if (!isLinkToken(params.token)) return { valid: false };
     // Postgres's clock, which also set the expiry.
     const [row] = await sql<LinkTokenRow[]>`
-      select ${linkTokenColumns(sql)}, revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid
+      select ${linkTokenColumns(sql)},
+        revoked_at is null and expires_at > extract(epoch from now()) * 1000
+        -- One of an earlier version names no maker.
+        and (created_by is null or exists (
+          select from access_tokens t where t.id = link_tokens.created_by and ${isInForce(sql)})) as valid
       from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
         and ${ofLiveWorkspace(sql)}`;
     return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
 
@@ -49,6 +50,11 @@ test('a link token is made, validated and revoked: each answer and the audit log
 test('a link token lives as long as it was told to, and still answers its fields when it has expired', async () => {
   const { id, token, expiresAt } = await make({ workspaceId, customerId: 'c', expiresIn: 86_400 });
   assert.ok(expiresAt > Date.now() + 86_000_000);
+  const maker = await world.newToken(world.team.id, ['link:write', 'key:read', 'billing:read', 'usage:read']);
+  await world.sql`update access_tokens set expires_at = ${expiresAt - 1} where hash = ${hashKeyText(maker)}`;
+  const sooner = { workspaceId, customerId: 'c', expiresIn: 86_400 };
+  const made = (await must(201, world.call('post', PATH, sooner, { token: maker }))).body.linkToken;
+  assert.is(made.expiresAt, expiresAt - 1, 'its maker lives no longer');
   // As the database's clock tells it.
   const expire = (ms: number) => world.sql`
     update link_tokens set expires_at = floor(extract(epoch from now()) * 1000) + ${ms} where id = ${id}`;

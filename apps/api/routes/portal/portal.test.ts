@@ -82,6 +82,8 @@ test('a session ends with its link, the token that made the link, or the workspa
       const [row] = await world.sql`select created_by from link_tokens where id = ${id}`;
       await must(200, world.call('delete', `/api/v1/access-token/${row!['createdBy']}`));
     },
+    'its maker over': ({ id }) => world.sql`
+      update access_tokens set expires_at = 1 where id = (select created_by from link_tokens where id = ${id})`,
     'its workspace deleted': () => must(200, world.call('delete', `/api/v1/workspace/${workspaceId}`)),
     left: (_, cookie) => must(200, by(cookie, 'delete', SESSION)),
   };
@@ -96,7 +98,10 @@ test('a session ends with its link, the token that made the link, or the workspa
     const there = `__Host-${cookie}`;
     assert.is(codeOf(await by(there, 'get', secure + PORTAL)), 40104, how);
     assert.is(codeOf(await by(there, 'delete', secure + SESSION)), 40104, how);
-    assert.is((await open(link.token)).status, how === 'left' || how === 'over by itself' ? 201 : 401, how);
+    const goesOn = how === 'left' || how === 'over by itself';
+    assert.is((await open(link.token)).status, goesOn ? 201 : 401, how);
+    const { valid } = (await must(200, world.call('get', `/api/v1/link-token/${link.token}`))).body;
+    assert.is(valid, goesOn, how);
   }
 });
 

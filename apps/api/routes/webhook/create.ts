@@ -37,7 +37,7 @@ export default route({
   errors: ['workspace_forbidden', 'webhook_limit_reached'],
 
   async handle({ sql, body, caller, audit, webhooks: { allowedTargets, sealer } }) {
-    requireTarget(body.url, allowedTargets);
+    requireTarget(body.url, caller, allowedTargets);
     if (body.workspaceId === undefined) requireWholeTeam(caller);
     else await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     // One at a time for each team, so that two at once see each other.

@@ -9,7 +9,7 @@ export default route({
   tag: 'Webhooks',
   operationId: 'listWebhookDeliveries',
   summary: 'List what was told to a webhook in the last 30 days, newest first, with each try',
-  description: 'Of each try it has the status, the time and the first 1 KB of the answer.',
+  description: 'Of each try it has the status, the time and the first 1 KB of the answer, or 200 bytes of one inside.',
   permission: 'webhook:read',
   params: object({ wid: id('webhook') }),
   query: object(pageParameters),

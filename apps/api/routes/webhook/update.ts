@@ -35,7 +35,7 @@ export default route({
   async handle({ sql, params, body, caller, audit, webhooks: { allowedTargets } }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });
     const { enabled = before.enabled, events = before.events, url = before.url } = body;
-    if (url !== before.url) requireTarget(url, allowedTargets);
+    if (url !== before.url) requireTarget(url, caller, allowedTargets);
     const disabled = enabled ? null : (before.disabledReason ?? 'REQUESTED');
     // Another place, or another chance: what failed before says nothing about it.
     const begins = url !== before.url || (enabled && !before.enabled);
