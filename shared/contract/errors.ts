@@ -150,7 +150,7 @@ export const errors = {
   ],
   grant_expired: [40942, 'The grant has expired; nothing is left of it to void.'],
   grant_schedule_limit_reached: [40943, 'A billing record has at most 10 grant schedules; delete one first.'],
-  key_taken: [40930, 'The secret is a key already, of another workspace or another team; give out a new one.'],
+  key_taken: [40930, 'The secret is a key already, of another workspace; give out a new one.'],
   key_metered: [40931, 'The API key has a meter, and keeps it; make another key for another meter.'],
   grant_unlimited: [
     40932,

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { hashKeyText, isForeignText } from './key-text.ts';
+import { hashForTeam, hashKeyText, isForeignText } from './key-text.ts';
 
 // Runs of one class of characters each: a search takes linear time.
 const words = /[!-~]+/g;
@@ -8,10 +8,10 @@ const wrapping = '"\'`<>()[]{},;.';
 const HASHED_AT_ONCE = 500;
 
 /**
- * What may be the secret of an imported key in a text, by its hash: such a secret has no form of its own, so it is whatever
+ * What may be the secret of a team's imported key in a text, by its hash: such a secret has no form of its own, so it is whatever
  * stands between blanks, or between blanks, quotes and other delimiters. Hashes some at a time, between other work.
  */
-export async function findForeignTexts(text: string): Promise<Map<string, string>> {
+export async function findForeignTexts(text: string, teamId: string): Promise<Map<string, string>> {
   const candidates = new Set<string>();
   for (const pattern of [words, parts]) {
     for (const [word] of text.matchAll(pattern)) {
@@ -20,7 +20,7 @@ export async function findForeignTexts(text: string): Promise<Map<string, string
   }
   const found = new Map<string, string>();
   for (const candidate of candidates) {
-    found.set(hashKeyText(candidate), candidate);
+    found.set(hashForTeam(teamId, hashKeyText(candidate)), candidate);
     if (found.size % HASHED_AT_ONCE === 0) await nextTurn();
   }
   return found;

@@ -51,6 +51,14 @@ export function hashShard(hash: string): number {
   return BASE64URL.indexOf(hash[0]!);
 }
 
+/**
+ * The name under which a key that was made elsewhere is kept for a team, from its hash: two teams may have the same text, and neither
+ * learns of the other's.
+ */
+export function hashForTeam(teamId: string, textHash: string): string {
+  return hash('sha256', `${teamId}:${textHash}`, 'base64url');
+}
+
 /** The part of a foreign key that may be shown: of a short one little, because the rest could be guessed. */
 export function maskForeignText(text: string): string {
   return (text.length < 24 ? '' : text.slice(0, 4)) + '****' + (text.length < 16 ? '' : text.slice(-4));

@@ -6,7 +6,7 @@ import { noTelemetry, spans, type Telemetry } from '../runtime/telemetry.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
-import { hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
+import { hashForTeam, hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
 import { makeAddressLists } from './address-lists.ts';
 import { costOfCall, costOfLookup } from './call-cost.ts';
 import { fieldsOf } from './call-fields.ts';
@@ -104,10 +104,11 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     const once = idempotencyKey(call.idempotencyKey);
     const ownShard = keyShard(body.key);
     if (ownShard === undefined && !isForeignText(body.key)) return refusal(body, 'MALFORMED');
-    const keyHash = hashKeyText(body.key);
+    const textHash = hashKeyText(body.key);
+    const keyHash = ownShard === undefined ? hashForTeam(caller.teamId, textHash) : textHash;
     const question = packQuestion(caller, body.requestedScopes ?? []);
     const fields = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
-    const home = ownShard ?? hashShard(keyHash);
+    const home = ownShard ?? hashShard(textHash);
     if (body.billing?.hold) options.requireMemory();
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));

@@ -4,7 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
-import { hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
+import { hashForTeam, hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { commandsDuring } from '../../../tests/helpers/redis-commands.ts';
 import { connectBackground } from '../../api/tests/helpers/background.ts';
@@ -160,6 +160,12 @@ function homeOf(text: string): number {
   return hashShard(hashKeyText(text));
 }
 
+/** The name of a key's record. */
+function nameOf(text: string): string {
+  const hash = hashKeyText(text);
+  return keyShard(text) === undefined ? hashForTeam(world.team.id, hash) : hash;
+}
+
 function mistyped(): string {
   const text = makeKeyText('key', 3);
   return text.slice(0, -1) + (text.endsWith('0') ? '1' : '0');
@@ -173,7 +179,7 @@ async function gone(key: string, workspace = workspaceId): Promise<boolean[]> {
 }
 
 function stored(shard: number, key: string): string {
-  return keyspace.keyText(shard, hashKeyText(key));
+  return keyspace.keyText(shard, nameOf(key));
 }
 
 /** Imports a key; gives its id. */
@@ -201,6 +207,6 @@ async function readsOf(keys: string[], status = 'INVALID'): Promise<number> {
   const seen = await commandsDuring(redis, async () => {
     for (const key of keys) assert.is((await answer(key)).status, status);
   });
-  const hashes = keys.map(hashKeyText);
+  const hashes = keys.map(nameOf);
   return seen.filter((line) => /"get" "[^"]*"$/i.test(line) && hashes.some((hash) => line.endsWith(`${hash}"`))).length;
 }

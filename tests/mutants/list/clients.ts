@@ -87,14 +87,14 @@ export const clients: Mutant[] = [
   },
   {
     name: 'import: a blocked key of LiteLLM is enabled',
-    file: 'apps/import/forms.ts',
+    file: 'apps/import/litellm.ts',
     from: "enabled: !booleanOf('blocked', of('blocked'))",
     to: "enabled: booleanOf('blocked', of('blocked')) ?? true",
     seenBy: 'apps/import/forms.test.ts',
   },
   {
     name: 'import: a word that is neither true nor false is true',
-    file: 'apps/import/forms.ts',
+    file: 'apps/import/fields.ts',
     from: 'throw new Error(`${column} is neither true nor false`);',
     to: 'return true;',
     seenBy: 'apps/import/forms.test.ts',
@@ -108,9 +108,23 @@ export const clients: Mutant[] = [
   },
   {
     name: 'import: February 30 is a day of March',
-    file: 'apps/import/forms.ts',
+    file: 'apps/import/fields.ts',
     from: 'Number.isNaN(at) || !isDay',
     to: 'Number.isNaN(at)',
+    seenBy: 'apps/import/forms.test.ts',
+  },
+  {
+    name: 'import: a key is imported although its credits would be lost',
+    file: 'apps/import/finish.ts',
+    from: 'unplaced.length > 0 && !withoutCredits',
+    to: 'false',
+    seenBy: 'apps/import/finish.test.ts',
+  },
+  {
+    name: 'import: a page of a list counts as all of it',
+    file: 'apps/import/forms.ts',
+    from: 'if (!mark)',
+    to: 'if (true)',
     seenBy: 'apps/import/forms.test.ts',
   },
   {

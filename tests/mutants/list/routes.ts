@@ -135,6 +135,27 @@ export const routes: Mutant[] = [
     seenBy: 'apps/api/routes/api-key/import.test.ts',
   },
   {
+    name: 'a deleted key that comes back again brings its credits again',
+    file: 'apps/api/resources/keys/imported-keys.ts',
+    from: 'fields.billing && meter === undefined',
+    to: 'fields.billing',
+    seenBy: 'apps/api/routes/api-key/import.test.ts',
+  },
+  {
+    name: 'a key whose secret was replaced comes back',
+    file: 'apps/api/resources/keys/imported-keys.ts',
+    from: ' and replaced_at is null)',
+    to: ')',
+    seenBy: 'apps/api/routes/api-key/import.test.ts',
+  },
+  {
+    name: 'an imported text is a key of one team alone',
+    file: 'shared/values/key-text.ts',
+    from: '`${teamId}:${textHash}`',
+    to: 'textHash',
+    seenBy: 'apps/api/routes/api-key/import.test.ts',
+  },
+  {
     name: 'the last day of the audit log is left out',
     file: 'apps/api/routes/audit-log/list.ts',
     from: 'created_at < ${to}::date + 1',

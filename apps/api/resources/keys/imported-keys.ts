@@ -172,7 +172,7 @@ function readItem(item: unknown, caller: Caller, now: number): Item {
   if (fields.billing && fields.externalMeterId === undefined)
     throw invalidField('/externalMeterId', 'must be given with billing');
   checkLimits('limits', fields.limits);
-  const text = readImportedText(fields);
+  const text = readImportedText(fields, caller.teamId);
   if (typeof fields.expiresAt === 'number') requireFuture(fields.expiresAt, now);
   return { fields, text };
 }

@@ -4,6 +4,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { bitsOf, LEAST_BITS, whyNoSecret } from '../../../../shared/values/guessable.ts';
 import {
   FOREIGN_PATTERN,
+  hashForTeam,
   hashKeyText,
   hashShard,
   isForeignText,
@@ -41,15 +42,15 @@ export const importedTextFields = {
 };
 type Given = Static<ReturnType<typeof object<typeof importedTextFields>>>;
 
-/** The secret as it is stored: its hash, the shard in which a verification looks for it, and what of it may be shown. */
+/** The secret as it is stored: its hash (of a foreign text the team's own), the shard in which a verification looks for it, and what of it may be shown. */
 export type ImportedText = { hash: string; home: number; maskedKey: string };
 
 /** Reads the secret of an item; throws 400 where it is not exactly one of a text and a hash. */
-export function readImportedText({ key, hash, allowWeak = false }: Given): ImportedText {
+export function readImportedText({ key, hash, allowWeak = false }: Given, teamId: string): ImportedText {
   if ((key === undefined) === (hash === undefined)) throw wrong('', 'must have exactly one of key and hash');
   if (key === undefined) {
     const digest = readDigest(hash!.encoding, hash!.value).toString('base64url');
-    return { hash: digest, home: hashShard(digest), maskedKey: '****' };
+    return { hash: hashForTeam(teamId, digest), home: hashShard(digest), maskedKey: '****' };
   }
   const digest = hashKeyText(key);
   const own = keyShard(key);
@@ -60,7 +61,7 @@ export function readImportedText({ key, hash, allowWeak = false }: Given): Impor
   if (why !== undefined) throw wrong('/key', why);
   if (!allowWeak && bitsOf(key) < LEAST_BITS)
     throw new ApiError('key_text_weak', { details: [{ path: '/key', message: 'could be guessed' }] });
-  return { hash: digest, home: hashShard(digest), maskedKey: maskForeignText(key) };
+  return { hash: hashForTeam(teamId, digest), home: hashShard(digest), maskedKey: maskForeignText(key) };
 }
 
 const forms = { hex: /^[0-9A-Fa-f]{64}$/, base64: /^[0-9A-Za-z+/_-]{43}=?$/ };

@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
+import { hashForTeam, hashKeyText, hashShard, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, outputListeners, type World } from '../../../../tests/helpers/world.ts';
 
@@ -140,17 +141,27 @@ test('a secret that was imported is told and not made twice: in one request, aga
   assert.equal(await counted(), after, 'a second run changes nothing');
 });
 
-test('a secret of another team or workspace is taken, and nothing says whose it is', async () => {
+test('a text may be a key of two teams, neither of which learns of the other; in another workspace of the team it is taken', async () => {
   const [key, ours] = [foreign(), foreign()];
   const theirs = await world.newTeam();
   const their = await newWorkspace(theirs.token);
-  await must(200, world.call('post', PATH, { keys: [{ name: 'n', workspaceId: their, key }] }, theirs));
-  await importKeys([{ key: ours, workspaceId: await newWorkspace() }]);
-  const results = await importKeys([{ key }, { hash: hashOf(key, 'hex') }, { key: ours }]);
-  const taken = { error: { code: 40930, message: results[0]!.error!.message } };
-  assert.equal(results, [taken, taken, taken]);
+  const item = { name: 'n', workspaceId: their, key, customerId: 'theirs' };
+  await must(200, world.call('post', PATH, { keys: [item] }, theirs));
   assert.equal(await verify(key), { status: 'INVALID', reason: 'MALFORMED' }, 'for us it is no key');
-  assert.is((await customers.verify({ key }, theirs)).body.status, 'VALID');
+  await importKeys([{ key: ours, workspaceId: await newWorkspace() }]);
+  const results = await importKeys([{ key, customerId: 'ours' }, { hash: hashOf(key, 'hex') }, { key: ours }]);
+  assert.equal(
+    results.map(({ result, error }) => result ?? error!.code),
+    ['imported', 'existing', 40930],
+  );
+  const customerOf = async (options?: { token: string }) =>
+    (await must(200, customers.verify({ key }, options))).body.customerId;
+  assert.equal([await customerOf(), await customerOf(theirs)], ['ours', 'theirs']);
+  const { id } = results[0]!.apiKey;
+  await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${id}`));
+  assert.equal([(await verify(key)).status, await customerOf(theirs)], ['DELETED', 'theirs']);
+  const { body } = await must(200, world.call('post', '/api/v1/api-key/leaked', { text: key }, theirs));
+  assert.is(body.keys[0].result, 'disabled');
 });
 
 test('a key brings the record of its meter and its credits, once and with itself; what cannot be granted is no key either', async () => {
@@ -224,6 +235,27 @@ test('a deleted key comes back where that is asked, with its first meter and its
   assert.is(other.error!.code, 40931);
   assert.is((await verify(key)).status, 'DELETED');
   assert.is((await verify(replaced)).status, 'INVALID');
+});
+
+test('texts that were kept by their plain hash are kept by team after the migration, and those of our own form stay', async () => {
+  const migration = readFileSync(
+    new URL('../../../../sql/postgres/0031_imported_keys_by_team.sql', import.meta.url),
+    'utf8',
+  );
+  const meter = { externalMeterId: 'of-old' };
+  const texts = [foreign(), foreign(), makeKeyText('other', hashShard(hashKeyText('any')))];
+  await importKeys([{ key: texts[0] }, { key: texts[1], ...meter }, { key: texts[2] }]);
+  const hashes = texts.map(hashKeyText);
+  const wanted = [...hashes.slice(0, 2).map((hash) => hashForTeam(world.team.id, hash)), hashes[2]!];
+  const rolledBack = new Error('rolled back');
+  const migrated = world.sql.begin(async (sql) => {
+    for (const [i, hash] of hashes.entries()) await sql`update key_texts set hash = ${hash} where hash = ${wanted[i]!}`;
+    await sql.unsafe(migration);
+    const rows = await sql<{ hash: string }[]>`select hash from key_texts where hash = any(${wanted})`;
+    assert.equal(rows.map(({ hash }) => hash).toSorted(), wanted.toSorted());
+    throw rolledBack;
+  });
+  assert.is(await migrated.catch((error: Error) => error), rolledBack);
 });
 
 test('the text of an imported key is in no answer, log, table or audit line', async () => {

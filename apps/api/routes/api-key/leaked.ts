@@ -75,7 +75,9 @@ export default route({
     if (texts.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const masks = new Map(texts.map((text) => [hashKeyText(text), maskKeyText(text)]));
     const hashes = [...masks.keys()];
-    const foreign = (await hasImported(sql, caller)) ? await findForeignTexts(body.text) : new Map<string, string>();
+    const foreign = (await hasImported(sql, caller))
+      ? await findForeignTexts(body.text, caller.teamId)
+      : new Map<string, string>();
     const keys = await disableLeakedKeys(sql, caller, [...hashes, ...foreign.keys()]);
     if (keys.found.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const links = await revokeLeakedLinks(sql, caller, hashes);
