@@ -52,12 +52,6 @@ export type ProcessWorld = World<Spawned>;
 // A test may fill tables, which takes a busy machine a while.
 const SQL_WITHIN_MS = 60_000;
 
-/**
- * For the api of tests that send many requests at once: a few have their turns at a time, and on a busy machine the last one waits
- * long. Not for every test: a proof of the books waits for events for a share of this time.
- */
-export const PATIENT = { REQUEST_DEADLINE_MS: '60000' };
-
 let shared: Promise<World> | undefined;
 
 /**

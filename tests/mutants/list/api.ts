@@ -164,4 +164,11 @@ export const api: Mutant[] = [
     to: '',
     seenBy: 'apps/api/tests/failures.test.ts',
   },
+  {
+    name: 'a request whose commit runs at its deadline says that nothing was stored',
+    file: 'apps/api/http/write-transaction.ts',
+    from: "if (progress.stage === 'committing') return",
+    to: "if (progress.stage === 'stored') return",
+    seenBy: 'apps/api/tests/failures.test.ts',
+  },
 ];

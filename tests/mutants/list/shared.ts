@@ -36,4 +36,18 @@ export const shared: Mutant[] = [
     to: '() => (until = clock.monotonic() + ms)',
     seenBy: 'shared/http/probes.test.ts',
   },
+  {
+    name: 'a retry pauses longer and longer',
+    file: 'shared/runtime/retry.ts',
+    from: 'Math.min(attempt, 10), LONGEST_PAUSE_MS',
+    to: 'Math.min(attempt, 10), Infinity',
+    seenBy: 'shared/runtime/retry.test.ts',
+  },
+  {
+    name: 'what is remembered of texts has no bound of characters',
+    file: 'shared/runtime/memoize.ts',
+    from: 'characters + own.length > MOST_CHARACTERS',
+    to: 'characters < 0',
+    seenBy: 'shared/runtime/memoize.test.ts',
+  },
 ];

@@ -60,4 +60,11 @@ export const verify: Mutant[] = [
     to: 'nowTicks + interval * (perSecond + 1)',
     seenBy: answers,
   },
+  {
+    name: 'a lookup outlives an emptied shard that has counted as many writes',
+    file: 'shared/stores/lua/verify.lua',
+    from: 'if epoch ~= shardEpoch or writes',
+    to: 'if writes',
+    seenBy: 'shared/verification/script-answers.test.ts',
+  },
 ];
