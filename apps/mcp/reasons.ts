@@ -34,7 +34,7 @@ const explanations: Record<Reason, Explanation> = {
     change: 'The caller must send one key.',
   },
   DELETED: {
-    means: 'The key was deleted, which is final.',
+    means: 'The key was deleted; only an import of its secret that asks for it brings it back.',
     change: 'Create another key for the customer.',
     stillSo: ({ key }) => key?.deleted,
   },

@@ -97,7 +97,7 @@ async function runImport(world: ProcessWorld, options: ImportOptions): Promise<R
     used = usageOf(command.pid!).find(({ rssMb }) => rssMb > 0) ?? used;
   }
   return {
-    told: out.split('\n')[0]!,
+    told: out.split('\n').find((line) => line.includes(' keys read: ')) ?? '',
     seconds: (performance.now() - began) / 1000,
     peakMb: used.peakMb,
     commandCpu: used.cpuSeconds,
