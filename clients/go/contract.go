@@ -265,7 +265,7 @@ type CreateKeyResult struct {
 type APIKeyWithSecret struct {
 	// id of the API key
 	ID string `json:"id"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// the key without its middle part
 	MaskedKey string `json:"maskedKey"`
@@ -304,7 +304,7 @@ type APIKeyWithSecret struct {
 
 // CreateKeyRequest is what CreateKey takes.
 type CreateKeyRequest struct {
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
@@ -348,7 +348,7 @@ type ImportResult struct {
 type APIKey struct {
 	// id of the API key
 	ID string `json:"id"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// the key without its middle part
 	MaskedKey string `json:"maskedKey"`
@@ -410,7 +410,7 @@ type ImportKeysKey struct {
 	Hash *ImportKeysKeyHash `json:"hash,omitempty"`
 	// whether a text with fewer than 64 random bits, which could be guessed, is taken all the same; default false
 	AllowWeak bool `json:"allowWeak,omitempty"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
@@ -510,7 +510,7 @@ type UpdateKeyResult struct {
 
 // UpdateKeyRequest is what UpdateKey takes.
 type UpdateKeyRequest struct {
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name    *string `json:"name,omitempty"`
 	Enabled *bool   `json:"enabled,omitempty"`
 	// when it expires, in Unix milliseconds; in the future
@@ -601,7 +601,7 @@ type CreateWorkspaceResult struct {
 type Workspace struct {
 	// id of the workspace
 	ID string `json:"id"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// id of the team
 	TeamID string `json:"teamId"`
@@ -627,7 +627,7 @@ type Workspace struct {
 
 // CreateWorkspaceRequest is what CreateWorkspace takes.
 type CreateWorkspaceRequest struct {
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// what keys start with
 	DefaultKeyPrefix *Nullable[string] `json:"defaultKeyPrefix,omitempty"`
@@ -672,7 +672,7 @@ type UpdateWorkspaceResult struct {
 
 // UpdateWorkspaceRequest is what UpdateWorkspace takes.
 type UpdateWorkspaceRequest struct {
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name *string `json:"name,omitempty"`
 	// what keys start with
 	DefaultKeyPrefix *Nullable[string] `json:"defaultKeyPrefix,omitempty"`
@@ -781,7 +781,7 @@ type CreateScopeResult struct {
 type Scope struct {
 	// id of the scope
 	ID string `json:"id"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// what the scope stands for, unique in its workspace
 	Representation string `json:"representation"`
@@ -795,7 +795,7 @@ type Scope struct {
 
 // CreateScopeRequest is what CreateScope takes.
 type CreateScopeRequest struct {
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// what the scope stands for, unique in its workspace
 	Representation string `json:"representation"`
@@ -820,7 +820,7 @@ type UpdateScopeResult struct {
 
 // UpdateScopeRequest is what UpdateScope takes.
 type UpdateScopeRequest struct {
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name *string `json:"name,omitempty"`
 	// what the scope stands for, unique in its workspace
 	Representation *string `json:"representation,omitempty"`
@@ -1013,7 +1013,7 @@ type Grant struct {
 	BillingID string `json:"billingId"`
 	// credits granted: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name,omitempty"`
 	// the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from; one of "VOIDED", "EXPIRED", "PENDING", "USED_UP", "ACTIVE"
 	State string `json:"state"`
@@ -1045,7 +1045,7 @@ type Grant struct {
 type CreateGrantRequest struct {
 	// credits to grant, above 0: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name,omitempty"`
 	// when it begins, default now; up to 60 s past means now, in Unix milliseconds
 	BeginsAt *int64 `json:"beginsAt,omitempty"`
@@ -1134,7 +1134,7 @@ type GrantSchedule struct {
 	BillingID string `json:"billingId"`
 	// credits granted for each period: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name,omitempty"`
 	// how long a period is; one of "day", "week", "month", "year"
 	Every string `json:"every"`
@@ -1171,7 +1171,7 @@ type CreateGrantScheduleRequest struct {
 	EndsAt *int64 `json:"endsAt,omitempty"`
 	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
 	Priority *int64 `json:"priority,omitempty"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name     string                       `json:"name,omitempty"`
 	Rollover *CreateGrantScheduleRollover `json:"rollover,omitempty"`
 }
@@ -1365,6 +1365,8 @@ type GetStatementQuery struct {
 	From string `json:"from,omitempty"`
 	// last day, at most 366 days later, YYYY-MM-DD in UTC
 	To string `json:"to,omitempty"`
+	// 1: CSV begins with a byte order mark, by which Excel knows UTF-8; one of "0", "1"; default "0"
+	Bom string `json:"bom,omitempty"`
 }
 
 // ListStatementsResult is what ListStatements answers.
@@ -1436,6 +1438,8 @@ type ListStatementsQuery struct {
 	From string `json:"from,omitempty"`
 	// last day, at most 366 days later, YYYY-MM-DD in UTC
 	To string `json:"to,omitempty"`
+	// 1: CSV begins with a byte order mark, by which Excel knows UTF-8; one of "0", "1"; default "0"
+	Bom string `json:"bom,omitempty"`
 }
 
 // ListHoldsResult is what ListHolds answers.
@@ -1576,6 +1580,8 @@ type GetUsageQuery struct {
 	GroupBy string `json:"groupBy,omitempty"`
 	// only usage of this name
 	UsageName string `json:"usageName,omitempty"`
+	// 1: CSV begins with a byte order mark, by which Excel knows UTF-8; one of "0", "1"; default "0"
+	Bom string `json:"bom,omitempty"`
 }
 
 // ListUsageResult is what ListUsage answers.
@@ -1637,6 +1643,8 @@ type ListUsageQuery struct {
 	UsageName string `json:"usageName,omitempty"`
 	// only usage of verifications that named this route
 	Route string `json:"route,omitempty"`
+	// 1: CSV begins with a byte order mark, by which Excel knows UTF-8; one of "0", "1"; default "0"
+	Bom string `json:"bom,omitempty"`
 	// maximum number of rows in JSON; default 1000
 	Limit int64 `json:"limit,omitempty"`
 	// `nextCursor` of the previous answer
@@ -1942,7 +1950,7 @@ type CreateAccessTokenResult struct {
 type CreateAccessTokenResultAccessToken struct {
 	// id of the access token
 	ID string `json:"id"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// the part of the token that may be shown
 	MaskedToken string   `json:"maskedToken"`
@@ -1965,7 +1973,7 @@ type CreateAccessTokenResultAccessToken struct {
 
 // CreateAccessTokenRequest is what CreateAccessToken takes.
 type CreateAccessTokenRequest struct {
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name        string   `json:"name"`
 	Permissions []string `json:"permissions"`
 	// the workspaces it is limited to; absent: all of the team
@@ -1987,7 +1995,7 @@ type ListAccessTokensResult struct {
 type AccessToken struct {
 	// id of the access token
 	ID string `json:"id"`
-	// name that people see
+	// name that people see, not blank and without invisible characters
 	Name string `json:"name"`
 	// the part of the token that may be shown
 	MaskedToken string   `json:"maskedToken"`

@@ -383,6 +383,7 @@ func (query GetStatementQuery) values() url.Values {
 	set(values, "month", query.Month)
 	set(values, "from", query.From)
 	set(values, "to", query.To)
+	set(values, "bom", query.Bom)
 	return values
 }
 
@@ -406,6 +407,7 @@ func (query ListStatementsQuery) values() url.Values {
 	set(values, "month", query.Month)
 	set(values, "from", query.From)
 	set(values, "to", query.To)
+	set(values, "bom", query.Bom)
 	return values
 }
 
@@ -490,6 +492,7 @@ func (query GetUsageQuery) values() url.Values {
 	set(values, "timezone", query.Timezone)
 	set(values, "groupBy", query.GroupBy)
 	set(values, "usageName", query.UsageName)
+	set(values, "bom", query.Bom)
 	return values
 }
 
@@ -519,6 +522,7 @@ func (query ListUsageQuery) values() url.Values {
 	set(values, "apiKeyId", query.APIKeyID)
 	set(values, "usageName", query.UsageName)
 	set(values, "route", query.Route)
+	set(values, "bom", query.Bom)
 	set(values, "limit", query.Limit)
 	set(values, "cursor", query.Cursor)
 	return values

@@ -409,7 +409,7 @@ export interface Contract {
   /** Create an API key; only this answer contains the secret (`key:write`). */
   'post /api/v1/api-key': {
     input: {
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name: string;
       /** id of the workspace */
       workspaceId: string;
@@ -468,7 +468,7 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -546,7 +546,7 @@ export interface Contract {
           | undefined;
         /** whether a text with fewer than 64 random bits, which could be guessed, is taken all the same */
         allowWeak?: boolean | undefined;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** id of the workspace */
         workspaceId: string;
@@ -635,7 +635,7 @@ export interface Contract {
         apiKey?: {
           /** id of the API key */
           id: string;
-          /** name that people see */
+          /** name that people see, not blank and without invisible characters */
           name: string;
           /** the key without its middle part */
           maskedKey: string;
@@ -729,7 +729,7 @@ export interface Contract {
       apiKeys: Array<{
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -802,7 +802,7 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -868,7 +868,7 @@ export interface Contract {
       id: string;
       /** id of the API key */
       akid: string;
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name?: string | undefined;
       enabled?: boolean | undefined;
       /** when it expires, in Unix milliseconds; in the future */
@@ -923,7 +923,7 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -1033,7 +1033,7 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -1106,7 +1106,7 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -1168,7 +1168,7 @@ export interface Contract {
   /** Create a workspace (`workspace:write`). */
   'post /api/v1/workspace': {
     input: {
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name: string;
       /** what keys start with */
       defaultKeyPrefix?: string | null | undefined;
@@ -1221,7 +1221,7 @@ export interface Contract {
       workspace: {
         /** id of the workspace */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** id of the team */
         teamId: string;
@@ -1284,7 +1284,7 @@ export interface Contract {
       workspaces: Array<{
         /** id of the workspace */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** id of the team */
         teamId: string;
@@ -1347,7 +1347,7 @@ export interface Contract {
       workspace: {
         /** id of the workspace */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** id of the team */
         teamId: string;
@@ -1435,7 +1435,7 @@ export interface Contract {
     input: {
       /** id of the workspace */
       id: string;
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name?: string | undefined;
       /** what keys start with */
       defaultKeyPrefix?: string | null | undefined;
@@ -1488,7 +1488,7 @@ export interface Contract {
       workspace: {
         /** id of the workspace */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** id of the team */
         teamId: string;
@@ -1549,7 +1549,7 @@ export interface Contract {
       workspace: {
         /** id of the workspace */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** id of the team */
         teamId: string;
@@ -1644,7 +1644,7 @@ export interface Contract {
     input: {
       /** id of the workspace */
       id: string;
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name: string;
       /** what the scope stands for, unique in its workspace */
       representation: string;
@@ -1655,7 +1655,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -1678,7 +1678,7 @@ export interface Contract {
       scopes: Array<{
         /** id of the scope */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -1703,7 +1703,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -1723,7 +1723,7 @@ export interface Contract {
       id: string;
       /** id of the scope */
       sid: string;
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name?: string | undefined;
       /** what the scope stands for, unique in its workspace */
       representation?: string | undefined;
@@ -1734,7 +1734,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -1759,7 +1759,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -2338,7 +2338,7 @@ export interface Contract {
       bid: string;
       /** credits to grant, above 0: decimal text, at most six decimals, at most 9000000000 */
       credits: string;
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name?: string | undefined;
       /** when it begins, default now; up to 60 s past means now, in Unix milliseconds */
       beginsAt?: number | undefined;
@@ -2357,7 +2357,7 @@ export interface Contract {
         billingId: string;
         /** credits granted: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
         state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
@@ -2462,7 +2462,7 @@ export interface Contract {
         billingId: string;
         /** credits granted: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
         state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
@@ -2509,7 +2509,7 @@ export interface Contract {
         billingId: string;
         /** credits granted: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
         state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
@@ -2556,7 +2556,7 @@ export interface Contract {
         billingId: string;
         /** credits granted: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
         state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
@@ -2693,7 +2693,7 @@ export interface Contract {
       endsAt?: number | undefined;
       /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
       priority?: number | undefined;
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name?: string | undefined;
       rollover?:
         | {
@@ -2710,7 +2710,7 @@ export interface Contract {
         billingId: string;
         /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** how long a period is */
         every: 'day' | 'week' | 'month' | 'year';
@@ -2749,7 +2749,7 @@ export interface Contract {
         billingId: string;
         /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** how long a period is */
         every: 'day' | 'week' | 'month' | 'year';
@@ -2788,7 +2788,7 @@ export interface Contract {
         billingId: string;
         /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** how long a period is */
         every: 'day' | 'week' | 'month' | 'year';
@@ -2909,6 +2909,8 @@ export interface Contract {
       from?: string | undefined;
       /** last day, at most 366 days later, YYYY-MM-DD in UTC */
       to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: {
       statement: {
@@ -3001,6 +3003,8 @@ export interface Contract {
       from?: string | undefined;
       /** last day, at most 366 days later, YYYY-MM-DD in UTC */
       to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: string;
   };
@@ -3019,6 +3023,8 @@ export interface Contract {
       from?: string | undefined;
       /** last day, at most 366 days later, YYYY-MM-DD in UTC */
       to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: {
       statements: Array<{
@@ -3086,6 +3092,8 @@ export interface Contract {
       from?: string | undefined;
       /** last day, at most 366 days later, YYYY-MM-DD in UTC */
       to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: string;
   };
@@ -3358,6 +3366,8 @@ export interface Contract {
       groupBy?: string | undefined;
       /** only usage of this name */
       usageName?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: {
       data: Array<{
@@ -3405,6 +3415,8 @@ export interface Contract {
       groupBy?: string | undefined;
       /** only usage of this name */
       usageName?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: string;
   };
@@ -3435,6 +3447,8 @@ export interface Contract {
       usageName?: string | undefined;
       /** only usage of verifications that named this route */
       route?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
       /** maximum number of rows in JSON */
       limit?: number | undefined;
       /** `nextCursor` of the previous answer */
@@ -3496,6 +3510,8 @@ export interface Contract {
       usageName?: string | undefined;
       /** only usage of verifications that named this route */
       route?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
       /** maximum number of rows in JSON */
       limit?: number | undefined;
       /** `nextCursor` of the previous answer */
@@ -3940,7 +3956,7 @@ export interface Contract {
   /** Create an access token with at most the rights of your own (`token:write`). */
   'post /api/v1/access-token': {
     input: {
-      /** name that people see */
+      /** name that people see, not blank and without invisible characters */
       name: string;
       permissions: Array<
         | 'workspace:read'
@@ -3972,7 +3988,7 @@ export interface Contract {
       accessToken: {
         /** id of the access token */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the part of the token that may be shown */
         maskedToken: string;
@@ -4024,7 +4040,7 @@ export interface Contract {
       accessTokens: Array<{
         /** id of the access token */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the part of the token that may be shown */
         maskedToken: string;
@@ -4078,7 +4094,7 @@ export interface Contract {
       accessToken: {
         /** id of the access token */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the part of the token that may be shown */
         maskedToken: string;
@@ -4132,7 +4148,7 @@ export interface Contract {
       accessToken: {
         /** id of the access token */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the part of the token that may be shown */
         maskedToken: string;

@@ -88,10 +88,13 @@ export type Route<
 export class TextAnswer {
   readonly type: string;
   readonly text: string;
+  /** The name of the file that it is. */
+  readonly name: string | undefined;
 
-  constructor(type: string, text: string) {
+  constructor(type: string, text: string, name?: string) {
     this.type = type;
     this.text = text;
+    this.name = name;
   }
 }
 

@@ -28,6 +28,20 @@ export function textOf(maxLength: number, description: string, example: string) 
   return Type.String({ minLength: 1, maxLength, pattern, description, examples: [example] });
 }
 
+// What has no width, turns the direction of reading, or shows nothing, besides control characters.
+const UNSEEN =
+  '\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u115f\\u1160\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ud800-\\udfff\\ufeff';
+// Emoji and some scripts join signs by these; behind Latin letters they only hide.
+const JOINERS = '\\u200c\\u200d';
+
+/** A name that people see: not blank, and with nothing unseen that makes it look like another one. */
+export function nameOf(maxLength: number, description: string, example: string) {
+  const latin = (from: string) => `[${from}-\\u007e\\u00a1-\\u00ac\\u00ae-\\u024f]`;
+  const other = (more: string) => `[^\\u0000-\\u009f\\u00a1-\\u024f${more}${UNSEEN}${JOINERS}][${JOINERS}]?`;
+  const pattern = `^[^\\S${UNSEEN}]*(?:${latin('\\u0021')}|${other('\\u00a0\\s')})(?:${latin('\\u0020')}|${other('')})*$`;
+  return Type.String({ minLength: 1, maxLength, pattern, description, examples: [example] });
+}
+
 /** A usage name. Each event keeps it, so it is limited in bytes too: `x-max-bytes` is a keyword of ours (validate.ts). */
 export function usageName(description: string) {
   const text = textOf(128, `${description}; at most 256 bytes in UTF-8`, 'tokens');

@@ -2,12 +2,23 @@ import { Type } from 'typebox';
 import { PREFIX_PATTERN } from '../values/key-text.ts';
 import { limits } from './limits.ts';
 import { alerts } from './alerts.ts';
-import { credits, id, jsonObject, MOST_TEXT, named, object, signedCredits, textOf, timestamp } from './schema-kinds.ts';
+import {
+  credits,
+  id,
+  jsonObject,
+  MOST_TEXT,
+  named,
+  nameOf,
+  object,
+  signedCredits,
+  textOf,
+  timestamp,
+} from './schema-kinds.ts';
 
 // The fields and objects that more than one route has. Each JSON Schema is the source: it validates, it is the type
 // (`Static`), and it stands in the OpenAPI document.
 
-export const name = textOf(128, 'name that people see', 'Acme');
+export const name = nameOf(128, 'name that people see, not blank and without invisible characters', 'Acme');
 export const prefix = Type.String({
   pattern: PREFIX_PATTERN,
   description: 'what keys start with',

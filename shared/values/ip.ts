@@ -18,7 +18,8 @@ export function isLoopback(host: string): boolean {
 /** The bits that all addresses of a CIDR block (or the one address) start with; `undefined` for any other text. */
 export function blockBits(text: string): string | undefined {
   if (!text.includes('/')) return addressBits(text);
-  if (!ipaddr.isValidCIDR(text) || !isUnambiguous(text.split('/')[0] ?? '')) return undefined;
+  const [base = '', prefix = ''] = text.split('/');
+  if (!ipaddr.isValidCIDR(text) || !isUnambiguous(base) || !/^(0|[1-9]\d*)$/.test(prefix)) return undefined;
   const [address, length] = ipaddr.parseCIDR(text);
   if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress()) {
     return length < 96 ? undefined : '4:' + bits(address.toIPv4Address()).slice(0, length - 96);

@@ -1,7 +1,8 @@
+import { PassThrough, pipeline } from 'node:stream';
 import type { ExportFormat } from '../../../shared/books/usage/export.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
 import { requireAnswering } from '../../../shared/stores/clickhouse.ts';
-import { preferredType } from './csv.ts';
+import { BYTE_ORDER_MARK, preferredType } from './csv.ts';
 import type { Services } from './route.ts';
 
 /** The types of an answer that is a list, as a page or as a whole file. */
@@ -22,12 +23,21 @@ export function formOf(format: AnswerForm | undefined, accept: string | undefine
 /** A whole file of a form, which `open` makes once the books have shown that they answer: making it may take them minutes. */
 export function fileAnswer(
   { exports, clock }: Pick<Services, 'exports' | 'clock'>,
-  { name, form }: { name: string; form: ExportFormat },
+  { name, form, bom }: { name: string; form: ExportFormat; bom: '0' | '1' | undefined },
   open: (signal: AbortSignal) => Promise<OpenExport>,
 ) {
   const type = form === 'csv' ? `${formTypes.csv}; charset=utf-8; header=present` : formTypes.parquet;
   return new ExportAnswer(type, `${name}.${form}`, async (signal) => {
     await requireAnswering(exports.books, clock);
-    return open(signal);
+    const opened = await open(signal);
+    return form === 'csv' && bom === '1' ? marked(opened) : opened;
   });
+}
+
+function marked({ stream, bytes }: OpenExport): OpenExport {
+  const whole = new PassThrough();
+  whole.write(BYTE_ORDER_MARK);
+  // Each ends with the other, and an error reaches whoever reads.
+  pipeline(stream, whole, () => {});
+  return { stream: whole, bytes: bytes === undefined ? undefined : bytes + Buffer.byteLength(BYTE_ORDER_MARK) };
 }

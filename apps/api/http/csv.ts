@@ -1,6 +1,26 @@
+import { Type } from 'typebox';
+import { TextAnswer } from '../../../shared/contract/route.ts';
+
 /** Rows as CSV (RFC 4180) under a header line. */
 export function csv(names: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
   return [names, ...rows].map((row) => `${row.map(field).join(',')}\r\n`).join('');
+}
+
+/** With it, Excel reads a file as UTF-8. */
+export const BYTE_ORDER_MARK = '\ufeff';
+
+/** Whether CSV is to begin with a byte order mark, in a query. */
+export const bom = Type.Optional(
+  Type.Enum(['0', '1'], {
+    default: '0',
+    description: '1: CSV begins with a byte order mark, by which Excel knows UTF-8',
+  }),
+);
+
+/** CSV as an answer, which browsers keep under a name. */
+export function csvAnswer(name: string, text: string, mark: '0' | '1' | undefined): TextAnswer {
+  const type = 'text/csv; charset=utf-8; header=present';
+  return new TextAnswer(type, mark === '1' ? BYTE_ORDER_MARK + text : text, `${name}.csv`);
 }
 
 /** Whether an Accept header prefers CSV to JSON. */

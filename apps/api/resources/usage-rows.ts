@@ -17,7 +17,7 @@ import {
   type UsageGroup,
   type UsageQuestion,
 } from '../../../shared/books/usage/sql.ts';
-import { ApiError } from '../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../shared/contract/errors.ts';
 import { id, named, object } from '../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../shared/contract/schemas.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
@@ -92,6 +92,7 @@ export function columnsOf(groupBy: readonly UsageGroup[]): string[] {
 /** Reads the names of groups. */
 export function readGroups(text = 'billing,usageName'): UsageGroup[] {
   const given = text.split(',');
+  if (new Set(given).size < given.length) throw invalidField('groupBy', 'must name each group once');
   return usageGroups.filter((group) => given.includes(group));
 }
 

@@ -45,7 +45,7 @@ class Limit(TypedDict):
 
 class CreateKeyInput(TypedDict):
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     workspaceId: str
     """Id of the workspace"""
     scopes: NotRequired[list[WantedScope]]
@@ -87,7 +87,7 @@ class ApiKeyWithSecret(TypedDict):
     id: str
     """Id of the API key"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     maskedKey: str
     """The key without its middle part"""
     prefix: str
@@ -164,7 +164,7 @@ class ImportKeysInputKeys(TypedDict):
     allowWeak: NotRequired[bool]
     """Whether a text with fewer than 64 random bits, which could be guessed, is taken all the same"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     workspaceId: str
     """Id of the workspace"""
     scopes: NotRequired[list[WantedScope]]
@@ -200,7 +200,7 @@ class ApiKey(TypedDict):
     id: str
     """Id of the API key"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     maskedKey: str
     """The key without its middle part"""
     prefix: str
@@ -301,7 +301,7 @@ class UpdateKeyInput(TypedDict):
     akid: str
     """Id of the API key"""
     name: NotRequired[str]
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     enabled: NotRequired[bool]
     expiresAt: NotRequired[int | None]
     """When it expires, in Unix milliseconds; in the future"""
@@ -406,7 +406,7 @@ class Alert(TypedDict):
 
 class CreateWorkspaceInput(TypedDict):
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     defaultKeyPrefix: NotRequired[str | None]
     """What keys start with"""
     defaultAllowedIPs: NotRequired[list[str] | None]
@@ -427,7 +427,7 @@ class Workspace(TypedDict):
     id: str
     """Id of the workspace"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     teamId: str
     """Id of the team"""
     defaultKeyPrefix: NotRequired[str]
@@ -480,7 +480,7 @@ class UpdateWorkspaceInput(TypedDict):
     id: str
     """Id of the workspace"""
     name: NotRequired[str]
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     defaultKeyPrefix: NotRequired[str | None]
     """What keys start with"""
     defaultAllowedIPs: NotRequired[list[str] | None]
@@ -595,7 +595,7 @@ class CreateScopeInput(TypedDict):
     id: str
     """Id of the workspace"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     representation: str
     """What the scope stands for, unique in its workspace"""
     description: NotRequired[str | None]
@@ -606,7 +606,7 @@ class Scope(TypedDict):
     id: str
     """Id of the scope"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     representation: str
     """What the scope stands for, unique in its workspace"""
     description: str | None
@@ -647,7 +647,7 @@ class UpdateScopeInput(TypedDict):
     sid: str
     """Id of the scope"""
     name: NotRequired[str]
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     representation: NotRequired[str]
     """What the scope stands for, unique in its workspace"""
     description: NotRequired[str | None]
@@ -911,6 +911,8 @@ GetStatementInput = TypedDict(
         "from": NotRequired["str"],
         # Last day, at most 366 days later, YYYY-MM-DD in UTC
         "to": NotRequired["str"],
+        # 1: CSV begins with a byte order mark, by which Excel knows UTF-8
+        "bom": NotRequired["Literal[\"0\", \"1\"]"],
     },
 )
 
@@ -1015,6 +1017,8 @@ ListStatementsInput = TypedDict(
         "from": NotRequired["str"],
         # Last day, at most 366 days later, YYYY-MM-DD in UTC
         "to": NotRequired["str"],
+        # 1: CSV begins with a byte order mark, by which Excel knows UTF-8
+        "bom": NotRequired["Literal[\"0\", \"1\"]"],
     },
 )
 
@@ -1150,7 +1154,7 @@ class CreateGrantInput(TypedDict):
     credits: str
     """Credits to grant, above 0: decimal text, at most six decimals, at most 9000000000"""
     name: NotRequired[str]
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     beginsAt: NotRequired[int]
     """When it begins, default now; up to 60 s past means now, in Unix milliseconds"""
     expiresAt: NotRequired[int]
@@ -1169,7 +1173,7 @@ class Grant(TypedDict):
     credits: str
     """Credits granted: decimal text, at most six decimals, at most 9000000000"""
     name: NotRequired[str]
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     state: Literal["VOIDED", "EXPIRED", "PENDING", "USED_UP", "ACTIVE"]
     """The first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from"""
     usedCredits: str
@@ -1355,7 +1359,7 @@ class CreateGrantScheduleInput(TypedDict):
     priority: NotRequired[int]
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
     name: NotRequired[str]
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     rollover: NotRequired[CreateGrantScheduleInputRollover]
 
 
@@ -1372,7 +1376,7 @@ class GrantSchedule(TypedDict):
     credits: str
     """Credits granted for each period: decimal text, at most six decimals, at most 9000000000"""
     name: NotRequired[str]
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     every: Literal["day", "week", "month", "year"]
     """How long a period is"""
     timezone: str
@@ -1435,6 +1439,8 @@ GetUsageInput = TypedDict(
         "groupBy": NotRequired["str"],
         # Only usage of this name
         "usageName": NotRequired["str"],
+        # 1: CSV begins with a byte order mark, by which Excel knows UTF-8
+        "bom": NotRequired["Literal[\"0\", \"1\"]"],
     },
 )
 
@@ -1497,6 +1503,8 @@ ListUsageInput = TypedDict(
         "usageName": NotRequired["str"],
         # Only usage of verifications that named this route
         "route": NotRequired["str"],
+        # 1: CSV begins with a byte order mark, by which Excel knows UTF-8
+        "bom": NotRequired["Literal[\"0\", \"1\"]"],
         # Maximum number of rows in JSON
         "limit": NotRequired["int"],
         # `nextCursor` of the previous answer
@@ -1828,7 +1836,7 @@ class DeleteLinkTokenInput(TypedDict):
 
 class CreateAccessTokenInput(TypedDict):
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write"]]
     workspaceIds: NotRequired[list[str]]
     """The workspaces it is limited to; absent: all of the team"""
@@ -1842,7 +1850,7 @@ class CreateAccessTokenResultAccessToken(TypedDict):
     id: str
     """Id of the access token"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     maskedToken: str
     """The part of the token that may be shown"""
     permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write"]]
@@ -1877,7 +1885,7 @@ class AccessToken(TypedDict):
     id: str
     """Id of the access token"""
     name: str
-    """Name that people see"""
+    """Name that people see, not blank and without invisible characters"""
     maskedToken: str
     """The part of the token that may be shown"""
     permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write"]]

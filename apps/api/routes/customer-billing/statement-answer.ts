@@ -1,9 +1,8 @@
 import { Type, type Static } from 'typebox';
 import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
-import { TextAnswer } from '../../../../shared/contract/route.ts';
 import { day, object } from '../../../../shared/contract/schema-kinds.ts';
-import { csv, prefersCsv } from '../../http/csv.ts';
+import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
 import type { Services } from '../../http/route.ts';
 import type { BillingRow } from '../../resources/billings/billings.ts';
 import { findSpan } from '../../resources/statements/spans.ts';
@@ -18,6 +17,7 @@ export const statementQuery = object({
   from: Type.Optional(day('first day, instead of a month')),
   to: Type.Optional(day('last day, at most 366 days later')),
   format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
+  bom,
 });
 
 /** The form of a statement besides JSON. */
@@ -55,9 +55,9 @@ export async function readStatement(
 }
 
 /** Answers with a statement in the form that the request asks for. */
-export function answerStatement(statement: StatementAnswer, format: Asked['format'], accept: string | undefined) {
+export function answerStatement(statement: StatementAnswer, { format, bom }: Asked, accept: string | undefined) {
   const asCsv = format ? format === 'csv' : prefersCsv(accept);
-  return asCsv ? new TextAnswer('text/csv; charset=utf-8; header=present', statementCsv(statement)) : { statement };
+  return asCsv ? csvAnswer('statement', statementCsv(statement), bom) : { statement };
 }
 
 const COLUMNS = [

@@ -22,6 +22,6 @@ export default route({
 
   async handle(call) {
     const billing = await requireBilling(call.sql, call.caller, call.params.bid);
-    return answerStatement(await readStatement(call, billing, call.query), call.query.format, call.header('accept'));
+    return answerStatement(await readStatement(call, billing, call.query), call.query, call.header('accept'));
   },
 });

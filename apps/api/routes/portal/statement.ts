@@ -26,11 +26,7 @@ export default route({
   async handle(call) {
     const billing = await requirePortalBilling(call.sql, portalOf(call.caller));
     const { movements, ...rest } = await readStatement(call, billing, call.query);
-    return answerStatement(
-      { ...rest, movements: movements.map(forCustomer) },
-      call.query.format,
-      call.header('accept'),
-    );
+    return answerStatement({ ...rest, movements: movements.map(forCustomer) }, call.query, call.header('accept'));
   },
 });
 

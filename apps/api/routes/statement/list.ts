@@ -8,7 +8,7 @@ import { day, id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { exportFormats } from '../../../../shared/books/usage/export.ts';
 import { openBooksFile } from '../../../../shared/books/usage/query.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
-import { csv } from '../../http/csv.ts';
+import { bom, csv } from '../../http/csv.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import type { Services } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
@@ -38,6 +38,7 @@ export default route({
     from: Type.Optional(day('first day, instead of a month')),
     to: Type.Optional(day('last day, at most 366 days later')),
     format: Type.Optional(Type.Enum(['json', ...exportFormats], { description: 'replaces the Accept header' })),
+    bom,
   }),
   response: object({ statements: pageItems(statementLine), nextCursor }),
   alternative: {
@@ -66,7 +67,7 @@ export default route({
     const form = formOf(query.format, header('accept'));
     if (form !== 'json') {
       await refuseTooManyLines(sql, query.workspaceId);
-      return fileAnswer(services, { name: 'statements', form }, async (signal) => {
+      return fileAnswer(services, { name: 'statements', form, bom: query.bom }, async (signal) => {
         const lines = await readAll(read, signal);
         const file = form === 'csv' ? textFileSql(csvOf(lines)) : parquetFileSql(lines);
         return openBooksFile(services.exports, file, signal);

@@ -2,11 +2,10 @@ import { Type, type Static } from 'typebox';
 import { readUsage } from '../../../../shared/books/usage/query.ts';
 import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { TextAnswer } from '../../../../shared/contract/route.ts';
 import { day, id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { formatSum } from '../../../../shared/values/credits.ts';
 import { dateOf, daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
-import { csv, prefersCsv } from '../../http/csv.ts';
+import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
 import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
 import { isDay, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
@@ -60,6 +59,7 @@ export default route({
     groupBy: groupByParameter,
     usageName: Type.Optional(textOf(128, 'only usage of this name', 'tokens')),
     format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
+    bom,
   }),
   response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS, examples: [[EXAMPLE]] }) }),
   alternative: {
@@ -88,7 +88,11 @@ export default route({
     if (!isByDay) {
       const data = presentUsage(question, rows, new Map([[record.id, record.externalMeterId]]));
       return asCsv
-        ? csvAnswer(['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events'], data)
+        ? csvAnswer(
+            'usage',
+            rowsAsCsv(['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events'], data),
+            query.bom,
+          )
         : { data };
     }
     const data = rows.map((row): UsageAnswerRow => ({
@@ -98,7 +102,7 @@ export default route({
       billingUsageName: row.usageName!,
       events: row.events,
     }));
-    return asCsv ? csvAnswer(COLUMNS, data) : { data };
+    return asCsv ? csvAnswer('usage', rowsAsCsv(COLUMNS, data), query.bom) : { data };
   },
 });
 
@@ -118,7 +122,7 @@ function clamp(day: string): string {
   return day < FIRST_DAY ? FIRST_DAY : day > LAST_DAY ? LAST_DAY : day;
 }
 
-function csvAnswer(columns: readonly string[], data: readonly Record<string, string | number | boolean>[]): TextAnswer {
+function rowsAsCsv(columns: readonly string[], data: readonly Record<string, string | number | boolean>[]): string {
   const rows = data.map((row) => columns.map((name) => String(row[name] ?? '')));
-  return new TextAnswer('text/csv; charset=utf-8; header=present', csv(columns, rows));
+  return csv(columns, rows);
 }

@@ -13,6 +13,7 @@ import { id, object, textOf, usageName } from '../../../../shared/contract/schem
 import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { QUARTER_MS } from '../../../../shared/values/periods.ts';
+import { bom } from '../../http/csv.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
 import { route } from '../../http/route.ts';
 import type { Services } from '../../http/route.ts';
@@ -48,6 +49,7 @@ const query = object({
   usageName: Type.Optional(usageName('only usage of this name')),
   route: Type.Optional(textOf(1024, 'only usage of verifications that named this route', 'GET /v1/models')),
   format: Type.Optional(Type.Enum(['json', ...exportFormats], { description: 'replaces the Accept header' })),
+  bom,
   limit: Type.Integer({
     minimum: 1,
     maximum: MOST_ROWS,
@@ -113,7 +115,7 @@ export default route({
     const nowMs = clock.now();
     const workspace = await requireUsageOf(sql, caller, given.workspaceId);
     const groupBy = readGroups(given.groupBy);
-    const asked = { ...given, limit: undefined, cursor: undefined, format: undefined };
+    const asked = { ...given, limit: undefined, cursor: undefined, format: undefined, bom: undefined };
     const cursor = given.cursor === undefined ? undefined : decodeCursor(asked, groupBy, given.cursor);
     const periods = cursor ? periodsOfCursor(given, cursor.bounds) : readPeriods(given, nowMs);
     const question = { workspace, periods, groupBy, filters: await filtersOf(sql, given) };
@@ -153,7 +155,7 @@ async function filtersOf(sql: Query, given: Given): Promise<UsageFilters> {
   };
 }
 
-type Exporting = Pick<Services, 'sql' | 'exports' | 'clock'>;
+type Exporting = Pick<Services, 'sql' | 'exports' | 'clock'> & { query: { bom?: '0' | '1' } };
 
 async function exportOf(services: Exporting, question: UsageQuestion, format: ExportFormat, nowMs: number) {
   const { sql, exports } = services;
@@ -162,5 +164,7 @@ async function exportOf(services: Exporting, question: UsageQuestion, format: Ex
   const records = isNamed ? await namedRecords(sql, question.workspace, question.filters?.billingIds) : [];
   if (records.length > MOST_NAMED_RECORDS) throw new ApiError('export_too_large');
   const statement = exportSql(question, live, records, format);
-  return fileAnswer(services, { name: 'usage', form: format }, (signal) => openBooksFile(exports, statement, signal));
+  return fileAnswer(services, { name: 'usage', form: format, bom: services.query.bom }, (signal) =>
+    openBooksFile(exports, statement, signal),
+  );
 }

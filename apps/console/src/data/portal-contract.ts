@@ -30,7 +30,7 @@ export interface PortalContract {
       apiKeys: Array<{
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -59,7 +59,7 @@ export interface PortalContract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name: string;
         /** the key without its middle part */
         maskedKey: string;
@@ -175,7 +175,7 @@ export interface PortalContract {
         billingId: string;
         /** credits granted: decimal text, at most six decimals, at most 9000000000 */
         credits: string;
-        /** name that people see */
+        /** name that people see, not blank and without invisible characters */
         name?: string;
         /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
         state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
@@ -215,6 +215,8 @@ export interface PortalContract {
       from?: string | undefined;
       /** last day, at most 366 days later, YYYY-MM-DD in UTC */
       to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: {
       statement: {
@@ -305,6 +307,8 @@ export interface PortalContract {
       from?: string | undefined;
       /** last day, at most 366 days later, YYYY-MM-DD in UTC */
       to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
+      bom?: '0' | '1' | undefined;
     };
     output: string;
   };
