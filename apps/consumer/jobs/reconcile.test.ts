@@ -6,6 +6,7 @@ import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
 import { countUnproved, readProof } from '../../../shared/books/reconciling/unproved-records.ts';
 import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { NEVER, PLAIN_CLASS } from '../../../shared/stores/account-settings.ts';
 import { END } from '../../../shared/stores/fields.ts';
@@ -16,6 +17,7 @@ import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world
 import { makeLedger } from '../helpers/ledger.ts';
 import { usageByDay } from '../helpers/usage-by-day.ts';
 import { reconcileAll, reconcileLost } from './reconcile.ts';
+import { watchProofs } from '../watch-proofs.ts';
 import { rollUp } from './rollup.ts';
 
 const never = new AbortController().signal;
@@ -170,10 +172,15 @@ test('usage that bills another sum than the events is a difference, and is summe
   );
 });
 
-test('a difference is listed and told to webhooks once, however often it is found, another one again; exact again, it is not listed', async () => {
+test('a difference is listed, shown, and told to webhooks once, however often it is found, another one again; exact again, it is neither', async () => {
   const record = await makeRecord(lines(1, 7, 8));
   const { events } = record.ledger;
   const heard = await own.listen(record.workspaceId);
+  const shown = async () => {
+    const metrics = makeMetrics('test');
+    await watchProofs(own.sql, metrics, own.log, systemClock).stop();
+    return Number(/^keytally_reconcile_differences\{.*\} (\d+)$/m.exec(await metrics.registry.metrics())?.[1]);
+  };
   const told = async () =>
     (await heard('books.different')).map(({ data }) => `${data['status'] as string} ${data['difference'] as string}`);
   await record.toRedis(events.slice(0, 1));
@@ -184,9 +191,11 @@ test('a difference is listed and told to webhooks once, however often it is foun
   await record.toBooks(events.slice(2));
   await reconcileEach();
   assert.equal((await told()).toSorted(), ['TOO_MUCH -15', 'TOO_MUCH -7']);
+  const before = await shown();
   await own.loseEvents(record.id, 'seq > 1');
   await reconcileEach();
   assert.equal(await record.proof(), []);
+  assert.is(await shown(), before - 1);
   const [first] = await heard('books.different');
   const { id: billingId, externalMeterId } = record;
   const differences = { difference: '-7', heldDifference: '0' };

@@ -3,6 +3,7 @@ import * as assert from 'uvu/assert';
 import { systemClock as clock } from '../../../shared/runtime/clock.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { schedules } from './schedules.ts';
 import { makeRunner, watchForSetBack, type Job } from './start-jobs.ts';
 
 let own: ConsumerWorld;
@@ -57,6 +58,22 @@ test('a clock that is set back is seen once, by minutes or again by more; one th
   const isSetBack = watchForSetBack(1_000_000);
   const looks = [1_000_100, 996_000, 4_600_000, 1_000_000, 1_000_000, 1_000_900, 900_000];
   assert.equal(looks.map(isSetBack), [false, false, false, true, false, false, true]);
+});
+
+test('a consumer has each of its jobs, at its times', () => {
+  const jobs = schedules(own, own.metrics, own.log);
+  assert.equal(
+    jobs.map(({ name, cron }) => `${name} ${cron}`),
+    [
+      'recent-use */20 * * * * *',
+      'token-uses */20 * * * * *',
+      'rollup 30 * * * * *',
+      'losses 50 * * * * *',
+      'reconcile 0 47 * * * *',
+      'close-months */5 * * * * *',
+      'expire 0 17 * * * *',
+    ],
+  );
 });
 
 test.run();
