@@ -148,7 +148,7 @@ export const verifyOperation = {
   operationId: 'verifyKey',
   summary: 'Verify an API key and debit its cost',
   description:
-    'Decides by the settings, rate and credits of the key, and debits in the same step. A refusal is an answer: its `status` says which, its `reason` why.',
+    'Decides by the settings, rate and credits of the key, and debits in the same step. A refusal is an answer: its `status` says which, its `reason` why. What a 503 has not debited by then is never debited later; whether a 50305 or a call whose connection was lost was debited is unknown until it is asked again with its `Idempotency-Key`.',
   permission: 'key:verify',
   body: verifyBody,
   bodyLimit: VERIFY_BODY_LIMIT,
