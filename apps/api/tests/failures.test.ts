@@ -8,12 +8,13 @@ import { billingKey } from '../../../shared/books/billing-refs.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import { ALL_SHARDS, hashKeyText, keyShard } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import {
   connectTestRedis,
+  eventually,
   makeWorld,
   once as key,
   wireTo,
@@ -34,7 +35,23 @@ let api: Awaited<ReturnType<typeof startApiBy>>;
 let begins: (deadline: () => void) => void;
 let asked = (_query: string) => {};
 let waits = systemClock.after;
+let pauses = systemClock.sleep;
 let toPostgres = (_bytes: Buffer, _connection: object) => {};
+/** What an api looks for unasked, and has not looked for yet. */
+const unasked = new Set([
+  "created_at < now() - interval '3 seconds'",
+  'c.told_turn is null',
+  'c.held_micros > 0',
+  'c.told_epoch < (select epoch',
+  '(next_at, id) >',
+  'coalesce(keys_removed_at',
+  'from revocations where token_id is not null',
+  'select billing_id from unsettled_records',
+  'behind_since is not null',
+  'from audit_unchained',
+  'select id, secret_sealed, previous_sealed from webhooks',
+  'select kid, team_id, private_encrypted from signing_keys',
+]);
 const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),
 );
@@ -44,11 +61,15 @@ test.before(async () => {
   redis = await connectTestRedis();
   wire = await wireTo(world.env.DATABASE_URL!, () => {
     const connection = {};
-    return (bytes) => toPostgres(bytes, connection);
+    return (bytes) => {
+      for (const one of unasked) if (bytes.includes(one)) unasked.delete(one);
+      toPostgres(bytes, connection);
+    };
   });
   await once(hung.listen(0, '127.0.0.1'), 'listening');
   const clock: typeof systemClock = {
     ...systemClock,
+    sleep: (ms, signal) => pauses(ms, signal),
     after(ms, work) {
       if (ms < DEADLINE_MS - 1_000) return waits(ms, work);
       begins(work);
@@ -68,6 +89,11 @@ test.after(async () => {
   hung.close();
   await redis?.close();
   await world?.stop();
+});
+
+test('an api looks by itself for what waits, is due or deleted, has ended, or is to be settled, chained or sealed anew', async () => {
+  await eventually('it has looked for all of it', async () => unasked.size === 0).catch(() => {});
+  assert.equal([...unasked], []);
 });
 
 test('a body that does not arrive in time is a 408; a request that takes too long is a 503, and nothing is stored', async () => {
@@ -212,6 +238,30 @@ test('a change that is stored but not in force says so, and comes into force onc
   await sweep(world.sql, redis);
   const { billing } = (await must(200, world.call('get', `/api/v1/customer-billing/${record.id}`))).body;
   assert.is(billing.usedCredits, '1');
+});
+
+test('a change that Redis refuses at its commit is in force with its answer once Redis takes it again', async () => {
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+  const made = await makeCustomers(world, workspace.id).newKey();
+  const [{ client }, name] = [
+    redis.node(keyShard(made.key)!),
+    keyspace.keyText(keyShard(made.key)!, hashKeyText(made.key)),
+  ];
+  const record = (await client.get(name))!;
+  // One of a later version is not written over.
+  await client.set(name, record.replace(/^\d+/, '9000000'));
+  begins = () => {};
+  const hasFailed = () => api.lines.some(({ msg }) => msg === 'bringing a change into force failed; trying again');
+  pauses = async (ms, signal) => {
+    if (hasFailed()) await client.set(name, record);
+    return systemClock.sleep(ms, signal);
+  };
+  const path = `${api.url}/api/v1/workspace/${workspace.id}/api-key/${made.id}`;
+  await must(200, world.call('patch', path, { enabled: false }));
+  pauses = systemClock.sleep;
+  assert.ok(hasFailed());
+  const { body } = await must(200, world.call('post', '/api/v1/api-key/verify', { key: made.key }));
+  assert.is(body.status, 'DISABLED');
 });
 
 test('a change that another one has overtaken is not mistaken for one of an older Postgres', async () => {
