@@ -278,11 +278,19 @@ test('a change that Redis refuses at its commit is in force with its answer once
 });
 
 test('a change that another one has overtaken is not mistaken for one of an older Postgres', async () => {
-  const later = 1_000_000_000;
+  // Each connection takes numbers ahead: one change of the api, and its next ones are before the number that others have reached.
+  await world.sql`alter sequence changes_id_seq cache 1000`;
+  const make = (name: string) => must(201, world.call('post', '/api/v1/workspace', { name }));
+  await Promise.all(Array.from({ length: 20 }, () => make('before')));
+  const [{ later }] = await world.sql<[{ later: number }]>`select last_value as later from changes_id_seq`;
   await world.sql`
     insert into changes (id, kind, entity_id, applied_at) overriding system value values (${later}, 'workspace', 'ws_gone', now())`;
   for (const shard of ALL_SHARDS) await redis.node(shard).client.hset(keyspace.meta(shard), 'change', later);
-  await must(201, world.call('post', '/api/v1/workspace', { name: 'overtaken' }));
+  const { workspace } = (await make('overtaken')).body;
+  const [{ id }] = await world.sql<
+    [{ id: number }]
+  >`select min(id) as id from changes where entity_id = ${workspace.id}`;
+  assert.ok(id < later);
 });
 
 // Last: it ends that api.
