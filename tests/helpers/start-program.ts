@@ -54,7 +54,7 @@ async function untilReady(program: Program, url: string): Promise<void> {
 
 function hear(text: string): void {
   for (const listener of outputListeners) listener(text);
-  for (const line of text.split('\n')) if (/"level":(50|60)/.test(line)) process.stderr.write(`${line}\n`);
+  for (const line of text.split('\n')) if (/"level":[456]0/.test(line)) process.stderr.write(`${line}\n`);
 }
 
 /** Starts a program as a process of its own and waits until it is ready. */

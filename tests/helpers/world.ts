@@ -11,7 +11,7 @@ import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { eventually } from './eventually.ts';
-import { request, type Answer, type RequestOptions } from './request.ts';
+import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
 import { applyChanges } from '../../apps/api/sync/sync.ts';
 import type { StoredChange } from '../../apps/api/sync/change.ts';
 import { spawnProgram, startProgram, type Program, type Spawned, type Started } from './start-program.ts';
@@ -69,7 +69,7 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
     verify: world.verify!,
     consumer: world.consumer!,
     team,
-    call: callOf(world.api.url, team),
+    call: repeating(callOf(world.api.url, team)),
     async start(program, more) {
       const one = await world.start(program, more);
       started.push(one);
@@ -162,6 +162,15 @@ async function ownWorld<Running extends Started | Spawned>(
 function callOf(apiUrl: string, team: Team): World['call'] {
   return (method, path, body, options = {}) =>
     request(path.startsWith('http') ? path : apiUrl + path, method, { token: team.token, body, ...options });
+}
+
+// As the contract asks of clients: a machine that stands still for some seconds leaves a request undecided, and it is sent again.
+// Programs that a file starts by itself answer once: it may break what they need. Headers that are given are all that is sent.
+function repeating(call: World['call']): World['call'] {
+  return (method, path, body, options = {}) => {
+    const answer = call(method, path, body, { ...(method === 'post' && { headers: once() }), ...options });
+    return path.startsWith('/') ? decided(answer) : answer;
+  };
 }
 
 /** Makes one more database in Postgres, empty or as another one is; gives its address. */
