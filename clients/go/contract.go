@@ -1088,7 +1088,7 @@ type VoidGrantResult struct {
 // VoidGrantRequest is what VoidGrant takes.
 type VoidGrantRequest struct {
 	// why it was voided
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason"`
 }
 
 // ListAlertsResult is what ListAlerts answers.

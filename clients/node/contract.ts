@@ -2546,7 +2546,7 @@ export interface Contract {
       /** id of the grant */
       gid: string;
       /** why it was voided */
-      reason?: string | undefined;
+      reason: string;
     };
     output: {
       grant: {

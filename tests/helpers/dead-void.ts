@@ -13,7 +13,7 @@ export async function leaveVoid({ sql, team }: World, id: string, grantId: strin
     await countBegun(tx, { id }, atMs);
     const row = await requireGrant(tx, { id }, grantId);
     const voider = { teamId: team.id, tokenId, requestId: 'req_dead', atMs };
-    const entityId = await voidGrant(tx, { id }, { ...row, voidedAt: atMs }, voider);
+    const entityId = await voidGrant(tx, { id }, { ...row, voidedAt: atMs, voidReason: 'r' }, voider);
     await recordChanges(tx, [
       { kind: 'billing', entityId: id, shard },
       { kind: 'adjustment', entityId, shard },

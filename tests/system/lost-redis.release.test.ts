@@ -137,7 +137,7 @@ test('grants come back with what remains of each, and voids after the last backu
   const path = `/api/v1/customer-billing/${id}`;
   const grant = async (body: object) =>
     (await must(201, own.world.call('post', `${path}/grant`, body, { headers: once() }))).body.grant.id as string;
-  const voidGrant = (of: string) => must(200, own.world.call('post', `${path}/grant/${of}/void`));
+  const voidGrant = (of: string) => must(200, own.world.call('post', `${path}/grant/${of}/void`, { reason: 'r' }));
   const state = async () => {
     const { grants } = (await must(200, own.world.call('get', `${path}/grants`))).body;
     const { billing } = (await must(200, own.world.call('get', path))).body;

@@ -146,7 +146,7 @@ test('a grant is told when it begins, when it has expired, and 7 days and 1 day 
     const week = await grant({ name: 'week', expiresAt: begun + 7 * DAY });
     const day = await grant({ name: 'day', expiresAt: begun + DAY });
     const voided = await grant({ name: 'voided', beginsAt: begun + 1_000, expiresAt: begun + 2_000 });
-    await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${voided.id}/void`));
+    await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${voided.id}/void`, { reason: 'r' }));
     return { id, meter, soon, week, day, begun };
   });
   const [expired] = await webhook.until('grant.expired', id);

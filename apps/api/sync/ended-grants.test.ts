@@ -89,5 +89,5 @@ async function add({ id }: BillingRef, what: 'grant' | 'adjustment', body: objec
 }
 
 async function voidGrant({ id }: BillingRef, grantId: string): Promise<void> {
-  await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${grantId}/void`));
+  await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${grantId}/void`, { reason: 'r' }));
 }

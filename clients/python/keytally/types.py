@@ -1238,7 +1238,7 @@ class VoidGrantInput(TypedDict):
     """Id of the billing record"""
     gid: str
     """Id of the grant"""
-    reason: NotRequired[str]
+    reason: str
     """Why it was voided"""
 
 

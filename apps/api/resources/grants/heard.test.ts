@@ -162,7 +162,7 @@ function schedule({ id }: Made, anchorAt = Date.now() - DAY / 2): Promise<Answer
 }
 
 function voidOf({ id }: Made, grantId: string): Promise<Answer> {
-  return world.call('post', `/api/v1/customer-billing/${id}/grant/${grantId}/void`);
+  return world.call('post', `/api/v1/customer-billing/${id}/grant/${grantId}/void`, { reason: 'r' });
 }
 
 /** Voids a grant; gives the transaction of it. */

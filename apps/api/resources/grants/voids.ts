@@ -38,7 +38,7 @@ export async function voidPeriods(
 export async function voidGrant(
   sql: Query,
   { id: billingId }: LockedRecord,
-  row: GrantRow,
+  row: GrantRow & { voidReason: string },
   { teamId, tokenId, requestId, atMs }: Voider,
 ): Promise<string> {
   if (!row.hasBegun) await requireCreditsHeard(sql, { id: billingId });
@@ -52,7 +52,7 @@ export async function voidGrant(
   await sql`
     insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id,
                              grant_id, class, before_micros, grant_micros)
-    values (${adjustmentId}, ${teamId}, ${billingId}, ${number}, 0, 'default', ${dayOf(atMs)}, ${row.voidReason ?? 'voided'},
+    values (${adjustmentId}, ${teamId}, ${billingId}, ${number}, 0, 'default', ${dayOf(atMs)}, ${row.voidReason},
             ${tokenId}, ${requestId}, ${row.id}, ${row.class}, ${row.hasBegun ? row.beforeMicros : TO_COME}, ${micros})`;
   await newVersion(sql, billingId);
   return adjustmentId;

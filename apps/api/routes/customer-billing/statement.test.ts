@@ -73,7 +73,7 @@ test('a month tells each movement between its opening and closing balances, in t
   const expiresAt = Date.now() + HOUR;
   const short = await records.granted(id, { credits: '10', name: 'promo', expiresAt, priority: 1 });
   const wrong = await records.granted(id, { credits: '7', name: 'by mistake', priority: 60 });
-  await records.voided(id, wrong, {});
+  await records.voided(id, wrong);
   for (const [usage, name] of Object.entries({ '0.000001': 'tokens', '2': 'calls', '0.25': 'tokens' }))
     await spend(usage, name);
   await backdate(redis, at('2026-10-02T23:59:59Z'));

@@ -52,11 +52,11 @@ test('a grant begins at once, and has the priority 50 and no end unless they are
     assert.is(await records.refused(`${records.path(id)}/grant`, wrong), 40001, JSON.stringify(wrong));
   const other = await records.record();
   const elsewhere = `${records.path(other.id)}/grant/${grant.id}`;
-  for (const [method, path] of [
+  for (const [method, path, body] of [
     ['get', elsewhere],
-    ['post', `${elsewhere}/void`],
+    ['post', `${elsewhere}/void`, { reason: 'r' }],
   ] as const)
-    assert.is((await world.call(method, path)).body.error.code, 40430, 'it is a grant of its own record alone');
+    assert.is((await world.call(method, path, body)).body.error.code, 40430, 'it is a grant of its own record alone');
 });
 
 test('what is left of a grant when it ends has expired, is copied into Postgres, and copied again when credits are given back to it', async () => {
@@ -79,7 +79,7 @@ test('what is left of a grant when it ends has expired, is copied into Postgres,
   assert.equal((await records.numbers(id)).slice(1), ['EXPIRED 3.5 1.5 0', 'VOIDED 0 3 0']);
   assert.equal(await records.amounts(id), ['9', '3.5', '1', '0', '4.5']);
   const [, ended] = await records.grants(id);
-  const refused = await records.refused(`${records.path(id)}/grant/${ended!.id}/void`, {});
+  const refused = await records.refused(`${records.path(id)}/grant/${ended!.id}/void`, { reason: 'r' });
   assert.is(refused, 40942, 'what has ended is not voided');
 });
 
@@ -104,7 +104,9 @@ test('what is left of a voided grant is gone at once; voided again it answers th
   const { key, id } = await records.record('10');
   const one = await records.granted(id, { credits: '5', priority: 10 });
   await records.spend(key, '2');
-  const first = await records.voided(id, one, { reason: 'ordered twice' });
+  for (const without of [undefined, {}, { reason: '' }])
+    assert.is(await records.refused(`${records.path(id)}/grant/${one}/void`, without), 40001, 'a void says why');
+  const first = await records.voided(id, one, 'ordered twice');
   const { state, usedCredits, expiredCredits, remainingCredits, reason } = first.grant;
   const told = [state, usedCredits, expiredCredits, remainingCredits, reason];
   assert.equal(told, ['VOIDED', '2', '3', '0', 'ordered twice']);
@@ -192,7 +194,7 @@ test('once 200 grants of a record ended or were voided within a day none is made
   const schedule = { credits: '1', every: 'day' };
   for (const [path, body] of [
     ['grant', { credits: '1' }],
-    [`grant/${kept}/void`, {}],
+    [`grant/${kept}/void`, { reason: 'r' }],
     ['grant-schedule', schedule],
   ] as const)
     assert.is(await records.refused(`${records.path(id)}/${path}`, body), 40944);
@@ -218,7 +220,7 @@ test('grants of a deleted workspace can be read, and no longer made or voided', 
   const one = await gone.granted(id, { credits: '5', priority: 10 });
   await must(200, world.call('delete', `/api/v1/workspace/${gone.workspaceId}`));
   assert.is(await gone.refused(`${gone.path(id)}/grant`, { credits: '5' }), 40907);
-  assert.is(await gone.refused(`${gone.path(id)}/grant/${one}/void`, {}), 40907);
+  assert.is(await gone.refused(`${gone.path(id)}/grant/${one}/void`, { reason: 'r' }), 40907);
   assert.is((await gone.get(`${gone.path(id)}/grant/${one}`)).grant.remainingCredits, '5');
 });
 

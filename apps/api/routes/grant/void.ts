@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
@@ -31,8 +30,7 @@ export default route({
   permission: 'billing:write',
   writes: true,
   params: object({ bid: id('billing record'), gid: id('grant') }),
-  body: object({ reason: Type.Optional(voidReason) }),
-  bodyOptional: true,
+  body: object({ reason: voidReason }),
   response: object({ grant, billing }),
   errors: ['billing_not_found', 'grant_not_found', 'workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
 
@@ -49,8 +47,7 @@ export default route({
     if (endOf(before) <= balance.atMs) throw new ApiError('grant_expired');
     if (before.hasBegun) requireFewEnded(account);
 
-    const reason = body.reason === undefined ? null : hideSecrets(body.reason);
-    const row = { ...before, voidedAt: balance.atMs, voidReason: reason };
+    const row = { ...before, voidedAt: balance.atMs, voidReason: hideSecrets(body.reason) };
     let expiredMicros = balance.expiredMicros ?? 0;
     changed('billing', record.id, record.shard);
     const adjustmentId = await voidGrant(sql, record, row, { ...caller, requestId, atMs: balance.atMs });

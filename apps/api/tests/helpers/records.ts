@@ -31,7 +31,7 @@ export async function makeRecords(world: World, fields: object = {}) {
       return { id: made.billing.id as string, meter, key };
     },
     granted: async (id: string, body: object): Promise<string> => (await grant(id, body)).grant.id,
-    voided: (id: string, grantId: string, body?: object) => post(200, `${path(id)}/grant/${grantId}/void`, body),
+    voided: (id: string, grantId: string, reason = 'r') => post(200, `${path(id)}/grant/${grantId}/void`, { reason }),
     refill: (externalMeterId: string, refill: unknown) =>
       post(200, '/api/v1/customer-billing/refill', { workspaceId, externalMeterId, refill }),
     adjust: async (id: string, amount: string, more: object = {}) =>
@@ -40,7 +40,7 @@ export async function makeRecords(world: World, fields: object = {}) {
     spend: async (key: string, usage: string, more: object = {}) =>
       (await must(200, customers.verify({ key, billing: { usage, ...more } }))).body,
     /** The error code that a creation is refused with. */
-    refused: async (at: string, body: object): Promise<number | undefined> =>
+    refused: async (at: string, body?: object): Promise<number | undefined> =>
       (await world.call('post', at, body, { headers: once() })).body.error?.code,
     amounts: async (id: string) => amountsOf(await billing(id)),
     /** The state of each grant, what it gave, what of it has expired, and what is left; first credits are the first one. */

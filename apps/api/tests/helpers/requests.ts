@@ -182,7 +182,10 @@ export const requests: Record<string, MatrixRequest> = {
   },
   'get /api/v1/customer-billing/{bid}/grants': { make: ofBilling, limited: 40404 },
   'get /api/v1/customer-billing/{bid}/grant/{gid}': { make: ofGrant, limited: 40404 },
-  'post /api/v1/customer-billing/{bid}/grant/{gid}/void': { make: ofGrant, limited: 40404 },
+  'post /api/v1/customer-billing/{bid}/grant/{gid}/void': {
+    make: (things) => ({ ...ofGrant(things), body: { reason: 'r' } }),
+    limited: 40404,
+  },
   'get /api/v1/customer-billing/{bid}/alerts': { make: ofBilling, limited: 40404 },
   'get /api/v1/customer-billing/{bid}/holds': { make: ofBilling, limited: 40404 },
   'post /api/v1/customer-billing/{bid}/grant-schedule': {

@@ -79,11 +79,10 @@ export function Grants({ grants, empty, change }: Props) {
           <Form
             submit="Void for good"
             onSubmit={async (value) => {
-              const reason = value('reason');
               await call('post /api/v1/customer-billing/{bid}/grant/{gid}/void', {
                 bid: change.bid,
                 gid: voided.id,
-                ...(reason && { reason }),
+                reason: value('reason'),
               });
               setVoided(undefined);
               change.onChanged();
@@ -92,7 +91,7 @@ export function Grants({ grants, empty, change }: Props) {
             <p>
               What is left of it is gone at once: <Amount of={voided.remainingCredits} /> credits.
             </p>
-            <Field label="Reason" name="reason" />
+            <Field label="Reason" name="reason" required />
           </Form>
         </Dialog>
       )}
