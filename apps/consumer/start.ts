@@ -1,33 +1,18 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
-import type { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { trackWatermark } from '../../shared/events/watermark.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
-import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
-import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { allReady, makeProbes, type Checks } from '../../shared/http/probes.ts';
 import { serveProbes, type Served } from '../../shared/http/serve.ts';
 import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
-import type { Running } from '../../shared/runtime/run.ts';
 import { consumeKafka } from './consume-kafka.ts';
-import { startConsuming } from './consume.ts';
-import { makeFillOwners } from './fill-owners.ts';
-import { makeFollowUps } from './follow-ups.ts';
 import { schedules } from './jobs/schedules.ts';
 import { startJobs } from './jobs/start-jobs.ts';
-import { startSettler } from '../../shared/books/settling/settler.ts';
-import { makeMarkChangedDays } from './changed-days.ts';
-import { startLookingAtCredits } from './look-at-credits.ts';
-import { makeTellLimits } from './tell-limits.ts';
-import { startTellingMoments } from './tell-moments.ts';
-import { watchProofs } from './watch-proofs.ts';
-import type { Config } from '../../shared/runtime/variables.ts';
-
-type ConsumerConfig = Pick<Config, (typeof programs.consumer)[number]>;
+import { composeConsumer, type ConsumerConfig } from './compose.ts';
 
 /** Starts the program. `end` is called with why Kafka can be read no further: only a new process can go on. */
 export async function startConsumer(
@@ -50,39 +35,13 @@ export async function startConsumer(
     clickhouse: () => books.ready(),
   };
 
-  const fillOwners = makeFillOwners(sql, log, clock);
-  const markChangedDays = makeMarkChangedDays(sql, clock);
-  const settler = startSettler({ sql, redis, books, metrics, log });
-  const lookingAtCredits = startLookingAtCredits(sql, redis, log);
-  const options = {
-    books,
-    fillOwners,
-    markChangedDays,
-    followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
-    tellLimits: makeTellLimits(sql, clock),
-    now: redis.now,
-    metrics,
-    log,
-    telemetry,
-    clock,
-  };
-  const running: Running[] = [settler, lookingAtCredits, startTellingMoments(sql, log, clock)];
-  if (config.BUS === 'redis') {
-    const name = config.CONSUMER_NAME;
-    const consumingNodes = startPerNode(redis, log, (node, shards) =>
-      startConsuming({
-        ...options,
-        source: makeOutboxReader({ node, shards, name, metrics, log }),
-        now: node.now,
-      }),
-    );
-    running.push(consumingNodes);
-  }
+  const { delivering, running } = composeConsumer({ sql, redis, books }, config, { metrics, telemetry, log, clock });
   if (kafka) {
     const reachable = () => allReady(clock, checks);
-    running.push(consumeKafka({ ...options, kafka, reachable, watchdogSeconds: config.KAFKA_WATCHDOG_SECONDS, end }));
+    running.push(
+      consumeKafka({ ...delivering, kafka, reachable, watchdogSeconds: config.KAFKA_WATCHDOG_SECONDS, end }),
+    );
   }
-  running.push(watchProofs(sql, metrics, log, clock));
   running.push(trackWatermark({ sql, redis, kafka, log }));
   const connect = () => connectPostgres(config.DATABASE_URL, { max: 1 });
   running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log, clock }));

@@ -1,0 +1,165 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
+import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/auth/access-token.ts';
+import { makeClientAddress } from '../../shared/http/client-address.ts';
+import type { programs } from '../../shared/runtime/programs.ts';
+import { limitFailures } from '../../shared/auth/failed-authentications.ts';
+import { limitTeams, makeTeamRate } from '../../shared/auth/team-rates.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { watchOutbox } from '../../shared/events/outbox-watch.ts';
+import { logFailures } from '../../shared/http/log-failures.ts';
+import type { MasterKeys } from '../../shared/values/seal.ts';
+import { webhookSealer } from '../../shared/values/webhook-secret.ts';
+import { makeVerifyBatch } from '../../shared/verification/batch.ts';
+import { makeHoldCalls } from '../../shared/verification/hold-calls.ts';
+import { makeHoldKeys } from '../../shared/verification/hold-keys.ts';
+import { startOutcomes } from '../../shared/verification/outcomes.ts';
+import { makeVerifier } from '../../shared/verification/verifier.ts';
+import { noteTokenUses } from '../../shared/auth/token-uses.ts';
+import { keepWitnesses } from '../../shared/verification/witnesses.ts';
+import { startChainer } from './audit/chainer.ts';
+import { logDeniedAttempts } from './audit/denied-attempts.ts';
+import { isOverTls } from '../../shared/http/headers.ts';
+import { tokensFromPostgres } from './resources/access/access.ts';
+import { linksFromPostgres, portalsFromPostgres } from './resources/access/portals.ts';
+import { sessionsFromPostgres } from './resources/access/sessions.ts';
+import { makeSessionCookies } from './http/session-cookie.ts';
+import { makeSendExport } from './http/exports.ts';
+import { makeFairTurns } from './http/fair-turns.ts';
+import { limitCalls } from './http/limit-calls.ts';
+import { startSettler } from '../../shared/books/settling/settler.ts';
+import { watchStalePostgres } from './sync/stale-postgres.ts';
+import { startNotingBehind } from './reopen/note-behind.ts';
+import { keepShardsOpen } from './reopen/reopen.ts';
+import { quotasOf } from './resources/quotas.ts';
+import { startRevoking } from './resources/revocations/job.ts';
+import { startScheduling } from './resources/grants/schedule-job.ts';
+import { resealSigningKeys } from './resources/jwts/reseal-signing-keys.ts';
+import { resealWebhookSecrets } from './resources/reseal-webhook-secrets.ts';
+import { makeKeySets } from './resources/jwts/key-sets.ts';
+import { makeSigningKeys } from './resources/jwts/signing-keys.ts';
+import { startRemovingDeleted } from './sync/remove-deleted.ts';
+import { startWritingHoldKeys } from './sync/hold-keys.ts';
+import { startSweeper } from './sync/sweeper.ts';
+import type { Config } from '../../shared/runtime/variables.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import type { Telemetry } from '../../shared/runtime/telemetry.ts';
+import type { Books } from '../../shared/stores/clickhouse.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import type { HandleOptions } from './http/route.ts';
+
+export type ApiConfig = Pick<Config, (typeof programs.api)[number]>;
+
+/** The stores that the program lives on. */
+export type ApiStores = {
+  /** Sees every team. */
+  sql: Sql;
+  /** Sees the team that a transaction names. */
+  teamSql: Sql;
+  redis: ShardedRedis;
+  books: Books;
+  booksForRequests: Books;
+  booksForExports: Books;
+};
+type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; clock: Clock; random: () => number };
+
+/** All that the program is but its connections and its ports: what it does in the background has begun, and requests can be handled. */
+export function composeApi(stores: ApiStores, config: ApiConfig, { metrics, telemetry, log, clock, random }: Runtime) {
+  const { sql, teamSql, redis, books, booksForRequests, booksForExports } = stores;
+  const quotas = quotasOf(config);
+  const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
+  const outbox = watchOutbox(redis, limits, metrics, log);
+  const stalePostgres = watchStalePostgres(metrics, log);
+  const witnesses = keepWitnesses(redis, log);
+  const uses = noteTokenUses(redis, log);
+  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
+  const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
+  const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log, clock);
+  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log, random });
+  const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
+  const background = [
+    outbox,
+    outcomes,
+    witnesses,
+    uses,
+    keepShardsOpen({ sql, redis, books, stalePostgres, log, random, onOpened: holdKeysWriting.soon }),
+    startNotingBehind({ sql, redis, books, log }),
+    startSettler({ sql, redis, books, metrics, log }),
+    startSweeper(sql, redis, stalePostgres, log),
+    startRemovingDeleted(sql, redis, log),
+    startRevoking(sql, redis, log),
+    holdKeysWriting,
+    startScheduling({ sql, redis, metrics, log }),
+    resealSigningKeys(sql, masterKeys, log, clock),
+    resealWebhookSecrets(sql, masterKeys, log, clock),
+    startChainer({ sql, redis, masterKeys, metrics, log }),
+    deniedAttempts,
+  ];
+
+  const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
+  const outboxFull = outbox.full;
+  const { verify } = makeVerifier({
+    redis,
+    holdKeys,
+    outboxFull,
+    requireMemory: outbox.requireMemory,
+    witness: witnesses.remember,
+    noteOutcome: outcomes.note,
+    config,
+    metrics,
+    telemetry,
+  });
+  const countVerification = makeTeamRate(quotas.verify_per_second, clock);
+  const countApiCall = makeTeamRate(quotas.api_per_second, clock);
+  const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
+  const handling: HandleOptions = {
+    services: {
+      clock,
+      redis,
+      books: booksForRequests,
+      exports: { books: booksForExports, mostBytes: config.EXPORT_MAX_BYTES },
+      signingKeys: makeSigningKeys(masterKeys),
+      keySets: makeKeySets(sql, log, clock),
+      webhooks: { allowedTargets: config.WEBHOOK_ALLOWED_TARGETS, sealer: webhookSealer(masterKeys) },
+      publicUrl: config.PUBLIC_API_URL,
+      verify,
+      holds: makeHoldCalls({ redis, holdKeys, outboxFull, config, telemetry }),
+      verifyBatch: makeVerifyBatch({
+        verify,
+        countCall: countVerification,
+        logFailure: logFailures(log, clock),
+        clock,
+      }),
+      quotas,
+      sessionCookies: makeSessionCookies(isOverTls(config), 'keytally'),
+      portalCookies: makeSessionCookies(isOverTls(config), 'keytally-portal'),
+    },
+    deadlineMs: config.REQUEST_DEADLINE_MS,
+    sql,
+    teamSql,
+    authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note, clock)), countApiCall),
+    authenticateSession: limitTeams(limited(sessionsFromPostgres(sql, uses.note, clock)), countApiCall),
+    authenticatePortal: limitTeams(limited(portalsFromPostgres(sql, clock)), countApiCall),
+    authenticateLink: limitTeams(limited(linksFromPostgres(sql)), countApiCall),
+    // A verification must not wait for Postgres, neither here nor on the verify app.
+    authenticateForVerify: limitTeams(
+      limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock)),
+      countVerification,
+    ),
+    limitCalls: limitCalls(config.CALLS_PER_SECOND, clock),
+    turns: makeFairTurns(),
+    sendExport: makeSendExport(),
+    clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
+    deniedAttempts,
+    stalePostgres,
+    requireMemory: outbox.requireMemory,
+    masterKeys,
+    telemetry,
+    log,
+  };
+  return {
+    handling,
+    requireLook: outbox.requireLook,
+    stop: async () => void (await Promise.all(background.map((one) => one.stop()))),
+  };
+}

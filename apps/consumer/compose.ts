@@ -1,0 +1,65 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
+import type { programs } from '../../shared/runtime/programs.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { startPerNode } from '../../shared/events/start-per-node.ts';
+import type { Running } from '../../shared/runtime/run.ts';
+import { startConsuming, type DeliverOptions } from './consume.ts';
+import { makeFillOwners } from './fill-owners.ts';
+import { makeFollowUps } from './follow-ups.ts';
+import { startSettler } from '../../shared/books/settling/settler.ts';
+import { makeMarkChangedDays } from './changed-days.ts';
+import { startLookingAtCredits } from './look-at-credits.ts';
+import { makeTellLimits } from './tell-limits.ts';
+import { startTellingMoments } from './tell-moments.ts';
+import { watchProofs } from './watch-proofs.ts';
+import type { Config } from '../../shared/runtime/variables.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import type { Telemetry } from '../../shared/runtime/telemetry.ts';
+import type { Books } from '../../shared/stores/clickhouse.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+
+export type ConsumerConfig = Pick<Config, (typeof programs.consumer)[number]>;
+type Stores = { sql: Sql; redis: ShardedRedis; books: Books };
+type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; clock: Clock };
+
+/** What the program does with events from wherever they come, and what runs beside it. */
+export function composeConsumer(
+  { sql, redis, books }: Stores,
+  config: Pick<ConsumerConfig, 'BUS' | 'CONSUMER_NAME'>,
+  { metrics, telemetry, log, clock }: Runtime,
+): { delivering: DeliverOptions; running: Running[] } {
+  const settler = startSettler({ sql, redis, books, metrics, log });
+  const lookingAtCredits = startLookingAtCredits(sql, redis, log);
+  const delivering = {
+    books,
+    fillOwners: makeFillOwners(sql, log, clock),
+    markChangedDays: makeMarkChangedDays(sql, clock),
+    followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
+    tellLimits: makeTellLimits(sql, clock),
+    now: redis.now,
+    metrics,
+    log,
+    telemetry,
+    clock,
+  };
+  const running: Running[] = [
+    settler,
+    lookingAtCredits,
+    startTellingMoments(sql, log, clock),
+    watchProofs(sql, metrics, log, clock),
+  ];
+  if (config.BUS === 'redis') {
+    const name = config.CONSUMER_NAME;
+    const consumingNodes = startPerNode(redis, log, (node, shards) =>
+      startConsuming({
+        ...delivering,
+        source: makeOutboxReader({ node, shards, name, metrics, log }),
+        now: node.now,
+      }),
+    );
+    running.push(consumingNodes);
+  }
+  return { delivering, running };
+}
