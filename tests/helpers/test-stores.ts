@@ -1,12 +1,10 @@
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
-import { keyspace } from '../../shared/stores/keyspace.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { ALL_SHARDS } from '../../shared/values/key-text.ts';
-import { makeDatabases } from './world.ts';
+import { makeDatabases, openEmptied } from './world.ts';
 
 /** Stores that no program of ours uses, with a team of its own. */
 export type TestStores = {
@@ -31,12 +29,7 @@ let shared: Promise<Omit<TestStores, 'team'>> | undefined;
 export async function connectTestStores(): Promise<TestStores> {
   const stores = await (shared ??= connect());
   const { sql, redis } = stores;
-  const { client, runId } = redis.node(0);
-  await client.flushdb();
-  const opening = client.pipeline();
-  for (const shard of ALL_SHARDS)
-    opening.hset(keyspace.meta(shard), { owner: runId(), epoch: TEST_EPOCH, change: 0, writes: 1 });
-  await opening.exec();
+  await openEmptied(redis, { epoch: TEST_EPOCH, change: 0, writes: 1 });
   await sql`delete from job_watermarks`;
   await sql`delete from usage_marks`;
   const { client: books } = stores.books;

@@ -1,5 +1,4 @@
 import { createClient } from '@clickhouse/client';
-import { Redis } from 'ioredis';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import postgres from '../../shared/stores/postgres-driver.ts';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
@@ -9,9 +8,11 @@ import { keyspace } from '../../shared/stores/keyspace.ts';
 import { ALL_SHARDS, hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
 import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
+import { runPipeline } from '../../shared/stores/pipeline.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { eventually } from './eventually.ts';
 import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
+import { postgresPosition } from '../../apps/api/sync/checkpoints.ts';
 import { applyChanges } from '../../apps/api/sync/sync.ts';
 import type { StoredChange } from '../../apps/api/sync/change.ts';
 import { spawnProgram, startProgram, type Program, type Spawned, type Started } from './start-program.ts';
@@ -61,7 +62,7 @@ let shared: Promise<World> | undefined;
 export async function joinWorld(): Promise<World & { verify: Started; consumer: Started }> {
   // Slots of workers are below those of files.
   const slot = requireEnv('TEST_WORKER');
-  const world = await (shared ??= sharedWorld(slot));
+  const world = await (shared ??= ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot));
   const team = await world.newTeam();
   const started: Started[] = [];
   return {
@@ -77,14 +78,6 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
     },
     stop: async () => void (await Promise.all(started.map((one) => one.stop()))),
   };
-}
-
-async function sharedWorld(slot: string): Promise<World> {
-  // A worker that took the place of one that died would find its Redis newer than its Postgres.
-  const left = new Redis(withPath(requireEnv('TEST_REDIS_URL'), slot));
-  await left.flushdb();
-  left.disconnect();
-  return ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot);
 }
 
 /** A stack of its own, in this process, for what looks at whole databases, breaks something, or has other settings. */
@@ -109,6 +102,7 @@ async function ownWorld<Running extends Started | Spawned>(
   const env = await makeDatabases(settings, slot);
   const sql = connectPostgres(withEndlessPauses(env.DATABASE_URL!), { max: 4, statementTimeoutMs: SQL_WITHIN_MS });
   const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'), systemClock);
+  if (run === startProgram && settings.REDIS_URL === undefined) await openUp(sql, redis);
   const started: Running[] = [];
   async function start(program: Program, more: Record<string, string> = {}): Promise<Running> {
     const one = await run(program, environmentOf(program, { ...env, ...more }));
@@ -230,6 +224,23 @@ export async function makeDatabases(settings: Record<string, string>, slot: stri
 async function migrateBooks({ DATABASE_URL, CLICKHOUSE_URL }: Record<string, string>): Promise<void> {
   const sql = connectPostgres(DATABASE_URL!, { max: 1 });
   await migrateClickHouse(CLICKHOUSE_URL!, { sql }).finally(() => sql.end());
+}
+
+// An api would open what is empty only after a second, with a thousand queries.
+async function openUp(sql: Sql, redis: ShardedRedis): Promise<void> {
+  await redis.connected(60_000);
+  await sql`update shards set epoch = 1`;
+  const { history, horizon } = await postgresPosition(sql);
+  const openedAt = await redis.now();
+  await openEmptied(redis, { epoch: 1, checkpoint: horizon, history, openedAt, writes: openedAt });
+}
+
+/** Empties the run's Redis of a slot, and opens its shards, which then say this of themselves. */
+export async function openEmptied(redis: ShardedRedis, meta: Record<string, string | number>): Promise<void> {
+  const { client, runId } = redis.node(0);
+  const pipeline = client.pipeline().flushdb();
+  for (const shard of ALL_SHARDS) pipeline.hset(keyspace.meta(shard), { owner: runId(), ...meta });
+  await runPipeline(redis.clock, pipeline, 60_000);
 }
 
 /** Makes a database of the books as the run's template is. */
