@@ -836,6 +836,16 @@ type DeleteScopeResult struct {
 // CreateBillingResult is what CreateBilling answers.
 type CreateBillingResult struct {
 	Billing BillingRecord `json:"billing"`
+	// alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any
+	Warnings []Warning `json:"warnings,omitempty"`
+}
+
+// Warning is a Warning of the OpenAPI document.
+type Warning struct {
+	// a JSON pointer into the body, or the name of a parameter
+	Path string `json:"path"`
+	// what is wrong there, or what would be right
+	Message string `json:"message"`
 }
 
 // CreateBillingRequest is what CreateBilling takes.
@@ -913,6 +923,8 @@ type GetBillingResult struct {
 // UpdateBillingResult is what UpdateBilling answers.
 type UpdateBillingResult struct {
 	Billing BillingRecord `json:"billing"`
+	// alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any
+	Warnings []Warning `json:"warnings,omitempty"`
 }
 
 // UpdateBillingRequest is what UpdateBilling takes.

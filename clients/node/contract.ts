@@ -1878,6 +1878,13 @@ export interface Contract {
         /** when its settings last changed, RFC 3339 in UTC */
         updatedAt: string;
       };
+      /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */
+      warnings?: Array<{
+        /** a JSON pointer into the body, or the name of a parameter */
+        path: string;
+        /** what is wrong there, or what would be right */
+        message: string;
+      }>;
     };
   };
   /** List the billing records of a workspace (`billing:read`). */
@@ -2298,6 +2305,13 @@ export interface Contract {
         /** when its settings last changed, RFC 3339 in UTC */
         updatedAt: string;
       };
+      /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */
+      warnings?: Array<{
+        /** a JSON pointer into the body, or the name of a parameter */
+        path: string;
+        /** what is wrong there, or what would be right */
+        message: string;
+      }>;
     };
   };
   /** List the refills of a billing record, oldest first (`billing:read`). */

@@ -107,6 +107,26 @@ export const billing = named(
   }),
 );
 
+const detail = object({
+  path: Type.String({
+    maxLength: MOST_TEXT,
+    description: 'a JSON pointer into the body, or the name of a parameter',
+    examples: ['/alerts/0/when/limit'],
+  }),
+  message: Type.String({
+    maxLength: MOST_TEXT,
+    description: 'what is wrong there, or what would be right',
+    examples: ['names no limit of the record for a day, a week or a month, so the alert is never told'],
+  }),
+});
+
+/** What an answer says of a request that was done and yet has not the effect that it seems to have. */
+export const warnings = Type.Array(named('Warning', detail), {
+  maxItems: 8,
+  description:
+    'alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any',
+});
+
 /** The error envelope, section 7 of the specification. */
 export const errorSchema = named(
   'Error',
@@ -129,18 +149,7 @@ export const errorSchema = named(
       limit: Type.Optional(
         Type.String({ maxLength: 128, description: 'the name of the limit that refused it', examples: ['monthly'] }),
       ),
-      details: Type.Optional(
-        Type.Array(
-          object({
-            path: Type.String({
-              maxLength: MOST_TEXT,
-              description: 'a JSON pointer into the body, or the name of a parameter',
-            }),
-            message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong there, or what would be right' }),
-          }),
-          { maxItems: 1_000 },
-        ),
-      ),
+      details: Type.Optional(Type.Array(detail, { maxItems: 1_000 })),
     }),
   }),
 );

@@ -77,7 +77,8 @@ function spanAt(per: WindowUnit, timezone: string, nowMs: number): Span {
   return span;
 }
 
-function slides(per: SlidingUnit | WindowUnit): per is SlidingUnit {
+/** Whether a window slides; others are those of the calendar. */
+export function slides(per: SlidingUnit | WindowUnit): per is SlidingUnit {
   return Object.hasOwn(slidingWindows, per);
 }
 

@@ -717,8 +717,17 @@ class BillingRecord(TypedDict):
     """When its settings last changed, RFC 3339 in UTC"""
 
 
+class Warning(TypedDict):
+    path: str
+    """A JSON pointer into the body, or the name of a parameter"""
+    message: str
+    """What is wrong there, or what would be right"""
+
+
 class CreateBillingResult(TypedDict):
     billing: BillingRecord
+    warnings: NotRequired[list[Warning]]
+    """Alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any"""
 
 
 class ListBillingsInput(TypedDict):
@@ -790,6 +799,8 @@ class UpdateBillingInput(TypedDict):
 
 class UpdateBillingResult(TypedDict):
     billing: BillingRecord
+    warnings: NotRequired[list[Warning]]
+    """Alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any"""
 
 
 class ListLedgerInput(TypedDict):

@@ -1,8 +1,9 @@
 import type { Alert } from '../../../../shared/contract/alerts.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, type ErrorDetail } from '../../../../shared/contract/errors.ts';
+import { slides } from '../../../../shared/stores/known-limits.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
-import { creditsIn } from './billings.ts';
+import { creditsIn, type BillingRow } from './billings.ts';
 import { rowsValue } from '../keys/keys.ts';
 
 /** Alerts of a request as a parameter of type json; `undefined` and `null` as they are. Throws a 400 that names a wrong field. */
@@ -14,6 +15,16 @@ export function alertsValue(sql: Query, field: string, alerts: Alert[] | null | 
       alerts.map((alert, i) => checked(alert, `${field}/${i}`, alerts.slice(0, i))),
     )
   );
+}
+
+/** What an answer says besides of the alerts of a record: those that are never told, because they name no limit that it has. */
+export function alertWarnings({ alerts, limits }: BillingRow): { warnings?: ErrorDetail[] } {
+  const watched = new Set((limits ?? []).filter(({ per }) => !slides(per)).map(({ name }) => name));
+  const message = 'names no limit of the record for a day, a week or a month, so the alert is never told';
+  const warnings = (alerts ?? []).flatMap(({ when: { limit } }, i) =>
+    limit === undefined || watched.has(limit) ? [] : [{ path: `/alerts/${i}/when/limit`, message }],
+  );
+  return warnings.length > 0 ? { warnings } : {};
 }
 
 function checked({ name, when }: Alert, path: string, before: Alert[]): Alert {

@@ -3,9 +3,9 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { alerts } from '../../../../shared/contract/alerts.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
-import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
+import { billing, externalMeterId, warnings } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
-import { alertsValue } from '../../resources/billings/alerts.ts';
+import { alertsValue, alertWarnings } from '../../resources/billings/alerts.ts';
 import { billingSettings, creditsIn, insertBilling, presentBilling } from '../../resources/billings/billings.ts';
 import { limitsValue } from '../../resources/keys/keys.ts';
 import { route } from '../../http/route.ts';
@@ -32,7 +32,7 @@ export default route({
     limits: Type.Optional(limits),
     alerts: Type.Optional(nullable(alerts)),
   }),
-  response: object({ billing }),
+  response: object({ billing, warnings: Type.Optional(warnings) }),
   errors: ['workspace_forbidden', 'billing_exists'],
 
   async handle({ sql, body, caller, changed, audit, redis }) {
@@ -51,6 +51,6 @@ export default route({
     if (!row) throw new ApiError('billing_exists');
     changed('billing', row.id, row.shard);
     audit('billing', row.id, undefined, billingSettings(row));
-    return { billing: await presentBilling(redis, row) };
+    return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
   },
 });

@@ -62,6 +62,25 @@ test('a new record has the given settings, in canonical form; an alert names a l
     assert.is(await records.refused(PATH, { ...body, externalMeterId: 'none', ...wrong }), 40001);
 });
 
+test('an alert on a limit that its record does not have for a day, a week or a month is kept with a warning, until it has', async () => {
+  const alerts = [
+    { name: 'low', when: { usedPercent: 80 } },
+    { name: 'far', when: { limit: 'daily', usedPercent: 80 } },
+  ];
+  const limit = { name: 'daily', unit: 'requests', limit: 10 };
+  const body = { workspaceId: records.workspaceId, externalMeterId: 'warned', alerts };
+  const made = (await must(201, world.call('post', PATH, body))).body;
+  assert.equal([made.billing.alerts, pathsOf(made)], [alerts, ['/alerts/1/when/limit']]);
+  for (const [change, paths] of [
+    [{ limits: [{ ...limit, name: 'other', per: 'day' }] }, ['/alerts/1/when/limit']],
+    [{ limits: [{ ...limit, per: 'hour' }] }, ['/alerts/1/when/limit']],
+    [{ limits: [{ ...limit, per: 'week' }] }, undefined],
+    [{ limits: null }, ['/alerts/1/when/limit']],
+    [{ alerts: null }, undefined],
+  ] as const)
+    assert.equal(pathsOf((await must(200, world.call('patch', records.path(made.billing.id), change))).body), paths);
+});
+
 test('a workspace has one record for each meter, also when several are created at once', async () => {
   const body = { workspaceId: records.workspaceId, externalMeterId: 'raced' };
   const answers = await Promise.all(Array.from({ length: 8 }, () => world.call('post', PATH, body)));
@@ -107,3 +126,7 @@ test('while Redis is unavailable, a record answers its snapshot, and no refill o
 });
 
 test.run();
+
+function pathsOf({ warnings }: { warnings?: { path: string }[] }): string[] | undefined {
+  return warnings?.map(({ path }) => path);
+}

@@ -3,8 +3,8 @@ import { Type } from 'typebox';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { alerts } from '../../../../shared/contract/alerts.ts';
 import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
-import { billing } from '../../../../shared/contract/schemas.ts';
-import { alertsValue } from '../../resources/billings/alerts.ts';
+import { billing, warnings } from '../../../../shared/contract/schemas.ts';
+import { alertsValue, alertWarnings } from '../../resources/billings/alerts.ts';
 import {
   billingColumns,
   billingSettings,
@@ -35,7 +35,7 @@ export default route({
     limits: Type.Optional(nullable(limits)),
     alerts: Type.Optional(nullable(alerts)),
   }),
-  response: object({ billing }),
+  response: object({ billing, warnings: Type.Optional(warnings) }),
   errors: ['billing_not_found', 'workspace_deleted', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, audit, redis }) {
@@ -52,6 +52,6 @@ export default route({
     // What it may be used for may have become more, or less than what is used.
     await noteCreditLooks(sql, [row.id]);
     audit('billing', row.id, billingSettings(before), billingSettings(row));
-    return { billing: await presentBilling(redis, row) };
+    return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
   },
 });
