@@ -162,8 +162,8 @@ function callOf(apiUrl: string, team: Team): World['call'] {
 // Programs that a file starts by itself answer once: it may break what they need. Headers that are given are all that is sent.
 function repeating(call: World['call']): World['call'] {
   return (method, path, body, options = {}) => {
-    const answer = call(method, path, body, { ...(method === 'post' && { headers: once() }), ...options });
-    return path.startsWith('/') ? decided(answer) : answer;
+    if (!path.startsWith('/')) return call(method, path, body, options);
+    return decided(call(method, path, body, { ...(method === 'post' && { headers: once() }), ...options }));
   };
 }
 
