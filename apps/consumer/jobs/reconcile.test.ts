@@ -81,6 +81,164 @@ test('a run that is stopped does not wait for events on their way', async () => 
   assert.is((outcome as Error | undefined)?.name, 'AbortError');
 });
 
+test('usage that bills another sum than the events is a difference, and is summed up again', async () => {
+  const record = await makeRecord(lines(2));
+  await record.toRedis();
+  await record.toBooks();
+  // As after a restore that laid one state of the books over another: a day that is over bills what no event has.
+  const of = { workspace_id: record.workspaceId, billing_id: record.id, day: dayOf(Date.now() - 5 * DAY_MS) };
+  const sums = { usage_name: 'calls', cost_micros: '50000000', events: '50', all_events: '50' };
+  await own.books.client.insert({ table: 'usage_days', values: [{ ...of, ...sums }], format: 'JSONEachRow' });
+  const { status, differenceMicros, billedMicros } = await record.prove();
+  assert.equal([status, differenceMicros, billedMicros], ['TOO_MUCH', -50 * CREDIT, 52 * CREDIT]);
+  await reconcileEach();
+  assert.is((await record.prove()).status, 'EXACT');
+  const usage = await usageByDay(own, { workspaceId: record.workspaceId, billingId: record.id });
+  assert.equal(
+    usage.map(({ costMicros }) => costMicros),
+    [2 * CREDIT],
+  );
+});
+
+test('a difference is listed, shown, and told to webhooks once, however often it is found, another one again; exact again, it is neither', async () => {
+  const record = await makeRecord(lines(1, 7, 8));
+  const { events } = record.ledger;
+  const heard = await own.listen(record.workspaceId);
+  const shown = async () => {
+    const metrics = makeMetrics('test');
+    await watchProofs(own.sql, metrics, own.log, systemClock).stop();
+    return Number(/^keytally_reconcile_differences\{.*\} (\d+)$/m.exec(await metrics.registry.metrics())?.[1]);
+  };
+  const told = async () =>
+    (await heard('books.different')).map(({ data }) => `${data['status'] as string} ${data['difference'] as string}`);
+  await record.toRedis(events.slice(0, 1));
+  await record.toBooks(events.slice(0, 2));
+  for (let twice = 0; twice < 2; twice++) await reconcileEach();
+  assert.equal(await told(), ['TOO_MUCH -7']);
+  assert.equal(await record.proof(), [['TOO_MUCH', -7 * CREDIT]]);
+  await record.toBooks(events.slice(2));
+  await reconcileEach();
+  assert.equal((await told()).toSorted(), ['TOO_MUCH -15', 'TOO_MUCH -7']);
+  const before = await shown();
+  await own.loseEvents(record.id, 'seq > 1');
+  await reconcileEach();
+  assert.equal(await record.proof(), []);
+  assert.is(await shown(), before - 1);
+  const [first] = await heard('books.different');
+  const { id: billingId, externalMeterId } = record;
+  const differences = { difference: '-7', heldDifference: '0' };
+  assert.equal(first!.data, { billingId, externalMeterId, status: 'TOO_MUCH', ...differences });
+});
+
+test('usage that only a verify process remembers is reported once, with its record and amount', async () => {
+  const record = await makeRecord(lines(1));
+  await record.toRedis();
+  // As if the shard had been reopened since, and had lost what came after the first event.
+  const lost = record.ofEpochBefore(3, { kind: 'witness', keyId: '', costMicros: 0, usedMicros: 7.5 * CREDIT });
+  await record.toBooks([...record.ledger.events, lost]);
+  const metrics = makeMetrics('test');
+  for (let twice = 0; twice < 2; twice++) await reconcileLost(own, metrics, own.log, never);
+  const text = await metrics.registry.metrics();
+  assert.match(text, /^keytally_lost_events_total\{.*\} 3$/m);
+  assert.match(text, /^keytally_lost_microcredits_total\{.*\} 7500000$/m);
+  const { status, losses } = await record.prove();
+  assert.equal([status, losses.map(({ micros }) => micros)], ['EXACT', [7.5 * CREDIT]]);
+});
+
+test('a loss that was found is told without its events, until its usage arrives after all', async () => {
+  const record = await makeRecord(lines(1));
+  await record.toRedis();
+  await record.toBooks();
+  // As if the shard had been reopened since yesterday, and had lost two of five events.
+  const late = [1, 2, 3, 4, 5].map((sequence) =>
+    record.ofEpochBefore(sequence, { costMicros: CREDIT, usedMicros: sequence * CREDIT }),
+  );
+  const book = async (events: UsageEvent[]) => {
+    await record.toBooks(events);
+    await rollUp(own, Date.now() + DAY_MS, never);
+    // It is settled, which is a line of its own.
+    await record.prove();
+    await own.carry();
+  };
+  await book(late.filter(({ sequence }) => sequence !== 3 && sequence !== 4));
+  await reconcileEach();
+  const { status, losses } = await record.prove();
+  assert.equal([status, losses.map(({ events, micros }) => [events, micros])], ['EXACT', [[2, 2 * CREDIT]]]);
+  await own.loseEvents(record.id, `epoch = ${TEST_EPOCH - 1}`);
+  assert.equal((await record.prove()).losses, losses);
+  await book(late);
+  const arrived = await record.prove();
+  assert.equal([arrived.status, arrived.losses], ['EXACT', []]);
+});
+
+test('a held record whose note was lost is noted again; when all were compared is kept, though a clock was ahead before', async () => {
+  const record = await makeRecord(lines(1));
+  await record.toRedis();
+  await own.node.client.hset(billingKey({ ...record, shard: 0 }), 'u', 'held');
+  await own.sql`insert into job_watermarks (job, at) values ('reconciled', 4e12) on conflict (job) do update set at = 4e12`;
+  await reconcileEach();
+  assert.is((await own.sql`select from unsettled_records where billing_id = ${record.id}`).count, 1);
+  assert.ok((await countUnproved(own.sql)).ageSeconds! >= 0);
+});
+
+// From here on records are left different, and every later run of the job would look at them again.
+
+test('a difference of grants is told with its amount, and told again when it is another one', async () => {
+  const record = await makeRecord(lines(1));
+  const heard = await own.listen(record.workspaceId);
+  await record.toRedis();
+  await record.toBooks();
+  const [{ version }] = await own.sql<
+    [{ version: number }]
+  >`select version from billing_records where id = ${record.id}`;
+  // An account with one class of 10 credits, of which it has told Postgres.
+  const total = 10 * CREDIT;
+  const turn = [
+    1,
+    version,
+    Date.now(),
+    0,
+    0,
+    0,
+    0,
+    1,
+    0,
+    0,
+    0,
+    '',
+    PLAIN_CLASS,
+    50,
+    NEVER,
+    0,
+    0,
+    total,
+    total,
+    0,
+    0,
+    '',
+  ];
+  const amounts = ['@', CREDIT, 0, total, 0, total, NEVER, ''];
+  await own.node.client.hset(billingKey({ ...record, shard: 0 }), { u: amounts.join(END), t: turn.join(END) });
+  for (const [more, found] of [
+    [0, 'EXACT'],
+    [1, 'MISSING'],
+    [3, 'MISSING'],
+  ] as const) {
+    // As if the account had lost a refill that Postgres has.
+    await own.sql`update billing_records set total_micros = ${total + more * CREDIT} where id = ${record.id}`;
+    const { status, grants } = await record.prove();
+    assert.equal([status, grants?.differenceMicros], [found, more * CREDIT]);
+    await reconcileEach();
+  }
+  assert.equal(
+    (await heard('books.different')).map(({ data }) => [data['difference'], data['grantsDifference']]),
+    [
+      ['0', '1'],
+      ['0', '3'],
+    ],
+  );
+});
+
 /** Verifies 3 and holds 5 and 7; captures 6 of the first, releases the second, and turns. */
 function everyLine(ledger: Ledger): void {
   ledger.verify(3);
@@ -151,162 +309,6 @@ test('a comparison tells by how much and between which events the books differ',
     for (const { afterSequence, afterEvent } of missing)
       assert.is(afterEvent, events.find(({ sequence }) => sequence === afterSequence)!.id, what);
   }
-});
-
-test('usage that bills another sum than the events is a difference, and is summed up again', async () => {
-  const record = await makeRecord(lines(2));
-  await record.toRedis();
-  await record.toBooks();
-  // As after a restore that laid one state of the books over another: a day that is over bills what no event has.
-  const of = { workspace_id: record.workspaceId, billing_id: record.id, day: dayOf(Date.now() - 5 * DAY_MS) };
-  const sums = { usage_name: 'calls', cost_micros: '50000000', events: '50', all_events: '50' };
-  await own.books.client.insert({ table: 'usage_days', values: [{ ...of, ...sums }], format: 'JSONEachRow' });
-  const { status, differenceMicros, billedMicros } = await record.prove();
-  assert.equal([status, differenceMicros, billedMicros], ['TOO_MUCH', -50 * CREDIT, 52 * CREDIT]);
-  await reconcileEach();
-  assert.is((await record.prove()).status, 'EXACT');
-  const usage = await usageByDay(own, { workspaceId: record.workspaceId, billingId: record.id });
-  assert.equal(
-    usage.map(({ costMicros }) => costMicros),
-    [2 * CREDIT],
-  );
-});
-
-test('a difference is listed, shown, and told to webhooks once, however often it is found, another one again; exact again, it is neither', async () => {
-  const record = await makeRecord(lines(1, 7, 8));
-  const { events } = record.ledger;
-  const heard = await own.listen(record.workspaceId);
-  const shown = async () => {
-    const metrics = makeMetrics('test');
-    await watchProofs(own.sql, metrics, own.log, systemClock).stop();
-    return Number(/^keytally_reconcile_differences\{.*\} (\d+)$/m.exec(await metrics.registry.metrics())?.[1]);
-  };
-  const told = async () =>
-    (await heard('books.different')).map(({ data }) => `${data['status'] as string} ${data['difference'] as string}`);
-  await record.toRedis(events.slice(0, 1));
-  await record.toBooks(events.slice(0, 2));
-  for (let twice = 0; twice < 2; twice++) await reconcileEach();
-  assert.equal(await told(), ['TOO_MUCH -7']);
-  assert.equal(await record.proof(), [['TOO_MUCH', -7 * CREDIT]]);
-  await record.toBooks(events.slice(2));
-  await reconcileEach();
-  assert.equal((await told()).toSorted(), ['TOO_MUCH -15', 'TOO_MUCH -7']);
-  const before = await shown();
-  await own.loseEvents(record.id, 'seq > 1');
-  await reconcileEach();
-  assert.equal(await record.proof(), []);
-  assert.is(await shown(), before - 1);
-  const [first] = await heard('books.different');
-  const { id: billingId, externalMeterId } = record;
-  const differences = { difference: '-7', heldDifference: '0' };
-  assert.equal(first!.data, { billingId, externalMeterId, status: 'TOO_MUCH', ...differences });
-});
-
-test('a difference of grants is told with its amount, and told again when it is another one', async () => {
-  const record = await makeRecord(lines(1));
-  const heard = await own.listen(record.workspaceId);
-  await record.toRedis();
-  await record.toBooks();
-  const [{ version }] = await own.sql<
-    [{ version: number }]
-  >`select version from billing_records where id = ${record.id}`;
-  // An account with one class of 10 credits, of which it has told Postgres.
-  const total = 10 * CREDIT;
-  const turn = [
-    1,
-    version,
-    Date.now(),
-    0,
-    0,
-    0,
-    0,
-    1,
-    0,
-    0,
-    0,
-    '',
-    PLAIN_CLASS,
-    50,
-    NEVER,
-    0,
-    0,
-    total,
-    total,
-    0,
-    0,
-    '',
-  ];
-  const amounts = ['@', CREDIT, 0, total, 0, total, NEVER, ''];
-  await own.node.client.hset(billingKey({ ...record, shard: 0 }), { u: amounts.join(END), t: turn.join(END) });
-  for (const [more, found] of [
-    [0, 'EXACT'],
-    [1, 'MISSING'],
-    [3, 'MISSING'],
-  ] as const) {
-    // As if the account had lost a refill that Postgres has.
-    await own.sql`update billing_records set total_micros = ${total + more * CREDIT} where id = ${record.id}`;
-    const { status, grants } = await record.prove();
-    assert.equal([status, grants?.differenceMicros], [found, more * CREDIT]);
-    await reconcileEach();
-  }
-  assert.equal(
-    (await heard('books.different')).map(({ data }) => [data['difference'], data['grantsDifference']]),
-    [
-      ['0', '1'],
-      ['0', '3'],
-    ],
-  );
-});
-
-test('usage that only a verify process remembers is reported once, with its record and amount', async () => {
-  const record = await makeRecord(lines(1));
-  await record.toRedis();
-  // As if the shard had been reopened since, and had lost what came after the first event.
-  const lost = record.ofEpochBefore(3, { kind: 'witness', keyId: '', costMicros: 0, usedMicros: 7.5 * CREDIT });
-  await record.toBooks([...record.ledger.events, lost]);
-  const metrics = makeMetrics('test');
-  for (let twice = 0; twice < 2; twice++) await reconcileLost(own, metrics, own.log, never);
-  const text = await metrics.registry.metrics();
-  assert.match(text, /^keytally_lost_events_total\{.*\} 3$/m);
-  assert.match(text, /^keytally_lost_microcredits_total\{.*\} 7500000$/m);
-  const { status, losses } = await record.prove();
-  assert.equal([status, losses.map(({ micros }) => micros)], ['EXACT', [7.5 * CREDIT]]);
-});
-
-test('a loss that was found is told without its events, until its usage arrives after all', async () => {
-  const record = await makeRecord(lines(1));
-  await record.toRedis();
-  await record.toBooks();
-  // As if the shard had been reopened since yesterday, and had lost two of five events.
-  const late = [1, 2, 3, 4, 5].map((sequence) =>
-    record.ofEpochBefore(sequence, { costMicros: CREDIT, usedMicros: sequence * CREDIT }),
-  );
-  const book = async (events: UsageEvent[]) => {
-    await record.toBooks(events);
-    await rollUp(own, Date.now() + DAY_MS, never);
-    // It is settled, which is a line of its own.
-    await record.prove();
-    await own.carry();
-  };
-  await book(late.filter(({ sequence }) => sequence !== 3 && sequence !== 4));
-  await reconcileEach();
-  const { status, losses } = await record.prove();
-  assert.equal([status, losses.map(({ events, micros }) => [events, micros])], ['EXACT', [[2, 2 * CREDIT]]]);
-  await own.loseEvents(record.id, `epoch = ${TEST_EPOCH - 1}`);
-  assert.equal((await record.prove()).losses, losses);
-  await book(late);
-  const arrived = await record.prove();
-  assert.equal([arrived.status, arrived.losses], ['EXACT', []]);
-});
-
-test('a held record whose note was lost is noted again; when all were compared is kept, though a clock was ahead before', async () => {
-  const record = await makeRecord(lines(1));
-  await record.toRedis();
-  await own.node.client.hset(billingKey({ ...record, shard: 0 }), 'u', 'held');
-  await own.sql`insert into job_watermarks (job, at) values ('reconciled', 4e12) on conflict (job) do update set at = 4e12`;
-  await reconcileEach();
-  assert.is((await own.sql`select from unsettled_records where billing_id = ${record.id}`).count, 1);
-  assert.ok((await countUnproved(own.sql)).ageSeconds! >= 0);
 });
 
 test.run();
