@@ -1570,11 +1570,13 @@ type UsageRow struct {
 	TotalBillingUsage string `json:"totalBillingUsage"`
 	// number of verifications and captures, also of those that cost nothing
 	Events int64 `json:"events"`
+	// true where `from` or `to` lies within the period: the row has only what is between
+	Partial bool `json:"partial,omitempty"`
 	// the day, in rows without `start`, YYYY-MM-DD in UTC
 	Day string `json:"day,omitempty"`
 	// what is counted, in rows with `day`
 	BillingUsageName string `json:"billingUsageName,omitempty"`
-	// where the period begins, RFC 3339 with the offset of the time zone
+	// where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone
 	Start string `json:"start,omitempty"`
 }
 
@@ -1607,7 +1609,7 @@ type ListUsageResult struct {
 
 // UsageOfPeriod is an UsageOfPeriod of the OpenAPI document.
 type UsageOfPeriod struct {
-	// where the period begins, RFC 3339 with the offset of the time zone
+	// where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone
 	Start string `json:"start"`
 	// id of the billing record; absent for keys without one
 	BillingID string `json:"billingId,omitempty"`
@@ -1627,6 +1629,8 @@ type UsageOfPeriod struct {
 	TotalBillingUsage string `json:"totalBillingUsage"`
 	// number of verifications and captures, also of those that cost nothing
 	Events int64 `json:"events"`
+	// true where `from` or `to` lies within the period: the row has only what is between
+	Partial bool `json:"partial,omitempty"`
 }
 
 // ListUsageQuery is what ListUsage takes besides; what is left out has its default.

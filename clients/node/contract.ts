@@ -3403,11 +3403,13 @@ export interface Contract {
         totalBillingUsage: string;
         /** number of verifications and captures, also of those that cost nothing */
         events: number;
+        /** true where `from` or `to` lies within the period: the row has only what is between */
+        partial?: boolean;
         /** the day, in rows without `start`, YYYY-MM-DD in UTC */
         day?: string;
         /** what is counted, in rows with `day` */
         billingUsageName?: string;
-        /** where the period begins, RFC 3339 with the offset of the time zone */
+        /** where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone */
         start?: string;
       }>;
     };
@@ -3470,7 +3472,7 @@ export interface Contract {
     };
     output: {
       data: Array<{
-        /** where the period begins, RFC 3339 with the offset of the time zone */
+        /** where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone */
         start: string;
         /** id of the billing record; absent for keys without one */
         billingId?: string;
@@ -3490,6 +3492,8 @@ export interface Contract {
         totalBillingUsage: string;
         /** number of verifications and captures, also of those that cost nothing */
         events: number;
+        /** true where `from` or `to` lies within the period: the row has only what is between */
+        partial?: boolean;
       }>;
       /** start of the first period that is not over: usage from there on may still change, also between pages */
       openFrom?: string;

@@ -8,14 +8,17 @@ export const QUARTER_MS = 900_000;
 export const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const QUARTERS_OF_DAY = DAY_MS / QUARTER_MS;
+// No period is longer.
+const LONGEST_MS = 32 * DAY_MS;
 // The books store no later day.
 const LAST_DAY = 65_535;
 
 /**
  * Periods without a hole: number `i` has the quarter hours, counted from 1970, from `quarters[i]` up to before
  * `quarters[i + 1]`, and what is booked on a day itself, of the days since 1970 from `days[i]` up to before `days[i + 1]`.
+ * `whole` is where the first one would begin and the last one end if they were not cut, in quarter hours too.
  */
-export type Periods = { timezone: string; quarters: number[]; days: number[] };
+export type Periods = { timezone: string; quarters: number[]; days: number[]; whole?: [number, number] };
 
 /** What is divided into periods: from an instant up to another one, both in Unix ms; without an interval it stays whole. */
 export type Divided = { startMs: number; endMs: number; timezone: string; interval?: Interval | undefined };
@@ -25,7 +28,7 @@ export type Divided = { startMs: number; endMs: number; timezone: string; interv
  * is one period that has nothing.
  */
 export function periodsOf({ startMs, endMs, timezone, interval }: Divided): Periods {
-  const clock = clockOf(timezone, startMs, endMs);
+  const clock = clockOf(timezone, startMs - LONGEST_MS, endMs + LONGEST_MS);
   const first = Math.max(0, clock.dayAt(startMs) - 1);
   const starts: { day: number; atMs: number }[] = [];
   for (let day = first; starts.length === 0 || starts.at(-1)!.atMs < endMs; day += 1)
@@ -34,21 +37,27 @@ export function periodsOf({ startMs, endMs, timezone, interval }: Divided): Peri
   const quarters: number[] = [];
   const days: number[] = [];
   let next = 0;
-  for (const cutMs of cuts()) {
-    const quarter = Math.floor(cutMs / QUARTER_MS);
+  for (const cutMs of [startMs, ...beginnings(startMs, endMs), endMs]) {
+    const quarter = quarterOf(cutMs);
     if (quarter === quarters.at(-1) && startMs < endMs) continue;
     // A day belongs to the period in which it begins.
     while (starts[next]!.atMs < cutMs) next += 1;
     quarters.push(quarter);
     days.push(Math.min(starts[next]!.day, LAST_DAY));
   }
-  return { timezone, quarters, days };
+  const aroundMs = interval === 'hour' ? 2 * HOUR_MS : LONGEST_MS;
+  const [wholeMs = startMs] = [...beginnings(startMs - aroundMs, startMs + 1)].slice(-1);
+  const [wholeEndMs = endMs] = beginnings(endMs - 1, endMs + aroundMs);
+  return { timezone, quarters, days, whole: [quarterOf(wholeMs), quarterOf(wholeEndMs)] };
 
-  function* cuts(): Generator<number> {
-    yield startMs;
-    if (interval === 'hour') yield* clock.hoursBetween(startMs, endMs);
-    else for (const { day, atMs } of starts) if (atMs > startMs && atMs < endMs && begins(day, interval)) yield atMs;
-    yield endMs;
+  /** Where periods begin between two instants. */
+  function* beginnings(fromMs: number, toMs: number): Generator<number> {
+    if (interval === 'hour') return yield* clock.hoursBetween(fromMs, toMs);
+    for (let day = clock.dayAt(fromMs) - 1; ; day += 1) {
+      const atMs = clock.startOfDay(day);
+      if (atMs >= toMs) return;
+      if (atMs > fromMs && begins(day, interval)) yield atMs;
+    }
   }
 }
 
@@ -57,18 +66,29 @@ export function countPeriods({ quarters }: Periods): number {
   return quarters.length - 1;
 }
 
-/** The periods from number `first` on, and before number `end`. */
-export function somePeriods({ timezone, quarters, days }: Periods, first: number, end?: number): Periods {
-  const last = end === undefined ? undefined : end + 1;
-  return { timezone, quarters: quarters.slice(first, last), days: days.slice(first, last) };
+/** The periods from number `first` on, and before number `end`, as the books are asked. */
+export function somePeriods({ timezone, quarters, days }: Periods, first: number, end: number): Periods {
+  return { timezone, quarters: quarters.slice(first, end + 1), days: days.slice(first, end + 1) };
 }
 
-/** When each period begins, in RFC 3339 with the offset of the zone. */
-export function startTexts({ timezone, quarters }: Periods): string[] {
+/** The quarter hours in which periods begin, the first one as if it were not cut. */
+export function wholeStarts({ quarters, whole }: Periods): number[] {
+  return [whole?.[0] ?? quarters[0]!, ...quarters.slice(1, -1)];
+}
+
+/** When each period begins, in RFC 3339 with the offset of the zone, the first one as if it were not cut. */
+export function startTexts(periods: Periods): string[] {
   return momentTexts(
-    quarters.slice(0, -1).map((quarter) => quarter * QUARTER_MS),
-    timezone,
+    wholeStarts(periods).map((quarter) => quarter * QUARTER_MS),
+    periods.timezone,
   );
+}
+
+/** The numbers of the periods that are cut: the first one, the last one, both or none. */
+export function cutPeriods(periods: Periods): number[] {
+  const { quarters, whole = quarters } = periods;
+  const last = countPeriods(periods) - 1;
+  return [...(whole[0]! < quarters[0]! ? [0] : []), ...(whole.at(-1)! > quarters.at(-1)! ? [last] : [])];
 }
 
 /** Moments, in Unix ms and in their order, as RFC 3339 with the offset of the zone. */
@@ -113,6 +133,10 @@ export function dateOf(day: number): string {
 }
 export function dayNumber(date: string): number {
   return Date.parse(date) / DAY_MS;
+}
+
+function quarterOf(ms: number): number {
+  return Math.floor(ms / QUARTER_MS);
 }
 
 function begins(day: number, interval: Interval | undefined): boolean {

@@ -22,7 +22,14 @@ import { id, named, object } from '../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../shared/contract/schemas.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { formatSum } from '../../../shared/values/credits.ts';
-import { countPeriods, DAY_MS, QUARTER_MS, somePeriods, startTexts } from '../../../shared/values/periods.ts';
+import {
+  countPeriods,
+  cutPeriods,
+  DAY_MS,
+  QUARTER_MS,
+  somePeriods,
+  startTexts,
+} from '../../../shared/values/periods.ts';
 
 const MOST_EVENTS = 50_000_000;
 const MOST_DAYS_OF_EVENTS = 92;
@@ -38,7 +45,8 @@ export const usageOfPeriod = named(
   object({
     start: Type.String({
       maxLength: 32,
-      description: 'where the period begins, RFC 3339 with the offset of the time zone',
+      description:
+        'where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone',
       examples: ['2026-11-01T00:00:00+01:00'],
     }),
     billingId: Type.Optional(id('billing record', '; absent for keys without one')),
@@ -64,6 +72,11 @@ export const usageOfPeriod = named(
       description: 'number of verifications and captures, also of those that cost nothing',
       examples: [42],
     }),
+    partial: Type.Optional(
+      Type.Boolean({
+        description: 'true where `from` or `to` lies within the period: the row has only what is between',
+      }),
+    ),
   }),
 );
 
@@ -130,6 +143,7 @@ export function presentUsage(
   meters: Meters,
 ): Static<typeof usageOfPeriod>[] {
   const starts = startTexts(periods);
+  const cut = cutPeriods(periods);
   return rows.map(({ period, billingId, usageName, apiKeyId, route, other, customerId, micros, events }) => {
     const externalMeterId = billingId && meters.get(billingId);
     return {
@@ -143,6 +157,7 @@ export function presentUsage(
       ...(customerId !== undefined && { customerId }),
       totalBillingUsage: formatSum(micros),
       events,
+      ...(cut.includes(period) && { partial: true }),
     };
   });
 }
@@ -178,7 +193,7 @@ export async function readUsagePage(
 /** The start of the first period that is not over: usage from there on may still change. */
 export function openFrom({ periods }: UsageQuestion, nowMs: number): { openFrom?: string } {
   const open = periods.quarters.findIndex((quarter, i) => i > 0 && quarter * QUARTER_MS > nowMs) - 1;
-  return open < 0 ? {} : { openFrom: startTexts(somePeriods(periods, open))[0]! };
+  return open < 0 ? {} : { openFrom: startTexts(periods)[open]! };
 }
 
 /** What a cursor carries: the bounds of page one, in quarter hours, and the last row of a page. */

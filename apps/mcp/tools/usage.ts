@@ -14,6 +14,7 @@ const row = withUntrusted(
     billingId: Type.Optional(ids.record),
     apiKeyId: Type.Optional(ids.key),
     other: Type.Optional(Type.Boolean({ description: 'true: all further routes together' })),
+    partial: Type.Optional(Type.Boolean({ description: 'true: `from` or `to` cuts the period off' })),
   },
   {
     externalMeterId: Type.Optional(Type.String()),
@@ -66,6 +67,7 @@ export default tool({
           ...(one.billingId !== undefined && { billingId: one.billingId }),
           ...(one.apiKeyId !== undefined && { apiKeyId: one.apiKeyId }),
           ...(one.other !== undefined && { other: one.other }),
+          ...(one.partial !== undefined && { partial: one.partial }),
           untrusted: {
             ...(one.externalMeterId !== undefined && { externalMeterId: shown(one.externalMeterId) }),
             ...(one.usageName !== undefined && { usageName: shown(one.usageName) }),

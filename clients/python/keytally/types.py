@@ -1475,12 +1475,14 @@ class UsageRow(TypedDict):
     """Credits used, decimal text; corrections may make it negative"""
     events: int
     """Number of verifications and captures, also of those that cost nothing"""
+    partial: NotRequired[bool]
+    """True where `from` or `to` lies within the period: the row has only what is between"""
     day: NotRequired[str]
     """The day, in rows without `start`, YYYY-MM-DD in UTC"""
     billingUsageName: NotRequired[str]
     """What is counted, in rows with `day`"""
     start: NotRequired[str]
-    """Where the period begins, RFC 3339 with the offset of the time zone"""
+    """Where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone"""
 
 
 class GetUsageResult(TypedDict):
@@ -1526,7 +1528,7 @@ ListUsageInput = TypedDict(
 
 class UsageOfPeriod(TypedDict):
     start: str
-    """Where the period begins, RFC 3339 with the offset of the time zone"""
+    """Where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone"""
     billingId: NotRequired[str]
     """Id of the billing record; absent for keys without one"""
     externalMeterId: NotRequired[str]
@@ -1545,6 +1547,8 @@ class UsageOfPeriod(TypedDict):
     """Credits used, decimal text; corrections may make it negative"""
     events: int
     """Number of verifications and captures, also of those that cost nothing"""
+    partial: NotRequired[bool]
+    """True where `from` or `to` lies within the period: the row has only what is between"""
 
 
 class ListUsageResult(TypedDict):

@@ -1,6 +1,6 @@
 import { inChunks } from '../../stores/clickhouse.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import { startTexts } from '../../values/periods.ts';
+import { cutPeriods, startTexts, wholeStarts } from '../../values/periods.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 import type { LiveDays } from './live-days.ts';
 import { keyColumns, usageSql, type Statement, type UsageQuestion } from './sql.ts';
@@ -49,6 +49,7 @@ export function exportSql(
   const text = format === 'csv' ? cell : (column: string) => `nullIf(${column}, '')`;
   const names = keys.includes('billing_id') ? namesOf(records) : undefined;
   const { start, starts } = startsOf(question, format);
+  const partial = 'toBool(has({cut:Array(UInt32)}, period)) as partial';
   const columns = keys.flatMap((key) => {
     if (key === 'billing_id') return [`${text('billing_id')} as billingId`, `${text('meter')} as externalMeterId`];
     return [`${key === 'other' ? key : text(key)} as ${fieldOf[key as keyof typeof fieldOf]}`];
@@ -56,12 +57,12 @@ export function exportSql(
   // Sorted as it is read, and written out afterwards: what is written is twice as long. A join would not keep the order.
   return {
     query: `
-      select ${[start, ...columns, `${decimal('micros')} as totalBillingUsage`, 'events'].join(', ')}
+      select ${[start, ...columns, `${decimal('micros')} as totalBillingUsage`, 'events', partial].join(', ')}
       from (
         select *${names ? `, ${names.meter} as meter` : ''}
         from (select * from (${query}) order by ${['period', ...keys].join(', ')}))
       format ${format === 'csv' ? 'CSVWithNames' : 'Parquet'}`,
-    params: { ...params, ...starts, ...names?.params },
+    params: { ...params, ...starts, cut: cutPeriods(question.periods), ...names?.params },
   };
 }
 
@@ -92,10 +93,10 @@ const fieldOf = {
 function startsOf({ periods }: UsageQuestion, format: ExportFormat) {
   if (format === 'csv')
     return { start: '{startTexts:Array(String)}[period + 1] as start', starts: { startTexts: startTexts(periods) } };
-  const quarter = '{startQuarters:Array(UInt32)}[period + 1]';
+  const quarter = '{startQuarters:Array(Int64)}[period + 1]';
   return {
-    start: `toDateTime64(toInt64(${quarter}) * 900, 3, 'UTC') as start`,
-    starts: { startQuarters: periods.quarters.slice(0, -1) },
+    start: `toDateTime64(${quarter} * 900, 3, 'UTC') as start`,
+    starts: { startQuarters: wholeStarts(periods) },
   };
 }
 

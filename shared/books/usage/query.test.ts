@@ -171,7 +171,7 @@ function expectedOf(events: Event[], asked: Expected): Record<string, string> {
       (others.route ?? event.route) === event.route &&
       (others.customerId ?? event.customer_id) === event.customer_id;
     if (!isWanted) continue;
-    const start = interval ? Math.max(startMs, periodStart(zoned(atMs), interval)) : startMs;
+    const start = interval ? periodStart(zoned(atMs), interval) : startMs;
     const key = [
       zoned(start).toString({ timeZoneName: 'never', smallestUnit: 'second' }),
       groupBy.map((group) => event[columnOf[group]]),

@@ -38,7 +38,7 @@ test('usage is summed as one asks, in the zone asked for, and downloaded as CSV 
   assert.equal(await table.getByRole('columnheader').allInnerTexts(), headers);
   assert.is(await table.getByRole('row').count(), 3);
   for (const [button, begin] of [
-    ['Download CSV', '"start","route","customerId","other","totalBillingUsage","events"\r\n'],
+    ['Download CSV', '"start","route","customerId","other","totalBillingUsage","events","partial"\r\n'],
     ['Download Parquet', 'PAR1'],
   ] as const) {
     const saved = page.waitForEvent('download');

@@ -56,12 +56,12 @@ test('a long CSV has one header and each row once, and as many bytes as it says'
   const text = await answer.text();
   assert.is(Buffer.byteLength(text), Number(answer.headers.get('content-length')));
   const lines = text.split('\r\n');
-  const header = '"start","billingId","externalMeterId","usageName","totalBillingUsage","events"';
+  const header = '"start","billingId","externalMeterId","usageName","totalBillingUsage","events","partial"';
   assert.equal([lines[0], lines.at(-1), lines.length], [header, '', ROWS + 2]);
   assert.not.ok(lines.includes(header, 1));
   const names = new Set(lines.slice(1, -1).map((line) => line.split(',')[3]));
   assert.is(names.size, ROWS);
-  assert.is(lines[2], `"${DAY}T00:00:00+00:00","${billingId}","'=acme","'=${'0'.repeat(119)}1",0.000001,1`);
+  assert.is(lines[2], `"${DAY}T00:00:00+00:00","${billingId}","'=acme","'=${'0'.repeat(119)}1",0.000001,1,false`);
 });
 
 test('a Parquet file has decimals and instants, texts as they are, and the sums of the answer', async () => {
@@ -78,6 +78,7 @@ test('a Parquet file has decimals and instants, texts as they are, and the sums 
     'usageName Nullable(String)',
     'totalBillingUsage Decimal(38, 6)',
     'events UInt64',
+    'partial Bool',
   ]);
   const [row] = await readFileRows(`
     select toString(count()) as rows, toString(uniqExact(usageName)) as names, toString(sum(totalBillingUsage)) as total, min(usageName) as name,

@@ -90,7 +90,10 @@ export default route({
       return asCsv
         ? csvAnswer(
             'usage',
-            rowsAsCsv(['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events'], data),
+            rowsAsCsv(
+              ['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events', 'partial'],
+              data.map((row) => ({ other: false, partial: false, ...row })),
+            ),
             query.bom,
           )
         : { data };

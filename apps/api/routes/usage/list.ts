@@ -94,7 +94,8 @@ export default route({
     type: formTypes.csv,
     description:
       'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
-    example: '"start","usageName","totalBillingUsage","events"\r\n"2026-11-01T00:00:00+00:00","tokens",12.5,42\r\n',
+    example:
+      '"start","usageName","totalBillingUsage","events","partial"\r\n"2026-11-01T00:00:00+00:00","tokens",12.5,42,false\r\n',
   },
   file: {
     type: formTypes.parquet,

@@ -63,8 +63,8 @@ test('usage of a workspace is summed by day, record and name, and by hours of a 
     { start: '2026-03-29T01:00:00+01:00', usageName: 'default', totalBillingUsage: '0.25', events: 1 },
     { start: '2026-03-29T03:00:00+02:00', usageName: 'default', totalBillingUsage: '0.000001', events: 1 },
   ]);
-  const month = '?interval=month&timezone=Europe%2FBerlin&from=2026-03-01&to=2026-03-31';
-  assert.equal((await ofRecord(first, month)).body.data, [
+  const march = '?interval=month&timezone=Europe%2FBerlin&from=2026-03-01&to=2026-03-31';
+  assert.equal((await ofRecord(first, march)).body.data, [
     { ...row('2026-03-01', first, '1.750001', 3), start: '2026-03-01T00:00:00+01:00' },
   ]);
 });
@@ -115,8 +115,38 @@ test('of an answer with more than 1,000 routes the largest have rows of their ow
   assert.equal([rows.length, named.size], [1_002, 1_000]);
   assert.not.ok(['GET /0', 'GET /1', 'GET /2'].some((route) => named.has(route)));
   const lines = (await get({ ...asked, format: 'csv' })).text.split('\r\n');
-  assert.is(lines[0], '"start","route","other","totalBillingUsage","events"');
+  assert.is(lines[0], '"start","route","other","totalBillingUsage","events","partial"');
   assert.is(lines.filter((line) => line.includes(',true,')).length, 2);
+});
+
+test('a period begins where its week, month, day or hour does, and is partial where from or to lies within it', async () => {
+  const times = ['2026-03-03 12:00:00', '2026-03-11 12:00:00', '2026-03-18 12:00:00'];
+  await insert(times.map((time, i) => ({ billing_id: first, time, cost_micros: (i + 1) * 1_000_000 })));
+  for (const [interval, from, to, ...rows] of [
+    ['week', '2026-03-10', '2026-03-17', '09T00 2 1 true'],
+    ['week', '2026-03-10', '2026-03-18', '09T00 2 1 true', '16T00 3 1 true'],
+    ['week', '2026-03-02', '2026-03-15', '02T00 1 1 false', '09T00 2 1 false'],
+    ['month', '2026-03-10', '2026-03-31', '01T00 5 2 true'],
+    ['month', '2026-03-01', '2026-03-31', '01T00 6 3 false'],
+    ['month', '2026-03-01', '2026-03-30', '01T00 6 3 true'],
+    ['day', '2026-03-11T06:00:00Z', '2026-03-12T00:00:00Z', '11T00 2 1 true'],
+    ['hour', '2026-03-11T11:15:00Z', '2026-03-11T12:15:00Z', '11T12 2 1 true'],
+    ['hour', '2026-03-11T11:15:00Z', '2026-03-11T13:00:00Z', '11T12 2 1 false'],
+  ] as const) {
+    const asked = { interval, from, to, groupBy: 'usageName' };
+    const query = `?${new URLSearchParams(asked).toString()}`;
+    const lines = rows.map((row) => `2026-03-${row.replace(' ', ':00:00+00:00,default,').replaceAll(' ', ',')}`);
+    for (const data of [await list(asked), (await ofRecord(first, query)).body.data]) {
+      const shown = data.map(({ partial = 'false', ...row }) => [...Object.values(row), partial].join());
+      assert.equal(shown, lines, JSON.stringify(asked));
+    }
+    const file = ['start,usageName,totalBillingUsage,events,partial', ...lines, ''].join('\r\n');
+    for (const { text } of [await get({ ...asked, format: 'csv' }), await ofRecord(first, `${query}&format=csv`)])
+      assert.is(text.replaceAll('"', ''), file);
+  }
+  const today = new Date().toISOString().slice(0, 10);
+  const { openFrom } = (await get({ interval: 'month', from: today, to: today })).body;
+  assert.is(openFrom, `${today.slice(0, 7)}-01T00:00:00+00:00`);
 });
 
 test('pages give each row once, for the bounds of page one; a cursor of another query, or made up, is refused', async () => {
@@ -171,9 +201,9 @@ test('an export has the rows of the answer, with formulas disarmed in CSV', asyn
   assert.is(
     answer.text,
     [
-      '"start","billingId","externalMeterId","usageName","totalBillingUsage","events"',
-      `"${start}","${first}","of 1","'=1+1",1.5,1`,
-      `"${start}","${first}","of 1","a;""b",-0.25,1`,
+      '"start","billingId","externalMeterId","usageName","totalBillingUsage","events","partial"',
+      `"${start}","${first}","of 1","'=1+1",1.5,1,false`,
+      `"${start}","${first}","of 1","a;""b",-0.25,1,false`,
       '',
     ].join('\r\n'),
   );

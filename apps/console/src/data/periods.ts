@@ -65,7 +65,7 @@ export function periodOf(start: string, interval: UsageInterval): string {
   if (interval === 'hour') return start.slice(0, 'YYYY-MM-DDTHH'.length);
   if (interval === 'month') return day.slice(0, 'YYYY-MM'.length);
   if (interval === 'day') return day;
-  // The Monday: a range that begins later in a week begins with a part of it.
+  // The Monday.
   const ms = Date.parse(day);
   return dayOf(ms - ((new Date(ms).getUTCDay() + 6) % 7) * DAY_MS);
 }

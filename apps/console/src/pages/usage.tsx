@@ -181,9 +181,10 @@ function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[
       title: asked.interval === 'day' ? 'Day' : 'From',
       note: asked.timezone,
       width: '13rem',
-      cell: ({ start }) => (
+      cell: ({ start, partial }) => (
         <time dateTime={start} title={start}>
           {asked.interval === 'hour' ? hourOf(start) : start.slice(0, 10)}
+          {partial && <span class="muted"> in part</span>}
         </time>
       ),
     },
