@@ -8,8 +8,7 @@ export const WEBHOOKS_CHANNEL = 'keytally_webhooks';
 
 // A team has at most 100,000 deliveries that wait. Each of its 20 webhooks always has room for 1,000; the margin is for
 // transactions that look at the same moment.
-const ROOM_OF_TEAM = 75_000;
-const ROOM_OF_WEBHOOK = 1_000;
+const ROOM = { ofTeam: 75_000, ofWebhook: 1_000 };
 const EVENTS_AT_ONCE = 500;
 
 /**
@@ -17,13 +16,13 @@ const EVENTS_AT_ONCE = 500;
  * both are stored or neither. An event that was told before is not told again. Without a webhook that wants it nothing is
  * stored; a webhook that is made later does not get it.
  */
-export async function tellWebhooks(sql: Query, events: WebhookEvent[]): Promise<void> {
+export async function tellWebhooks(sql: Query, events: WebhookEvent[], room = ROOM): Promise<void> {
   const unique = new Map(events.map((event) => [webhookEventId(event), event]));
-  for (const some of chunks([...unique.values()], EVENTS_AT_ONCE)) await tellSome(sql, some);
+  for (const some of chunks([...unique.values()], EVENTS_AT_ONCE)) await tellSome(sql, some, room);
 }
 
-async function tellSome(sql: Query, events: WebhookEvent[]): Promise<void> {
-  const wanted = await findWanted(sql, events);
+async function tellSome(sql: Query, events: WebhookEvent[], room: typeof ROOM): Promise<void> {
+  const wanted = await findWanted(sql, events, room);
   const full = [...new Set(wanted.filter(({ hasRoom }) => !hasRoom).map(({ webhookId }) => webhookId))];
   if (full.length > 0)
     await sql`
@@ -60,8 +59,8 @@ type OneTest = { teamId: string; webhookId: string; workspaceId: string | null; 
 /** Whether one more delivery may wait for a webhook. */
 export async function hasRoomForDelivery(sql: Query, teamId: string, webhookId: string): Promise<boolean> {
   const [row] = await sql<[{ hasRoom: boolean }]>`
-    select not exists (select from webhook_deliveries where team_id = ${teamId} and state = 'WAITING' offset ${ROOM_OF_TEAM})
-        or not exists (select from webhook_deliveries where webhook_id = ${webhookId} and state = 'WAITING' offset ${ROOM_OF_WEBHOOK})
+    select not exists (select from webhook_deliveries where team_id = ${teamId} and state = 'WAITING' offset ${ROOM.ofTeam})
+        or not exists (select from webhook_deliveries where webhook_id = ${webhookId} and state = 'WAITING' offset ${ROOM.ofWebhook})
       as has_room`;
   return row.hasRoom;
 }
@@ -69,7 +68,7 @@ export async function hasRoomForDelivery(sql: Query, teamId: string, webhookId: 
 type Wanted = { place: number; webhookId: string; hasRoom: boolean };
 
 /** Which webhooks want which of the events, by their places. */
-async function findWanted(sql: Query, events: WebhookEvent[]): Promise<Wanted[]> {
+async function findWanted(sql: Query, events: WebhookEvent[], room: typeof ROOM): Promise<Wanted[]> {
   return sql<Wanted[]>`
     with wanted as (
       select told.place::int as place, w.id, w.team_id
@@ -81,12 +80,12 @@ async function findWanted(sql: Query, events: WebhookEvent[]): Promise<Wanted[]>
       select id, team_id from wanted group by id, team_id
     ), teams as (
       select team_id, exists (select from webhook_deliveries d where d.team_id = known.team_id and d.state = 'WAITING'
-                              offset ${ROOM_OF_TEAM}) as is_full
+                              offset ${room.ofTeam}) as is_full
       from (select distinct team_id from hooks) known
     )
     select wanted.place, wanted.id as webhook_id,
            not teams.is_full or not exists (select from webhook_deliveries d where d.webhook_id = wanted.id
-                                            and d.state = 'WAITING' offset ${ROOM_OF_WEBHOOK}) as has_room
+                                            and d.state = 'WAITING' offset ${room.ofWebhook}) as has_room
     from wanted join teams on teams.team_id = wanted.team_id
     order by wanted.id, wanted.place`;
 }

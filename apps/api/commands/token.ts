@@ -12,45 +12,51 @@ import { applyChanges, recordChanges } from '../sync/sync.ts';
 import { createFullToken, findOrCreateTeam, presentToken } from '../resources/access/tokens.ts';
 
 // Creates an access token with every permission and prints nothing else: `npm run -s token -- --team NAME`.
-const team = readTeam();
-if (!team || team.length > 128) {
-  console.error('name the team, in at most 128 characters: npm run -s token -- --team NAME');
-  process.exit(2);
-}
 
-const config = readConfigOrExit(programs.token);
-const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
-const { text, change } = await sql.begin(async (tx) => {
-  const teamId = await findOrCreateTeam(tx, team);
-  const token = await createFullToken(tx, teamId);
-  const origin = { teamId, tokenId: null, operation: 'npm run token', requestId: null };
-  const line = {
-    resource: 'access_token',
-    id: token.tokenId,
-    before: undefined,
-    after: presentToken(token.row),
-  } as const;
-  await recordAudit(tx, origin, [line]);
-  const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };
-  const [id = 0] = await recordChanges(tx, [change]);
-  return { text: token.text, change: { ...change, id } };
-});
-
-// In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
-const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'), systemClock);
-await redis
-  .connected(2_000)
-  .then(() => applyChanges(sql, redis, [change]))
-  .catch(() => {});
-await redis.close();
-await sql.end();
-console.log(text);
-
-// undefined if the command line is wrong.
-function readTeam(): string | undefined {
+/** The name of the team; undefined if the command line is wrong. */
+export function readTeam(args: string[]): string | undefined {
   try {
-    return parseArgs({ options: { team: { type: 'string' } } }).values.team;
+    const { team } = parseArgs({ args, options: { team: { type: 'string' } } }).values;
+    return team && team.length <= 128 ? team : undefined;
   } catch {
     return undefined;
   }
 }
+
+async function main(): Promise<void> {
+  const team = readTeam(process.argv.slice(2));
+  if (!team) {
+    console.error('name the team, in at most 128 characters: npm run -s token -- --team NAME');
+    process.exit(2);
+  }
+
+  const config = readConfigOrExit(programs.token);
+  const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
+  const { text, change } = await sql.begin(async (tx) => {
+    const teamId = await findOrCreateTeam(tx, team);
+    const token = await createFullToken(tx, teamId);
+    const origin = { teamId, tokenId: null, operation: 'npm run token', requestId: null };
+    const line = {
+      resource: 'access_token',
+      id: token.tokenId,
+      before: undefined,
+      after: presentToken(token.row),
+    } as const;
+    await recordAudit(tx, origin, [line]);
+    const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };
+    const [id = 0] = await recordChanges(tx, [change]);
+    return { text: token.text, change: { ...change, id } };
+  });
+
+  // In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
+  const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'), systemClock);
+  await redis
+    .connected(2_000)
+    .then(() => applyChanges(sql, redis, [change]))
+    .catch(() => {});
+  await redis.close();
+  await sql.end();
+  console.log(text);
+}
+
+if (import.meta.main) await main();

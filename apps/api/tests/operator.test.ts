@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { joinWorld, type World } from '../../../tests/helpers/world.ts';
+import { readTeam } from '../commands/token.ts';
 import { urlOfApi } from './helpers/own-api.ts';
 
 // The operator's tokens: how a team gets its first token, and another where it lost all. Revoking is in routes/access-token.
@@ -31,11 +32,11 @@ test('the command creates the team and its first token, with every permission, i
 });
 
 test('a wrong command line gets one line that says what is right', () => {
-  for (const args of [[], ['--team='], ['--name', 'x'], ['--team', 'x'.repeat(129)]]) {
-    const { status, stderr, stdout } = run(...args);
-    assert.equal([status, stdout], [2, '']);
-    assert.match(stderr, /^name the team, in at most 128 characters: .*\n$/);
-  }
+  for (const args of [[], ['--team='], ['--name', 'x'], ['--team', 'x'.repeat(129)]])
+    assert.is(readTeam(args), undefined);
+  const { status, stderr, stdout } = run('--name', 'x');
+  assert.equal([status, stdout], [2, '']);
+  assert.match(stderr, /^name the team, in at most 128 characters: .*\n$/);
 });
 
 test.run();
