@@ -6,7 +6,7 @@ import type { Part } from './archive.ts';
 import { prepareLoad, readPostgresTable, writePostgresPart } from './postgres-tables.ts';
 
 const COLUMNS = ['id', 'answer', 'said'];
-const LONG = 40;
+const LONG = 12;
 const LONG_ROW_CHARACTERS = 1_000_000;
 let sql: Sql;
 
