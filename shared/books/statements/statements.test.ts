@@ -20,7 +20,7 @@ test.before(async () => void (stores = await connectTestStores()));
 test('what very many turns tell is read by day, and the statement is as if each had been read', async () => {
   const [busy, calm] = await newRecords();
   const wanted = {
-    [busy.id]: await turn(busy, 10_000, (i) =>
+    [busy.id]: await turn(busy, 30_000, (i) =>
       i % 10 === 0 ? ['left class/grant 5 3 2', 'began class 7 0 0'] : ['left class 1 0 4', 'rolled class 2 0 0'],
     ),
     [calm.id]: await turn(calm, 4_000, (i) =>
