@@ -10,18 +10,15 @@ import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent, testLine } from '../../tests/helpers/events.ts';
 import { makeRandom, type Random } from '../../tests/helpers/random.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { rollUp } from './jobs/rollup.ts';
 
 const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
 const DAYS = 6;
 const never = new AbortController().signal;
-let own: ConsumerWorld;
 const test = suite('books');
-test.before(async () => {
-  own = await makeConsumerWorld();
-});
+const own = await makeConsumerWorld();
 
 test('sums of days, and of what is open, say what all events say, however the days and numbers lie', async () => {
   for (let seed = 1; seed <= 2; seed++) {

@@ -5,15 +5,12 @@ import { systemClock } from '../../shared/runtime/clock.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 
 const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
-let own: ConsumerWorld;
 const test = suite('changed days');
-test.before(async () => {
-  own = await makeConsumerWorld();
-});
+const own = await makeConsumerWorld();
 
 test('a process marks a record once a day; it marks it again on a new day, and for another day', async () => {
   const billingId = newId('bill');

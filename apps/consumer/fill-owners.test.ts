@@ -7,14 +7,11 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent, testLine } from '../../tests/helpers/events.ts';
 import { makeFillOwners } from './fill-owners.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 
 const CUSTOMER = 'Müller & "Söhne"';
-let own: ConsumerWorld;
 const test = suite('owners of events');
-test.before(async () => {
-  own = await makeConsumerWorld();
-});
+const own = await makeConsumerWorld();
 
 test('an event without them gets the workspace and the customer that Postgres has, each key being read once', async () => {
   const { keyId, billingId, workspaceId } = await storeOwner();

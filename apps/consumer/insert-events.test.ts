@@ -8,14 +8,11 @@ import { decodeEvent, encodeEvent, UnreadableEvent, type UsageEvent } from '../.
 import { eventKinds } from '../../shared/events/event-kinds.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { insertBlocks, insertEvents } from './insert-events.ts';
 
-let own: ConsumerWorld;
 const test = suite('insert events');
-test.before(async () => {
-  own = await makeConsumerWorld();
-});
+const own = await makeConsumerWorld();
 
 test('adjustments of 120 months in one batch are all booked, and the usage of today with them', async () => {
   const billingId = newId('bill');

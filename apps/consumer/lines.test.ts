@@ -11,7 +11,7 @@ import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { dayOf } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { usageByDay } from './helpers/usage-by-day.ts';
 import { everyKind, makeLedger, turnOf } from './helpers/ledger.ts';
 import { copyRecentUse } from './jobs/recent-use.ts';
@@ -22,11 +22,8 @@ const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
 const YESTERDAY = NOON - DAY_MS;
 const never = new AbortController().signal;
-let own: ConsumerWorld;
 const test = suite('lines');
-test.before(async () => {
-  own = await makeConsumerWorld();
-});
+const own = await makeConsumerWorld();
 
 test('captures, charges and corrections are usage, and other lines are not, on an open day and on one that is over', async () => {
   const [billingId, elsewhere] = [newId('bill'), newId('bill')];

@@ -4,12 +4,11 @@ import * as assert from 'uvu/assert';
 import { billingKey } from '../../shared/books/billing-refs.ts';
 import { noteCreditLooks } from '../../shared/books/credit-states.ts';
 import { packRecord } from '../../shared/stores/records.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { lookAt, takeLooks } from './look-at-credits.ts';
 
-let own: ConsumerWorld;
 const test = suite('looking at credits');
-test.before(async () => void (own = await makeConsumerWorld()));
+const own = await makeConsumerWorld();
 
 /** A record that has used some of its credits, which somebody has to look at. */
 async function makeUsed(usedMicros: number) {

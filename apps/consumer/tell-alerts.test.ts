@@ -5,11 +5,10 @@ import { packAlerts, type PackedAlert } from '../../shared/stores/account-settin
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
 import { makeFollowUps } from './follow-ups.ts';
-import { dies, makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { dies, makeConsumerWorld } from './helpers/consumer-world.ts';
 
-let own: ConsumerWorld;
 const test = suite('telling alerts');
-test.before(async () => void (own = await makeConsumerWorld()));
+const own = await makeConsumerWorld();
 
 const LOW: PackedAlert = { name: 'low', kind: 'usedPercent', value: 80 };
 

@@ -3,13 +3,10 @@ import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { beginCount, encodeRefusal, OTHER, type RefusalCount } from '../../shared/events/outcome.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 
-let own: ConsumerWorld;
 const test = suite('telling limits');
-test.before(async () => {
-  own = await makeConsumerWorld();
-});
+const own = await makeConsumerWorld();
 
 const DAY = 86_400_000;
 const timeMs = Date.now();

@@ -2,12 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
-import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { tellMoments } from './tell-moments.ts';
 
-let own: ConsumerWorld;
 const test = suite('telling what the clock brings');
-test.before(async () => void (own = await makeConsumerWorld()));
+const own = await makeConsumerWorld();
 
 // To come, so that no row was made after it.
 const NOON = Date.UTC(2040, 2, 10, 12);

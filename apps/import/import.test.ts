@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { joinWorld } from '../../tests/helpers/world.ts';
 import { decoded } from './decode.ts';
 import { finish, type FinishOptions } from './finish.ts';
 import { forms } from './forms.ts';
@@ -11,16 +11,12 @@ import { sendKeys } from './send.ts';
 import { makeTally } from './tally.ts';
 
 // Files into a real api. What is read of them is in forms.test.ts, how they are sent in run.test.ts.
-let world: World;
-let workspaceId: string;
-let customers: Customers;
+
 const test = suite('keys of other systems');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
+test.after(() => world.stop());
 
 test('keys of four forms are valid as they were, and a second run of their files changes nothing', async () => {
   const hash = (text: string, encoding: 'hex' | 'base64') => createHash('sha256').update(text).digest(encoding);

@@ -1,38 +1,32 @@
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
+import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeCall } from './call.ts';
-import { startNameServer, type NameServer } from './helpers/name-server.ts';
-import { makeReceiverCertificate, startReceiver, type Certificate, type Receiver } from './helpers/receiver.ts';
+import { startNameServer } from './helpers/name-server.ts';
+import { makeReceiverCertificate, startReceiver } from './helpers/receiver.ts';
 import { makeResolve, type Resolve } from './resolve.ts';
 
 const test = suite('a call outside');
 const message = { teamId: 'team_a', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
-let certificate: Certificate;
-let receiver: Receiver;
-let names: NameServer;
 let answers: Record<string, string[] | 'silence'> = {};
 let connections = 0;
-let inside: Server;
 
-test.before(async () => {
-  certificate = makeReceiverCertificate();
-  setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificate.certificate, 'utf8')]);
-  receiver = await startReceiver(certificate);
-  names = await startNameServer((name) => answers[name] ?? []);
-  inside = createServer((socket) => {
-    connections += 1;
-    socket.destroy();
-  });
-  await new Promise<void>((resolve) => inside.listen(0, '127.0.0.1', resolve));
+const certificate = makeReceiverCertificate();
+setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificate.certificate, 'utf8')]);
+const receiver = await startReceiver(certificate);
+const names = await startNameServer((name) => answers[name] ?? []);
+const inside = createServer((socket) => {
+  connections += 1;
+  socket.destroy();
 });
+await new Promise<void>((resolve) => inside.listen(0, '127.0.0.1', resolve));
 test.after(async () => {
-  inside?.close();
-  await Promise.all([receiver?.stop(), names?.stop()]);
+  inside.close();
+  await Promise.all([receiver.stop(), names.stop()]);
 });
 
 const toReceiver: Resolve = async () => [{ address: '127.0.0.1', family: 4 }];

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { must } from '../../tests/helpers/customers.ts';
-import { makeWorld, type World } from '../../tests/helpers/world.ts';
+import { makeWorld } from '../../tests/helpers/world.ts';
 import type { Outcome } from './call.ts';
 import { claim, type Claimed } from './claim.ts';
 import { messageOf } from './message.ts';
@@ -14,14 +14,11 @@ import { RETRIES_MS, retryAfterMs } from './retries.ts';
 
 const OTHER = `whsec_${'A'.repeat(43)}=`;
 const OK: Outcome = { status: 200, durationMs: 1 };
-let world: World;
-let workspaceId: string;
 const test = suite('delivering to webhooks');
-test.before(async () => {
-  world = await makeWorld([]);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace.id;
-});
-test.after(() => world?.stop());
+const world = await makeWorld([]);
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace
+  .id;
+test.after(() => world.stop());
 
 /** What one process claims now. */
 async function claimNow(underWay = new Map<string, number>(), { slow = false, perWebhook = 100 } = {}) {

@@ -1,35 +1,27 @@
 import { createServer } from 'node:http';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { joinWorld, type World } from '../../tests/helpers/world.ts';
+import { joinWorld } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
 import { makeClient } from './client.ts';
-import { displayForms, each, keytally, type ClientOptions, type Keytally, type KeytallyError } from './index.ts';
+import { displayForms, each, keytally, type ClientOptions, type KeytallyError } from './index.ts';
 import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { makeClock } from './helpers/clock.ts';
 import { failure } from './helpers/failure.ts';
 import { listen } from './helpers/listen.ts';
-import { makeProxy, type Proxy } from './helpers/proxy.ts';
+import { makeProxy } from './helpers/proxy.ts';
 
-let world: World;
-let client: Keytally;
-/** Its time passes by itself in pauses alone. */
-let clocked: Keytally;
-let workspaceId: string;
-let api: Proxy;
-let verify: Proxy;
 const clock = makeClock();
 const retried: KeytallyError[] = [];
 
 const test = suite('the client');
-test.before(async () => {
-  world = await joinWorld();
-  [api, verify] = await Promise.all([makeProxy(world.api.url), makeProxy(world.verify!.url)]);
-  const options = { url: `${api.url}/`, verifyUrl: verify.url, token: world.team.token };
-  client = keytally({ ...options, verifyTimeoutMs: 20_000 });
-  clocked = makeClient({ ...options, onRetry: (error) => retried.push(error) }, clock);
-  workspaceId = (await client.workspaces.create({ name: 'w' })).workspace.id;
-});
+const world = await joinWorld();
+const [api, verify] = await Promise.all([makeProxy(world.api.url), makeProxy(world.verify.url)]);
+const options = { url: `${api.url}/`, verifyUrl: verify.url, token: world.team.token };
+const client = keytally({ ...options, verifyTimeoutMs: 20_000 });
+/** Its time passes by itself in pauses alone. */
+const clocked = makeClient({ ...options, onRetry: (error) => retried.push(error) }, clock);
+const workspaceId = (await client.workspaces.create({ name: 'w' })).workspace.id;
 test.before.each(() => {
   retried.length = 0;
   for (const proxy of [api, verify]) {
@@ -38,9 +30,9 @@ test.before.each(() => {
   }
 });
 test.after(() => {
-  api?.stop();
-  verify?.stop();
-  return world?.stop();
+  api.stop();
+  verify.stop();
+  return world.stop();
 });
 
 test('has a function for every operation of the OpenAPI document, and each POST is safe to repeat', async () => {

@@ -4,35 +4,30 @@ import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../tests/helpers/world.ts';
+import { makeCustomers } from '../../tests/helpers/customers.ts';
+import { joinWorld } from '../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../shared/verification/operation.ts';
 import { makeClient } from './client.ts';
 import { makeClock } from './helpers/clock.ts';
 import { failure } from './helpers/failure.ts';
 import { listen } from './helpers/listen.ts';
-import { makeProxy, type Proxy } from './helpers/proxy.ts';
+import { makeProxy } from './helpers/proxy.ts';
 import type { Keytally } from './index.ts';
 
-let world: World;
-let customers: Customers;
-let proxy: Proxy;
 const clock = makeClock();
 const clients: Record<string, Keytally> = {};
 
 const test = suite('gathered verifications');
-test.before(async () => {
-  world = await joinWorld();
-  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
-  customers = makeCustomers(world, workspace.id);
-  proxy = await makeProxy(world.verify!.url);
-  const options = { url: proxy.url, token: world.team.token };
-  clients['node:http'] = makeClient(options, clock);
-  clients['fetch'] = makeClient({ ...options, fetch: (...args) => fetch(...args) }, clock);
-});
+const world = await joinWorld();
+const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+const customers = makeCustomers(world, workspace.id);
+const proxy = await makeProxy(world.verify.url);
+const options = { url: proxy.url, token: world.team.token };
+clients['node:http'] = makeClient(options, clock);
+clients['fetch'] = makeClient({ ...options, fetch: (...args) => fetch(...args) }, clock);
 test.after(() => {
-  proxy?.stop();
-  return world?.stop();
+  proxy.stop();
+  return world.stop();
 });
 test.before.each(() => {
   proxy.fate = 'pass';

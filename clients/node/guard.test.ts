@@ -2,21 +2,17 @@ import { once } from 'node:events';
 import { request as ask, type IncomingMessage } from 'node:http';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { joinWorld } from '../../tests/helpers/world.ts';
 import { makeClient } from './client.ts';
 import { makeClock } from './helpers/clock.ts';
 import { frameworks } from './helpers/frameworks.ts';
 import type { App } from './helpers/listen.ts';
-import { makeProxy, type Proxy } from './helpers/proxy.ts';
-import { identityOf, keytally, type Keytally } from './index.ts';
+import { makeProxy } from './helpers/proxy.ts';
+import { identityOf, keytally } from './index.ts';
 
 const scopes = [{ representation: 'documents', read: true }];
 
-let world: World;
-let proxy: Proxy;
-let client: Keytally;
-let customers: Customers;
 /** One key for each way in which a request passes or is refused. */
 const keys: Record<string, string> = { unknown: 'key_nobody' };
 const apps: Record<string, App> = {};
@@ -24,34 +20,32 @@ const errors: string[] = [];
 let handled = 0;
 
 const test = suite('the guards');
-test.before(async () => {
-  world = await joinWorld();
-  proxy = await makeProxy(world.verify!.url);
-  client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
-  const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace;
-  const scope = { name: 'documents', representation: 'documents' };
-  await must(201, world.call('post', `/api/v1/workspace/${id}/scope`, scope));
-  customers = makeCustomers(world, id);
-  for (const [name, fields] of Object.entries({
-    good: { customerId: 'cus', rateLimitPerSecond: 100_000 },
-    noScope: { scopes: [] },
-    local: { allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] },
-    disabled: { enabled: false },
-    poor: { externalMeterId: await customers.newMeter({ totalCredits: '0.5' }) },
-  })) {
-    keys[name] = (await customers.newKey({ scopes, ...fields })).key;
-  }
-  const costOf = (url: string) => {
-    const n = new URL(url, 'http://a').searchParams.get('n') ?? '1';
-    return n === 'free' ? '0' : { usage: n, usageName: 'requests' };
-  };
-  for (const [name, start] of Object.entries(frameworks)) {
-    apps[name] = await start(client, { costOf, scopes }, (_, request) => {
-      handled += 1;
-      return identityOf(request);
-    });
-  }
-});
+const world = await joinWorld();
+const proxy = await makeProxy(world.verify.url);
+const client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
+const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace;
+const scope = { name: 'documents', representation: 'documents' };
+await must(201, world.call('post', `/api/v1/workspace/${id}/scope`, scope));
+const customers = makeCustomers(world, id);
+for (const [name, fields] of Object.entries({
+  good: { customerId: 'cus', rateLimitPerSecond: 100_000 },
+  noScope: { scopes: [] },
+  local: { allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] },
+  disabled: { enabled: false },
+  poor: { externalMeterId: await customers.newMeter({ totalCredits: '0.5' }) },
+})) {
+  keys[name] = (await customers.newKey({ scopes, ...fields })).key;
+}
+const costOf = (url: string) => {
+  const n = new URL(url, 'http://a').searchParams.get('n') ?? '1';
+  return n === 'free' ? '0' : { usage: n, usageName: 'requests' };
+};
+for (const [name, start] of Object.entries(frameworks)) {
+  apps[name] = await start(client, { costOf, scopes }, (_, request) => {
+    handled += 1;
+    return identityOf(request);
+  });
+}
 test.before.each(() => {
   handled = errors.length = 0;
   proxy.fate = 'pass';
@@ -59,8 +53,8 @@ test.before.each(() => {
 });
 test.after(async () => {
   await Promise.all(Object.values(apps).map((app) => app.stop()));
-  proxy?.stop();
-  await world?.stop();
+  proxy.stop();
+  await world.stop();
 });
 
 for (const [name, start] of Object.entries(frameworks)) {

@@ -2,33 +2,27 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { joinWorld } from '../../tests/helpers/world.ts';
 import { failure } from './helpers/failure.ts';
 import { frameworks as guarded } from './helpers/frameworks.ts';
 import { listen, type App } from './helpers/listen.ts';
-import { makeProxy, type Proxy } from './helpers/proxy.ts';
-import { capture, captureAtEnd, keytally, nodeGuard, type Keytally } from './index.ts';
+import { makeProxy } from './helpers/proxy.ts';
+import { capture, captureAtEnd, keytally, nodeGuard } from './index.ts';
 
 // Guards that hold, and the client's operations on holds.
 
-let world: World;
-let proxy: Proxy;
-let client: Keytally;
-let customers: Customers;
 const started: App[] = [];
 const errors: Error[] = [];
 const options = { cost: '10', hold: { expiresIn: 600 }, onError: (error: Error) => void errors.push(error) };
 const { 'node:http': _, ...frameworks } = guarded;
 
 const test = suite('holds by the client');
-test.before(async () => {
-  world = await joinWorld();
-  proxy = await makeProxy(world.verify!.url);
-  client = keytally({ url: world.api.url, verifyUrl: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  customers = makeCustomers(world, workspace.id);
-});
+const world = await joinWorld();
+const proxy = await makeProxy(world.verify.url);
+const client = keytally({ url: world.api.url, verifyUrl: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
+const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+const customers = makeCustomers(world, workspace.id);
 test.before.each(() => {
   errors.length = 0;
   proxy.fate = 'pass';
@@ -36,8 +30,8 @@ test.before.each(() => {
 });
 test.after(async () => {
   await Promise.all(started.map((app) => app.stop()));
-  proxy?.stop();
-  await world?.stop();
+  proxy.stop();
+  await world.stop();
 });
 
 test('verify holds, and holds are captured, released, extended and listed by methods with types', async () => {

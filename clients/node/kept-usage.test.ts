@@ -3,22 +3,17 @@ import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { joinWorld } from '../../tests/helpers/world.ts';
 import { makeClient } from './client.ts';
 import { makeClock } from './helpers/clock.ts';
-import { listen, type App } from './helpers/listen.ts';
-import { makeProxy, type Proxy } from './helpers/proxy.ts';
+import { listen } from './helpers/listen.ts';
+import { makeProxy } from './helpers/proxy.ts';
 import { identityOf, keepUsage, KeytallyError, nodeGuard, type Keytally, type KeptUsageOptions } from './index.ts';
 import type { KeptCall } from './kept-usage.ts';
 
 const PAUSE_MS = 1_000;
 
-let world: World;
-let proxy: Proxy;
-let client: Keytally;
-let customers: Customers;
-let workspaceId: string;
 const clock = makeClock();
 const lost: unknown[] = [];
 const errors: string[] = [];
@@ -40,27 +35,23 @@ const answers: Record<string, [status: number, body: string]> = {
 };
 let isBack = false;
 const asked: string[] = [];
-let told: App;
-/** A client of that server. */
-let teller: Keytally;
 
 const test = suite('usage that is kept while keytally is unavailable');
-test.before(async () => {
-  world = await joinWorld();
-  proxy = await makeProxy(world.verify!.url);
-  client = makeClient({ url: proxy.url, token: world.team.token }, clock);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-  const server = createServer(async (request, response) => {
-    if (request.method === 'GET') return void response.end('{}');
-    const { key } = (await json(request)) as { key: string };
-    asked.push(key);
-    const [status, text] = answers[isBack ? 'good' : key]!;
-    return void response.writeHead(status, { 'Retry-After': '60' }).end(text);
-  });
-  told = await listen(server);
-  teller = makeClient({ url: told.url, token: 'x' }, clock);
+const world = await joinWorld();
+const proxy = await makeProxy(world.verify.url);
+const client = makeClient({ url: proxy.url, token: world.team.token }, clock);
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
+const server = createServer(async (request, response) => {
+  if (request.method === 'GET') return void response.end('{}');
+  const { key } = (await json(request)) as { key: string };
+  asked.push(key);
+  const [status, text] = answers[isBack ? 'good' : key]!;
+  return void response.writeHead(status, { 'Retry-After': '60' }).end(text);
 });
+const told = await listen(server);
+/** A client of that server. */
+const teller = makeClient({ url: told.url, token: 'x' }, clock);
 test.before.each(() => {
   lost.length = errors.length = asked.length = 0;
   isBack = false;
@@ -68,9 +59,9 @@ test.before.each(() => {
   proxy.next();
 });
 test.after(() => {
-  proxy?.stop();
-  told?.stop();
-  return world?.stop();
+  proxy.stop();
+  told.stop();
+  return world.stop();
 });
 
 test('requests pass while keytally is unavailable, only the first one waits for it, and each is debited once later', async () => {

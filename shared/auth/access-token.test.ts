@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../runtime/clock.ts';
-import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
+import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { hashKeyText, makeKeyText } from '../values/key-text.ts';
@@ -20,9 +20,8 @@ const settings = {
 };
 
 const test = suite('callers of access tokens');
-let clocked: ClockedRedis;
-test.before(async () => void (clocked = await connectClockedRedis()));
-test.after(() => clocked?.redis.close());
+const clocked = await connectClockedRedis();
+test.after(() => clocked.redis.close());
 
 /** Stores a token, and loads it at an instant as verify does. */
 async function loadAt(nowMs: number, chosen: object = {}) {

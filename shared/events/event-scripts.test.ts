@@ -8,28 +8,22 @@ import { ALL_SHARDS, hashKeyText } from '../values/key-text.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { connectClickHouse } from '../stores/clickhouse.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
-import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
-import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { makeWorld, request, type World } from '../../tests/helpers/world.ts';
+import { connectRedis } from '../stores/redis.ts';
+import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { makeWorld, request } from '../../tests/helpers/world.ts';
 
 const WITHIN_MS = 30_000;
 const TEXT = '/a?q=\'"\\é漢';
-let world: World;
-let redis: ShardedRedis;
-let customers: Customers;
-let workspaceId: string;
 
 const test = suite('events of the scripts');
-test.before(async () => {
-  world = await makeWorld(['verify']);
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
-  await redis.connected(WITHIN_MS);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
+const world = await makeWorld(['verify']);
+const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
+await redis.connected(WITHIN_MS);
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 test('a verification that verify.lua appends reads back with every field, and is written again as the same bytes', async () => {

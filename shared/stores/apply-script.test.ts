@@ -1,21 +1,16 @@
 // How changes of Postgres are written to a shard: apply.lua on a real Redis.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
+import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import { keyspace } from './keyspace.ts';
-import type { RedisNode } from './redis-node.ts';
 
 const SHARD = 7;
 const [META, TEXT, HASH] = [keyspace.meta(SHARD), '{07}:text', '{07}:hash'];
 
 const test = suite('changes written to a shard');
-let clocked: ClockedRedis;
-let node: RedisNode;
-test.before(async () => {
-  clocked = await connectClockedRedis();
-  node = clocked.redis.node(SHARD);
-});
-test.after(() => clocked?.redis.close());
+const clocked = await connectClockedRedis();
+const node = clocked.redis.node(SHARD);
+test.after(() => clocked.redis.close());
 test.before.each(async () => {
   await clocked.empty();
   await node.client.hset(META, { owner: node.runId(), epoch: 1, writes: 5, change: 10 });

@@ -7,14 +7,10 @@ import driver from './postgres-driver.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
 const test = suite('the mended driver of Postgres');
-let url: string;
-let admin: Sql;
-test.before(async () => {
-  url = await emptyPostgres('driver');
-  admin = connectPostgres(url, { max: 1 });
-  await admin`create table written (what text)`;
-});
-test.after(() => admin?.end());
+const url = await emptyPostgres('driver');
+const admin = connectPostgres(url, { max: 1 });
+await admin`create table written (what text)`;
+test.after(() => admin.end());
 
 const poolOf = (max: number) => driver(url, { max, onnotice: () => {} }) as Sql;
 const outcomeOf = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);

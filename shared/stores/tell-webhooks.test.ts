@@ -1,20 +1,15 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { WebhookEvent } from '../contract/webhook-events.ts';
-import { makeWorld, type World } from '../../tests/helpers/world.ts';
+import { makeWorld } from '../../tests/helpers/world.ts';
 import { newId } from '../values/ids.ts';
 import { fillWith } from '../../tests/helpers/waiting-deliveries.ts';
-import type { Sql } from './postgres.ts';
 import { tellWebhooks, WEBHOOKS_CHANNEL } from './tell-webhooks.ts';
 
-let world: World;
-let sql: Sql;
 const test = suite('telling webhooks');
-test.before(async () => {
-  world = await makeWorld([]);
-  ({ sql } = world);
-});
-test.after(() => world?.stop());
+const world = await makeWorld([]);
+const { sql } = world;
+test.after(() => world.stop());
 
 async function newWebhook(teamId: string, events: string[], workspaceId: string | null = null): Promise<string> {
   const id = newId('hook');

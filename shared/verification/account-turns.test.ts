@@ -1,26 +1,21 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readLine } from '../../tests/accounts/lines.ts';
-import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
+import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { NEVER, packAccountSettings, PLAIN_CLASS } from '../stores/account-settings.ts';
 import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
 import { newId } from '../values/ids.ts';
 import { startTurning, turnAccount } from './account-turns.ts';
 
 const SHARD = 7;
 const test = suite('turning accounts');
 const ENDS_MS = BEGIN_MS + 700;
-let clocked: ClockedRedis;
-let redis: ShardedRedis;
-test.before(async () => {
-  clocked = await connectClockedRedis();
-  ({ redis } = clocked);
-});
-test.after(() => redis?.close());
+const clocked = await connectClockedRedis();
+const { redis } = clocked;
+test.after(() => redis.close());
 
 /** A record with 5 micro-credits without an end and 100 that end soon, of which 60 are used. */
 async function makeRecord() {

@@ -11,9 +11,8 @@ import { makeHoldId } from './hold-id.ts';
 import { MOST_PER_SCRIPT } from './waiting-calls.ts';
 
 const test = suite('calls on holds');
-let redis: ShardedRedis;
-test.before(async () => void (redis = await connectTestRedis()));
-test.after(() => redis?.close());
+const redis = await connectTestRedis();
+test.after(() => redis.close());
 
 test('what is asked of many holds at once shares scripts, and each call gets an answer of its own', async () => {
   const key = randomBytes(32);

@@ -4,7 +4,6 @@ import { connectTestRedis } from '../../tests/helpers/world.ts';
 import { carryOutcome } from '../events/outcome.ts';
 import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
 import { newId } from '../values/ids.ts';
 import { SHARDS } from '../values/key-text.ts';
 import type { Decision } from './decision.ts';
@@ -12,9 +11,8 @@ import type { Lookup } from './lookup-cache.ts';
 import { makeOutcomes } from './outcomes.ts';
 
 const test = suite('outcomes of a process');
-let redis: ShardedRedis;
-test.before(async () => void (redis = await connectTestRedis()));
-test.after(() => redis?.close());
+const redis = await connectTestRedis();
+test.after(() => redis.close());
 
 test('a process keeps at most 1,000 refusals of a second one by one, ten of a key, and counts them all', async () => {
   let hasRoom = false;

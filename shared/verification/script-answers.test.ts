@@ -8,7 +8,7 @@ import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { flagCharacter, packRecord } from '../stores/records.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
-import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
+import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import { newId } from '../values/ids.ts';
 import { scopeMark } from '../stores/scope-mark.ts';
@@ -30,11 +30,8 @@ const SHARD = 7;
 const WITHIN_MS = 30_000;
 const OTHER_SHARD = 8;
 let redis: ShardedRedis;
-let clocked: ClockedRedis;
-test.before(async () => {
-  clocked = await connectClockedRedis();
-  ({ redis } = clocked);
-});
+const clocked = await connectClockedRedis();
+({ redis } = clocked);
 test.after(() => redis?.close());
 
 // Every value is another one, so that two that are swapped are seen.

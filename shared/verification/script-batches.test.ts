@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
-import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
+import { connectRedis } from '../stores/redis.ts';
 import { batchScriptCalls } from './script-batches.ts';
 import { readScriptAnswers } from './script-protocol.ts';
 
@@ -16,7 +16,6 @@ const sockets: { destroy(): void }[] = [];
 const clock = makeTestClock();
 let frozen = false;
 let reached = 0;
-let redis: ShardedRedis;
 
 // A way to the real Redis that can be frozen: then requests go nowhere, and the connection stays.
 const way = createServer((inner) => {
@@ -33,12 +32,10 @@ const way = createServer((inner) => {
   );
 });
 
-test.before(async () => {
-  await once(way.listen(0, '127.0.0.1'), 'listening');
-  const { port } = way.address() as AddressInfo;
-  redis = connectRedis(`redis://:${url.password}@127.0.0.1:${port}`, makeLogger('test', 'silent'), clock);
-  await redis.connected(30_000);
-});
+await once(way.listen(0, '127.0.0.1'), 'listening');
+const { port } = way.address() as AddressInfo;
+const redis = connectRedis(`redis://:${url.password}@127.0.0.1:${port}`, makeLogger('test', 'silent'), clock);
+await redis.connected(30_000);
 test.after(async () => {
   for (const socket of sockets) socket.destroy();
   way.close();

@@ -5,17 +5,13 @@ import { systemClock } from '../runtime/clock.ts';
 import { connectTestRedis } from '../../tests/helpers/world.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { keyspace } from '../stores/keyspace.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keepWitnesses } from './witnesses.ts';
 
 const RECORDS = 2_500;
 const test = suite('witnesses');
-let redis: ShardedRedis;
-test.before(async () => {
-  redis = await connectTestRedis();
-});
-test.after(() => redis?.close());
+const redis = await connectTestRedis();
+test.after(() => redis.close());
 
 test('remembered balances are reported after a reopening, each once, and so is an answer of then that comes late', async () => {
   const { client, runId } = redis.node(0);

@@ -1,5 +1,5 @@
 import { once as event } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -9,26 +9,22 @@ import { must } from './customers.ts';
 import { once, request } from './request.ts';
 
 const test = suite('requests of tests');
-let server: Server;
-let url: string;
 // The Idempotency-Keys of the calls that came, by the order of these.
 let keys: (string | undefined)[] = [];
 
-test.before(async () => {
-  // Refuses the first call with the error that its path names, and answers the others.
-  server = createServer((call, response) => {
-    if (call.url === '/openapi.json') return void response.writeHead(404).end();
-    keys.push(call.headers['idempotency-key'] as string | undefined);
-    const [code] = errors[call.url!.slice(1) as ErrorName];
-    const status = keys.length === 1 ? Math.floor(code / 100) : 200;
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ error: { code } }));
-  });
-  await event(server.listen(0, '127.0.0.1'), 'listening');
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  await learnContract(url);
+// Refuses the first call with the error that its path names, and answers the others.
+const server = createServer((call, response) => {
+  if (call.url === '/openapi.json') return void response.writeHead(404).end();
+  keys.push(call.headers['idempotency-key'] as string | undefined);
+  const [code] = errors[call.url!.slice(1) as ErrorName];
+  const status = keys.length === 1 ? Math.floor(code / 100) : 200;
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ error: { code } }));
 });
+await event(server.listen(0, '127.0.0.1'), 'listening');
+const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+await learnContract(url);
 test.before.each(() => void (keys = []));
-test.after(() => void server?.close());
+test.after(() => void server.close());
 
 const ask = (method: string, error: ErrorName, headers: Record<string, string> = {}) =>
   request(`${url}/${error}`, method, { headers });

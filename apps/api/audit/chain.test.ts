@@ -3,8 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
-import { connectPostgres, type Query, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
-import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { connectPostgres, type Query, type Transaction } from '../../../shared/stores/postgres.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import { connectTestRedis, emptyPostgres } from '../../../tests/helpers/world.ts';
@@ -17,18 +16,13 @@ import { proveAuditLog } from './verify-chain.ts';
 
 const TEAM = newId('team');
 const masterKeys: MasterKeys = [Buffer.alloc(32, 7)];
-let url: string;
-let sql: Sql;
-let redis: ShardedRedis;
 const test = suite('chain of the audit log');
-test.before(async () => {
-  url = await emptyPostgres('chain', 'keytally_template');
-  sql = connectPostgres(url, { max: 8, statementTimeoutMs: 0 });
-  redis = await connectTestRedis();
-  await sql`insert into teams (id, name) values (${TEAM}, ${TEAM})`;
-});
+const url = await emptyPostgres('chain', 'keytally_template');
+const sql = connectPostgres(url, { max: 8, statementTimeoutMs: 0 });
+const redis = await connectTestRedis();
+await sql`insert into teams (id, name) values (${TEAM}, ${TEAM})`;
 test.after(async () => {
-  await Promise.all([sql?.end(), redis?.close()]);
+  await Promise.all([sql.end(), redis.close()]);
 });
 
 test('each line has its place in one chain without gaps, though several processes write and chain at once', async () => {

@@ -3,26 +3,22 @@ import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
-import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
+import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../tests/helpers/world.ts';
 import { startApiBy } from '../tests/helpers/own-api.ts';
 import { gatherDeniedAttempts } from './denied-attempts.ts';
 
 const UNKNOWN_WORKSPACE = '/api/v1/workspace/ws_01h455vb4pex5vsknk084sn02q';
-let world: World;
-let sql: Sql;
 const test = suite('refused attempts in the audit log');
-test.before(async () => {
-  world = await joinWorld();
-  sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });
-});
+const world = await joinWorld();
+const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });
 test.after(async () => {
-  await sql?.end();
-  await world?.stop();
+  await sql.end();
+  await world.stop();
 });
 
 test('each kind of refused attempt of a known token leaves a line: who, what, why, from where; a stranger leaves none', async () => {

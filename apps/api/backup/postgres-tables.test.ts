@@ -1,19 +1,16 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { emptyPostgres } from '../../../tests/helpers/world.ts';
-import { connectPostgres, type Query, type Sql } from '../../../shared/stores/postgres.ts';
+import { connectPostgres, type Query } from '../../../shared/stores/postgres.ts';
 import type { Part } from './archive.ts';
 import { prepareLoad, readPostgresTable, writePostgresPart } from './postgres-tables.ts';
 
 const COLUMNS = ['id', 'answer', 'said'];
 const LONG = 12;
 const LONG_ROW_CHARACTERS = 1_000_000;
-let sql: Sql;
 
-test.before(async () => {
-  sql = connectPostgres(await emptyPostgres('tables'), { max: 2, statementTimeoutMs: 0 });
-});
-test.after(() => sql?.end());
+const sql = connectPostgres(await emptyPostgres('tables'), { max: 2, statementTimeoutMs: 0 });
+test.after(() => sql.end());
 
 test('however long rows are, a backup holds few of them at once, and a load writes each as it was', async () => {
   await sql`create table kept (id int, answer bytea, said json)`;

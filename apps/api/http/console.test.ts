@@ -4,14 +4,13 @@ import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../shared/runtime/log.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 import { makeConsole } from './console.ts';
 
 const MOST_GZIPPED = 80_000;
-let world: World;
 const test = suite('files of the console');
-test.before(async () => void (world = await makeWorld()));
-test.after(() => world?.stop());
+const world = await makeWorld();
+test.after(() => world.stop());
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   world.call('get', path, undefined, { token: null, headers });

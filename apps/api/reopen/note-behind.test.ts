@@ -2,10 +2,10 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventColumns, eventRow } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
-import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { connectTestRedis, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { connectTestRedis, makeWorld } from '../../../tests/helpers/world.ts';
 import { noteBehind } from './note-behind.ts';
 
 const RECORDS = 1_500;
@@ -14,18 +14,14 @@ const PAGE = 1_000;
 const SHARDS = [7, 8];
 const never = new AbortController().signal;
 const test = suite('noting records that are behind');
-let world: World;
-let books: Books;
 
-test.before(async () => {
-  world = await makeWorld([]);
-  // It would look for records itself, and settle them.
-  await world.api.stop();
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-});
+const world = await makeWorld([]);
+// It would look for records itself, and settle them.
+await world.api.stop();
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
 test.after(async () => {
-  await books?.close();
-  await world?.stop();
+  await books.close();
+  await world.stop();
 });
 
 test('whoever goes on after one that died notes the rest; a shard that was reopened is looked through from its start', async () => {

@@ -2,24 +2,19 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
-import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
 import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
-import { joinWorld, once, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, once } from '../../../tests/helpers/world.ts';
 import { copyEnded, copyRecord } from './ended-grants.ts';
 
 const test = suite('copies of ended grants');
-let world: World;
-let redis: ShardedRedis;
 
-test.before(async () => {
-  world = await joinWorld();
-  redis = await connectRedisOf(world);
-});
+const world = await joinWorld();
+const redis = await connectRedisOf(world);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 test('a record is copied by several processes while its grants are voided: each gets an answer', async () => {
@@ -70,7 +65,7 @@ test('what an ended grant gave is copied again once a late capture gives credits
       await world.sql`select used_micros, held_micros from grant_classes where billing_id = ${record.id} and told_turn > 0`
     ).map(({ usedMicros, heldMicros }) => [usedMicros, heldMicros]);
   assert.equal(await copied(), [[0, 4_000_000]]);
-  await must(200, world.call('post', `${world.verify!.url}/api/v1/usage/capture`, { holdId, usage: '1' }));
+  await must(200, world.call('post', `${world.verify.url}/api/v1/usage/capture`, { holdId, usage: '1' }));
   await copyEnded(world.sql, redis, [record.shard], 'held');
   assert.equal(await copied(), [[1_000_000, 0]]);
 });

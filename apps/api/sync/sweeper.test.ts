@@ -5,33 +5,26 @@ import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
-import { connectTestRedis, makeWorld, once, type World } from '../../../tests/helpers/world.ts';
+import { connectTestRedis, makeWorld, once } from '../../../tests/helpers/world.ts';
 import { moveCheckpoints } from './checkpoints.ts';
 import { sweep } from './sweeper.ts';
 
 // What can't be brought into force holds up nothing else.
 
 const test = suite('the sweeper');
-let world: World;
-let redis: ShardedRedis;
-let workspaceId: string;
-let customers: Customers;
-let records: Damaged[];
 
-test.before(async () => {
-  world = await makeWorld();
-  redis = await connectTestRedis();
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-  records = [await accountOf('10'), await accountOf('10'), await accountOf('10')];
-  // It would sweep, too.
-  await world.api.stop();
-});
+const world = await makeWorld();
+const redis = await connectTestRedis();
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
+const records = [await accountOf('10'), await accountOf('10'), await accountOf('10')];
+// It would sweep, too.
+await world.api.stop();
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 test('adjustments of records that are damaged wait, each, and hold up no other change', async () => {

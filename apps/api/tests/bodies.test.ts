@@ -1,16 +1,13 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 
 // Bodies that come in an unusual way. What api and verify have in common is in apps/verify/tests/same-answers.test.ts.
 
-let world: World;
 const test = suite('bodies');
-test.before(async () => {
-  world = await makeWorld();
-});
-test.after(() => world?.stop());
+const world = await makeWorld();
+test.after(() => world.stop());
 
 const json = JSON.stringify({ name: 'w' });
 const typed = 'Content-Type: application/json';

@@ -7,31 +7,17 @@ import * as assert from 'uvu/assert';
 import { billingKey } from '../../../shared/books/billing-refs.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { ALL_SHARDS, hashKeyText, keyShard } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import {
-  connectTestRedis,
-  eventually,
-  makeWorld,
-  once as key,
-  wireTo,
-  type Wire,
-  type World,
-} from '../../../tests/helpers/world.ts';
+import { connectTestRedis, eventually, makeWorld, once as key, wireTo } from '../../../tests/helpers/world.ts';
 import { TURNS } from '../http/fair-turns.ts';
 import { sweep } from '../sync/sweeper.ts';
 import { startApiBy } from './helpers/own-api.ts';
 
 // A failure on our side, or on the way to us, has an answer that says so.
 const DEADLINE_MS = 60_000;
-let world: World;
-let redis: ShardedRedis;
-let wire: Wire;
-/** Has books that hang, and deadlines that come when the test says so. */
-let api: Awaited<ReturnType<typeof startApiBy>>;
 let begins: (deadline: () => void) => void;
 let asked = (_query: string) => {};
 let waits = systemClock.after;
@@ -57,39 +43,38 @@ const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),
 );
 const test = suite('failures');
-test.before(async () => {
-  world = await makeWorld();
-  redis = await connectTestRedis();
-  wire = await wireTo(world.env.DATABASE_URL!, () => {
-    const connection = {};
-    return (bytes) => {
-      for (const one of unasked) if (bytes.includes(one)) unasked.delete(one);
-      toPostgres(bytes, connection);
-    };
-  });
-  await once(hung.listen(0, '127.0.0.1'), 'listening');
-  const clock: typeof systemClock = {
-    ...systemClock,
-    sleep: (ms, signal) => pauses(ms, signal),
-    after(ms, work) {
-      if (ms < DEADLINE_MS - 1_000) return waits(ms, work);
-      begins(work);
-      return () => {};
-    },
+const world = await makeWorld();
+const redis = await connectTestRedis();
+const wire = await wireTo(world.env.DATABASE_URL!, () => {
+  const connection = {};
+  return (bytes) => {
+    for (const one of unasked) if (bytes.includes(one)) unasked.delete(one);
+    toPostgres(bytes, connection);
   };
-  const { port } = hung.address() as { port: number };
-  api = await startApiBy(clock, world, {
-    // The wire sees the text of each statement, not only of the first.
-    DATABASE_URL: `${wire.url}?prepare=false`,
-    CLICKHOUSE_URL: `http://127.0.0.1:${port}/none`,
-    REQUEST_DEADLINE_MS: String(DEADLINE_MS),
-  });
+});
+await once(hung.listen(0, '127.0.0.1'), 'listening');
+const clock: typeof systemClock = {
+  ...systemClock,
+  sleep: (ms, signal) => pauses(ms, signal),
+  after(ms, work) {
+    if (ms < DEADLINE_MS - 1_000) return waits(ms, work);
+    begins(work);
+    return () => {};
+  },
+};
+const { port } = hung.address() as { port: number };
+/** Has books that hang, and deadlines that come when the test says so. */
+const api = await startApiBy(clock, world, {
+  // The wire sees the text of each statement, not only of the first.
+  DATABASE_URL: `${wire.url}?prepare=false`,
+  CLICKHOUSE_URL: `http://127.0.0.1:${port}/none`,
+  REQUEST_DEADLINE_MS: String(DEADLINE_MS),
 });
 test.after(async () => {
   hung.closeAllConnections();
   hung.close();
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 test('an api looks by itself for what waits, is due or deleted, has ended, or is to be settled, chained or sealed anew', async () => {

@@ -1,12 +1,12 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readConfig } from '../../../shared/runtime/config.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // Headers of answers. tests/helpers/contract.ts checks those that every answer must have, in every test.
-let world: World;
+
 const test = suite('headers of answers');
 const OURS = 'https://app.example.com';
 const preflight = {
@@ -15,10 +15,8 @@ const preflight = {
   'Access-Control-Request-Headers': 'authorization',
 };
 
-test.before(async () => {
-  world = await makeWorld(['verify']);
-});
-test.after(() => world?.stop());
+const world = await makeWorld(['verify']);
+test.after(() => world.stop());
 
 test("no answer but public keys may be cached on its way, and none names the server's software", async () => {
   const body = { name: 'n' };

@@ -4,7 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { joinWorld, once, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../http/route.ts';
 import {
   guarded,
@@ -15,20 +15,15 @@ import {
   thingsReadBy,
   unknownThing,
   urlOf,
-  type Things,
 } from './helpers/requests.ts';
 import { faultsOf, together, valueOf, type Fault } from './helpers/wrong-input.ts';
 
 // What every operation refuses alike, and what it repeats. Rights are in matrix.test.ts.
 const BODY_LIMIT = 65_536;
-let world: World;
-let things: Things;
 const test = suite('what operations take');
-test.before(async () => {
-  world = await joinWorld();
-  things = await makeThings(world, world.team.token);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const things = await makeThings(world, world.team.token);
+test.after(() => world.stop());
 
 /** Another body that is valid, for operations whose good request names no resource. */
 const otherBodies: Record<string, object> = {
@@ -169,7 +164,7 @@ function send(
   headers: Record<string, string> = route.idempotencyKeyRequired ? once() : {},
   raw?: string,
 ): Promise<Answer[]> {
-  const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify!.url] : [])];
+  const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify.url] : [])];
   const { token } = world.team;
   const options = { token, headers, ...(raw === undefined ? { body: made.body } : { raw }) };
   return Promise.all(servers.map((url) => request(url + urlOf(route, made), route.method, options)));

@@ -2,11 +2,11 @@ import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions, type Permission } from '../../../shared/contract/caller.ts';
-import { makeWorld, once, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import type { ApiRoute } from '../http/route.ts';
 import { routes } from '../routes/index.ts';
-import { connectBackground, type Background } from './helpers/background.ts';
+import { connectBackground } from './helpers/background.ts';
 import {
   guarded,
   inUsableOrder,
@@ -22,28 +22,21 @@ import {
 import { differences, snapshot } from './helpers/snapshot.ts';
 
 // Every operation with every kind of token: a forbidden request is refused and leaves no trace in any store.
-let world: World;
-let background: Background;
-let redis: Redis;
-let ours: Things;
-let theirs: Things;
-let stranger: string;
+
 const test = suite('who may do what');
 
-test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
-  background = await connectBackground(world);
-  redis = new Redis(world.env.REDIS_URL!);
-  stranger = (await world.newTeam()).token;
-  [ours, theirs] = await Promise.all([makeThings(world, world.team.token), makeThings(world, stranger)]);
-  // A proof waits for events that are on their way into the books.
-  await world.booked();
-});
+const world = await makeWorld(['verify', 'consumer']);
+const background = await connectBackground(world);
+const redis = new Redis(world.env.REDIS_URL!);
+const stranger = (await world.newTeam()).token;
+const [ours, theirs] = await Promise.all([makeThings(world, world.team.token), makeThings(world, stranger)]);
+// A proof waits for events that are on their way into the books.
+await world.booked();
 
 test.after(async () => {
-  redis?.disconnect();
-  await background?.stop();
-  await world?.stop();
+  redis.disconnect();
+  await background.stop();
+  await world.stop();
 });
 
 test('the matrix has exactly the operations that need a token', () => {

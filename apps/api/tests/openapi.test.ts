@@ -3,19 +3,15 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
 import { checkAnswer } from '../../../tests/helpers/contract.ts';
-import { makeWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld, type Answer } from '../../../tests/helpers/world.ts';
 import { formats } from '../../../shared/contract/validate.ts';
 import { portalRoutes, routes as ofClients } from '../routes/index.ts';
 
 const routes = [...ofClients, ...portalRoutes];
-let world: World;
-let document: any;
 const test = suite('the OpenAPI document');
-test.before(async () => {
-  world = await makeWorld();
-  document = (await world.call('get', '/openapi.json')).body;
-});
-test.after(() => world?.stop());
+const world = await makeWorld();
+const document = (await world.call('get', '/openapi.json')).body;
+test.after(() => world.stop());
 
 const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
 

@@ -3,15 +3,15 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../tests/helpers/world.ts';
 import { readTeam } from '../commands/token.ts';
 import { urlOfApi } from './helpers/own-api.ts';
 
 // The operator's tokens: how a team gets its first token, and another where it lost all. Revoking is in routes/access-token.
-let world: World;
+
 const test = suite('tokens of the operator');
-test.before(async () => void (world = await joinWorld()));
-test.after(() => world?.stop());
+const world = await joinWorld();
+test.after(() => world.stop());
 
 test('the command creates the team and its first token, with every permission, in force at once; and another one later', async () => {
   const team = `team of ${world.team.id}`;

@@ -2,20 +2,16 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../tests/helpers/world.ts';
 import { startApiBy } from './helpers/own-api.ts';
 
 const clock = makeTestClock(Date.now());
-let world: World;
-let api: Awaited<ReturnType<typeof startApiBy>>;
 const test = suite('log of requests');
-test.before(async () => {
-  world = await joinWorld();
-  api = await startApiBy(clock, world);
-});
+const world = await joinWorld();
+const api = await startApiBy(clock, world);
 test.after(async () => {
-  await api?.stop();
-  await world?.stop();
+  await api.stop();
+  await world.stop();
 });
 
 const requests = () => api.lines.splice(0).filter(({ msg }) => msg === 'request');

@@ -3,53 +3,48 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { asTeam, connectPostgres, setTeam, type Sql } from '../../../shared/stores/postgres.ts';
-import { makeWorld, once, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld, once } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
 // Postgres keeps teams apart too, in case a query forgets its own condition.
-let world: World;
-let asApi: Sql;
-let everyTeam: Sql;
-let other: { id: string; token: string };
+
 const test = suite('teams are kept apart');
-test.before(async () => {
-  world = await makeWorld();
-  asApi = connectPostgres(urlOfApi(), { max: 1 });
-  everyTeam = connectPostgres(urlOfApi(), { max: 1, everyTeam: true });
-  other = await world.newTeam();
-  for (const { token } of [world.team, other]) await fill(token);
-  await world.sql`insert into team_quotas (team_id, limits) select id, '{}' from teams`;
-  await world.sql`
-    insert into alerts_told (id, team_id, billing_id, name, "when", event_id, at, used_micros, armed)
-    select id, team_id, id, 'low', '{}', '', 0, 0, '' from billing_records`;
-  await world.sql`insert into webhooks (id, team_id, url, events) select id, id, 'https://hooks.example.com', '{}' from teams`;
-  await world.sql`
-    insert into webhook_events (id, team_id, type, subject_id, at, data) select id, id, 'key.created', id, 0, '{}' from teams`;
-  await world.sql`insert into webhook_sequences (subject_id, team_id, last) select id, id, 1 from teams`;
-  await world.sql`
-    insert into webhook_deliveries (id, team_id, webhook_id, event_id, sequence) select id, id, id, id, 1 from teams`;
-  await world.sql`
-    insert into webhook_tries (delivery_id, number, team_id, at, duration_ms) select id, 1, id, now(), 1 from teams`;
-  await world.sql`insert into credit_looks (billing_id, team_id) select id, team_id from billing_records`;
-  await world.sql`
-    insert into unproved_records (billing_id, team_id, workspace_id, status, difference_micros, held_difference_micros)
-    select id, team_id, workspace_id, 'MISSING', 1, 0 from billing_records`;
-  await world.sql`
-    insert into credit_states (billing_id, team_id, times, is_exhausted) select id, team_id, 1, true from billing_records`;
-  await world.sql`
-    insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day)
-    select id, '2026-01', team_id, 'UTC', 0, 1, '2026-01-01', '2026-02-01' from workspaces`;
-  await world.sql`
-    insert into statement_lines (workspace_id, month, billing_id, team_id, end_ms, opening_total_micros, opening_used_micros,
-      opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
-    select workspace_id, '2026-01', id, team_id, 1, 0, 0, 0, 0, 0, 0, '{}', '[]', '{}' from billing_records`;
-  await world.sql`
-    insert into sessions (id, team_id, token_id, hash, expires_at) select id, team_id, id, id, now() from access_tokens`;
-  await world.sql`insert into late_months (billing_id, month, team_id) select id, '2026-01', team_id from billing_records`;
-});
+const world = await makeWorld();
+const asApi = connectPostgres(urlOfApi(), { max: 1 });
+const everyTeam = connectPostgres(urlOfApi(), { max: 1, everyTeam: true });
+const other = await world.newTeam();
+for (const { token } of [world.team, other]) await fill(token);
+await world.sql`insert into team_quotas (team_id, limits) select id, '{}' from teams`;
+await world.sql`
+  insert into alerts_told (id, team_id, billing_id, name, "when", event_id, at, used_micros, armed)
+  select id, team_id, id, 'low', '{}', '', 0, 0, '' from billing_records`;
+await world.sql`insert into webhooks (id, team_id, url, events) select id, id, 'https://hooks.example.com', '{}' from teams`;
+await world.sql`
+  insert into webhook_events (id, team_id, type, subject_id, at, data) select id, id, 'key.created', id, 0, '{}' from teams`;
+await world.sql`insert into webhook_sequences (subject_id, team_id, last) select id, id, 1 from teams`;
+await world.sql`
+  insert into webhook_deliveries (id, team_id, webhook_id, event_id, sequence) select id, id, id, id, 1 from teams`;
+await world.sql`
+  insert into webhook_tries (delivery_id, number, team_id, at, duration_ms) select id, 1, id, now(), 1 from teams`;
+await world.sql`insert into credit_looks (billing_id, team_id) select id, team_id from billing_records`;
+await world.sql`
+  insert into unproved_records (billing_id, team_id, workspace_id, status, difference_micros, held_difference_micros)
+  select id, team_id, workspace_id, 'MISSING', 1, 0 from billing_records`;
+await world.sql`
+  insert into credit_states (billing_id, team_id, times, is_exhausted) select id, team_id, 1, true from billing_records`;
+await world.sql`
+  insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day)
+  select id, '2026-01', team_id, 'UTC', 0, 1, '2026-01-01', '2026-02-01' from workspaces`;
+await world.sql`
+  insert into statement_lines (workspace_id, month, billing_id, team_id, end_ms, opening_total_micros, opening_used_micros,
+    opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
+  select workspace_id, '2026-01', id, team_id, 1, 0, 0, 0, 0, 0, 0, '{}', '[]', '{}' from billing_records`;
+await world.sql`
+  insert into sessions (id, team_id, token_id, hash, expires_at) select id, team_id, id, id, now() from access_tokens`;
+await world.sql`insert into late_months (billing_id, month, team_id) select id, '2026-01', team_id from billing_records`;
 test.after(async () => {
-  await Promise.all([asApi?.end(), everyTeam?.end()]);
-  await world?.stop();
+  await Promise.all([asApi.end(), everyTeam.end()]);
+  await world.stop();
 });
 
 test('a query without its team filter sees the rows of the team that it runs for, and no others', async () => {

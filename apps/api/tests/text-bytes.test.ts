@@ -1,12 +1,11 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 
-let world: World;
 const test = suite('texts that events keep');
-test.before(async () => void (world = await makeWorld()));
-test.after(() => world?.stop());
+const world = await makeWorld();
+test.after(() => world.stop());
 
 test('a route and a usage name are limited in bytes too, by an error that names the limit', async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;

@@ -4,8 +4,8 @@ import { spanOfMonth } from '../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../shared/books/statements/statements.ts';
 import { dayOf } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
-import { connectClickHouse, IS_USAGE, type Books } from '../../../shared/stores/clickhouse.ts';
-import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import { connectClickHouse, IS_USAGE } from '../../../shared/stores/clickhouse.ts';
+import { connectRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
@@ -13,7 +13,7 @@ import { carryAll } from '../../../tests/helpers/carry.ts';
 import { makeHastyClock } from '../../../tests/helpers/clock.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { makeRandom } from '../../../tests/helpers/random.ts';
-import { makeWorld, once, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld, once } from '../../../tests/helpers/world.ts';
 import { reopen } from '../../api/reopen/reopen.ts';
 import { closeMonths } from './close-months.ts';
 import { rollUp } from './rollup.ts';
@@ -23,18 +23,13 @@ import { rollUp } from './rollup.ts';
 const test = suite('closing months');
 const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
-let world: World;
-let redis: ShardedRedis;
-let books: Books;
-test.before(async () => {
-  world = await makeWorld([]);
-  redis = connectRedis(world.env.REDIS_URL!, log, makeHastyClock());
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await redis.connected(60_000);
-});
+const world = await makeWorld([]);
+const redis = connectRedis(world.env.REDIS_URL!, log, makeHastyClock());
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+await redis.connected(60_000);
 test.after(async () => {
-  await Promise.all([redis?.close(), books?.close()]);
-  await world?.stop();
+  await Promise.all([redis.close(), books.close()]);
+  await world.stop();
 });
 
 test('east of UTC a month that closes at once leaves a day to book adjustments on, and the books stay exact', async () => {

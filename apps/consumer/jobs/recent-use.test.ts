@@ -3,14 +3,13 @@ import * as assert from 'uvu/assert';
 import { eventColumns, type UsageEvent } from '../../../shared/events/event.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { copyRecentUse } from './recent-use.ts';
 
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
-let own: ConsumerWorld;
 const test = suite('recent use');
-test.before(async () => void (own = await makeConsumerWorld()));
+const own = await makeConsumerWorld();
 
 test('last use and used credits are copied to Postgres; unknown keys and late events change nothing', async () => {
   const { sql, books } = own;

@@ -13,7 +13,7 @@ import { END } from '../../../shared/stores/fields.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { TEST_EPOCH } from '../../../tests/helpers/test-stores.ts';
-import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { makeLedger } from '../helpers/ledger.ts';
 import { usageByDay } from '../helpers/usage-by-day.ts';
 import { reconcileAll, reconcileLost } from './reconcile.ts';
@@ -23,9 +23,8 @@ import { rollUp } from './rollup.ts';
 const never = new AbortController().signal;
 const CREDIT = 1_000_000;
 type Ledger = ReturnType<typeof makeLedger>;
-let own: ConsumerWorld;
 const test = suite('reconcile');
-test.before(async () => void (own = await makeConsumerWorld()));
+const own = await makeConsumerWorld();
 // Nothing is on its way.
 test.before.each(() => own.carry());
 

@@ -4,18 +4,15 @@ import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { makeMarkChangedDays } from '../changed-days.ts';
 import { rollUp } from './rollup.ts';
 
 const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
 const never = new AbortController().signal;
-let own: ConsumerWorld;
 const test = suite('rollup');
-test.before(async () => {
-  own = await makeConsumerWorld();
-});
+const own = await makeConsumerWorld();
 
 test('an open day stays marked; a day that is over is summed up by usage name and unmarked', async () => {
   const billingId = newId('bill');

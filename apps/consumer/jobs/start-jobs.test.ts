@@ -2,13 +2,12 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock as clock } from '../../../shared/runtime/clock.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
-import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { schedules } from './schedules.ts';
 import { makeRunner, watchForSetBack, type Job } from './start-jobs.ts';
 
-let own: ConsumerWorld;
 const test = suite('jobs');
-test.before(async () => void (own = await makeConsumerWorld()));
+const own = await makeConsumerWorld();
 
 test('a job never runs twice at once, runs again after a failure, and stopping waits for it', async () => {
   const { metrics, log } = own;

@@ -2,12 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { noteTokenUses } from '../../../shared/auth/token-uses.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { copyTokenUses } from './token-uses.ts';
 
-let own: ConsumerWorld;
 const test = suite('last use of access tokens');
-test.before(async () => void (own = await makeConsumerWorld()));
+const own = await makeConsumerWorld();
 
 test('the newest use counts, in any order of uses; uses that were copied are removed later, and none is lost', async () => {
   const { sql, redis, node, log } = own;

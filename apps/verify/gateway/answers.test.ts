@@ -2,12 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { MOST_PER_SECOND, refusals } from '../../../tests/helpers/end-clients.ts';
-import { bearer, openAsking, POLICY, type Asking } from './helpers/asking.ts';
+import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
-let asking: Asking;
 const test = suite('answers to gateways');
-test.before(async () => void (asking = await openAsking()));
-test.after(() => asking?.stop());
+const asking = await openAsking();
+test.after(() => asking.stop());
 
 test('a request that may pass gets 200 without a body, with its identity and what is left', async () => {
   const { clients, pass } = asking;

@@ -5,12 +5,11 @@ import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { outputListeners, wireTo } from '../../../tests/helpers/world.ts';
-import { bearer, openAsking, POLICY, type Asking } from './helpers/asking.ts';
+import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
-let asking: Asking;
 const test = suite('the gateway endpoint');
-test.before(async () => void (asking = await openAsking()));
-test.after(() => asking?.stop());
+const asking = await openAsking();
+test.after(() => asking.stop());
 
 test('every method gets the same answer, and a body is ignored and does not end the connection', async () => {
   const { world, clients, ask, pass } = asking;

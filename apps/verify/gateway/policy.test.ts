@@ -4,12 +4,11 @@ import * as assert from 'uvu/assert';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { dialectNames, dialectOf } from './dialect.ts';
 import { readPolicy } from './policy.ts';
-import { bearer, openAsking, POLICY, type Asking } from './helpers/asking.ts';
+import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
-let asking: Asking;
 const test = suite("policies in a gateway's address");
-test.before(async () => void (asking = await openAsking()));
-test.after(() => asking?.stop());
+const asking = await openAsking();
+test.after(() => asking.stop());
 
 test('a policy sets cost, usage name and scopes, which no header, query or path behind it changes', async () => {
   const { clients, ask } = asking;

@@ -3,28 +3,21 @@ import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../shared/contract/errors.ts';
 import { addressListName, packStoredList } from '../../../shared/stores/address-lists.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { packAddressList } from '../../../shared/values/address-list.ts';
 import { keyShard, shardOf } from '../../../shared/values/key-text.ts';
 import { makeAddressLists } from '../../../shared/verification/address-lists.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
-import { joinWorld, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../tests/helpers/world.ts';
 
-let world: World;
-let redis: ShardedRedis;
-let workspaceId: string;
-let customers: Customers;
 const test = suite('address lists');
-test.before(async () => {
-  world = await joinWorld();
-  redis = await connectRedisOf(world);
-  workspaceId = await newWorkspace();
-  customers = makeCustomers(world, workspaceId);
-});
+const world = await joinWorld();
+const redis = await connectRedisOf(world);
+const workspaceId = await newWorkspace();
+const customers = makeCustomers(world, workspaceId);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 const many = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::${(7 * i).toString(16)}`);
@@ -36,7 +29,7 @@ test('a list holds its addresses and no others, on the key or as the default of 
   const every = await others.newKey({ allowedIPs: [] });
   const answers = async (key: { key: string }, ...addresses: string[]) => {
     const found = [];
-    for (const url of [world.verify!.url, world.api.url, world.verify!.url])
+    for (const url of [world.verify.url, world.api.url, world.verify.url])
       for (const ip of addresses) found.push(reasonIn(await others.verify({ key: key.key, ip }, { url })));
     return [...new Set(found)].join(' ');
   };

@@ -2,25 +2,19 @@ import { request as ask } from 'node:http';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { joinWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // The contract of POST /api/v1/api-key/verify/batch, on both servers that have it.
 
-let world: World;
-let workspace: string;
-let customers: Customers;
-
 const test = suite('a batch of verifications');
-test.before(async () => {
-  world = await joinWorld();
-  workspace = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspace);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspace: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspace);
+test.after(() => world.stop());
 
-const both = () => [world.verify!.url, world.api.url];
+const both = () => [world.verify.url, world.api.url];
 
 test('each verification is answered in its place as it is alone, whatever is wrong with the others', async () => {
   const scope = { name: 'Users', representation: 'users' };
@@ -121,7 +115,7 @@ test('a batch has 1 to 100 verifications in at most 256 KiB; one that is wrong a
     const type = 'Content-Type: application/json';
     await speak(url, [`${cut}${type}\r\nContent-Length: ${body.length + 1}\r\n\r\n${body}`], { halfClose: true });
   }
-  assert.is((await world.call('get', world.verify!.url + VERIFY_BATCH_PATH)).headers.get('allow'), 'POST');
+  assert.is((await world.call('get', world.verify.url + VERIFY_BATCH_PATH)).headers.get('allow'), 'POST');
   assert.is((await customers.billing(meter)).usedCredits, '0');
   for (const url of both()) {
     const whole = await world.call('post', url + VERIFY_BATCH_PATH, undefined, { raw: sized(262_144) });
@@ -207,7 +201,7 @@ test.run();
 type BatchOptions = { url?: string; token?: string | null; headers?: Record<string, string> };
 
 function batch(verifications: unknown[], options: BatchOptions = {}): Promise<Answer> {
-  const { url = world.verify!.url, token = world.team.token, headers = {} } = options;
+  const { url = world.verify.url, token = world.team.token, headers = {} } = options;
   return request(url + VERIFY_BATCH_PATH, 'post', { token, headers, body: { verifications } });
 }
 

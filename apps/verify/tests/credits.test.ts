@@ -1,27 +1,22 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { joinWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
-
-let world: World;
-let customers: Customers;
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 const test = suite('credits in a verification');
-test.before(async () => {
-  world = await joinWorld();
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  customers = makeCustomers(world, workspace.id);
-  const scope = { name: 'Users', representation: 'users' };
-  await must(201, world.call('post', `/api/v1/workspace/${workspace.id}/scope`, scope));
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+const customers = makeCustomers(world, workspace.id);
+const scope = { name: 'Users', representation: 'users' };
+await must(201, world.call('post', `/api/v1/workspace/${workspace.id}/scope`, scope));
+test.after(() => world.stop());
 
 test('400 calls at once on 200 credits, of three keys on two servers, give exactly 200 VALID', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '200' });
   const keys = await Promise.all([1, 2, 3].map(() => customers.newKey({ externalMeterId })));
   const decide = async (i: number): Promise<string> => {
-    const options = { url: i % 2 ? world.api.url : world.verify!.url, headers: { 'Idempotency-Key': `spend-${i}` } };
+    const options = { url: i % 2 ? world.api.url : world.verify.url, headers: { 'Idempotency-Key': `spend-${i}` } };
     const body = { key: keys[i % 3]!.key, billing: { usage: '1' } };
     return (await must(200, customers.verify(body, options))).body.status;
   };
@@ -100,7 +95,7 @@ test('a meter may have any name', async () => {
 test('an Idempotency-Key debits once, and another cost under it is refused', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '10' });
   const { key } = await customers.newKey({ externalMeterId, rateLimitPerSecond: 5 });
-  const once = (body: object, base = world.verify!.url) =>
+  const once = (body: object, base = world.verify.url) =>
     request(base + VERIFY_PATH, 'post', {
       token: world.team.token,
       body: { key, ...body },
@@ -125,6 +120,6 @@ test('an Idempotency-Key debits once, and another cost under it is refused', asy
 
 test.run();
 
-function verify(body: object, token: string | null = world.team.token, url = world.verify!.url): Promise<Answer> {
+function verify(body: object, token: string | null = world.team.token, url = world.verify.url): Promise<Answer> {
   return customers.verify(body, { token, url });
 }

@@ -1,18 +1,14 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { makeWorld, request, type World } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeWorld, request } from '../../../tests/helpers/world.ts';
 
-// In a world without a consumer nobody takes events out, so what fills the outbox stays.
-let world: World;
-let customers: Customers;
 const test = suite('a full outbox');
-test.before(async () => {
-  world = await makeWorld(['verify']);
-  const { body } = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));
-  customers = makeCustomers(world, body.workspace.id);
-});
-test.after(() => world?.stop());
+// In a world without a consumer nobody takes events out, so what fills the outbox stays.
+const world = await makeWorld(['verify']);
+const { body } = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));
+const customers = makeCustomers(world, body.workspace.id);
+test.after(() => world.stop());
 
 test('while the outbox is full, metered calls, holds and captures are 503 and take nothing, and a hold stays', async () => {
   const { key, meter } = await customers.meteredKey('100');

@@ -5,22 +5,18 @@ import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { checkAnswer } from '../../../tests/helpers/contract.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { makeWorld, wireTo, type World } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeWorld, wireTo } from '../../../tests/helpers/world.ts';
 
 // Each client in this file has its own address: all of 127.0.0.0/8 is this machine.
 const LIMIT = 100;
 const PROXY = '127.9.9.9';
-let world: World;
-let customers: Customers;
 const test = suite('guessing tokens');
-test.before(async () => {
-  const settings = { FAILED_AUTH_PER_MINUTE: String(LIMIT), CALLS_PER_SECOND: '2', TRUSTED_PROXIES: '127.9.9.0/24' };
-  world = await makeWorld(['api', 'verify'], settings);
-  const workspace = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));
-  customers = makeCustomers(world, workspace.body.workspace.id);
-});
-test.after(() => world?.stop());
+const settings = { FAILED_AUTH_PER_MINUTE: String(LIMIT), CALLS_PER_SECOND: '2', TRUSTED_PROXIES: '127.9.9.0/24' };
+const world = await makeWorld(['api', 'verify'], settings);
+const workspace = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));
+const customers = makeCustomers(world, workspace.body.workspace.id);
+test.after(() => world.stop());
 
 test('after so many failures in a minute an address gets 429, counted on all servers together; a valid token passes', async () => {
   const from = '127.1.0.1';

@@ -2,31 +2,23 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
 import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
-import { joinWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // Section "Holds" of the contract, line by line, on the verify server and on the api.
 
 const CLOCKS_APART_MS = 1_000;
 
-let world: World;
-let redis: ShardedRedis;
-let customers: Customers;
-let workspaceId: string;
-
 const test = suite('holds');
-test.before(async () => {
-  world = await joinWorld();
-  redis = await connectRedisOf(world);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
+const world = await joinWorld();
+const redis = await connectRedisOf(world);
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 type Options = {
@@ -49,7 +41,7 @@ async function held(key: string, usage: string, options: Options = {}): Promise<
 }
 
 type Asked = { url?: string; token?: string };
-function ask(what: string, body: object, { url = world.verify!.url, token = world.team.token }: Asked = {}) {
+function ask(what: string, body: object, { url = world.verify.url, token = world.team.token }: Asked = {}) {
   return request(`${url}/api/v1/usage/${what}`, 'post', { token, body });
 }
 const capture = (holdId: string, usage: string, asked?: Asked) => ask('capture', { holdId, usage }, asked);
@@ -80,7 +72,7 @@ function isSince(before: number, atMs: number): boolean {
   return atMs > before - CLOCKS_APART_MS && atMs < Date.now() + CLOCKS_APART_MS;
 }
 
-const servers = () => [world.verify!.url, world.api.url];
+const servers = () => [world.verify.url, world.api.url];
 
 test('a hold moves its amount from available to held, a capture debits its usage and gives back the rest, a release all', async () => {
   for (const url of servers()) {
@@ -235,7 +227,7 @@ test('verifications of a batch may hold, each by itself, up to 10,000 open ones 
   const batch = async (usages: string[]) => {
     const one = (usage: string) => ({ key, billing: { usage, hold: { expiresIn: 60 } } });
     const options = { token: world.team.token, body: { verifications: usages.map(one) } };
-    const { results } = (await must(200, request(`${world.verify!.url}/api/v1/api-key/verify/batch`, 'post', options)))
+    const { results } = (await must(200, request(`${world.verify.url}/api/v1/api-key/verify/batch`, 'post', options)))
       .body;
     return results.map((one: any) => one.hold?.id ?? one.error?.code ?? one.reason) as (string | number)[];
   };

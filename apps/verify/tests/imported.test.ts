@@ -5,28 +5,22 @@ import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
 import { hashForTeam, hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { commandsDuring } from '../../../tests/helpers/redis-commands.ts';
 import { connectBackground } from '../../api/tests/helpers/background.ts';
-import { joinWorld, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do.
-let world: World;
-let customers: Customers;
-let workspaceId: string;
-let redis: Redis;
-let meter: string;
+
 const test = suite('the life of imported keys');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-  redis = new Redis(world.env.REDIS_URL!);
-  meter = await customers.newMeter({ totalCredits: '100' });
-});
+const world = await joinWorld();
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
+const redis = new Redis(world.env.REDIS_URL!);
+const meter = await customers.newMeter({ totalCredits: '100' });
 test.after(async () => {
-  redis?.disconnect();
-  await world?.stop();
+  redis.disconnect();
+  await world.stop();
 });
 
 test('unless its form is that of a key, a text costs Redis nothing; any other costs one read, however often it comes', async () => {

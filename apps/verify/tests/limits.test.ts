@@ -2,22 +2,16 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { windowAt } from '../../../shared/values/calendar.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { joinWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // The section "Limits over any window" of the contract, line by line.
 
-let world: World;
-let customers: Customers;
-let workspaceId: string;
-
 const test = suite('limits over windows in a verification');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = await newWorkspace();
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspaceId = await newWorkspace();
+const customers = makeCustomers(world, workspaceId);
+test.after(() => world.stop());
 
 // Where it is about noon, so that no day, week or month ends meanwhile.
 const hoursFromNoon = new Date().getUTCHours() - 12;
@@ -106,7 +100,7 @@ test('a cost of 0 counts in limits on requests, passes without credits, and `rem
   const { key } = await customers.newKey({ externalMeterId: meter });
   const holdId = await customers.hold({ key }, '2');
   const body = { holdId, usage: '5' };
-  await must(200, request(`${world.verify!.url}/api/v1/usage/capture`, 'post', { token: world.team.token, body }));
+  await must(200, request(`${world.verify.url}/api/v1/usage/capture`, 'post', { token: world.team.token, body }));
   const free = await verify({ key, billing: { usage: '0' } });
   assert.equal([free.status, free.billing.availableCredits, remainingOf(free)], ['VALID', '-3', [1, '0']]);
   assert.is((await verify({ key })).status, 'VALID');
@@ -203,7 +197,7 @@ async function verify(body: object) {
 /** Verifies a key so many times in one batch: at one instant, or nearly. */
 async function verifyTogether(key: string, times: number): Promise<Answer['body'][]> {
   const verifications = Array.from({ length: times }, () => ({ key }));
-  const url = world.verify!.url + VERIFY_BATCH_PATH;
+  const url = world.verify.url + VERIFY_BATCH_PATH;
   return (await must(200, request(url, 'post', { token: world.team.token, body: { verifications } }))).body.results;
 }
 

@@ -1,21 +1,17 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { joinWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { joinWorld, type Answer } from '../../../tests/helpers/world.ts';
 
 // A verify process keeps what the script looked up and uses it for the next call: never after a change, and never for another
 // question.
 
-let world: World;
-let workspaceId: string;
-let customers: Customers;
 const test = suite('lookups');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lookups' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lookups' }))).body
+  .workspace.id;
+const customers = makeCustomers(world, workspaceId);
+test.after(() => world.stop());
 
 type Key = { id: string; key: string; externalMeterId: string; representation: string; scopeId: string };
 type Change = [what: string, before: string, after: string, change: (key: Key) => Promise<unknown>, of?: object];
@@ -105,7 +101,7 @@ async function newKey(fields: object = {}): Promise<Key> {
   };
 }
 
-function verify(key: Key, flags: object = {}, token = world.team.token, url = world.verify!.url) {
+function verify(key: Key, flags: object = {}, token = world.team.token, url = world.verify.url) {
   const requestedScopes = [{ representation: key.representation, read: true, ...flags }];
   const body = { key: key.key, requestedScopes, ip: '198.51.100.1', billing: { usage: '0.5' } };
   return customers.verify(body, { token, url });

@@ -2,9 +2,9 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { metric } from '../../../tests/helpers/metric.ts';
-import { joinWorld, request, type Started, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, request, type Started } from '../../../tests/helpers/world.ts';
 
 // How refusals come into the books. Programs of this file alone are asked: one that stops tells all that it has counted.
 
@@ -15,16 +15,11 @@ type Row = Record<'team_id' | 'workspace_id' | 'status' | 'reason' | 'limited_by
   calls: string;
 };
 
-let world: World;
-let customers: Customers;
-let workspaceId: string;
 const test = suite('outcomes');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
+test.after(() => world.stop());
 
 const limitOf = (more: object) => ({ name: 'hourly', unit: 'requests', limit: 1, per: 'hour', ...more });
 

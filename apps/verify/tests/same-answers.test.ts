@@ -2,17 +2,14 @@ import { gzipSync } from 'node:zlib';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
-import { joinWorld, request, type World } from '../../../tests/helpers/world.ts';
+import { joinWorld, request } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // api and verify accept and refuse the same requests, with the same messages.
 
-let world: World;
 const test = suite('one behaviour of api and verify');
-test.before(async () => {
-  world = await joinWorld();
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+test.after(() => world.stop());
 
 const json = '{"key":"x"}';
 const body = (bytes: string | Buffer, ...headers: string[]) => ({ bytes: Buffer.from(bytes), headers });
@@ -54,14 +51,14 @@ test('a body is taken or refused for the same reason by both, whether its length
 test('a connection stays open after a body that was too large, and a half-closed one gets its answer', async () => {
   const large = post(VERIFY_PATH, ['Content-Length: 100000', type], 'x'.repeat(100_000));
   const small = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
-  for (const { url } of [world.api, world.verify!]) {
+  for (const { url } of [world.api, world.verify]) {
     assert.equal((await speak(url, [large, small], { answers: 2 })).answers.map(codeOf), [41301, 200]);
     assert.equal((await speak(url, [small], { halfClose: true })).answers.map(codeOf), [200]);
   }
 });
 
 test('a field of the body or query that an operation does not have is refused by its JSON pointer; paths are case-sensitive', async () => {
-  for (const { url } of [world.api, world.verify!]) {
+  for (const { url } of [world.api, world.verify]) {
     const ask = async (query: string, body: object) =>
       (await request(url + VERIFY_PATH + query, 'post', { token: world.team.token, body })).body;
     const unknown = (path: string) => [{ path, message: 'is not a known field' }];
@@ -89,7 +86,7 @@ test('what is not HTTP, or asks for a feature that the servers lack, gets the er
     [`${line}Host: a\r\nExpect: miracles\r\n\r\n`, 200],
     [`${line}Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`, 200],
   ] as const) {
-    for (const { url } of [world.api, world.verify!]) {
+    for (const { url } of [world.api, world.verify]) {
       const { answers } = await speak(url, [text]);
       assert.is(answers.length, 1, text);
       assert.is(codeOf(answers[0]!), expected, text);
@@ -106,7 +103,7 @@ function codeOf({ status, text }: RawAnswer): number {
 
 async function both(path: string, headers: string[], bytes: string | Buffer): Promise<RawAnswer[]> {
   const spoken = await Promise.all(
-    [world.api, world.verify!].map(({ url }) => speak(url, [post(path, headers, bytes)])),
+    [world.api, world.verify].map(({ url }) => speak(url, [post(path, headers, bytes)])),
   );
   return spoken.map(({ answers }) => answers[0]!);
 }

@@ -4,16 +4,13 @@ import { changeQuotas } from '../../api/resources/changed-quotas.ts';
 import { applyChanges } from '../../api/sync/sync.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
-import { makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // Of so many calls at once some are above two a second, however slow the machine is.
 const AT_ONCE = 100;
-let world: World;
 const test = suite('requests per second of a team');
-test.before(async () => {
-  world = await makeWorld(['verify'], { QUOTA_VERIFY_PER_SECOND: '2', QUOTA_API_PER_SECOND: '2' });
-});
-test.after(() => world?.stop());
+const world = await makeWorld(['verify'], { QUOTA_VERIFY_PER_SECOND: '2', QUOTA_API_PER_SECOND: '2' });
+test.after(() => world.stop());
 
 test('calls beyond the quota get 429 on verify and on the api, of all tokens of the team together; others pass', async () => {
   const management = (token: string) => world.call('get', '/api/v1/workspace?limit=1', undefined, { token });

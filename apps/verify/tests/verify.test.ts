@@ -3,22 +3,16 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { joinWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
-
-let world: World;
-let workspaceId: string;
-let customers: Customers;
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 const test = suite('verify');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = await newWorkspace();
-  customers = makeCustomers(world, workspaceId);
-  for (const representation of ['users', 'posts'])
-    await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation }));
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspaceId = await newWorkspace();
+const customers = makeCustomers(world, workspaceId);
+for (const representation of ['users', 'posts'])
+  await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation }));
+test.after(() => world.stop());
 
 test('the answer to a valid key holds everything about it', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '10.5' });
@@ -31,7 +25,7 @@ test('the answer to a valid key holds everything about it', async () => {
   };
   const { id, key } = await customers.newKey({ ...known, scopes, rateLimitPerSecond: 10 });
   const body = { key, requestedScopes: scopes, route: '/users', billing: { usage: '0.25', usageName: 'tokens' } };
-  for (const [i, url] of [world.verify!.url, world.api.url].entries()) {
+  for (const [i, url] of [world.verify.url, world.api.url].entries()) {
     const { body: answer } = await must(200, customers.verify(body, { url }));
     const { billing, rateLimit, scopes: granted, ...rest } = answer;
     assert.equal(rest, { status: 'VALID', apiKeyId: id, ...known, requestedScopes: scopes });
@@ -154,8 +148,8 @@ test('bad input is an error that names the field, never a status', async () => {
     assert.not.ok(answer.text.includes(key));
   }
   const { token } = world.team;
-  assert.is((await request(world.verify!.url + VERIFY_PATH, 'get', { token })).headers.get('allow'), 'POST');
-  assert.is((await request(`${world.verify!.url}/nowhere`, 'get', { token })).body.error.code, 40401);
+  assert.is((await request(world.verify.url + VERIFY_PATH, 'get', { token })).headers.get('allow'), 'POST');
+  assert.is((await request(`${world.verify.url}/nowhere`, 'get', { token })).body.error.code, 40401);
 });
 
 test('only a token with key:verify gets an answer', async () => {
@@ -203,7 +197,7 @@ test('the probes and the OpenAPI document need no token, and verifications are c
 test('requests whose clients left before verify could read them cost nothing', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const body = JSON.stringify({ key, billing: { usage: '7' } });
-  const { hostname, port } = new URL(world.verify!.url);
+  const { hostname, port } = new URL(world.verify.url);
   const head = `POST ${VERIFY_PATH} HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer ${world.team.token}\\r\\nContent-Type: application/json`;
   const text = `${head}\\r\\nContent-Length: ${body.length}\\r\\n\\r\\n`;
   // This process, and verify in it, stands still meanwhile.

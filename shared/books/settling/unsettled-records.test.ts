@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { rowsRead } from '../../../tests/helpers/postgres/rows-read.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 import { ALL_SHARDS } from '../../values/key-text.ts';
 import { markedDays } from '../sums/marked-days.ts';
 import { noteUnsettled, removeSettled, takeUnsettled } from './unsettled-records.ts';
@@ -12,27 +12,24 @@ const AT_ONCE = 200;
 const MOST_READ = 4 * AT_ONCE;
 const TABLES = ['unsettled_records', 'billing_records', 'usage_marks'];
 const test = suite('unsettled records in Postgres');
-let world: World;
 
-test.before(async () => {
-  world = await makeWorld([]);
-  // Its settler would take the notes away.
-  await world.api.stop();
-  const { sql, team } = world;
-  await sql.begin(async (tx) => {
-    // Without the triggers that count them.
-    await tx`set local session_replication_role = replica`;
-    await tx`insert into workspaces (id, team_id, name) values ('ws_many', ${team.id}, 'many')`;
-    await tx`
-      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
-      select 'bill_' || lpad(i::text, 8, '0'), ${team.id}, 'ws_many', i::text, i % 64, 0, false
-      from generate_series(1, ${RECORDS}::int) as i`;
-    await tx`insert into unsettled_records (billing_id, shard) select id, shard from billing_records`;
-    await tx`insert into usage_marks (billing_id, day) select id, current_date from billing_records`;
-  });
-  await sql.unsafe('analyze billing_records; analyze unsettled_records; analyze usage_marks');
+const world = await makeWorld([]);
+// Its settler would take the notes away.
+await world.api.stop();
+const { sql, team } = world;
+await sql.begin(async (tx) => {
+  // Without the triggers that count them.
+  await tx`set local session_replication_role = replica`;
+  await tx`insert into workspaces (id, team_id, name) values ('ws_many', ${team.id}, 'many')`;
+  await tx`
+    insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
+    select 'bill_' || lpad(i::text, 8, '0'), ${team.id}, 'ws_many', i::text, i % 64, 0, false
+    from generate_series(1, ${RECORDS}::int) as i`;
+  await tx`insert into unsettled_records (billing_id, shard) select id, shard from billing_records`;
+  await tx`insert into usage_marks (billing_id, day) select id, current_date from billing_records`;
 });
-test.after(() => world?.stop());
+await sql.unsafe('analyze billing_records; analyze unsettled_records; analyze usage_marks');
+test.after(() => world.stop());
 
 test('a page of notes is noted, taken and removed without a look at all the others', async () => {
   await world.sql.begin(async (tx) => {

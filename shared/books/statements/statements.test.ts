@@ -1,6 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
+import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
 import type { Query } from '../../stores/postgres.ts';
 import { newId } from '../../values/ids.ts';
 import type { BillingRef } from '../billing-refs.ts';
@@ -14,8 +14,7 @@ const START_MS = Date.parse('2026-09-01');
 const DAY_MS = 86_400_000;
 const DAYS = 30;
 const test = suite('statements of very much');
-let stores: TestStores;
-test.before(async () => void (stores = await connectTestStores()));
+const stores = await connectTestStores();
 
 test('what very many turns tell is read by day, and the statement is as if each had been read', async () => {
   const [busy, calm] = await newRecords();

@@ -1,4 +1,4 @@
-import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { createClient } from '@clickhouse/client';
 import {
   array,
   assert as check,
@@ -12,8 +12,8 @@ import {
 } from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
-import { connectClickHouse, REQUEST_LIMITS, type Books } from '../../stores/clickhouse.ts';
+import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
+import { connectClickHouse, REQUEST_LIMITS } from '../../stores/clickhouse.ts';
 import { usageDayColumns, usageDaysOf } from '../../stores/usage-days.ts';
 import { windowAt } from '../../values/calendar.ts';
 import { newId } from '../../values/ids.ts';
@@ -35,17 +35,12 @@ import { positionOf, readUsage, type Usage } from './query.ts';
 import { usageGroups, type UsageFilters, type UsageGroup } from './sql.ts';
 
 const test = suite('usage-query');
-let stores: TestStores;
-let books: Books;
-let client: ClickHouseClient;
-test.before(async () => {
-  stores = await connectTestStores();
-  books = connectClickHouse(stores.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
-  client = createClient({ url: stores.env.CLICKHOUSE_URL! });
-});
+const stores = await connectTestStores();
+const books = connectClickHouse(stores.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
+const client = createClient({ url: stores.env.CLICKHOUSE_URL! });
 test.after(async () => {
-  await books?.close();
-  await client?.close();
+  await books.close();
+  await client.close();
 });
 
 const SOON_MS = 90 * DAY_MS;

@@ -3,30 +3,23 @@ import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
 import { connectPostgres, type Sql } from '../../../../shared/stores/postgres.ts';
-import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { hear, lastChange, unhear } from '../../../../tests/helpers/unheard.ts';
-import { connectTestRedis, makeWorld, once, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { connectTestRedis, makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts';
 import { makeDuePeriods } from './schedule-job.ts';
 
 // A change that Redis has yet to hear of: it is said so afterwards, and that the sweeper leaves it alone.
 
 const test = suite('voids and credits that Redis has yet to hear of');
-let world: World;
-let workspaceId: string;
-let customers: Customers;
-let redis: ShardedRedis;
 
-test.before(async () => {
-  world = await makeWorld();
-  redis = await connectTestRedis();
-  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
+const world = await makeWorld();
+const redis = await connectTestRedis();
+const workspaceId: string = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 const HOUR = 3_600_000;

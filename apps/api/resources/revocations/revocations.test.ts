@@ -1,23 +1,19 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectPostgres, type Query, type Sql, type Transaction } from '../../../../shared/stores/postgres.ts';
+import { connectPostgres, type Query, type Transaction } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { revokeNextBelow, revokeToken } from './revocations.ts';
 
-let world: World;
-let sql: Sql;
 let statements = 0;
 const test = suite('revocations');
-test.before(async () => {
-  world = await makeWorld();
-  sql = connectPostgres(world.env.DATABASE_URL!, { max: 1, statementTimeoutMs: 0 });
-  sql.options.debug = () => void (statements += 1);
-});
+const world = await makeWorld();
+const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1, statementTimeoutMs: 0 });
+sql.options.debug = () => void (statements += 1);
 test.after(async () => {
-  await sql?.end();
-  await world?.stop();
+  await sql.end();
+  await world.stop();
 });
 
 test('a line of 700 tokens, each made by the one before, is revoked in few statements', async () => {

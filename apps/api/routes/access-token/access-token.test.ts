@@ -5,20 +5,16 @@ import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { loadShard } from '../../sync/entries.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
-import { connectBackground, lookedUp, type Background } from '../../tests/helpers/background.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { connectBackground, lookedUp } from '../../tests/helpers/background.ts';
 
 const PATH = '/api/v1/access-token';
-let world: World;
-let background: Background;
 const test = suite('access tokens');
-test.before(async () => {
-  world = await joinWorld();
-  background = await connectBackground(world);
-});
+const world = await joinWorld();
+const background = await connectBackground(world);
 test.after(async () => {
-  await background?.stop();
-  await world?.stop();
+  await background.stop();
+  await world.stop();
 });
 
 test('a token is created, listed, used and revoked, and says which token made it', async () => {
@@ -159,7 +155,7 @@ async function usesOf({ token }: Token): Promise<(number | undefined)[]> {
   const answers = await Promise.all([
     world.call('get', '/api/v1/workspace', undefined, options),
     world.call('post', verify, { key: 'none' }, options),
-    world.call('post', world.verify!.url + verify, { key: 'none' }, options),
+    world.call('post', world.verify.url + verify, { key: 'none' }, options),
   ]);
   return answers.map(({ body }) => body.error?.code);
 }

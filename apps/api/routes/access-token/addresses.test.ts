@@ -2,21 +2,16 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/access-token';
 const HERE = '127.0.0.1';
-let world: World;
-let api: string;
-let verify: string;
 const test = suite('addresses of access tokens');
 // Tests come from a trusted proxy: X-Forwarded-For says from where.
-test.before(async () => {
-  world = await joinWorld();
-  const env = { TRUSTED_PROXIES: '127.0.0.1,::1' };
-  [api, verify] = [(await world.start('api', env)).url, (await world.start('verify', env)).url];
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const env = { TRUSTED_PROXIES: '127.0.0.1,::1' };
+const [api, verify] = [(await world.start('api', env)).url, (await world.start('verify', env)).url];
+test.after(() => world.stop());
 
 test('a token with a list works from its addresses alone, on api and verify, whoever asked before', async () => {
   const { token } = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });

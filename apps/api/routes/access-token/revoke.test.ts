@@ -4,21 +4,17 @@ import { permissions } from '../../../../shared/contract/caller.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, keyShard, makeKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { goOnRevoking } from '../../resources/revocations/job.ts';
-import { connectBackground, lookedUp, type Background } from '../../tests/helpers/background.ts';
+import { connectBackground, lookedUp } from '../../tests/helpers/background.ts';
 
 const PATH = '/api/v1/access-token';
-let world: World;
-let background: Background;
 const test = suite('revoking access tokens');
-test.before(async () => {
-  world = await joinWorld();
-  background = await connectBackground(world);
-});
+const world = await joinWorld();
+const background = await connectBackground(world);
 test.after(async () => {
-  await background?.stop();
-  await world?.stop();
+  await background.stop();
+  await world.stop();
 });
 
 test('a token that was just revoked writes nothing, and gets no kept answer again', async () => {
@@ -186,7 +182,7 @@ async function revoke(id: string, by: string, query = '') {
 /** The status that a token gets from the api and from verify. */
 async function statusesOf({ token }: { token: string }): Promise<number[]> {
   const options = { token: null, headers: lookedUp(token) };
-  const url = `${world.verify!.url}/api/v1/api-key/verify`;
+  const url = `${world.verify.url}/api/v1/api-key/verify`;
   const reading = await world.call('get', PATH, undefined, options);
   return [reading.status, (await world.call('post', url, { key: 'none' }, options)).status];
 }

@@ -4,18 +4,15 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { keyShard } from '../../../../shared/values/key-text.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
-let world: World;
-let workspaceId: string;
 const test = suite('API keys');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace.id;
-  for (const representation of ['invoices', 'orders'])
-    await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation }));
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace
+  .id;
+for (const representation of ['invoices', 'orders'])
+  await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation }));
+test.after(() => world.stop());
 
 const asked = (body: object) => world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body });
 const create = async (body: object = {}) => (await must(201, asked(body))).body.apiKey;

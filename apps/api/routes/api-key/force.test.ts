@@ -1,24 +1,19 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
-import { connectBackground, type Background } from '../../tests/helpers/background.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { connectBackground } from '../../tests/helpers/background.ts';
 
 // Once a change is answered, it holds for the very next verification.
 
-let world: World;
-let background: Background;
-let workspacePath: string;
 const test = suite('changes of API keys in force');
-test.before(async () => {
-  world = await joinWorld();
-  background = await connectBackground(world);
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body;
-  workspacePath = `/api/v1/workspace/${workspace.id}`;
-});
+const world = await joinWorld();
+const background = await connectBackground(world);
+const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body;
+const workspacePath = `/api/v1/workspace/${workspace.id}`;
 test.after(async () => {
-  await background?.stop();
-  await world?.stop();
+  await background.stop();
+  await world.stop();
 });
 
 const change = async (path: string, body: object) => (await must(200, world.call('patch', path, body))).body;

@@ -3,25 +3,21 @@ import { readFileSync } from 'node:fs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashForTeam, hashKeyText, hashShard, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, outputListeners, type World } from '../../../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
+import { joinWorld, outputListeners } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/api-key/import';
-let world: World;
 let workspaceId: string;
-let customers: Customers;
 let output = '';
 const hear = (text: string) => void (output += text);
 const test = suite('imported keys');
-test.before(async () => {
-  outputListeners.add(hear);
-  world = await joinWorld();
-  workspaceId = await newWorkspace();
-  customers = makeCustomers(world, workspaceId);
-});
+outputListeners.add(hear);
+const world = await joinWorld();
+workspaceId = await newWorkspace();
+const customers = makeCustomers(world, workspaceId);
 test.after(async () => {
   outputListeners.delete(hear);
-  await world?.stop();
+  await world.stop();
 });
 
 test('a key verifies right after its import, from its text and from its hash in each form', async () => {

@@ -2,21 +2,18 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, outputListeners, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, outputListeners } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/api-key/leaked';
 const NOTHING = { keys: [], accessTokens: [], linkTokens: [], notFound: [] };
-let world: World;
 let output = '';
 const hear = (text: string) => void (output += text);
 const test = suite('leaked secrets');
-test.before(async () => {
-  outputListeners.add(hear);
-  world = await joinWorld();
-});
+outputListeners.add(hear);
+const world = await joinWorld();
 test.after(async () => {
   outputListeners.delete(hear);
-  await world?.stop();
+  await world.stop();
 });
 
 test('keys in a text are disabled at once, named by id and mask, and told by the audit log', async () => {
@@ -148,6 +145,6 @@ async function report(text: string, token = world.team.token) {
 }
 
 async function verifyKey({ key }: Key, token: string): Promise<string> {
-  const url = `${world.verify!.url}/api/v1/api-key/verify`;
+  const url = `${world.verify.url}/api/v1/api-key/verify`;
   return (await must(200, world.call('post', url, { key }, { token }))).body.status;
 }

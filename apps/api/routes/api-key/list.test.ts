@@ -2,14 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
-let world: World;
 const test = suite('lists of API keys');
-test.before(async () => {
-  world = await joinWorld();
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+test.after(() => world.stop());
 
 type Key = { id: string; name: string; maskedKey: string; key?: string };
 

@@ -4,21 +4,17 @@ import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { readRecord } from '../../../../shared/stores/records.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
-import { connectBackground, type Background } from '../../tests/helpers/background.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { connectBackground } from '../../tests/helpers/background.ts';
 
-let world: World;
-let background: Background;
-let workspaceId: string;
 const test = suite('rotation of API keys');
-test.before(async () => {
-  world = await joinWorld();
-  background = await connectBackground(world);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace.id;
-});
+const world = await joinWorld();
+const background = await connectBackground(world);
+const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace
+  .id;
 test.after(async () => {
-  await background?.stop();
-  await world?.stop();
+  await background.stop();
+  await world.stop();
 });
 
 type Key = { id: string; key: string };

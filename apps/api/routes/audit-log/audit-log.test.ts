@@ -1,22 +1,18 @@
 import { createHash } from 'node:crypto';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { joinWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, wireTo } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { inUsableOrder, makeThings, nameOf, requests, urlOf, type Things } from '../../tests/helpers/requests.ts';
+import { inUsableOrder, makeThings, nameOf, requests, urlOf } from '../../tests/helpers/requests.ts';
 import { makeKeyText } from '../../../../shared/values/key-text.ts';
 import { routes } from '../index.ts';
 
 const PATH = '/api/v1/audit-log';
-let world: World;
-let things: Things;
 const test = suite('audit log');
-test.before(async () => {
-  world = await joinWorld();
-  things = await makeThings(world, world.team.token);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const things = await makeThings(world, world.team.token);
+test.after(() => world.stop());
 
 test('every operation that changes something leaves one line: who changed what, by which request', async () => {
   // Of its own: at the end they are deleted.

@@ -1,6 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectPostgres, setTeam, type Sql } from '../../../../shared/stores/postgres.ts';
+import { connectPostgres, setTeam } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
 import { emptyPostgres } from '../../../../tests/helpers/world.ts';
@@ -11,25 +11,22 @@ import { selectLines, type LinesQuery } from './list.ts';
 const LINES = 5_000;
 const TAKE = 51;
 const teamId = newId('team');
-let sql: Sql;
 const test = suite('filters of the audit log');
-test.before(async () => {
-  sql = connectPostgres(await emptyPostgres('filters', 'keytally_template'), { max: 1, statementTimeoutMs: 0 });
-  await sql`insert into teams (id, name) values (${teamId}, 'long')`;
-  // Without their triggers, which would have them chained. A line a minute; the rare values are in the last one hundred.
-  await sql.begin(async (tx) => {
-    await tx`set local session_replication_role = replica`;
-    await tx`
-      insert into audit_log (id, team_id, token_id, operation, resource, resource_id, after, request_id, address, outcome, error_code, attempts, created_at)
-      select 'audit_' || id_time(at) || lpad(n::text, 16, '0'), ${teamId}, case when n > ${LINES - 60} then 'tok_rare' else 'tok_often' end,
-             'POST /api/v1/scope', case when n > ${LINES - 60} then 'adjustment' else 'scope' end,
-             'scope_' || n % 50, '{"name":"a scope of a workspace"}', 'req-' || n,
-             case when n % 2 = 0 then '10.0.0.1' when n > ${LINES - 60} then '10.0.0.2' end, 'changed', null, null, at
-      from generate_series(1, ${LINES}) as n, lateral (select timestamptz '2025-01-01' + n * interval '1 minute' as at) as times`;
-  });
-  await sql`analyze audit_log`;
+const sql = connectPostgres(await emptyPostgres('filters', 'keytally_template'), { max: 1, statementTimeoutMs: 0 });
+await sql`insert into teams (id, name) values (${teamId}, 'long')`;
+// Without their triggers, which would have them chained. A line a minute; the rare values are in the last one hundred.
+await sql.begin(async (tx) => {
+  await tx`set local session_replication_role = replica`;
+  await tx`
+    insert into audit_log (id, team_id, token_id, operation, resource, resource_id, after, request_id, address, outcome, error_code, attempts, created_at)
+    select 'audit_' || id_time(at) || lpad(n::text, 16, '0'), ${teamId}, case when n > ${LINES - 60} then 'tok_rare' else 'tok_often' end,
+           'POST /api/v1/scope', case when n > ${LINES - 60} then 'adjustment' else 'scope' end,
+           'scope_' || n % 50, '{"name":"a scope of a workspace"}', 'req-' || n,
+           case when n % 2 = 0 then '10.0.0.1' when n > ${LINES - 60} then '10.0.0.2' end, 'changed', null, null, at
+    from generate_series(1, ${LINES}) as n, lateral (select timestamptz '2025-01-01' + n * interval '1 minute' as at) as times`;
 });
-test.after(() => sql?.end());
+await sql`analyze audit_log`;
+test.after(() => sql.end());
 
 type Filter = Omit<LinesQuery, 'teamId' | 'after'>;
 

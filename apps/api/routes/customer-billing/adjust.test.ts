@@ -4,23 +4,19 @@ import { dayOf } from '../../../../shared/events/event.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
-import { joinWorld, once, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, once } from '../../../../tests/helpers/world.ts';
 import { connectBackground } from '../../tests/helpers/background.ts';
-import { makeRecords, type Records } from '../../tests/helpers/records.ts';
+import { makeRecords } from '../../tests/helpers/records.ts';
 
 // A correction of used credits counts exactly once in the balance and in the books, whatever is lost in between.
 
 // Of the first month of a workspace that is made now.
 const FIRST_DAY = `${new Date().toISOString().slice(0, 7)}-01`;
 const test = suite('adjustments');
-let world: World;
-let records: Records;
 const usedOf = async (id: string) => (await records.billing(id)).usedCredits;
-test.before(async () => {
-  world = await joinWorld();
-  records = await makeRecords(world);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const records = await makeRecords(world);
+test.after(() => world.stop());
 
 test('an adjustment is in the balance at once and in the books on its day, with who and why, and any secret hidden', async () => {
   const { key, id } = await records.record('10');

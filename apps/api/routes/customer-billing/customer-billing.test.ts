@@ -1,26 +1,20 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
-import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
-import { joinWorld, once, wireTo, type World } from '../../../../tests/helpers/world.ts';
-import { makeRecords, type Records } from '../../tests/helpers/records.ts';
+import { joinWorld, once, wireTo } from '../../../../tests/helpers/world.ts';
+import { makeRecords } from '../../tests/helpers/records.ts';
 
 const PATH = '/api/v1/customer-billing';
-let world: World;
-let redis: ShardedRedis;
-let records: Records;
 const test = suite('customer billing');
-test.before(async () => {
-  world = await joinWorld();
-  redis = await connectRedisOf(world);
-  records = await makeRecords(world);
-});
+const world = await joinWorld();
+const redis = await connectRedisOf(world);
+const records = await makeRecords(world);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 test('a billing record is created, read by meter and by id, and changed', async () => {

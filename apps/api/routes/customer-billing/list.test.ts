@@ -6,21 +6,17 @@ import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { billingsAfter } from '../../resources/billings/lists.ts';
-import { makeRecords, type Records } from '../../tests/helpers/records.ts';
+import { makeRecords } from '../../tests/helpers/records.ts';
 
 const HOUR = 3_600_000;
 const MANY = 4_000;
 const test = suite('list of billing records');
-let world: World;
-let records: Records;
-test.before(async () => {
-  // Of its own: how Postgres reads a list follows from all that its tables hold.
-  world = await makeWorld(['verify', 'consumer']);
-  records = await makeRecords(world);
-});
-test.after(() => world?.stop());
+// Of its own: how Postgres reads a list follows from all that its tables hold.
+const world = await makeWorld(['verify', 'consumer']);
+const records = await makeRecords(world);
+test.after(() => world.stop());
 
 test('a workspace lists its records, each with the shape that it has alone, narrowed to a meter or to what keys of a customer draw on', async () => {
   const { newMeter, newKey } = records.customers;

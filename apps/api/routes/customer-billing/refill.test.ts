@@ -2,18 +2,14 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { joinWorld, once, type World } from '../../../../tests/helpers/world.ts';
-import { makeRecords, type Records } from '../../tests/helpers/records.ts';
+import { joinWorld, once } from '../../../../tests/helpers/world.ts';
+import { makeRecords } from '../../tests/helpers/records.ts';
 
 const PATH = '/api/v1/customer-billing/refill';
-let world: World;
-let records: Records;
 const test = suite('refills');
-test.before(async () => {
-  world = await joinWorld();
-  records = await makeRecords(world);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const records = await makeRecords(world);
+test.after(() => world.stop());
 
 test('each refill adds exactly its amount, a decimal text or a number, and writes one row of the ledger, which is read in pages', async () => {
   const { id, meter } = await records.record('0.000001');

@@ -2,30 +2,24 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
-import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeDuePeriods } from '../../resources/grants/schedule-job.ts';
-import { makeRecords, type Records } from '../../tests/helpers/records.ts';
+import { makeRecords } from '../../tests/helpers/records.ts';
 
 // The contract's lines on schedules of grants. When periods begin is shared/values/calendar's.
 
 const test = suite('grant schedules');
 const DAY = 86_400_000;
 const at = (text: string) => Temporal.Instant.from(text).epochMilliseconds;
-let world: World;
-let redis: ShardedRedis;
-let records: Records;
-test.before(async () => {
-  world = await joinWorld();
-  redis = await connectRedisOf(world);
-  records = await makeRecords(world);
-});
+const world = await joinWorld();
+const redis = await connectRedisOf(world);
+const records = await makeRecords(world);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 test('a schedule grants for the running period in full, from now, and for the next two before they begin', async () => {

@@ -4,30 +4,24 @@ import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
 import { END } from '../../../../shared/stores/fields.ts';
-import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { copyRecord } from '../../sync/ended-grants.ts';
-import { amountsOf, makeRecords, type Grant, type Records } from '../../tests/helpers/records.ts';
+import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.ts';
 
 // The contract's section on grants, by what the api answers. What is drawn, and when, is the model's (tests/accounts).
 
 const test = suite('grants');
 const HOUR = 3_600_000;
-let world: World;
-let redis: ShardedRedis;
-let records: Records;
-test.before(async () => {
-  world = await joinWorld();
-  redis = await connectRedisOf(world);
-  records = await makeRecords(world);
-});
+const world = await joinWorld();
+const redis = await connectRedisOf(world);
+const records = await makeRecords(world);
 test.after(async () => {
-  await redis?.close();
-  await world?.stop();
+  await redis.close();
+  await world.stop();
 });
 
 test('a grant begins at once, and has the priority 50 and no end unless they are given; a wrong one is refused', async () => {

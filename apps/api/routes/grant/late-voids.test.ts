@@ -3,34 +3,27 @@ import * as assert from 'uvu/assert';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
 import { reconcile } from '../../../../shared/books/reconciling/reconcile.ts';
-import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
-import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
+import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { leaveVoid } from '../../../../tests/helpers/dead-void.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { hear, lastChange, unhear } from '../../../../tests/helpers/unheard.ts';
 import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { copyRecord } from '../../sync/ended-grants.ts';
-import { makeRecords, type Records } from '../../tests/helpers/records.ts';
+import { makeRecords } from '../../tests/helpers/records.ts';
 
 // Voids that Redis hears of later than Postgres: an api that dies after the commit leaves them to the sweeper. A restore from a
 // backup brings such back, too.
 
 const test = suite('voids that Redis hears of late');
 const HOUR = 3_600_000;
-let world: World;
-let redis: ShardedRedis;
-let books: Books;
-let records: Records;
-test.before(async () => {
-  world = await joinWorld();
-  redis = await connectRedisOf(world);
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  records = await makeRecords(world);
-});
+const world = await joinWorld();
+const redis = await connectRedisOf(world);
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+const records = await makeRecords(world);
 test.after(async () => {
-  await Promise.all([redis?.close(), books?.close()]);
-  await world?.stop();
+  await Promise.all([redis.close(), books.close()]);
+  await world.stop();
 });
 
 test('a void of which Redis hears when the grant has ended leaves a record that can be proved, whatever was copied before', async () => {

@@ -2,18 +2,14 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, exportJWK, jwtVerify, SignJWT } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { checkJwt } from '../../resources/jwts/jwts.ts';
 import { claimsOf, keySetOf, makeJwts, PATH } from './helpers/jwts.ts';
 
-let world: World;
-let jwts: ReturnType<typeof makeJwts>;
 const test = suite('JWTs');
-test.before(async () => {
-  world = await joinWorld();
-  jwts = makeJwts(world);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const jwts = makeJwts(world);
+test.after(() => world.stop());
 
 test('a JWT is signed, verified by the service, and verified by its published key', async () => {
   const { team } = world;

@@ -6,20 +6,16 @@ import { makeLogger } from '../../../../shared/runtime/log.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeKeySets, MAX_SHARED_KEYS } from '../../resources/jwts/key-sets.ts';
 import { claimsOf, keySetOf, makeJwts, PATH } from './helpers/jwts.ts';
 
 const SHARED = '/.well-known/jwks.json';
 const SETTINGS = `${PATH}/settings`;
-let world: World;
-let jwts: ReturnType<typeof makeJwts>;
 const test = suite('key sets');
-test.before(async () => {
-  world = await joinWorld();
-  jwts = makeJwts(world);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const jwts = makeJwts(world);
+test.after(() => world.stop());
 
 test("a service that trusts a team's address accepts no JWT of another team", async () => {
   const [ours, theirs] = [await world.newTeam(), await world.newTeam()];

@@ -2,18 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { MAX_REVOCATIONS } from '../../resources/jwts/revoked-jwts.ts';
 import { claimsOf, makeJwts, PATH, type Team } from './helpers/jwts.ts';
 
-let world: World;
-let jwts: ReturnType<typeof makeJwts>;
 const test = suite('JWTs that end early');
-test.before(async () => {
-  world = await joinWorld();
-  jwts = makeJwts(world);
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const jwts = makeJwts(world);
+test.after(() => world.stop());
 
 test('a revoked JWT is INVALID at once, and revoking it again answers the same', async () => {
   const team = await world.newTeam();

@@ -3,22 +3,15 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeJwts, PATH } from './helpers/jwts.ts';
 
 const CLAIM = 'keytally_workspaces';
-let world: World;
-let jwts: ReturnType<typeof makeJwts>;
-let a: string;
-let b: string;
-let c: string;
 const test = suite('JWTs of workspaces');
-test.before(async () => {
-  world = await joinWorld();
-  jwts = makeJwts(world);
-  [a, b, c] = [await make(), await make(), await make()];
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const jwts = makeJwts(world);
+const [a, b, c] = [await make(), await make(), await make()];
+test.after(() => world.stop());
 
 test('a JWT carries the workspaces that its signer is limited to, and verifying it answers them', async () => {
   const jwt = await jwts.sign(await limitedTo(b, a));

@@ -2,17 +2,13 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/link-token';
-let world: World;
-let workspaceId: string;
 const test = suite('link tokens');
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = await newWorkspace();
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const workspaceId = await newWorkspace();
+test.after(() => world.stop());
 
 const make = async (body: object) => (await must(201, world.call('post', PATH, body))).body.linkToken;
 const read = async (token: string) => (await must(200, world.call('get', `${PATH}/${token}`))).body;

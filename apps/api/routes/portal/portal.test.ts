@@ -4,7 +4,7 @@ import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
 import { allowedHeaders, callsByCookie, cookieOf, foreignHeaders, marked, own } from '../../tests/helpers/cookies.ts';
 import { portalRoutes, routes } from '../index.ts';
 
@@ -12,19 +12,14 @@ const OURS = 'https://app.example.com';
 const SESSION = '/portal/session';
 const PORTAL = '/api/v1/portal';
 const CUSTOMER = 'cus_acme';
-let world: World;
 let workspaceId: string;
-let by: ReturnType<typeof callsByCookie>;
-// An api behind a proxy with TLS, which lets pages of another origin in.
-let secure: string;
 const test = suite('the portal');
-test.before(async () => {
-  world = await joinWorld();
-  by = callsByCookie(world);
-  secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: OURS })).url;
-});
+const world = await joinWorld();
+const by = callsByCookie(world);
+// An api behind a proxy with TLS, which lets pages of another origin in.
+const secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: OURS })).url;
 test.before.each(async () => void (workspaceId = await newWorkspace()));
-test.after(() => world?.stop());
+test.after(() => world.stop());
 
 test('a link token opens the portal: a cookie that no script reads and no other site sends stands for it until it ends', async () => {
   const before = Date.now();

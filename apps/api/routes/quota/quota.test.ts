@@ -1,12 +1,12 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { quotaNames, type Quotas } from '../../../../shared/contract/quotas.ts';
-import { connectPostgres, type Sql } from '../../../../shared/stores/postgres.ts';
+import { connectPostgres } from '../../../../shared/stores/postgres.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
 import { changeQuotas, describeQuotas, readWantedQuotas } from '../../resources/changed-quotas.ts';
-import { connectBackground, type Background } from '../../tests/helpers/background.ts';
+import { connectBackground } from '../../tests/helpers/background.ts';
 
 const LIMITS = {
   workspaces: 3,
@@ -18,21 +18,16 @@ const LIMITS = {
   link_tokens: 3,
   kept_answer_bytes: 20_000,
 };
-let world: World;
-let background: Background;
-// With the rights of the operator's command, which are those of the api.
-let sql: Sql;
 const test = suite('quotas of a team');
-test.before(async () => {
-  world = await joinWorld();
-  background = await connectBackground(world);
-  const url = new URL(process.env.TEST_API_POSTGRES_URL!);
-  url.pathname = new URL(world.env.DATABASE_URL!).pathname;
-  sql = connectPostgres(url.href, { max: 1, everyTeam: true });
-});
+const world = await joinWorld();
+const background = await connectBackground(world);
+const url = new URL(process.env.TEST_API_POSTGRES_URL!);
+url.pathname = new URL(world.env.DATABASE_URL!).pathname;
+// With the rights of the operator's command, which are those of the api.
+const sql = connectPostgres(url.href, { max: 1, everyTeam: true });
 test.after(async () => {
-  await Promise.all([sql?.end(), background?.stop()]);
-  await world?.stop();
+  await Promise.all([sql.end(), background.stop()]);
+  await world.stop();
 });
 
 test('each quota refuses the next one by name, limit and use, and a deletion gives one back', async () => {

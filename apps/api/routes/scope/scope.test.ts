@@ -3,21 +3,18 @@ import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
 import { connectBackground } from '../../tests/helpers/background.ts';
 
-let world: World;
 let workspaceId: string;
 let workspacePath: string;
 const test = suite('scopes');
-test.before(async () => {
-  world = await joinWorld();
-});
+const world = await joinWorld();
 test.before.each(async () => {
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace.id;
   workspacePath = `/api/v1/workspace/${workspaceId}`;
 });
-test.after(() => world?.stop());
+test.after(() => world.stop());
 
 const create = (body: unknown) => world.call('post', `${workspacePath}/scope`, body);
 const made = async (representation: string) => (await must(201, create({ name: 'n', representation }))).body.scope;

@@ -2,22 +2,17 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { allowedHeaders, callsByCookie, cookieOf, foreignHeaders, marked, own } from '../../tests/helpers/cookies.ts';
 
 const OURS = 'https://app.example.com';
 const SESSION = '/console/session';
-let world: World;
-// An api behind a proxy with TLS, which lets pages of another origin in.
-let secure: string;
-let by: ReturnType<typeof callsByCookie>;
 const test = suite('sessions');
-test.before(async () => {
-  world = await joinWorld();
-  by = callsByCookie(world);
-  secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: OURS })).url;
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+const by = callsByCookie(world);
+// An api behind a proxy with TLS, which lets pages of another origin in.
+const secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: OURS })).url;
+test.after(() => world.stop());
 
 const signIn = (token: string, headers: Record<string, string> = marked, url = world.api.url) =>
   world.call('post', url + SESSION, undefined, { token, headers });

@@ -2,27 +2,22 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
+import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readFileRows } from '../../../../tests/helpers/parquet.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../../tests/helpers/world.ts';
 
 // More than one question to the books takes.
 const RECORDS = 210;
-let world: World;
-let books: Books;
-let workspaceId: string;
 const test = suite('statements of a workspace');
-test.before(async () => {
-  // Of its own: no job is to look at hundreds of thousands of records.
-  world = await makeWorld();
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  workspaceId = await newWorkspace({ timezone: 'Asia/Kathmandu' });
-  await makeRecords(workspaceId, 1, RECORDS);
-});
+// Of its own: no job is to look at hundreds of thousands of records.
+const world = await makeWorld();
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+const workspaceId = await newWorkspace({ timezone: 'Asia/Kathmandu' });
+await makeRecords(workspaceId, 1, RECORDS);
 test.after(async () => {
-  await books?.close();
-  await world?.stop();
+  await books.close();
+  await world.stop();
 });
 
 test('CSV and Parquet have one line for each record, the same ones, in Parquet as days and decimals', async () => {

@@ -2,52 +2,44 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
-import { booksProxy, type BooksProxy, type Way } from '../../../../tests/helpers/books-proxy.ts';
+import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
+import { booksProxy, type Way } from '../../../../tests/helpers/books-proxy.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readFileRows } from '../../../../tests/helpers/parquet.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 // Who goes away, and who waits for a place, is in apps/api/http/exports.test.ts.
 const PATH = '/api/v1/usage';
 // More than the least that an export may be limited to.
 const ROWS = 40_000;
 const DAY = '2026-03-29';
-let world: World;
-let books: Books;
-let proxy: BooksProxy;
-let asked: Record<string, string>;
-let billingId: string;
-// An api that gives an export a megabyte. Its queries may take as long as `allowed` says, and those of exports wait for `gate`.
-let strict: string;
 let allowed = '8';
 let gate = Promise.resolve();
 const test = suite('usage export');
-test.before(async () => {
-  world = await joinWorld();
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async (request): Promise<Way> => {
-    request.path = request.path.replace(/max_execution_time=\d+/, `max_execution_time=${allowed}`);
-    if (request.path.includes('wait_end_of_query')) await gate;
-    return 'passed';
-  });
-  strict = (await world.start('api', { EXPORT_MAX_BYTES: '1000000', CLICKHOUSE_URL: proxy.url })).url;
-  const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-  const meter = { workspaceId, externalMeterId: '=acme' };
-  billingId = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing.id;
-  asked = { workspaceId, from: DAY, to: DAY };
-  await books.client.command({
-    query: `
-      insert into usage_events (workspace_id, billing_id, day, time, event_id, usage_name, cost_micros)
-      select {workspaceId:String}, {billingId:String}, {day:Date}, {day:Date}, concat('evt_', toString(number)),
-             concat('=', leftPad(toString(number), 120, '0')), number from numbers({rows:UInt32})`,
-    query_params: { workspaceId, billingId, day: DAY, rows: ROWS },
-  });
-  await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${billingId}, ${DAY})`;
+const world = await joinWorld();
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+const proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async (request): Promise<Way> => {
+  request.path = request.path.replace(/max_execution_time=\d+/, `max_execution_time=${allowed}`);
+  if (request.path.includes('wait_end_of_query')) await gate;
+  return 'passed';
 });
+// An api that gives an export a megabyte. Its queries may take as long as `allowed` says, and those of exports wait for `gate`.
+const strict = (await world.start('api', { EXPORT_MAX_BYTES: '1000000', CLICKHOUSE_URL: proxy.url })).url;
+const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const meter = { workspaceId, externalMeterId: '=acme' };
+const billingId: string = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing.id;
+const asked = { workspaceId, from: DAY, to: DAY };
+await books.client.command({
+  query: `
+    insert into usage_events (workspace_id, billing_id, day, time, event_id, usage_name, cost_micros)
+    select {workspaceId:String}, {billingId:String}, {day:Date}, {day:Date}, concat('evt_', toString(number)),
+           concat('=', leftPad(toString(number), 120, '0')), number from numbers({rows:UInt32})`,
+  query_params: { workspaceId, billingId, day: DAY, rows: ROWS },
+});
+await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${billingId}, ${DAY})`;
 test.after(async () => {
-  await Promise.all([books?.close(), world?.stop()]);
-  proxy?.close();
+  await Promise.all([books.close(), world.stop()]);
+  proxy.close();
 });
 
 test('a long CSV has one header and each row once, and as many bytes as it says', async () => {

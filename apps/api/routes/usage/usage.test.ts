@@ -4,34 +4,30 @@ import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace
 import { readUsage } from '../../../../shared/books/usage/query.ts';
 import type { UsageGroup } from '../../../../shared/books/usage/sql.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
-import { connectClickHouse, REQUEST_LIMITS, type Books } from '../../../../shared/stores/clickhouse.ts';
+import { connectClickHouse, REQUEST_LIMITS } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS, daysOfUtc } from '../../../../shared/values/periods.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, wireTo } from '../../../../tests/helpers/world.ts';
 import { refuseTooManyEvents } from '../../resources/usage-rows.ts';
 
 // Usage of a workspace and of a record, as the api answers it. That the sums are those of the events, late ones too, in every
 // zone, interval and grouping, is in shared/books/usage/query.test.ts.
 const PATH = '/api/v1/usage';
 const DAY = '2026-03-29';
-let world: World;
-let books: Books;
 let workspaceId: string;
 let first: string;
 let second: string;
 const test = suite('usage');
-test.before(async () => {
-  world = await joinWorld();
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-});
+const world = await joinWorld();
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
 test.before.each(async () => {
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   [first, second] = [await newRecord('of 1'), await newRecord('of 2')];
 });
 test.after(async () => {
-  await books?.close();
-  await world?.stop();
+  await books.close();
+  await world.stop();
 });
 
 test('usage of a workspace is summed by day, record and name, and by hours of a zone', async () => {

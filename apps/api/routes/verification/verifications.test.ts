@@ -2,11 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import { readOutcomes } from '../../../../shared/books/usage/outcomes-query.ts';
-import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
+import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 // What the api answers of the books' decisions. How those come there is in apps/verify/tests/outcomes.test.ts.
 
@@ -15,23 +15,19 @@ const now = Date.now();
 const day = new Date(now - 2 * DAY_MS).toISOString().slice(0, 10);
 const noon = Date.parse(`${day}T12:00:00Z`);
 
-let world: World;
 let own: string;
 let customers: Customers;
-let books: Books;
 
 const test = suite('GET /api/v1/verifications');
-test.before(async () => {
-  world = await joinWorld();
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-});
+const world = await joinWorld();
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
 test.before.each(async () => {
   own = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, own);
 });
 test.after(async () => {
-  await books?.close();
-  await world?.stop();
+  await books.close();
+  await world.stop();
 });
 
 test('decisions are counted by status, reason, limit, key, route and customer, alone and together', async () => {

@@ -7,27 +7,24 @@ import { webhookSecretPlace, webhookSealer } from '../../../../shared/values/web
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { fillWith } from '../../../../tests/helpers/waiting-deliveries.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { resealOnce } from '../../resources/reseal-webhook-secrets.ts';
 
 type Made = { id: string; secret: string };
 
 const test = suite('webhooks');
-let world: World;
 let workspaceId: string;
 // Each test in a team of its own: one has 20 webhooks at most.
 let token: string;
 let teamId: string;
 const URL = 'https://hooks.example.com/in';
 
-test.before(async () => {
-  world = await joinWorld();
-});
+const world = await joinWorld();
 test.before.each(async () => {
   ({ id: teamId, token } = await world.newTeam());
   workspaceId = (await must(201, call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
 });
-test.after(() => world?.stop());
+test.after(() => world.stop());
 
 const call = (method: string, path: string, body?: object, by = token) => world.call(method, path, body, { token: by });
 const create = (body: object = {}, by = token) =>

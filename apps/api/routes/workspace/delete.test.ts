@@ -4,20 +4,16 @@ import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { isGone } from '../../../../shared/stores/records.ts';
 import { ALL_SHARDS, keyShard } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
-import { connectBackground, type Background } from '../../tests/helpers/background.ts';
+import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
+import { connectBackground } from '../../tests/helpers/background.ts';
 
 const test = suite('deletion of workspaces');
 const REFUSED = { status: 'INVALID', reason: 'NOT_FOUND' };
-let world: World;
-let background: Background;
-test.before(async () => {
-  world = await joinWorld();
-  background = await connectBackground(world);
-});
+const world = await joinWorld();
+const background = await connectBackground(world);
 test.after(async () => {
-  await background?.stop();
-  await world?.stop();
+  await background.stop();
+  await world.stop();
 });
 
 test('a deleted workspace is answered once more; from then on it is unknown, and its name is free', async () => {
@@ -71,7 +67,7 @@ test('its keys are refused by the very next verification, in every shard and on 
   const link = { workspaceId: workspace.id, customerId: 'c' };
   const { token } = (await must(201, world.call('post', '/api/v1/link-token', link))).body.linkToken;
   await must(200, world.call('delete', path));
-  for (const url of [world.verify!.url, world.api.url])
+  for (const url of [world.verify.url, world.api.url])
     for (const { key } of keys) assert.equal((await customers.verify({ key }, { url })).body, REFUSED);
   assert.is((await customers.verify({ key: other.key })).body.status, 'VALID');
   assert.equal((await world.call('get', `/api/v1/link-token/${token}`)).body, { valid: false });

@@ -2,15 +2,12 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/workspace';
-let world: World;
 const test = suite('workspaces');
-test.before(async () => {
-  world = await joinWorld();
-});
-test.after(() => world?.stop());
+const world = await joinWorld();
+test.after(() => world.stop());
 
 test('a workspace is created, read, listed and changed', async () => {
   const { id: teamId, token } = await world.newTeam();
