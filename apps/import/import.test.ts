@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
 import { decoded } from './decode.ts';
 import { finish, type FinishOptions } from './finish.ts';
@@ -14,7 +14,7 @@ import { makeTally } from './tally.ts';
 
 const test = suite('keys of other systems');
 const world = await joinWorld();
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 test.after(() => world.stop());
 
@@ -101,7 +101,7 @@ test('a run beyond the quota of keys, or with a wrong token, ends there and says
   const { id, token } = await world.newTeam();
   const limits = world.sql.json({ keys: 150 });
   await world.sql`insert into team_quotas (team_id, limits) values (${id}, ${limits})`;
-  const own = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }, { token }))).body.workspace.id;
+  const own = await newWorkspace(world, {}, { token });
   const lines = Array.from({ length: 250 }, (_, i) =>
     JSON.stringify({ name: 'n', key: `a-key-of-many-${i}`, allowWeak: true }),
   );

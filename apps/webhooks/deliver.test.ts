@@ -2,7 +2,7 @@ import { Webhook } from 'standardwebhooks';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
-import { must } from '../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { makeWorld } from '../../tests/helpers/world.ts';
 import type { Outcome } from './call.ts';
 import { claim, type Claimed } from './claim.ts';
@@ -16,8 +16,7 @@ const OTHER = `whsec_${'A'.repeat(43)}=`;
 const OK: Outcome = { status: 200, durationMs: 1 };
 const test = suite('delivering to webhooks');
 const world = await makeWorld([]);
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace
-  .id;
+const workspaceId = await newWorkspace(world);
 test.after(() => world.stop());
 
 /** What one process claims now. */

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
 import { makeClient } from './client.ts';
 import { makeClock } from './helpers/clock.ts';
@@ -40,7 +40,7 @@ const test = suite('usage that is kept while keytally is unavailable');
 const world = await joinWorld();
 const proxy = await makeProxy(world.verify.url);
 const client = makeClient({ url: proxy.url, token: world.team.token }, clock);
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 const server = createServer(async (request, response) => {
   if (request.method === 'GET') return void response.end('{}');

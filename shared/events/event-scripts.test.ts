@@ -6,10 +6,9 @@ import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, 
 import { newId } from '../values/ids.ts';
 import { ALL_SHARDS, hashKeyText } from '../values/key-text.ts';
 import { makeLogger } from '../runtime/log.ts';
-import { connectClickHouse } from '../stores/clickhouse.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { connectRedis } from '../stores/redis.ts';
-import { makeCustomers, must } from '../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { makeWorld, request } from '../../tests/helpers/world.ts';
 
 const WITHIN_MS = 30_000;
@@ -19,7 +18,7 @@ const test = suite('events of the scripts');
 const world = await makeWorld(['verify']);
 const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
 await redis.connected(WITHIN_MS);
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 test.after(async () => {
   await redis.close();
@@ -179,10 +178,8 @@ test('a settlement that settle.lua appends, and a witness that witness.lua appen
 });
 
 test('usage_events has exactly the columns of the table of fields, besides the time of the insert', async () => {
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  const answer = await books.client.query({ query: 'describe table usage_events', format: 'JSONEachRow' });
+  const answer = await world.books.client.query({ query: 'describe table usage_events', format: 'JSONEachRow' });
   const columns = (await answer.json<{ name: string }>()).map(({ name }) => name);
-  await books.close();
   assert.equal(columns.toSorted(), [...eventColumns, 'inserted_at'].toSorted());
 });
 

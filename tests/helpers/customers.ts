@@ -1,4 +1,5 @@
 import * as assert from 'uvu/assert';
+import type { RequestOptions } from './request.ts';
 import { decided, eventually, once, request, type Answer, type World } from './world.ts';
 import { formatCredits, parseSignedCredits } from '../../shared/values/credits.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
@@ -8,6 +9,16 @@ export type TestKey = { id: string; key: string; meter: string };
 
 // When Redis has not answered for so long, the api tells the amounts that Postgres has a copy of, which may be older.
 const COPY_AFTER_MS = 2_000;
+
+/** Makes a workspace by the api, with the world's token if no other is given; gives its id. */
+export async function newWorkspace(
+  world: Pick<World, 'call'>,
+  fields: object = {},
+  options: RequestOptions = {},
+): Promise<string> {
+  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }, options))).body.workspace
+    .id;
+}
 
 /** Makes keys and billing records in a workspace by the api's operations, and verifies keys. */
 export type Customers = ReturnType<typeof makeCustomers>;

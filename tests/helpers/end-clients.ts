@@ -1,4 +1,4 @@
-import { makeCustomers, must } from './customers.ts';
+import { makeCustomers, must, newWorkspace } from './customers.ts';
 import { eventually, type World } from './world.ts';
 
 /** The keys that a guard or a gateway meets: one for each way in which a request passes or is refused. */
@@ -24,7 +24,7 @@ export const MOST_PER_SECOND = 100_000;
 
 /** Makes a workspace with these keys, and the access token of a gateway. */
 export async function makeEndClients(world: World) {
-  const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace;
+  const id = await newWorkspace(world);
   const customers = makeCustomers(world, id);
   const at = `/api/v1/workspace/${id}`;
   for (const representation of ['documents', 'reports']) {
@@ -50,7 +50,7 @@ export async function makeEndClients(world: World) {
   const gateway = { name: 'gateway', permissions: ['key:verify'], workspaceIds: [id] };
 
   return {
-    workspaceId: id as string,
+    workspaceId: id,
     customers,
     good: { ...good, meter },
     token: (await must(201, world.call('post', '/api/v1/access-token', gateway))).body.accessToken.token as string,

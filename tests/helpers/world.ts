@@ -6,6 +6,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { ALL_SHARDS, hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
+import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
 import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { runPipeline } from '../../shared/stores/pipeline.ts';
@@ -28,6 +29,8 @@ type Team = { id: string; token: string };
 /** What a test file works in: databases on the run's real servers, and our programs on them. */
 export type World<Running = Started> = {
   sql: Sql;
+  redis: ShardedRedis;
+  books: Books;
   env: Record<string, string>;
   api: Running;
   verify: Running | undefined;
@@ -103,6 +106,7 @@ async function ownWorld<Running extends Started | Spawned>(
   const sql = connectPostgres(withEndlessPauses(env.DATABASE_URL!), { max: 4, statementTimeoutMs: SQL_WITHIN_MS });
   const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'), systemClock);
   if (run === startProgram && settings.REDIS_URL === undefined) await openUp(sql, redis);
+  const books = connectClickHouse(env.CLICKHOUSE_URL!);
   const started: Running[] = [];
   async function start(program: Program, more: Record<string, string> = {}): Promise<Running> {
     const one = await run(program, environmentOf(program, { ...env, ...more }));
@@ -128,6 +132,8 @@ async function ownWorld<Running extends Started | Spawned>(
 
   return {
     sql,
+    redis,
+    books,
     env,
     api,
     verify,
@@ -148,7 +154,7 @@ async function ownWorld<Running extends Started | Spawned>(
     },
     async stop() {
       await Promise.all(started.map((one) => one.stop('SIGKILL')));
-      await Promise.all([sql.end(), redis.close()]);
+      await Promise.all([sql.end(), redis.close(), books.close()]);
     },
   };
 }

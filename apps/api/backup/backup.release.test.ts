@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { booksProxy, type Way } from '../../../tests/helpers/books-proxy.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
@@ -39,8 +39,7 @@ test.after(async () => {
 });
 
 test('a backup has every row of every table, and a load writes each as it was', async () => {
-  const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'odd \\ "\u2028' }))).body
-    .workspace.id;
+  const workspaceId = await newWorkspace(world, { name: 'odd \\ "\u2028' });
   const customers = makeCustomers(world, workspaceId);
   const key = await customers.meteredKey('100');
   const metadata = { text: 'a\\nb\n"{}\u0001', deep: [{ z: 1, a: null }] };

@@ -3,18 +3,15 @@ import * as assert from 'uvu/assert';
 import { meterShard } from '../../../shared/stores/keyspace.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { makeCustomers } from '../../../tests/helpers/customers.ts';
-import { connectTestRedis, makeWorld } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 import { recordLostAdjustments } from './lost-adjustments.ts';
 
 const VOID_OF_GRANT_TO_COME = -1;
 const test = suite('adjustments that a shard has lost');
 
 const world = await makeWorld();
-const redis = await connectTestRedis();
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+const { redis } = world;
+test.after(() => world.stop());
 
 test('the last one comes back with those before it, and beside it the voids of grants to come', async () => {
   const { sql } = world;

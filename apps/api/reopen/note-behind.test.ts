@@ -2,10 +2,9 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventColumns, eventRow } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
-import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { connectTestRedis, makeWorld } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 import { noteBehind } from './note-behind.ts';
 
 const RECORDS = 1_500;
@@ -16,13 +15,10 @@ const never = new AbortController().signal;
 const test = suite('noting records that are behind');
 
 const world = await makeWorld([]);
+const { books } = world;
 // It would look for records itself, and settle them.
 await world.api.stop();
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-test.after(async () => {
-  await books.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('whoever goes on after one that died notes the rest; a shard that was reopened is looked through from its start', async () => {
   const { sql } = world;
@@ -48,9 +44,7 @@ test('whoever goes on after one that died notes the rest; a shard that was reope
 test.run();
 
 async function note(signal: AbortSignal): Promise<void> {
-  const redis = await connectTestRedis();
-  await noteBehind({ sql: world.sql, redis, books, log: makeLogger('test', 'silent') }, SHARDS, signal);
-  await redis.close();
+  await noteBehind({ ...world, log: makeLogger('test', 'silent') }, SHARDS, signal);
 }
 
 /** A signal that is aborted once so many records are noted. */

@@ -2,20 +2,16 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
-import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
 import { joinWorld, once } from '../../../tests/helpers/world.ts';
 import { copyEnded, copyRecord } from './ended-grants.ts';
 
 const test = suite('copies of ended grants');
 
 const world = await joinWorld();
-const redis = await connectRedisOf(world);
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+const { redis } = world;
+test.after(() => world.stop());
 
 test('a record is copied by several processes while its grants are voided: each gets an answer', async () => {
   const record = await newRecord();
@@ -73,7 +69,7 @@ test('what an ended grant gave is copied again once a late capture gives credits
 test.run();
 
 async function newRecord(): Promise<BillingRef> {
-  const workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
+  const workspaceId = await newWorkspace(world);
   const customers = makeCustomers(world, workspaceId);
   return recordOf(world.sql, (await customers.billing(await customers.newMeter({ totalCredits: '1' }))).id);
 }

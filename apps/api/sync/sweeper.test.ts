@@ -5,9 +5,9 @@ import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
-import { connectTestRedis, makeWorld, once } from '../../../tests/helpers/world.ts';
+import { makeWorld, once } from '../../../tests/helpers/world.ts';
 import { moveCheckpoints } from './checkpoints.ts';
 import { sweep } from './sweeper.ts';
 
@@ -16,16 +16,13 @@ import { sweep } from './sweeper.ts';
 const test = suite('the sweeper');
 
 const world = await makeWorld();
-const redis = await connectTestRedis();
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const { redis } = world;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 const records = [await accountOf('10'), await accountOf('10'), await accountOf('10')];
 // It would sweep, too.
 await world.api.stop();
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('adjustments of records that are damaged wait, each, and hold up no other change', async () => {
   const damages: ((one: Damaged) => Promise<unknown>)[] = [

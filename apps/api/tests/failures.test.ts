@@ -11,7 +11,7 @@ import { ALL_SHARDS, hashKeyText, keyShard } from '../../../shared/values/key-te
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { connectTestRedis, eventually, makeWorld, once as key, wireTo } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, once as key, wireTo } from '../../../tests/helpers/world.ts';
 import { TURNS } from '../http/fair-turns.ts';
 import { sweep } from '../sync/sweeper.ts';
 import { startApiBy } from './helpers/own-api.ts';
@@ -44,7 +44,7 @@ const hung = createServer(
 );
 const test = suite('failures');
 const world = await makeWorld();
-const redis = await connectTestRedis();
+const { redis } = world;
 const wire = await wireTo(world.env.DATABASE_URL!, () => {
   const connection = {};
   return (bytes) => {
@@ -73,7 +73,6 @@ const api = await startApiBy(clock, world, {
 test.after(async () => {
   hung.closeAllConnections();
   hung.close();
-  await redis.close();
   await world.stop();
 });
 

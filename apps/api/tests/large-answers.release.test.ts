@@ -2,7 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
-import { must } from '../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 
 const PAGE_BYTES = 1024 * 1024;
 const KEYS = 120;
@@ -12,7 +12,7 @@ let workspaceId: string;
 const test = suite('large answers');
 test.before(async () => {
   world = await makeWorld();
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+  workspaceId = await newWorkspace(world);
 });
 test.after(() => world?.stop());
 

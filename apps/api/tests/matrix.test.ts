@@ -1,12 +1,11 @@
-import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions, type Permission } from '../../../shared/contract/caller.ts';
 import { makeWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
-import { must } from '../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import type { ApiRoute } from '../http/route.ts';
 import { routes } from '../routes/index.ts';
-import { connectBackground } from './helpers/background.ts';
+import { makeBackground } from './helpers/background.ts';
 import {
   guarded,
   inUsableOrder,
@@ -26,18 +25,13 @@ import { differences, snapshot } from './helpers/snapshot.ts';
 const test = suite('who may do what');
 
 const world = await makeWorld(['verify', 'consumer']);
-const background = await connectBackground(world);
-const redis = new Redis(world.env.REDIS_URL!);
+const background = makeBackground(world);
 const stranger = (await world.newTeam()).token;
 const [ours, theirs] = await Promise.all([makeThings(world, world.team.token), makeThings(world, stranger)]);
 // A proof waits for events that are on their way into the books.
 await world.booked();
 
-test.after(async () => {
-  redis.disconnect();
-  await background.stop();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('the matrix has exactly the operations that need a token', () => {
   assert.equal(guarded.map(nameOf).toSorted(), Object.keys(requests).toSorted());
@@ -85,7 +79,7 @@ test('a token with every permission except the required one gets 403, and change
 });
 
 test('a token limited to another workspace reaches nothing in ours, and changes nothing', async () => {
-  const elsewhere = (await must(201, world.call('post', '/api/v1/workspace', { name: 'elsewhere' }))).body.workspace.id;
+  const elsewhere = await newWorkspace(world);
   const limited = await world.newToken(world.team.id, permissions, [elsewhere]);
   const refused = async (route: ApiRoute) => {
     const { limited: refusal, make } = requests[nameOf(route)]!;
@@ -166,7 +160,7 @@ test('every permitted request succeeds; reading changes nothing, and a change is
 test.run();
 
 function look(): Promise<Record<string, string>> {
-  return snapshot({ sql: world.sql, redis });
+  return snapshot({ sql: world.sql, redis: world.redis.node(0).client });
 }
 
 async function lastLine(): Promise<string> {

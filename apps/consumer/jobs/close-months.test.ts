@@ -4,7 +4,7 @@ import { spanOfMonth } from '../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../shared/books/statements/statements.ts';
 import { dayOf } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
-import { connectClickHouse, IS_USAGE } from '../../../shared/stores/clickhouse.ts';
+import { IS_USAGE } from '../../../shared/stores/clickhouse.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
@@ -24,11 +24,11 @@ const test = suite('closing months');
 const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
 const world = await makeWorld([]);
+const { books } = world;
 const redis = connectRedis(world.env.REDIS_URL!, log, makeHastyClock());
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
 await redis.connected(60_000);
 test.after(async () => {
-  await Promise.all([redis.close(), books.close()]);
+  await redis.close();
   await world.stop();
 });
 

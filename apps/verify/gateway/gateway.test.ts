@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { must } from '../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { outputListeners, wireTo } from '../../../tests/helpers/world.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
@@ -133,7 +133,7 @@ test('a gateway must send an access token with key:verify; the log alone says wh
   await mistake(pass(`plain/${POLICY}/`, { token: 'kt_nobody', to: fresh.url }));
   outputListeners.delete(listen);
   assert.match(output, /access token \(X-Keytally-Token\) is unknown.*a gateway is set up wrongly/);
-  const elsewhere = (await must(201, world.call('post', '/api/v1/workspace', { name: 'o' }))).body.workspace.id;
+  const elsewhere = await newWorkspace(world);
   const foreign = { name: 'k', workspaceId: elsewhere };
   const { key } = (await must(201, world.call('post', '/api/v1/api-key', foreign))).body.apiKey;
   assert.is((await ask('plain/-/', { headers: bearer(key) })).error?.code, 40112, 'not of its workspaces');

@@ -6,24 +6,20 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { packAddressList } from '../../../shared/values/address-list.ts';
 import { keyShard, shardOf } from '../../../shared/values/key-text.ts';
 import { makeAddressLists } from '../../../shared/verification/address-lists.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
-import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../tests/helpers/world.ts';
 
 const test = suite('address lists');
 const world = await joinWorld();
-const redis = await connectRedisOf(world);
-const workspaceId = await newWorkspace();
+const { redis } = world;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 const many = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::${(7 * i).toString(16)}`);
 
 test('a list holds its addresses and no others, on the key or as the default of the workspace, and the next call goes by a change', async () => {
-  const id = await newWorkspace({ defaultAllowedIPs: many });
+  const id = await newWorkspace(world, { defaultAllowedIPs: many });
   const others = makeCustomers(world, id);
   const [byDefault, ofOwn] = [await others.newKey(), await others.newKey({ allowedIPs: ['198.51.100.0/24'] })];
   const every = await others.newKey({ allowedIPs: [] });
@@ -93,10 +89,6 @@ test('calls that share the reading of a list do not share the deadline of the fi
 });
 
 test.run();
-
-async function newWorkspace(fields: object = {}): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'lists', ...fields }))).body.workspace.id;
-}
 
 function reasonIn({ status, body, text }: { status: number; body: any; text: string }): string {
   assert.is(status, 200, text);

@@ -2,7 +2,7 @@ import { request as ask } from 'node:http';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
@@ -10,7 +10,7 @@ import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts
 
 const test = suite('a batch of verifications');
 const world = await joinWorld();
-const workspace: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const workspace = await newWorkspace(world);
 const customers = makeCustomers(world, workspace);
 test.after(() => world.stop());
 
@@ -67,7 +67,7 @@ test('each verification is answered in its place as it is alone, whatever is wro
 test('a token reaches with each verification what it reaches alone: keys of other teams and workspaces are unknown', async () => {
   const stranger = await world.newTeam();
   const make = async (token: string) => {
-    const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }, { token }))).body.workspace;
+    const id = await newWorkspace(world, {}, { token });
     const body = { name: 'k', workspaceId: id };
     return { id, key: (await must(201, world.call('post', '/api/v1/api-key', body, { token }))).body.apiKey.key };
   };

@@ -1,10 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
-import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
 import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // Section "Holds" of the contract, line by line, on the verify server and on the api.
@@ -13,13 +11,10 @@ const CLOCKS_APART_MS = 1_000;
 
 const test = suite('holds');
 const world = await joinWorld();
-const redis = await connectRedisOf(world);
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const { redis } = world;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 type Options = {
   usageName?: string;
@@ -107,11 +102,9 @@ test('on an unmetered key: VALID without a hold, and booked as its limit counts 
   const { body } = await must(200, hold(key, '5'));
   assert.equal([body.status, body.hold, body.billing, body.limits[0].remaining], ['VALID', undefined, undefined, '95']);
   await world.booked();
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   const query = 'select kind, cost_micros from usage_events final where key_id = {id:String}';
-  const answer = await books.client.query({ query, query_params: { id }, format: 'JSONCompactEachRow' });
+  const answer = await world.books.client.query({ query, query_params: { id }, format: 'JSONCompactEachRow' });
   assert.is(String(await answer.json()), 'verification,5000000');
-  await books.close();
 });
 
 test('a capture of more than was held is debited too, and overdrawn tells when credits or the spend cap are passed', async () => {
@@ -261,7 +254,7 @@ test('a hold can be captured after its key was deleted, disabled or rotated, or 
     await must(200, end(id));
     await must(200, capture(holdId, '3'));
   }
-  const other = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+  const other = await newWorkspace(world);
   const { key, meter } = await makeCustomers(world, other).meteredKey('100');
   const holdId = await held(key, '30', { expiresIn: 600 });
   const { id } = (await must(200, hold(key, '5', { onExpiry: 'charge' }))).body.billing;

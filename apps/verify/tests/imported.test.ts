@@ -1,27 +1,23 @@
 import { randomBytes } from 'node:crypto';
-import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
 import { hashForTeam, hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { commandsDuring } from '../../../tests/helpers/redis-commands.ts';
-import { connectBackground } from '../../api/tests/helpers/background.ts';
+import { makeBackground } from '../../api/tests/helpers/background.ts';
 import { joinWorld } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do.
 
 const test = suite('the life of imported keys');
 const world = await joinWorld();
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-const redis = new Redis(world.env.REDIS_URL!);
+const redis = world.redis.node(0).client;
 const meter = await customers.newMeter({ totalCredits: '100' });
-test.after(async () => {
-  redis.disconnect();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('unless its form is that of a key, a text costs Redis nothing; any other costs one read, however often it comes', async () => {
   const free = ['', 'seven77', 'x'.repeat(513), 'with a blank', 'ümlaute-sind-es', mistyped()];
@@ -126,16 +122,15 @@ test('a leaked one is found in a text, disabled and named without its secret', a
 });
 
 test('it is refused once its workspace is deleted, and leaves Redis, the shard of its hash too', async () => {
-  const id = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+  const id = await newWorkspace(world);
   const key = foreignOutside(meter, id);
   await importKey(key, { externalMeterId: meter, workspaceId: id });
   assert.is((await answer(key)).status, 'VALID');
   assert.equal(await gone(key, id), [false, false]);
   await must(200, world.call('delete', `/api/v1/workspace/${id}`));
   assert.is((await answer(key)).status, 'INVALID');
-  const background = await connectBackground(world);
+  const background = makeBackground(world);
   await background.removeUntil(async () => (await gone(key, id)).every(Boolean));
-  await background.stop();
 });
 
 test.run();

@@ -2,14 +2,14 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { windowAt } from '../../../shared/values/calendar.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // The section "Limits over any window" of the contract, line by line.
 
 const test = suite('limits over windows in a verification');
 const world = await joinWorld();
-const workspaceId = await newWorkspace();
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 test.after(() => world.stop());
 
@@ -43,7 +43,7 @@ test('`rateLimitPerSecond` is one more of them; without others who refused is to
   assert.equal(by, { on: 'key', name: 'rateLimitPerSecond', limit: 1 });
   assert.equal([resetAt, retryAt], [refused.rateLimit.resetAt, resetAt]);
 
-  const id = await newWorkspace({ defaultRateLimitPerSecond: 1 });
+  const id = await newWorkspace(world, { defaultRateLimitPerSecond: 1 });
   const [inherits, own] = [await newKeyIn(id), await newKeyIn(id, { rateLimitPerSecond: 100 })];
   const ofWorkspace = await verifyTogether(inherits.key, 10);
   assert.is(refusedOf(ofWorkspace).limitedBy.on, 'workspace');
@@ -141,7 +141,7 @@ test('limits of a record are shared by all its keys', async () => {
 });
 
 test("a workspace's `defaultLimits` count for each key; `[]` of a key is none, and `null` goes back to them", async () => {
-  const id = await newWorkspace({ defaultLimits: [requests(2)] });
+  const id = await newWorkspace(world, { defaultLimits: [requests(2)] });
   const [one, other] = [await newKeyIn(id), await newKeyIn(id)];
   assert.equal(remainingOf(await verify({ key: one.key })), [1]);
   assert.equal(remainingOf(await verify({ key: one.key })), [0]);
@@ -203,10 +203,6 @@ async function verifyTogether(key: string, times: number): Promise<Answer['body'
 
 function remainingOf({ limits }: { limits: { remaining: number | string }[] }) {
   return limits.map(({ remaining }) => remaining);
-}
-
-async function newWorkspace(fields: object = {}): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }))).body.workspace.id;
 }
 
 async function newKeyIn(id: string, fields: object = {}): Promise<{ id: string; key: string }> {

@@ -1,6 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../tests/helpers/world.ts';
 
 // A verify process keeps what the script looked up and uses it for the next call: never after a change, and never for another
@@ -8,8 +8,7 @@ import { joinWorld, type Answer } from '../../../tests/helpers/world.ts';
 
 const test = suite('lookups');
 const world = await joinWorld();
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lookups' }))).body
-  .workspace.id;
+const workspaceId = await newWorkspace(world, { name: 'lookups' });
 const customers = makeCustomers(world, workspaceId);
 test.after(() => world.stop());
 

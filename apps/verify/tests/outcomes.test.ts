@@ -1,8 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { metric } from '../../../tests/helpers/metric.ts';
 import { joinWorld, request, type Started } from '../../../tests/helpers/world.ts';
 
@@ -17,7 +16,7 @@ type Row = Record<'team_id' | 'workspace_id' | 'status' | 'reason' | 'limited_by
 
 const test = suite('outcomes');
 const world = await joinWorld();
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 test.after(() => world.stop());
 
@@ -119,8 +118,5 @@ function sumOf(rows: { calls: string }[]): number {
 }
 
 async function read<Found>(query: string, query_params: Record<string, unknown> = {}): Promise<Found[]> {
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  const rows = await (await books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Found>();
-  await books.close();
-  return rows;
+  return (await world.books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Found>();
 }

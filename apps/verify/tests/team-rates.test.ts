@@ -3,7 +3,6 @@ import * as assert from 'uvu/assert';
 import { changeQuotas } from '../../api/resources/changed-quotas.ts';
 import { applyChanges } from '../../api/sync/sync.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
 import { makeWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // Of so many calls at once some are above two a second, however slow the machine is.
@@ -48,13 +47,11 @@ test('a gateway of a team beyond its quota gets 503: its end clients are not to 
 
 test("a team's own limit is in force for its tokens on verify once it is changed", async () => {
   const { id, token } = await world.newTeam();
-  const redis = await connectRedisOf(world);
   const pages = await world.sql.begin((tx) => changeQuotas(tx, id, [['verify_per_second', 100_000]]));
-  for (const page of pages) await applyChanges(world.sql, redis, page);
+  for (const page of pages) await applyChanges(world.sql, world.redis, page);
   // One that has not read the token yet: others learn of it within a second.
   const { url } = await world.start('verify');
   assert.ok((await atOnce(() => verify(token, url))).every(({ status }) => status === 200));
-  await redis.close();
 });
 
 test.run();

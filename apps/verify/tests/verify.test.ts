@@ -3,12 +3,12 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 const test = suite('verify');
 const world = await joinWorld();
-const workspaceId = await newWorkspace();
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 for (const representation of ['users', 'posts'])
   await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation }));
@@ -40,7 +40,7 @@ test('the answer to a valid key holds everything about it', async () => {
 
 test('text that is no key, an unknown key, and a key of another team or workspace are INVALID, and the answer says no more', async () => {
   const { token } = await world.newTeam();
-  const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'o' }, { token }))).body.workspace;
+  const id = await newWorkspace(world, {}, { token });
   const theirs = await must(201, world.call('post', '/api/v1/api-key', { name: 'k', workspaceId: id }, { token }));
   const unknown = { status: 'INVALID', reason: 'NOT_FOUND' };
   assert.equal((await verify({ key: makeKeyText('key', 7) })).body, unknown);
@@ -109,7 +109,7 @@ test('a scope grants its own representation alone, and nothing that is named lik
 });
 
 test('the address comes from the body, or else from the connection, and never from a header of the client', async () => {
-  const here = makeCustomers(world, await newWorkspace({ defaultAllowedIPs: ['2001:db8::/32'] }));
+  const here = makeCustomers(world, await newWorkspace(world, { defaultAllowedIPs: ['2001:db8::/32'] }));
   const [inherits, open, local] = await Promise.all(
     [{}, { allowedIPs: [] }, { allowedIPs: ['127.0.0.0/8', '::1'] }].map((fields) => here.newKey(fields)),
   );
@@ -225,8 +225,4 @@ test.run();
 
 function verify(body: object, token: string | null = world.team.token): Promise<Answer> {
   return customers.verify(body, { token });
-}
-
-async function newWorkspace(fields: object = {}): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'verify', ...fields }))).body.workspace.id;
 }

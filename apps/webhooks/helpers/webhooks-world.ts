@@ -1,5 +1,5 @@
 import * as assert from 'uvu/assert';
-import { must } from '../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../../../tests/helpers/world.ts';
 import { makeReceiverCertificate, startReceiver, type Certificate, type Receiver } from './receiver.ts';
 
@@ -26,8 +26,7 @@ export async function makeWebhooksWorld({ receivers, answers = [], retries }: Wo
     ...(retries && { WEBHOOK_RETRY_SECONDS: retries }),
   };
   const world = await spawnWorld([], settings);
-  const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace
-    .id as string;
+  const workspaceId = await newWorkspace(world);
   const delivering: Spawned = await world.start('webhooks');
   return {
     world,

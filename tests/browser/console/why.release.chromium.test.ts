@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
-import { connectBackground } from '../../../apps/api/tests/helpers/background.ts';
+import { makeBackground } from '../../../apps/api/tests/helpers/background.ts';
 import { must } from '../../helpers/customers.ts';
 import { dayWithRoom } from '../../helpers/day-with-room.ts';
 import { eventually } from '../../helpers/world.ts';
@@ -49,9 +49,8 @@ test('each reason is told with what changes it', async () => {
   await must(200, own.world.call('delete', `${path}/api-key/${deleted.id}`));
   const expired = await newKey();
   await own.world.sql`update api_keys set expires_at = ${Date.now() - 3_600_000} where id = ${expired.id}`;
-  const background = await connectBackground(own.world);
+  const background = makeBackground(own.world);
   await background.apply('key', expired.id);
-  await background.stop();
   const pooled = { name: 'pooled', unit: 'credits', usageName: 'pooled', limit: '1', per: 'day' };
   await must(200, own.world.call('patch', path, { defaultLimits: [pooled] }));
   const ofPool = { billing: { usage: '1.5', usageName: 'pooled' } };

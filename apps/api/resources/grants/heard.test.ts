@@ -3,10 +3,10 @@ import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
 import { connectPostgres, type Sql } from '../../../../shared/stores/postgres.ts';
-import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { hear, lastChange, unhear } from '../../../../tests/helpers/unheard.ts';
-import { connectTestRedis, makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts';
+import { makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts';
 import { makeDuePeriods } from './schedule-job.ts';
 
 // A change that Redis has yet to hear of: it is said so afterwards, and that the sweeper leaves it alone.
@@ -14,13 +14,10 @@ import { makeDuePeriods } from './schedule-job.ts';
 const test = suite('voids and credits that Redis has yet to hear of');
 
 const world = await makeWorld();
-const redis = await connectTestRedis();
-const workspaceId: string = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
+const { redis } = world;
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -6,16 +6,13 @@ import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { loadShard } from '../../sync/entries.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { connectBackground, lookedUp } from '../../tests/helpers/background.ts';
+import { makeBackground, lookedUp } from '../../tests/helpers/background.ts';
 
 const PATH = '/api/v1/access-token';
 const test = suite('access tokens');
 const world = await joinWorld();
-const background = await connectBackground(world);
-test.after(async () => {
-  await background.stop();
-  await world.stop();
-});
+const background = makeBackground(world);
+test.after(() => world.stop());
 
 test('a token is created, listed, used and revoked, and says which token made it', async () => {
   const { token: admin, id: teamId } = await world.newTeam();
@@ -63,7 +60,7 @@ test('an expired token leaves Redis a day later, gets the same answer before and
   const passing = await newToken({ permissions: ['key:verify'], expiresAt: Date.now() + 60_000 });
   const { id, token } = passing;
   const shard = keyShard(token)!;
-  const { client } = background.redis.node(shard);
+  const { client } = world.redis.node(shard);
   const name = keyspace.token(shard, hashKeyText(token));
   const ttl = async (least: number) => {
     const seconds = await client.ttl(name);

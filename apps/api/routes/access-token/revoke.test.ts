@@ -6,16 +6,13 @@ import { hashKeyText, keyShard, makeKeyText } from '../../../../shared/values/ke
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { goOnRevoking } from '../../resources/revocations/job.ts';
-import { connectBackground, lookedUp } from '../../tests/helpers/background.ts';
+import { makeBackground, lookedUp } from '../../tests/helpers/background.ts';
 
 const PATH = '/api/v1/access-token';
 const test = suite('revoking access tokens');
 const world = await joinWorld();
-const background = await connectBackground(world);
-test.after(async () => {
-  await background.stop();
-  await world.stop();
-});
+const background = makeBackground(world);
+test.after(() => world.stop());
 
 test('a token that was just revoked writes nothing, and gets no kept answer again', async () => {
   const leaked = await mint(world.team.token);
@@ -136,7 +133,7 @@ test('a revocation that fails holds up no other', async () => {
   await storeDescendants(good.id, other.id, 700);
   await revoke(other.id, good.token);
   const isLeft = async (id: string) => (await world.sql`select from revocations where token_id = ${id}`).length > 0;
-  const goOn = () => goOnRevoking(world.sql, background.redis);
+  const goOn = () => goOnRevoking(world.sql, world.redis);
   while (await isLeft(other.id)) await goOn().catch((error: Error) => assert.match(error.message, 'refused by a test'));
   assert.ok(await isLeft(root.id));
   await world.sql`drop function refuse_update cascade`;
@@ -151,7 +148,7 @@ test('of hundreds of descendants the last are refused by the api at once, and by
   const { descendants } = await revoke(root.id, admin);
   assert.equal(descendants, { revoked: 500, pending: true });
   assert.is((await mintWith(last.token)).body.error.code, 40102);
-  while (await goOnRevoking(world.sql, background.redis));
+  while (await goOnRevoking(world.sql, world.redis));
   const ofTeam = world.sql`select id from access_tokens where team_id = ${teamId}`;
   // The api's own job may have revoked a page, and be about to bring it into force.
   await world.sql`update changes set created_at = now() - interval '1 hour' where applied_at is null and entity_id in (${ofTeam})`;

@@ -3,13 +3,12 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import { keyShard } from '../../../../shared/values/key-text.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const test = suite('API keys');
 const world = await joinWorld();
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace
-  .id;
+const workspaceId = await newWorkspace(world, { name: 'Acme' });
 for (const representation of ['invoices', 'orders'])
   await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation }));
 test.after(() => world.stop());

@@ -2,19 +2,16 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { connectBackground } from '../../tests/helpers/background.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
 
 // Once a change is answered, it holds for the very next verification.
 
 const test = suite('changes of API keys in force');
 const world = await joinWorld();
-const background = await connectBackground(world);
+const background = makeBackground(world);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body;
 const workspacePath = `/api/v1/workspace/${workspace.id}`;
-test.after(async () => {
-  await background.stop();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 const change = async (path: string, body: object) => (await must(200, world.call('patch', path, body))).body;
 const createScope = async (representation: string): Promise<string> =>

@@ -3,19 +3,15 @@ import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { readRecord } from '../../../../shared/stores/records.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { connectBackground } from '../../tests/helpers/background.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
 
 const test = suite('rotation of API keys');
 const world = await joinWorld();
-const background = await connectBackground(world);
-const workspaceId: string = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace
-  .id;
-test.after(async () => {
-  await background.stop();
-  await world.stop();
-});
+const background = makeBackground(world);
+const workspaceId = await newWorkspace(world, { name: 'Acme' });
+test.after(() => world.stop());
 
 type Key = { id: string; key: string };
 const create = async (body: object = {}): Promise<Key> =>
@@ -32,7 +28,7 @@ const valid = (count: number) => Array<string>(count).fill('VALID');
 /** What Redis has under the name of a secret. */
 function stored({ key }: Key) {
   const shard = keyShard(key)!;
-  return { client: background.redis.node(shard).client, name: keyspace.keyText(shard, hashKeyText(key)) };
+  return { client: world.redis.node(shard).client, name: keyspace.keyText(shard, hashKeyText(key)) };
 }
 
 test('a rotated key has a new secret and all else as before; the old secret is INVALID at once', async () => {

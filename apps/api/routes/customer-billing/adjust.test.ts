@@ -5,7 +5,7 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { joinWorld, once } from '../../../../tests/helpers/world.ts';
-import { connectBackground } from '../../tests/helpers/background.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 // A correction of used credits counts exactly once in the balance and in the books, whatever is lost in between.
@@ -65,9 +65,8 @@ test('concurrent adjustments get consecutive numbers, none is lost, and applied 
   await world.sql`
     update changes set applied_at = null, created_at = now() - interval '1 hour'
     where entity_id in (select id from adjustments where billing_id = ${id})`;
-  const background = await connectBackground(world);
+  const background = makeBackground(world);
   await background.sweep();
-  await background.stop();
   assert.is(await usedOf(id), '0.08');
   await world.booked();
   assert.is(await records.customers.usage(meter), '0.08');

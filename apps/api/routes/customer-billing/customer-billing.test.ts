@@ -3,19 +3,15 @@ import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
-import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld, once, wireTo } from '../../../../tests/helpers/world.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 const PATH = '/api/v1/customer-billing';
 const test = suite('customer billing');
 const world = await joinWorld();
-const redis = await connectRedisOf(world);
+const { redis } = world;
 const records = await makeRecords(world);
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('a billing record is created, read by meter and by id, and changed', async () => {
   const externalMeterId = 'meter / 1 ü';

@@ -1,11 +1,9 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { copyRecentUse } from '../../../consumer/jobs/recent-use.ts';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { billingsAfter } from '../../resources/billings/lists.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
@@ -53,11 +51,9 @@ test('soon a list has what was used, held, granted and expired', async () => {
   await records.grant(id, { credits: '3', expiresAt: Date.now() + HOUR / 2, priority: 90 });
   await records.spend(plain.key, '2.5');
   await records.spend(key, '4', { hold: { expiresIn: 3600 } });
-  const [redis, books] = [await connectRedisOf(world), connectClickHouse(world.env.CLICKHOUSE_URL!)];
-  await passTime(world, redis, id, 0.75 * HOUR);
+  await passTime(world, world.redis, id, 0.75 * HOUR);
   await world.booked();
-  await copyRecentUse({ sql: world.sql, books }, new AbortController().signal);
-  await Promise.all([redis.close(), books.close()]);
+  await copyRecentUse(world, new AbortController().signal);
 
   const [a] = await listed(`externalMeterId=${plain.meter}`);
   assert.equal([a!.usedCredits, a!.availableCredits], ['2.5', '7.5']);

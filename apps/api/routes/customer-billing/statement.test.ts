@@ -2,12 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { spanOfMonth } from '../../../../shared/books/statements/span.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { backdate, backdateRows } from '../../../../tests/helpers/backdate.ts';
 import { carryAll } from '../../../../tests/helpers/carry.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
-import { connectTestRedis, makeWorld } from '../../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { makeRecords, type Records } from '../../tests/helpers/records.ts';
 
 const test = suite('statements');
@@ -15,12 +14,8 @@ const HOUR = 3_600_000;
 const at = Date.parse;
 // Its test carries events, when it has given them their times.
 const world = await makeWorld(['verify']);
-const redis = await connectTestRedis();
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-test.after(async () => {
-  await Promise.all([redis.close(), books.close()]);
-  await world.stop();
-});
+const { books, redis } = world;
+test.after(() => world.stop());
 
 // The first one: what was carried once leaves nothing on its way.
 test('a statement says that events are on their way, that the books differ, by how much, and what was lost', async () => {

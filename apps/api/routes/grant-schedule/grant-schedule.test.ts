@@ -4,7 +4,6 @@ import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
-import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeDuePeriods } from '../../resources/grants/schedule-job.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
@@ -15,12 +14,9 @@ const test = suite('grant schedules');
 const DAY = 86_400_000;
 const at = (text: string) => Temporal.Instant.from(text).epochMilliseconds;
 const world = await joinWorld();
-const redis = await connectRedisOf(world);
+const { redis } = world;
 const records = await makeRecords(world);
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('a schedule grants for the running period in full, from now, and for the next two before they begin', async () => {
   const { id } = await records.record();

@@ -7,7 +7,6 @@ import { END } from '../../../../shared/stores/fields.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { copyRecord } from '../../sync/ended-grants.ts';
 import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.ts';
@@ -17,12 +16,9 @@ import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.
 const test = suite('grants');
 const HOUR = 3_600_000;
 const world = await joinWorld();
-const redis = await connectRedisOf(world);
+const { redis } = world;
 const records = await makeRecords(world);
-test.after(async () => {
-  await redis.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('a grant begins at once, and has the priority 50 and no end unless they are given; a wrong one is refused', async () => {
   const { id } = await records.record();

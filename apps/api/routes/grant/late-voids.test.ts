@@ -3,11 +3,9 @@ import * as assert from 'uvu/assert';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
 import { reconcile } from '../../../../shared/books/reconciling/reconcile.ts';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { leaveVoid } from '../../../../tests/helpers/dead-void.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { hear, lastChange, unhear } from '../../../../tests/helpers/unheard.ts';
-import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { copyRecord } from '../../sync/ended-grants.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
@@ -18,13 +16,9 @@ import { makeRecords } from '../../tests/helpers/records.ts';
 const test = suite('voids that Redis hears of late');
 const HOUR = 3_600_000;
 const world = await joinWorld();
-const redis = await connectRedisOf(world);
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+const { books, redis } = world;
 const records = await makeRecords(world);
-test.after(async () => {
-  await Promise.all([redis.close(), books.close()]);
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('a void of which Redis hears when the grant has ended leaves a record that can be proved, whatever was copied before', async () => {
   const ids: string[] = [];

@@ -2,7 +2,7 @@ import { decodeJwt } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeJwts, PATH } from './helpers/jwts.ts';
 
@@ -77,7 +77,7 @@ test('a token of more workspaces than a JWT may carry must say which, and the lo
 test.run();
 
 async function make(): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+  return newWorkspace(world);
 }
 
 async function limitedTo(...workspaceIds: string[]): Promise<{ token: string }> {

@@ -1,13 +1,13 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/link-token';
 const test = suite('link tokens');
 const world = await joinWorld();
-const workspaceId = await newWorkspace();
+const workspaceId = await newWorkspace(world);
 test.after(() => world.stop());
 
 const make = async (body: object) => (await must(201, world.call('post', PATH, body))).body.linkToken;
@@ -73,7 +73,7 @@ test('an unknown token is not valid, and cannot be revoked', async () => {
 test('the billing record of a link token must be one of its workspace', async () => {
   const theirs = await world.newTeam();
   const foreign = await newBilling(await world.newWorkspace(theirs.id), theirs.token);
-  for (const billingId of ['b', await newBilling(await newWorkspace()), foreign])
+  for (const billingId of ['b', await newBilling(await newWorkspace(world)), foreign])
     assert.is((await world.call('post', PATH, { workspaceId, customerId: 'c', billingId })).body.error.code, 40404);
 });
 
@@ -95,10 +95,6 @@ test('who makes a link token must hold what it gives', async () => {
 });
 
 test.run();
-
-async function newWorkspace(): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
-}
 
 async function newBilling(workspace: string, token = world.team.token): Promise<string> {
   const body = { workspaceId: workspace, externalMeterId: 'm' };

@@ -1,9 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
-import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
 import { allowedHeaders, callsByCookie, cookieOf, foreignHeaders, marked, own } from '../../tests/helpers/cookies.ts';
 import { portalRoutes, routes } from '../index.ts';
@@ -18,7 +17,7 @@ const world = await joinWorld();
 const by = callsByCookie(world);
 // An api behind a proxy with TLS, which lets pages of another origin in.
 const secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: OURS })).url;
-test.before.each(async () => void (workspaceId = await newWorkspace()));
+test.before.each(async () => void (workspaceId = await newWorkspace(world)));
 test.after(() => world.stop());
 
 test('a link token opens the portal: a cookie that no script reads and no other site sends stands for it until it ends', async () => {
@@ -83,7 +82,7 @@ test('a session ends with its link, the token that made the link, or the workspa
     left: (_, cookie) => must(200, by(cookie, 'delete', SESSION)),
   };
   for (const [how, end] of Object.entries(ends)) {
-    workspaceId = await newWorkspace();
+    workspaceId = await newWorkspace(world);
     const maker = await world.newToken(world.team.id, ['link:write', 'key:read', 'billing:read', 'usage:read']);
     const link = await newLink({}, maker);
     const cookie = cookieOf(await must(201, open(link.token)));
@@ -149,7 +148,7 @@ test("it lists the customer's own keys in that workspace alone, masked, without 
   await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${deleted.id}`));
   await newKey({ name: 'theirs', customerId: 'cus_other' });
   await newKey({ name: 'nobody’s', customerId: undefined });
-  const elsewhere = await newWorkspace();
+  const elsewhere = await newWorkspace(world);
   await newKey({ name: 'of another workspace', workspaceId: elsewhere });
   const second = await newKey({ name: 'mine too' });
   const cookie = await session();
@@ -177,9 +176,7 @@ test("it sums the usage of the customer's own keys by day and name, with and wit
     { ...event, usage_name: 'tokens', cost_micros: 0 },
     { ...metered, usage_name: 'tokens', cost_micros: 40_000_000, customer_id: 'cus_other' },
   ].map((one) => ({ ...one, event_id: newId('evt') }));
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
-  await books.close();
+  await world.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
   for (const marks of [billingId, workspaceId])
     await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${marks}, ${day})`;
   const cookie = await session({ billingId });
@@ -256,7 +253,7 @@ test('with the permission the customer rotates own keys, and the audit log names
   const { id, key } = await newKey({ name: 'to rotate', metadata: { of: 'the team' } });
   const [theirs, elsewhere] = [
     await newKey({ customerId: 'cus_other' }),
-    await newKey({ workspaceId: await newWorkspace() }),
+    await newKey({ workspaceId: await newWorkspace(world) }),
   ];
   const pathOf = (akid: string) => `${PORTAL}/key/${akid}/rotate`;
   assert.is(codeOf(await by(await session(), 'post', pathOf(id), {})), 40301);
@@ -329,10 +326,6 @@ async function newLink(fields: object = {}, token = world.team.token): Promise<L
 async function newKey(fields: object) {
   const body = { name: 'n', workspaceId, customerId: CUSTOMER, ...fields };
   return (await must(201, world.call('post', '/api/v1/api-key', body))).body.apiKey;
-}
-
-async function newWorkspace(): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
 }
 
 async function newBilling(externalMeterId: string, totalCredits = '1000'): Promise<string> {

@@ -6,7 +6,7 @@ import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
 import { changeQuotas, describeQuotas, readWantedQuotas } from '../../resources/changed-quotas.ts';
-import { connectBackground } from '../../tests/helpers/background.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
 
 const LIMITS = {
   workspaces: 3,
@@ -20,13 +20,13 @@ const LIMITS = {
 };
 const test = suite('quotas of a team');
 const world = await joinWorld();
-const background = await connectBackground(world);
+const background = makeBackground(world);
 const url = new URL(process.env.TEST_API_POSTGRES_URL!);
 url.pathname = new URL(world.env.DATABASE_URL!).pathname;
 // With the rights of the operator's command, which are those of the api.
 const sql = connectPostgres(url.href, { max: 1, everyTeam: true });
 test.after(async () => {
-  await Promise.all([sql.end(), background.stop()]);
+  await sql.end();
   await world.stop();
 });
 

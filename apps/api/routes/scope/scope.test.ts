@@ -2,16 +2,16 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
-import { connectBackground } from '../../tests/helpers/background.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
 
 let workspaceId: string;
 let workspacePath: string;
 const test = suite('scopes');
 const world = await joinWorld();
 test.before.each(async () => {
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body.workspace.id;
+  workspaceId = await newWorkspace(world, { name: 'Acme' });
   workspacePath = `/api/v1/workspace/${workspaceId}`;
 });
 test.after(() => world.stop());
@@ -104,13 +104,13 @@ test('a workspace holds at most 1000 scopes, deleted ones not counted', async ()
 });
 
 test('a deleted scope leaves every shard of Redis once no late writer can fill its place, and no replay brings it back', async () => {
-  const background = await connectBackground(world);
+  const background = makeBackground(world);
   const { id } = await made('a');
   await made('b');
   await must(200, world.call('delete', `${workspacePath}/scope/${id}`));
   const fields = async (name: string) => {
     const values = ALL_SHARDS.map((shard) =>
-      background.redis.node(shard).client.hget(keyspace.workspace(shard, workspaceId), name),
+      world.redis.node(shard).client.hget(keyspace.workspace(shard, workspaceId), name),
     );
     return (await Promise.all(values)).filter((value) => value !== null).length;
   };
@@ -120,7 +120,6 @@ test('a deleted scope leaves every shard of Redis once no late writer can fill i
   await world.sql`update changes set applied_at = null, created_at = now() - interval '1 hour' where entity_id = ${id}`;
   await background.sweep();
   assert.equal([await fields('s1'), await fields('s2'), await fields('d')], [0, 64, 64]);
-  await background.stop();
 });
 
 test.run();

@@ -2,8 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { readFileRows } from '../../../../tests/helpers/parquet.ts';
 import { makeWorld } from '../../../../tests/helpers/world.ts';
 
@@ -12,13 +11,9 @@ const RECORDS = 210;
 const test = suite('statements of a workspace');
 // Of its own: no job is to look at hundreds of thousands of records.
 const world = await makeWorld();
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-const workspaceId = await newWorkspace({ timezone: 'Asia/Kathmandu' });
+const workspaceId = await newWorkspace(world, { timezone: 'Asia/Kathmandu' });
 await makeRecords(workspaceId, 1, RECORDS);
-test.after(async () => {
-  await books.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('CSV and Parquet have one line for each record, the same ones, in Parquet as days and decimals', async () => {
   const csv = await (await get({ format: 'csv' })).text();
@@ -56,14 +51,14 @@ test('CSV and Parquet have one line for each record, the same ones, in Parquet a
 });
 
 test('a workspace without records has a file without lines', async () => {
-  const empty = await newWorkspace();
+  const empty = await newWorkspace(world);
   assert.is((await (await get({ format: 'csv', workspaceId: empty })).text()).split('\r\n').length, 2);
   const parquet = Buffer.from(await (await get({ format: 'parquet', workspaceId: empty })).arrayBuffer());
   assert.is(parquet.subarray(-4).toString(), 'PAR1');
 });
 
 test('a file of too many lines is refused, and its pages are not', async () => {
-  const large = await newWorkspace();
+  const large = await newWorkspace(world);
   // Many rows are stored sooner without what keeps them unique and found.
   const kept = await world.sql<{ name: string }[]>`
     select conname as name from pg_constraint where conrelid = 'billing_records'::regclass and contype = 'u'`;
@@ -101,10 +96,6 @@ function path(query: Record<string, string>): string {
 
 function get(query: Record<string, string>) {
   return fetch(world.api.url + path(query), { headers: { Authorization: `Bearer ${world.team.token}` } });
-}
-
-async function newWorkspace(fields: object = {}): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }))).body.workspace.id;
 }
 
 /**

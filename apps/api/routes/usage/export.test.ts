@@ -2,9 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { booksProxy, type Way } from '../../../../tests/helpers/books-proxy.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { readFileRows } from '../../../../tests/helpers/parquet.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
@@ -17,7 +16,7 @@ let allowed = '8';
 let gate = Promise.resolve();
 const test = suite('usage export');
 const world = await joinWorld();
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+const { books } = world;
 const proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async (request): Promise<Way> => {
   request.path = request.path.replace(/max_execution_time=\d+/, `max_execution_time=${allowed}`);
   if (request.path.includes('wait_end_of_query')) await gate;
@@ -25,7 +24,7 @@ const proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async (request): Promi
 });
 // An api that gives an export a megabyte. Its queries may take as long as `allowed` says, and those of exports wait for `gate`.
 const strict = (await world.start('api', { EXPORT_MAX_BYTES: '1000000', CLICKHOUSE_URL: proxy.url })).url;
-const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+const workspaceId = await newWorkspace(world);
 const meter = { workspaceId, externalMeterId: '=acme' };
 const billingId: string = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing.id;
 const asked = { workspaceId, from: DAY, to: DAY };
@@ -38,7 +37,7 @@ await books.client.command({
 });
 await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${billingId}, ${DAY})`;
 test.after(async () => {
-  await Promise.all([books.close(), world.stop()]);
+  await world.stop();
   proxy.close();
 });
 

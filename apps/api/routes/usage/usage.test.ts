@@ -7,7 +7,7 @@ import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { connectClickHouse, REQUEST_LIMITS } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS, daysOfUtc } from '../../../../shared/values/periods.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, wireTo } from '../../../../tests/helpers/world.ts';
 import { refuseTooManyEvents } from '../../resources/usage-rows.ts';
 
@@ -20,15 +20,12 @@ let first: string;
 let second: string;
 const test = suite('usage');
 const world = await joinWorld();
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+const { books } = world;
 test.before.each(async () => {
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+  workspaceId = await newWorkspace(world);
   [first, second] = [await newRecord('of 1'), await newRecord('of 2')];
 });
-test.after(async () => {
-  await books.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('usage of a workspace is summed by day, record and name, and by hours of a zone', async () => {
   await insert([

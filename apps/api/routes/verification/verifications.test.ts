@@ -2,10 +2,9 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import { readOutcomes } from '../../../../shared/books/usage/outcomes-query.ts';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
-import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { makeCustomers, must, type Customers, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 // What the api answers of the books' decisions. How those come there is in apps/verify/tests/outcomes.test.ts.
@@ -20,15 +19,12 @@ let customers: Customers;
 
 const test = suite('GET /api/v1/verifications');
 const world = await joinWorld();
-const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+const { books } = world;
 test.before.each(async () => {
-  own = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+  own = await newWorkspace(world);
   customers = makeCustomers(world, own);
 });
-test.after(async () => {
-  await books.close();
-  await world.stop();
-});
+test.after(() => world.stop());
 
 test('decisions are counted by status, reason, limit, key, route and customer, alone and together', async () => {
   const acme = { key_id: 'key_1', customer_id: 'acme' };

@@ -5,16 +5,13 @@ import { isGone } from '../../../../shared/stores/records.ts';
 import { ALL_SHARDS, keyShard } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
-import { connectBackground } from '../../tests/helpers/background.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
 
 const test = suite('deletion of workspaces');
 const REFUSED = { status: 'INVALID', reason: 'NOT_FOUND' };
 const world = await joinWorld();
-const background = await connectBackground(world);
-test.after(async () => {
-  await background.stop();
-  await world.stop();
-});
+const background = makeBackground(world);
+test.after(() => world.stop());
 
 test('a deleted workspace is answered once more; from then on it is unknown, and its name is free', async () => {
   const { path, workspace } = await newWorkspace('Acme');
@@ -121,7 +118,7 @@ test('what Redis has of it leaves page by page: its keys at once, a day later al
     insert into changes (kind, entity_id, shard, created_at)
     select 'key', id, shard, now() - interval '1 minute' from api_keys where workspace_id = ${workspace.id} and name = 'many'`;
   await background.sweep();
-  const { client } = background.redis.node(0);
+  const { client } = world.redis.node(0);
   const live = async () => {
     const names = ALL_SHARDS.flatMap((shard) =>
       Array.from({ length: 10 }, (_, i) => keyspace.keyText(shard, `${workspace.id}_${shard + i * 64}`)),

@@ -1,32 +1,23 @@
-import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { sweep } from '../../sync/sweeper.ts';
 import { removeDeleted } from '../../sync/remove-deleted.ts';
-import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { makeLogger } from '../../../../shared/runtime/log.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
 
 /** What an api does in the background, done by a test when it wants it. */
 export type Background = {
-  /** The Redis of the world. */
-  redis: ShardedRedis;
   /** Brings into force what a test changed of an entity in Postgres. */
   apply(kind: 'token' | 'key' | 'scope' | 'workspace', id: string): Promise<void>;
   /** Brings into force what has waited for some seconds. */
   sweep(): Promise<void>;
   /** Removes what was deleted, page by page, until a query finds that it is gone. */
   removeUntil(isGone: () => Promise<boolean>): Promise<void>;
-  stop(): Promise<void>;
 };
 
 /** Beside an api that does the same: neither disturbs the other. */
-export async function connectBackground({ sql, env }: World): Promise<Background> {
-  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'), systemClock);
-  await redis.connected(60_000);
+export function makeBackground({ sql, redis }: World): Background {
   const sweepAll = async () => {
     while ((await sweep(sql, redis)) > 0);
   };
   return {
-    redis,
     async apply(kind, id) {
       const table = { token: 'access_tokens', key: 'api_keys', scope: 'scopes', workspace: 'workspaces' }[kind];
       const shard = kind === 'token' || kind === 'key' ? sql`shard` : sql`null`;
@@ -43,7 +34,6 @@ export async function connectBackground({ sql, env }: World): Promise<Background
         await sweepAll();
       } while (!(await isGone()));
     },
-    stop: () => redis.close(),
   };
 }
 
