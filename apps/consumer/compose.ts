@@ -5,6 +5,7 @@ import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { startPerNode } from '../../shared/events/start-per-node.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import { startConsuming, type DeliverOptions } from './consume.ts';
+import { makeOpenAddresses } from './client-addresses.ts';
 import { makeFillOwners } from './fill-owners.ts';
 import { makeFollowUps } from './follow-ups.ts';
 import { startSettler } from '../../shared/books/settling/settler.ts';
@@ -38,6 +39,7 @@ export function composeConsumer(
     markChangedDays: makeMarkChangedDays(sql, clock),
     followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
     tellLimits: makeTellLimits(sql, clock),
+    openAddresses: makeOpenAddresses(sql, redis),
     now: redis.now,
     metrics,
     log,

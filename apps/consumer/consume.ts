@@ -12,6 +12,7 @@ import type { FillOwners } from './fill-owners.ts';
 import type { FollowUps } from './follow-ups.ts';
 import { insertEvents } from './insert-events.ts';
 import { makeInsertOutcomes } from './insert-outcomes.ts';
+import type { OpenAddresses } from './client-addresses.ts';
 import type { MarkChangedDays } from './changed-days.ts';
 import type { TellLimits } from './tell-limits.ts';
 
@@ -23,6 +24,7 @@ export type DeliverOptions = {
   markChangedDays: MarkChangedDays;
   followUps: FollowUps;
   tellLimits: TellLimits;
+  openAddresses: OpenAddresses;
   /** Redis's clock, in ms. */
   now(): Promise<number>;
   metrics: Metrics;
@@ -52,6 +54,7 @@ export function makeDelivery({
   markChangedDays,
   followUps,
   tellLimits,
+  openAddresses,
   now,
   metrics,
   log,
@@ -72,7 +75,7 @@ export function makeDelivery({
       for (const { what, work } of followUps) await retry(clock, signal, log, what, () => work(events));
       metrics.consumedEvents.inc(events.length);
     }),
-    deliverOutcomes: makeInsertOutcomes({ books, tellLimits, metrics, log, clock }),
+    deliverOutcomes: makeInsertOutcomes({ books, tellLimits, openAddresses, metrics, log, clock }),
   };
 }
 

@@ -21,7 +21,7 @@ const count = (keyId: string, calls: number, minuteSeconds = MINUTE, boot = 'boo
 };
 const refusal = (keyId: string, id: string, timeMs: number) => {
   const told = { id, timeMs, workspaceId: 'ws_1', keyId, meter: '', status: 'DISABLED', reason: 'DISABLED' };
-  return encodeRefusal({ ...told, limitedBy: '', route: '' });
+  return encodeRefusal({ ...told, limitedBy: '', route: '', address: '' });
 };
 const append = (...lines: string[]) => own.appendEntry(SHARD, ...lines);
 
@@ -70,7 +70,14 @@ test('what is older than its lifetime, or of the future, is not inserted', async
 test('outcomes that ClickHouse refuses again and again are dropped and counted: events wait behind them', async () => {
   const { books, metrics, log } = own;
   const { outcomes } = await append(count(newId('key'), 1)).then(() => own.read());
-  const insert = makeInsertOutcomes({ books, tellLimits: async () => {}, metrics, log, clock: impatient });
+  const insert = makeInsertOutcomes({
+    books,
+    tellLimits: async () => {},
+    openAddresses: async (all) => all,
+    metrics,
+    log,
+    clock: impatient,
+  });
   await books.client.command({ query: 'rename table refusals to refusals_away' });
   try {
     await insert(outcomes, new AbortController().signal);

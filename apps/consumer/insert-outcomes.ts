@@ -11,6 +11,7 @@ import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
+import type { OpenAddresses } from './client-addresses.ts';
 import type { TellLimits } from './tell-limits.ts';
 
 // ClickHouse's own errors, such as of a query that was cut off, may pass; after so many it is the rows that it does not take.
@@ -19,25 +20,38 @@ const CLOCKS_DIFFER_MS = 3_600_000;
 
 const keptMs: Record<OutcomeKind, number> = { count: COUNTS_KEPT_MS, refusal: REFUSALS_KEPT_MS };
 
-type Options = { books: Pick<Books, 'client'>; tellLimits: TellLimits; metrics: Metrics; log: Logger; clock: Clock };
+type Options = {
+  books: Pick<Books, 'client'>;
+  tellLimits: TellLimits;
+  openAddresses: OpenAddresses;
+  metrics: Metrics;
+  log: Logger;
+  clock: Clock;
+};
 
 /**
  * Inserts outcomes into the books; inserted again, they are the same rows. Usage events wait behind them, so what ClickHouse
  * refuses again and again is dropped. While it is unavailable they wait for it, as events do. Then webhooks are told of limits.
  */
-export function makeInsertOutcomes({ books, tellLimits, metrics, log, clock }: Options) {
+export function makeInsertOutcomes({ books, tellLimits, openAddresses, metrics, log, clock }: Options) {
   return async function insertOutcomes(outcomes: CarriedOutcome[], signal: AbortSignal): Promise<void> {
     for (const [kind, some] of Map.groupBy(outcomes, (one) => one.kind)) {
-      const rows = some.filter((one) => isKept(one, clock.now())).map(({ row }) => row);
+      const kept = some.filter((one) => isKept(one, clock.now()));
       let refused = 0;
       await retry(clock, signal, log, 'inserting outcomes', async () => {
         try {
-          if (rows.length > 0) await insert(books, kind, rows);
+          const opened = kind === 'refusal' ? await openAddresses(kept) : kept;
+          if (kept.length > 0)
+            await insert(
+              books,
+              kind,
+              opened.map(({ row }) => row),
+            );
         } catch (error) {
           refused += error instanceof ClickHouseError ? 1 : 0;
           if (refused < REFUSED_AT_MOST) throw error;
-          metrics.droppedOutcomes.inc(rows.length);
-          log.error({ error, rows: rows.length }, 'outcomes were dropped');
+          metrics.droppedOutcomes.inc(kept.length);
+          log.error({ error, rows: kept.length }, 'outcomes were dropped');
         }
       });
     }

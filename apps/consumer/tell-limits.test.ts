@@ -55,7 +55,7 @@ test('a limit is told by a count alone: where the refusals of others left no roo
 test('a count and a refusal of one call are told once, at the time of the refusal', async () => {
   const { workspaceId, keyId, told, count } = await makeLimited();
   const limitedBy = JSON.stringify({ on: 'key', name: 'a/b', limit: 1 });
-  const refusal = { id: newId('evt'), timeMs, workspaceId, keyId, meter: 'm', ...RATE_LIMITED, limitedBy };
+  const refusal = { id: newId('evt'), timeMs, workspaceId, keyId, meter: 'm', ...RATE_LIMITED, limitedBy, address: '' };
   await consume(encodeRefusal(refusal), count('key/a/b'));
   await consume(count('key/a/b', { boot: 'another' }), count('key/a/b', { route: '/other' }));
   assert.equal(

@@ -617,6 +617,8 @@ type Workspace struct {
 	DefaultExpiration int64 `json:"defaultExpiration,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
 	DefaultAlerts []Alert `json:"defaultAlerts,omitempty"`
+	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
+	KeepClientAddresses bool `json:"keepClientAddresses"`
 	// name of the time zone (IANA) in whose days and calendar months statements are made
 	Timezone string `json:"timezone"`
 	// when it was made, RFC 3339 in UTC
@@ -641,6 +643,8 @@ type CreateWorkspaceRequest struct {
 	DefaultExpiration *Nullable[int64] `json:"defaultExpiration,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
 	DefaultAlerts *Nullable[[]Alert] `json:"defaultAlerts,omitempty"`
+	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
+	KeepClientAddresses *bool `json:"keepClientAddresses,omitempty"`
 	// name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC
 	Timezone string `json:"timezone,omitempty"`
 }
@@ -686,6 +690,8 @@ type UpdateWorkspaceRequest struct {
 	DefaultExpiration *Nullable[int64] `json:"defaultExpiration,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
 	DefaultAlerts *Nullable[[]Alert] `json:"defaultAlerts,omitempty"`
+	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
+	KeepClientAddresses *bool `json:"keepClientAddresses,omitempty"`
 	// name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC
 	Timezone *string `json:"timezone,omitempty"`
 }
@@ -1685,6 +1691,8 @@ type RecentVerification struct {
 	// the route that the call named
 	Route     string                       `json:"route,omitempty"`
 	LimitedBy *RecentVerificationLimitedBy `json:"limitedBy,omitempty"`
+	// of a refusal: the end client's address, where the call named it and the workspace keeps it
+	ClientAddress string `json:"clientAddress,omitempty"`
 }
 
 // RecentVerificationLimitedBy is a part of requests or answers.

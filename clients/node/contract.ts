@@ -1214,6 +1214,8 @@ export interface Contract {
           }>
         | null
         | undefined;
+      /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
+      keepClientAddresses?: boolean | undefined;
       /** name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC */
       timezone?: string | undefined;
     };
@@ -1263,6 +1265,8 @@ export interface Contract {
             limit?: string;
           };
         }>;
+        /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
+        keepClientAddresses: boolean;
         /** name of the time zone (IANA) in whose days and calendar months statements are made */
         timezone: string;
         /** when it was made, RFC 3339 in UTC */
@@ -1326,6 +1330,8 @@ export interface Contract {
             limit?: string;
           };
         }>;
+        /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
+        keepClientAddresses: boolean;
         /** name of the time zone (IANA) in whose days and calendar months statements are made */
         timezone: string;
         /** when it was made, RFC 3339 in UTC */
@@ -1389,6 +1395,8 @@ export interface Contract {
             limit?: string;
           };
         }>;
+        /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
+        keepClientAddresses: boolean;
         /** name of the time zone (IANA) in whose days and calendar months statements are made */
         timezone: string;
         /** when it was made, RFC 3339 in UTC */
@@ -1481,6 +1489,8 @@ export interface Contract {
           }>
         | null
         | undefined;
+      /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
+      keepClientAddresses?: boolean | undefined;
       /** name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC */
       timezone?: string | undefined;
     };
@@ -1530,6 +1540,8 @@ export interface Contract {
             limit?: string;
           };
         }>;
+        /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
+        keepClientAddresses: boolean;
         /** name of the time zone (IANA) in whose days and calendar months statements are made */
         timezone: string;
         /** when it was made, RFC 3339 in UTC */
@@ -1591,6 +1603,8 @@ export interface Contract {
             limit?: string;
           };
         }>;
+        /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
+        keepClientAddresses: boolean;
         /** name of the time zone (IANA) in whose days and calendar months statements are made */
         timezone: string;
         /** when it was made, RFC 3339 in UTC */
@@ -3589,6 +3603,8 @@ export interface Contract {
           /** the limit as it is set */
           limit: number | string;
         };
+        /** of a refusal: the end client's address, where the call named it and the workspace keeps it */
+        clientAddress?: string;
       }>;
     };
   };

@@ -49,6 +49,8 @@ const refusalFields = {
   /** The limit as the answer told it, as JSON. */
   limitedBy: text('l', 'limited_by'),
   route: text('r', 'route'),
+  /** The end client's, on the way sealed (sealed-addresses.ts); a line of an earlier version has none. */
+  address: text('p', 'client_address', ''),
 };
 
 const kinds = {
@@ -100,6 +102,12 @@ export function refusalOf({ row }: CarriedOutcome): Refusal {
   return namedFields('refusal', row) as Refusal;
 }
 
+/** The same refusal with another address. */
+export function withAddress(outcome: CarriedOutcome, address: string): CarriedOutcome {
+  const at = Object.keys(refusalFields).indexOf('address');
+  return { ...outcome, row: outcome.row.with(at, address) };
+}
+
 /** The fields of a carried outcome that is a count. */
 export function countOf({ row }: CarriedOutcome): RefusalCount {
   return namedFields('count', row) as RefusalCount;
@@ -136,13 +144,14 @@ function parse(json: string): Record<string, unknown> {
   }
 }
 
-function text(json: string, column: string): Field<string> {
+function text(json: string, column: string, absent?: string): Field<string> {
   return {
     json,
     column,
     read(value, name) {
       // ClickHouse refuses half a surrogate pair, and with it the whole block.
       if (typeof value === 'string' && value.isWellFormed()) return value;
+      if (value === undefined && absent !== undefined) return absent;
       throw new UnreadableEvent(`field ${name} is not well-formed text`);
     },
   };

@@ -57,6 +57,8 @@ export const keyspace = {
   failures: (shard: number, network: string) => `${tag(shard)}f:${network}`,
   /** The first answer to an Idempotency-Key of a verification, by API key and a hash of access token and Idempotency-Key. */
   idempotency: (shard: number, keyId: string, hash: string) => `${tag(shard)}i:${keyId}:${hash}`,
+  /** What addresses of end clients were sealed with in an hour from 1970 on (sealed-addresses.ts); lives for 25 hours. In one shard. */
+  addressKey: (hour: number) => `${tag(0)}q:${hour}`,
   /** The newest head of the audit log's chain, as a witness beside Postgres. In one shard. */
   auditHead: () => `${tag(0)}audit-head`,
 };

@@ -1,7 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectTestRedis } from '../../tests/helpers/world.ts';
-import { carryOutcome } from '../events/outcome.ts';
+import { carryOutcome, refusalOf } from '../events/outcome.ts';
+import { openAddresses } from '../events/sealed-addresses.ts';
 import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { newId } from '../values/ids.ts';
@@ -26,7 +27,7 @@ test('a process keeps at most 1,000 refusals of a second one by one, ten of a ke
   const refuse = (calls: number, keys: number) => {
     for (let i = 0; i < calls; i++) {
       const lookup = { workspaceId, keyPart: `"apiKeyId":"key_${i % keys}"` } as Lookup;
-      outcomes.note(teamId, undefined, { status: 'DISABLED', reason: 'DISABLED', body: '', lookup } satisfies Decision);
+      outcomes.note(teamId, {}, { status: 'DISABLED', reason: 'DISABLED', body: '', lookup } satisfies Decision);
     }
   };
   refuse(3_000, 300);
@@ -38,6 +39,35 @@ test('a process keeps at most 1,000 refusals of a second one by one, ten of a ke
   refuse(60, 5);
   await outcomes.tell();
   assert.equal([await told('refused'), await counted()], [1_050, 3_060]);
+});
+
+test('the address of an end client leaves the process sealed, and opens for its refusal alone, until Redis forgets the key', async () => {
+  const outcomes = makeOutcomes({
+    redis,
+    hasSpareRoom: () => true,
+    metrics: makeMetrics('test'),
+    random: Math.random,
+  });
+  const ip = '203.0.113.9';
+  const keyId = newId('key');
+  const lookup = { workspaceId: newId('ws'), keyPart: `"apiKeyId":"${keyId}"` } as Lookup;
+  outcomes.note(newId('team'), { ip }, { status: 'DISABLED', reason: 'DISABLED', body: '', lookup });
+  await outcomes.tell();
+  const told = (await lines()).filter((line) => line.includes(keyId));
+  assert.not.ok(told.some((line) => line.includes(ip)));
+  const [refusal] = told
+    .map(carryOutcome)
+    .filter(({ kind }) => kind === 'refusal')
+    .map(refusalOf);
+  const { address, id } = refusal!;
+  const open = async (bound: string) => (await openAddresses(redis, [address]))(address, bound);
+  assert.equal([await open(id), await open('another')], [ip, '']);
+  const { client } = redis.node(0);
+  const name = keyspace.addressKey(Number(address.split('.')[0]));
+  const restSeconds = await client.ttl(name);
+  assert.ok(restSeconds > 24 * 3_600 && restSeconds <= 25 * 3_600);
+  await client.del(name);
+  assert.is(await open(id), '');
 });
 
 async function lines(): Promise<string[]> {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { encodeRefusal } from '../events/outcome.ts';
+import { makeSealAddresses } from '../events/sealed-addresses.ts';
 import type { Logger } from '../runtime/log.ts';
 import { startLoop } from '../runtime/loop.ts';
 import type { Metrics } from '../runtime/metrics.ts';
@@ -15,10 +15,13 @@ import { makeTeller } from './tell-outcomes.ts';
 export const keylessReasons = ['NO_KEY', 'TWO_KEYS'] as const;
 export type KeylessReason = (typeof keylessReasons)[number];
 
+/** What a call said of its end client: the route, and the client's address. */
+export type Called = { route?: string | undefined; ip?: string | undefined };
+
 /** Counts refusals, and tells them to the books. */
 export type Outcomes = {
   /** Counts what became of a call: of one that is VALID, the limits that would have refused it if they did more than watch. */
-  note(teamId: string, route: string | undefined, decision: Decision): void;
+  note(teamId: string, called: Called, decision: Decision): void;
   noteKeyless(teamId: string, reason: KeylessReason): void;
   /** Appends what each changed cell has counted so far to the outbox, if that has room to spare. */
   tell(): Promise<void>;
@@ -55,7 +58,7 @@ export function startOutcomes({ log, ...options }: OutcomesOptions & { log: Logg
  */
 export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesOptions): Outcomes {
   let boot = newBoot();
-  const teller = makeTeller(redis, metrics, random);
+  const teller = makeTeller(redis, makeSealAddresses(redis), metrics, random);
   let clockMs = redis.clock.now() - redis.clock.monotonic();
   let minute = countMinute(boot, 0);
   let reasons = new Map<string, number>();
@@ -64,14 +67,14 @@ export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesO
 
   return {
     tell,
-    note(teamId, route, decision) {
+    note(teamId, { route, ip = '' }, decision) {
       const { status, reason, lookup, limitedBy, wouldRefuse = [] } = decision;
       const owner = lookup ? ownerOf(lookup) : NOBODY;
       const call = { ...owner, teamId, status, reason, route: lookup && route ? hideSecrets(route) : '' };
       for (const limit of wouldRefuse) count({ ...call, limit: nameOfLimit(limit), wouldRefuse: true });
       if (status === 'VALID') return;
       count({ ...call, limit: limitedBy ? nameOfLimit(limitedBy) : '', wouldRefuse: false });
-      if (lookup) keep(owner, decision, call.route);
+      if (lookup) keep(owner, decision, { route: call.route, address: ip });
     },
     noteKeyless: (teamId, reason) =>
       count({ ...NOBODY, teamId, status: 'INVALID', reason, limit: '', route: '', wouldRefuse: false }),
@@ -90,18 +93,20 @@ export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesO
     else metrics.droppedOutcomes.inc();
   }
 
-  function keep({ workspaceId, keyId, meter }: Owner, decision: Decision, route: string): void {
+  function keep(
+    { workspaceId, keyId, meter }: Owner,
+    decision: Decision,
+    called: { route: string; address: string },
+  ): void {
     const ofKey = keptOfKeys.get(keyId) ?? 0;
     if (ofKey >= MOST_OF_KEY || !teller.hasRoom()) return;
     keptOfKeys.set(keyId, ofKey + 1);
     kept += 1;
     const { status, reason, limitedBy } = decision;
     const { on, name, limit } = limitedBy ?? {};
-    const refusal = { workspaceId, keyId, meter, status, reason, route };
+    const refusal = { workspaceId, keyId, meter, status, reason, ...called };
     const [id, timeMs] = [`${boot}.${kept}`, Math.floor(clockMs + redis.clock.monotonic())];
-    teller.addRefusal(
-      encodeRefusal({ ...refusal, id, timeMs, limitedBy: limitedBy ? JSON.stringify({ on, name, limit }) : '' }),
-    );
+    teller.addRefusal({ ...refusal, id, timeMs, limitedBy: limitedBy ? JSON.stringify({ on, name, limit }) : '' });
   }
 
   async function tell(): Promise<void> {

@@ -1,4 +1,6 @@
 import { EVENT_FIELD } from '../events/event.ts';
+import { encodeRefusal, type Refusal } from '../events/outcome.ts';
+import type { makeSealAddresses, OfAddress } from '../events/sealed-addresses.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { runPipeline } from '../stores/pipeline.ts';
@@ -16,15 +18,20 @@ const MOST_REFUSALS = 1_000;
 const MOST_WAITING = 2 * MOST_CELLS;
 
 /** Counts and refusals that wait to be told, and their way to the outbox. */
-export function makeTeller(redis: ShardedRedis, metrics: Metrics, random: () => number) {
+export function makeTeller(
+  redis: ShardedRedis,
+  sealAddresses: ReturnType<typeof makeSealAddresses>,
+  metrics: Metrics,
+  random: () => number,
+) {
   let cells: Cell[] = [];
-  let refusals: string[] = [];
+  let refusals: Refusal[] = [];
   // Each time another one: a server that is unavailable then holds up no more than its share.
   let shard = Math.floor(random() * SHARDS);
 
   return {
     hasRoom: () => refusals.length < MOST_REFUSALS,
-    addRefusal: (line: string) => void refusals.push(line),
+    addRefusal: (refusal: Refusal) => void refusals.push(refusal),
     addCount(cell: Cell): void {
       if (cell.waits) return;
       cell.waits = true;
@@ -41,8 +48,9 @@ export function makeTeller(redis: ShardedRedis, metrics: Metrics, random: () => 
       [refusals, cells] = [[], []];
       let [toldRefusals, toldCells] = [0, 0];
       try {
+        const seal = dueRefusals.some(({ address }) => address !== '') ? await sealAddresses() : noAddress;
         while (toldRefusals < dueRefusals.length || toldCells < dueCells.length) {
-          const lines = takeLines(dueRefusals, toldRefusals);
+          const lines = takeLines(dueRefusals, toldRefusals, seal);
           const counted = lines.length === 0 ? takeCounts(dueCells, toldCells) : [];
           await append([...lines, ...counted.map(({ line }) => line)]);
           toldRefusals += lines.length;
@@ -73,9 +81,14 @@ export function makeTeller(redis: ShardedRedis, metrics: Metrics, random: () => 
   }
 }
 
-function takeLines(refusals: string[], from: number): string[] {
+const noAddress: OfAddress = () => '';
+
+function takeLines(refusals: Refusal[], from: number, seal: OfAddress): string[] {
   let bytes = 0;
-  return refusals.slice(from, from + LINES_PER_ENTRY).filter((line) => (bytes += line.length) <= BYTES_PER_ENTRY);
+  return refusals
+    .slice(from, from + LINES_PER_ENTRY)
+    .map((one) => encodeRefusal({ ...one, address: one.address && seal(one.address, one.id) }))
+    .filter((line) => (bytes += line.length) <= BYTES_PER_ENTRY);
 }
 
 function takeCounts(cells: Cell[], from: number): { cell: Cell; calls: number; line: string }[] {

@@ -85,7 +85,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     try {
       const decision = await askScript(call);
       metrics.verifications.inc({ status: decision.status });
-      if (decision.status !== 'VALID' || decision.wouldRefuse) noteOutcome(teamId, call.body.route, decision);
+      if (decision.status !== 'VALID' || decision.wouldRefuse) noteOutcome(teamId, call.body, decision);
       if (decision.status === 'VALID' && outboxFull()) metrics.unrecorded.inc();
       return decision;
     } catch (error) {

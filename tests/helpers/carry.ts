@@ -1,4 +1,5 @@
 import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
+import { makeOpenAddresses } from '../../apps/consumer/client-addresses.ts';
 import { makeDelivery, type DeliverOptions } from '../../apps/consumer/consume.ts';
 import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
 import { makeFollowUps } from '../../apps/consumer/follow-ups.ts';
@@ -47,6 +48,7 @@ export async function carryAll(
     markChangedDays: makeMarkChangedDays(sql, clock),
     followUps: makeFollowUps({ sql, redis }),
     tellLimits: makeTellLimits(sql, clock),
+    openAddresses: makeOpenAddresses(sql, redis),
     now: redis.now,
     metrics,
     log,

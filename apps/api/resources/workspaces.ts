@@ -23,6 +23,11 @@ const timezone = (more = '') =>
     examples: ['Europe/Berlin'],
   });
 
+const keepClientAddresses = Type.Boolean({
+  description:
+    'whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients',
+});
+
 /** A workspace as the API answers it (section 2 of the specification). */
 export const workspace = named(
   'Workspace',
@@ -36,13 +41,14 @@ export const workspace = named(
     defaultLimits: Type.Optional(limits),
     defaultExpiration: Type.Optional(expirationSeconds),
     defaultAlerts: Type.Optional(alerts),
+    keepClientAddresses,
     timezone: timezone(),
     createdAt: timestamp('when it was made'),
     updatedAt: timestamp('when it last changed'),
   }),
 );
 
-/** The defaults of a workspace's keys and billing records; in a PATCH, `null` clears one. */
+/** The defaults of a workspace's keys and billing records, and what it keeps of its calls; in a PATCH, `null` clears one. */
 export const workspaceDefaults = {
   defaultKeyPrefix: Type.Optional(nullable(prefix)),
   defaultAllowedIPs: Type.Optional(nullable(allowedIps)),
@@ -50,6 +56,7 @@ export const workspaceDefaults = {
   defaultLimits: Type.Optional(nullable(limits)),
   defaultExpiration: Type.Optional(nullable(expirationSeconds)),
   defaultAlerts: Type.Optional(nullable(alerts)),
+  keepClientAddresses: Type.Optional(keepClientAddresses),
 };
 
 /** The time zone of a workspace, in a request. */
@@ -65,6 +72,7 @@ export type WorkspaceRow = {
   defaultLimits: Limit[] | null;
   defaultExpiration: number | null;
   defaultAlerts: Alert[] | null;
+  keepClientAddresses: boolean;
   timezone: string;
   createdAt: Date;
   updatedAt: Date;
@@ -73,7 +81,7 @@ export type WorkspaceRow = {
 /** The columns of a WorkspaceRow, for a select or a returning. */
 export const workspaceColumns = (sql: Query) => sql`
   id, name, team_id, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_limits, default_expiration,
-  default_alerts, timezone, created_at, updated_at`;
+  default_alerts, keep_client_addresses, timezone, created_at, updated_at`;
 
 /** Locks a workspace's row; throws 403. `alone`: waits for those that make something in it, who hold the row too. */
 export async function lockWorkspace(
@@ -112,6 +120,7 @@ export function presentWorkspace(row: WorkspaceRow) {
     ...(defaultLimits !== null && { defaultLimits }),
     ...(defaultExpiration !== null && { defaultExpiration }),
     ...(defaultAlerts && { defaultAlerts }),
+    keepClientAddresses: row.keepClientAddresses,
     timezone: row.timezone,
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),

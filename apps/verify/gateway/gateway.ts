@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
@@ -73,8 +74,11 @@ export function makeGateway(options: GatewayOptions) {
     const asksFor = pathOf(original ? (header(original.uri) ?? '') : appended.replace(/^\/*/, '/'));
     // The gateway may have chosen the policy by another reading than that of the API, which gets the path as it is.
     if (isAmbiguousPath(asksFor)) return refuseAmbiguous(dialect);
-    const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
-    const caller = await callerOf(header('x-keytally-token'), clientAddress, request.socket.remoteAddress);
+    const peer = request.socket.remoteAddress;
+    const clientAddress = options.clientAddress(peer, header(dialect.address));
+    // Where the gateway names no end client, or may not, it is the gateway's own.
+    const ip = clientAddress !== peer && isIP(clientAddress) > 0 ? clientAddress : undefined;
+    const caller = await callerOf(header('x-keytally-token'), clientAddress, peer);
     const asked = { method: request.method ?? '', route: GATEWAY_PATH + name, traceparent: header('traceparent') };
     return options.telemetry.request(asked, async () => {
       const turn = options.turn(caller.teamId, 0);
@@ -90,7 +94,12 @@ export function makeGateway(options: GatewayOptions) {
       }
       const decision = await options.verify({
         caller,
-        body: { ...policy, key, route: routeOf(original ? header(original.method) : request.method, asksFor) },
+        body: {
+          ...policy,
+          key,
+          route: routeOf(original ? header(original.method) : request.method, asksFor),
+          ...(ip && { ip }),
+        },
         clientAddress,
         idempotencyKey: header('x-keytally-idempotency-key'),
       });

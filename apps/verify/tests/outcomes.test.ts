@@ -77,6 +77,48 @@ test('a refusal by a limit names the limit, one that only watches too, once for 
   assert.equal(JSON.parse(limited_by), { on: 'key', name: 'hourly', limit: 1 });
 });
 
+test("a refusal keeps the end client's address that the call or a trusted gateway names, for a day, in no other table, where the workspace keeps them", async () => {
+  const named = '203.0.113.9';
+  const forwarded = '2001:db8::7';
+  const { body } = await must(201, world.call('post', '/api/v1/workspace', { name: 'w', keepClientAddresses: false }));
+  assert.is(body.workspace.keepClientAddresses, false);
+  const [kept, other] = [customers, makeCustomers(world, body.workspace.id)];
+  const [ofKept, ofOther] = [await kept.newKey({ enabled: false }), await other.newKey({ enabled: false })];
+  const throughGateway = async (url: string, key: string) => {
+    const headers = { 'x-keytally-token': world.team.token, 'x-api-key': key, 'x-real-ip': forwarded };
+    await request(`${url}/gateway/nginx/-/`, 'get', { token: null, headers });
+  };
+  const askAll = async ({ url }: Started) => {
+    for (const { key } of [ofKept, ofOther]) {
+      await kept.verify({ key, ip: named }, { url });
+      await kept.verify({ key }, { url });
+      await throughGateway(url, key);
+    }
+  };
+  await rowsAfter(askAll, { TRUSTED_PROXIES: '127.0.0.1' });
+  // Of a gateway that is not trusted, the peer is the gateway itself.
+  await rowsAfter(({ url }) => throughGateway(url, ofKept.key));
+  const told = async ({ id }: { id: string }) => {
+    const { data } = (await must(200, world.call('get', `/api/v1/verifications/recent?apiKeyId=${id}`))).body;
+    return data.map(({ clientAddress = '' }) => clientAddress).toSorted();
+  };
+  assert.equal(
+    [await told(ofKept), await told(ofOther)],
+    [
+      ['', '', forwarded, named],
+      ['', '', ''],
+    ],
+  );
+  const tables = await read<{ name: string }>('select name from system.tables where database = currentDatabase()');
+  const holding: string[] = [];
+  for (const { name } of tables) {
+    const query = `select count() as rows from ${name} where toString(tuple(*)) like {text:String} settings max_threads = 1`;
+    const [{ rows } = { rows: '0' }] = await read<{ rows: string }>(query, { text: `%${named}%` });
+    if (rows !== '0') holding.push(`${name} ${rows}`);
+  }
+  assert.equal(holding, ['recent_refusals 1']);
+});
+
 test('a secret that is no key of the token counts for its team alone, without key, workspace and route', async () => {
   const [team, other] = [await world.newTeam(), await world.newTeam()];
   const elsewhere = await world.newToken(team.id, ['key:verify'], [await world.newWorkspace(team.id)]);
@@ -105,8 +147,8 @@ test('a secret that is no key of the token counts for its team alone, without ke
 test.run();
 
 /** Asks a verify server; gives the rows of the books once it has stopped and they have all that it counted. */
-async function rowsAfter(ask: (server: Started) => Promise<void>): Promise<Row[]> {
-  const server = await world.start('verify');
+async function rowsAfter(ask: (server: Started) => Promise<void>, settings = {}): Promise<Row[]> {
+  const server = await world.start('verify', settings);
   await ask(server);
   await server.stop();
   await world.booked();

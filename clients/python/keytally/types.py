@@ -419,6 +419,8 @@ class CreateWorkspaceInput(TypedDict):
     """Lifetime of a new key in seconds"""
     defaultAlerts: NotRequired[list[Alert] | None]
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    keepClientAddresses: NotRequired[bool]
+    """Whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients"""
     timezone: NotRequired[str]
     """Name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC"""
 
@@ -442,6 +444,8 @@ class Workspace(TypedDict):
     """Lifetime of a new key in seconds"""
     defaultAlerts: NotRequired[list[Alert]]
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    keepClientAddresses: bool
+    """Whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients"""
     timezone: str
     """Name of the time zone (IANA) in whose days and calendar months statements are made"""
     createdAt: str
@@ -493,6 +497,8 @@ class UpdateWorkspaceInput(TypedDict):
     """Lifetime of a new key in seconds"""
     defaultAlerts: NotRequired[list[Alert] | None]
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    keepClientAddresses: NotRequired[bool]
+    """Whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients"""
     timezone: NotRequired[str]
     """Name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC"""
 
@@ -1649,6 +1655,8 @@ class RecentVerification(TypedDict):
     route: NotRequired[str]
     """The route that the call named"""
     limitedBy: NotRequired[RecentVerificationLimitedBy]
+    clientAddress: NotRequired[str]
+    """Of a refusal: the end client's address, where the call named it and the workspace keeps it"""
 
 
 class ListRecentVerificationsResult(TypedDict):

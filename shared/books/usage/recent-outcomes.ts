@@ -23,6 +23,7 @@ export type RecentOutcome = {
   /** JSON, or ''. */
   limitedBy: string;
   route: string;
+  clientAddress: string;
 };
 
 const LATELY_MS = 600_000;
@@ -58,12 +59,12 @@ async function readSince(
   const recent = `time >= fromUnixTimestamp64Milli({fromMs:Int64}) order by time desc limit {copies:UInt32}`;
   const answer = books.client.query({
     query: `
-      select toUnixTimestamp64Milli(time) as time_ms, key_id, status, reason, limited_by, route from (
-        select event_id as id, time, key_id, 'VALID' as status, '' as reason, '' as limited_by, route from usage_events
+      select toUnixTimestamp64Milli(time) as time_ms, key_id, status, reason, limited_by, route, client_address from (
+        select event_id as id, time, key_id, 'VALID' as status, '' as reason, '' as limited_by, route, '' as client_address from usage_events
         where workspace_id = {workspace:String} and day >= {firstDay:Date} and ${IS_VALID_CALL} and ${ofEvents}
           and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64}) and ${recent}
         union all
-        select refusal_id as id, time, key_id, status, reason, limited_by, route from recent_refusals
+        select refusal_id as id, time, key_id, status, reason, limited_by, route, client_address from recent_refusals
         where workspace_id = {workspace:String} and ${meter === undefined ? ofKeys : 'external_meter_id = {meter:String}'}
           and ${recent}
       ) order by time desc, id desc limit 1 by id limit {most:UInt32}`,
@@ -88,5 +89,6 @@ async function readSince(
     reason: row.reason!,
     limitedBy: row.limited_by!,
     route: row.route!,
+    clientAddress: row.client_address!,
   }));
 }

@@ -23,6 +23,13 @@ const decision = named(
     apiKeyId: id('API key'),
     ...outcome,
     limitedBy: Type.Optional(refusedBy),
+    clientAddress: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: "of a refusal: the end client's address, where the call named it and the workspace keeps it",
+        examples: ['203.0.113.9'],
+      }),
+    ),
   }),
 );
 
@@ -49,11 +56,12 @@ export default route({
     if (!isMeter && (apiKeyId === undefined || workspaceId !== undefined || meter !== undefined)) throw whoseIsWrong();
     const question = isMeter ? await ofMeter(sql, caller, workspaceId, meter) : await ofKey(sql, caller, apiKeyId!);
     const rows = await readRecentOutcomes(books, question, clock.now(), MOST);
-    const data = rows.map(({ timeMs, apiKeyId, limitedBy, ...told }) => ({
+    const data = rows.map(({ timeMs, apiKeyId, limitedBy, clientAddress, ...told }) => ({
       time: new Date(timeMs).toISOString(),
       apiKeyId,
       ...presentOutcome(told),
       ...(limitedBy !== '' && { limitedBy: JSON.parse(limitedBy) as Static<typeof refusedBy> }),
+      ...(clientAddress !== '' && { clientAddress }),
     }));
     return { data };
   },

@@ -37,11 +37,11 @@ export default route({
     checkTimezone(body.timezone);
     const [row] = await sql<[WorkspaceRow]>`
       insert into workspaces (id, team_id, name, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_limits,
-                              default_expiration, default_alerts, timezone)
+                              default_expiration, default_alerts, keep_client_addresses, timezone)
       values (${newId('ws')}, ${caller.teamId}, ${body.name}, ${body.defaultKeyPrefix ?? null}, ${body.defaultAllowedIPs ?? []},
               ${body.defaultRateLimitPerSecond ?? null}, ${limitsValue(sql, body.defaultLimits) ?? null},
               ${body.defaultExpiration ?? null},
-              ${alertsValue(sql, 'defaultAlerts', body.defaultAlerts) ?? null}, ${body.timezone ?? 'UTC'})
+              ${alertsValue(sql, 'defaultAlerts', body.defaultAlerts) ?? null}, ${body.keepClientAddresses ?? true}, ${body.timezone ?? 'UTC'})
       returning ${workspaceColumns(sql)}`;
     const workspace = presentWorkspace(row);
     changed('workspace', row.id);

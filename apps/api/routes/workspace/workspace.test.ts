@@ -15,7 +15,7 @@ test('a workspace is created, read, listed and changed', async () => {
   const { workspace } = (await must(201, call('post', PATH, { name: 'Acme' }))).body;
   const { id, createdAt } = workspace;
   assert.match(id, /^ws_[0-9a-z]{26}$/);
-  const fields = { id, name: 'Acme', teamId, defaultAllowedIPs: [], timezone: 'UTC' };
+  const fields = { id, name: 'Acme', teamId, defaultAllowedIPs: [], keepClientAddresses: true, timezone: 'UTC' };
   assert.equal(workspace, { ...fields, createdAt, updatedAt: createdAt });
 
   const path = `${PATH}/${id}`;

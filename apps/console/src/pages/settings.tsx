@@ -110,6 +110,7 @@ function WorkspaceFacts({ of: workspace }: { of: Workspace }) {
           ),
         ],
         ['Keys may come from', workspace.defaultAllowedIPs.join(', ') || <span class="muted">any address</span>],
+        ['Addresses of refused calls', workspace.keepClientAddresses ? 'kept for a day' : 'not kept'],
         ['Time zone', workspace.timezone],
         ['Made', <Time at={workspace.createdAt} />],
       ]}

@@ -41,6 +41,7 @@ export function Decisions({ items, withKey = false }: { items: readonly Decision
       isExtra: true,
     },
     { title: 'Route', cell: ({ route }) => <span title={route}>{route}</span>, isExtra: true },
+    { title: 'Address', cell: ({ clientAddress }) => clientAddress, isExtra: true },
   ];
   if (withKey)
     columns.push({
