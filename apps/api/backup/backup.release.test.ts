@@ -39,7 +39,7 @@ test.after(async () => {
 });
 
 test('a backup has every row of every table, and a load writes each as it was', async () => {
-  const workspaceId = await newWorkspace(world, { name: 'odd \\ "\u2028' });
+  const workspaceId = await newWorkspace(world, { name: 'odd \\ "\\n' });
   const customers = makeCustomers(world, workspaceId);
   const key = await customers.meteredKey('100');
   const metadata = { text: 'a\\nb\n"{}\u0001', deep: [{ z: 1, a: null }] };
