@@ -1,7 +1,7 @@
 // What an operator of one machine may do to the stack beside what stack.e2e.test.ts does.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { getPriority } from 'node:os';
 import { join } from 'node:path';
@@ -27,8 +27,14 @@ test.before(async () => {
 });
 test.after(async () => void (await stack?.run('down')));
 
-test('its env file is of its owner alone; without it nobody gets into a server, and no process list has a password', async () => {
-  assert.is(statSync(join(stack.home, 'env')).mode & 0o777, 0o600);
+test('each file of its folder is of its owner alone; without it nobody gets into a server, and no process list has a password', async () => {
+  // As root, Postgres runs as another user, who has to pass through.
+  const entries = readdirSync(stack.home, { withFileTypes: true });
+  const modes = entries.filter((one) => one.isFile()).map(({ name }) => [name, statSync(join(stack.home, name)).mode]);
+  assert.equal(
+    modes.filter(([, mode]) => Number(mode) & 0o077),
+    [],
+  );
   const env = execFileSync('sh', ['-c', `set -a; . '${stack.home}/env'; env`], { encoding: 'utf8' });
   assert.match(env, new RegExp(`^KEYTALLY_API_URL=${stack.apiUrl}$`, 'm'));
   const servers = processes();

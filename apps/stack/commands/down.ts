@@ -40,7 +40,7 @@ export async function down(home: Home): Promise<void> {
     console.log(`stopping processes of ${folder} whose supervisor is gone`);
     await stopRecorded(readRecords(folder), stopOrder, said);
     writeRecords(folder, []);
-    replaceFile(join(folder, 'processes.json'), '{}\n', 0o644);
+    replaceFile(join(folder, 'processes.json'), '{}\n');
   }
   leaveHome(home);
   if (readRecords(home.folder).length > 0)

@@ -22,8 +22,8 @@ export function readJson<T>(file: string): T | undefined {
 }
 
 /** Replaces a file at once: a reader finds the old text or the new one, never a part. */
-export function replaceFile(file: string, text: string, mode = 0o600): void {
-  renameSync(writeFresh(file, text, { mode, flush: false }), file);
+export function replaceFile(file: string, text: string): void {
+  renameSync(writeFresh(file, text, { mode: 0o600, flush: false }), file);
 }
 
 /** Replaces a file that must outlive the machine's end: it is on the disk when this returns. */

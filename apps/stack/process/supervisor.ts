@@ -200,7 +200,7 @@ function makeRunningList(folder: string, say: (line: string) => void) {
     try {
       const processes = [...running.values()].map(({ name, pid, port }) => [name, { pid, port }]);
       writeRecords(folder, [...running.values()]);
-      replaceFile(join(folder, 'processes.json'), `${JSON.stringify(Object.fromEntries(processes), null, 2)}\n`, 0o644);
+      replaceFile(join(folder, 'processes.json'), `${JSON.stringify(Object.fromEntries(processes), null, 2)}\n`);
     } catch (error) {
       say(`processes.json could not be written: ${describeFailure(error)}`);
       retry = setTimeout(write, 1_000);
