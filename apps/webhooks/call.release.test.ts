@@ -5,22 +5,18 @@ import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { eventually } from '../../tests/helpers/eventually.ts';
 import { makeCall } from './call.ts';
-import { startNameServer, type NameServer } from './helpers/name-server.ts';
-import { makeReceiverCertificate, startReceiver, type Certificate } from './helpers/receiver.ts';
+import { startNameServer } from './helpers/name-server.ts';
+import { makeReceiverCertificate, startReceiver } from './helpers/receiver.ts';
 import { makeResolve } from './resolve.ts';
 
 const test = suite('a call outside, and time');
 const message = { teamId: 'team_a', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
-let certificate: Certificate;
-let names: NameServer;
 let answers: Record<string, string[] | 'silence'> = {};
 
-test.before(async () => {
-  certificate = makeReceiverCertificate();
-  setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificate.certificate, 'utf8')]);
-  names = await startNameServer((name) => answers[name] ?? []);
-});
-test.after(() => names?.stop());
+const certificate = makeReceiverCertificate();
+setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificate.certificate, 'utf8')]);
+const names = await startNameServer((name) => answers[name] ?? []);
+test.after(() => names.stop());
 
 test('a name without an address, and one whose servers never answer, end the call in its time', async () => {
   answers = { 'silent.example.com': 'silence' };

@@ -5,4 +5,4 @@ import { raceFlag, runGo } from './helpers/go.ts';
 const app = join(process.env.TEST_FOLDER ?? '', 'case-app');
 await runGo(['build', ...(await raceFlag()), '-o', app, './internal/caseapp']);
 
-runCases('what all clients promise, by the Go client', { 'net/http': { command: [app] } });
+await runCases('what all clients promise, by the Go client', { 'net/http': { command: [app] } });

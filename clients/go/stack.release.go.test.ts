@@ -7,18 +7,14 @@ import { promisify } from 'node:util';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { eventually, makeWorld } from '../../tests/helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { gofmt, module, raceFlag, runGo } from './helpers/go.ts';
 
-let world: World;
-
 const test = suite('the Go client');
-test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
-});
-test.after(() => world?.stop());
+const world = await makeWorld(['verify', 'consumer']);
+test.after(() => world.stop());
 
 test('its files are as gofmt writes them', async () => {
   const { stdout } = await promisify(execFile)(await gofmt(), ['-l', import.meta.dirname]);

@@ -27,14 +27,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { refusalTable } from '../../apps/api/generate/refusals.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';
 import { waitingEvents } from '../../tests/helpers/outbox.ts';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { eventually, makeWorld } from '../../tests/helpers/world.ts';
 import { makeProxy, type Fate, type Proxy } from '../node/helpers/proxy.ts';
 
 type Send = {
@@ -89,30 +88,21 @@ export type CaseApp = { command: string[]; env?: Record<string, string> };
 const cases = (JSON.parse(readFileSync(new URL('../cases.json', import.meta.url), 'utf8')) as { cases: Case[] }).cases;
 const refusals = refusalTable();
 
-/** Adds a test for each case and app to a suite of that name, and runs it. */
-export function runCases(name: string, apps: Record<string, CaseApp>): void {
+/** Runs a test for each case and app, in a suite of that name. */
+export async function runCases(name: string, apps: Record<string, CaseApp>): Promise<void> {
   const test = suite(name);
-  let world: World;
-  let proxy: Proxy;
-  let redis: Redis;
-  let clients: EndClients;
+  const world = await makeWorld(['verify']);
+  const proxy = await makeProxy(world.verify!.url);
+  const redis = world.redis.node(0).client;
+  const clients = await makeEndClients(world);
   const started = new Map<string, { url: string; stop(): Promise<void> }>();
-
-  test.before(async () => {
-    world = await makeWorld(['verify']);
-    proxy = await makeProxy(world.verify!.url);
-    redis = new Redis(world.env.REDIS_URL!);
-    clients = await makeEndClients(world);
-    const env = { VERIFY_URL: proxy.url, TOKEN: world.team.token, VERIFY_TIMEOUT_MS: '20000' };
-    for (const [app, { command, env: more }] of Object.entries(apps)) {
-      started.set(app, await startApp(command, { ...env, ...more }));
-    }
-  });
+  const env = { VERIFY_URL: proxy.url, TOKEN: world.team.token, VERIFY_TIMEOUT_MS: '20000' };
+  for (const [app, { command, env: more }] of Object.entries(apps))
+    started.set(app, await startApp(command, { ...env, ...more }));
   test.after(async () => {
-    redis?.disconnect();
     await Promise.all([...started.values()].map((app) => app.stop()));
-    proxy?.stop();
-    await world?.stop();
+    proxy.stop();
+    await world.stop();
   });
 
   for (const app of Object.keys(apps)) {

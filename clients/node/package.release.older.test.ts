@@ -1,22 +1,18 @@
 // The packed package on every Node that it is for, loaded in each way, and with types resolved as TypeScript 5 still can.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
-import { spawnWorld, type ProcessWorld } from '../../tests/helpers/world.ts';
+import { makeCustomers } from '../../tests/helpers/customers.ts';
+import { spawnWorld } from '../../tests/helpers/world.ts';
 import { installPackage, nodes, project, run, strict, write } from './helpers/project.ts';
 
 // Commands run while this process waits, so keytally needs processes of its own.
-let world: ProcessWorld;
-let customers: Customers;
 
 const test = suite('the package on older Node and TypeScript');
-test.before(async () => {
-  world = await spawnWorld(['verify']);
-  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
-  customers = makeCustomers(world, workspace.id);
-  installPackage();
-});
-test.after(() => world?.stop());
+const world = await spawnWorld(['verify']);
+const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+const customers = makeCustomers(world, workspace.id);
+installPackage();
+test.after(() => world.stop());
 
 test('Node 20, 22 and 26 are tried, and the oldest one that the package is for', () => {
   const versions = [...nodes().keys()];

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
-import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
-import { eventually, spawnWorld, type ProcessWorld } from '../../tests/helpers/world.ts';
+import { makeCustomers } from '../../tests/helpers/customers.ts';
+import { eventually, spawnWorld } from '../../tests/helpers/world.ts';
 import {
   blocksOf,
   exampleFor,
@@ -24,15 +24,11 @@ import {
 const pages = ['README.md', 'docs/protect-node.md', 'clients/node/README.md'];
 
 // Commands run while this process waits, so keytally needs processes of its own.
-let world: ProcessWorld;
-let customers: Customers;
 
 const test = suite('the package');
-test.before(async () => {
-  world = await spawnWorld(['verify']);
-  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
-  customers = makeCustomers(world, workspace.id);
-});
+const world = await spawnWorld(['verify']);
+const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+const customers = makeCustomers(world, workspace.id);
 test.after(() => world.stop());
 
 test('the package holds only what its users need, and brings no other package', () => {

@@ -10,16 +10,12 @@ const test = suite('the mended driver of Postgres on connections that end at any
 const SETTLED_WITHIN_MS = 30_000;
 const STATEMENT_MS = 2_000;
 const AGE_MS = 200;
-let url: string;
-let admin: Sql;
 let sql: Sql;
 let wire: Wire | undefined;
 
-test.before(async () => {
-  url = await emptyPostgres('driver');
-  admin = connectPostgres(url, { max: 1 });
-  await admin`create table written (what text)`;
-});
+const url = await emptyPostgres('driver');
+const admin = connectPostgres(url, { max: 1 });
+await admin`create table written (what text)`;
 test.before.each(async () => {
   await admin`truncate written`;
   // Two, so that other statements soon take the place of a connection that is lost.
@@ -30,7 +26,7 @@ test.after.each(async () => {
   wire = undefined;
   await sql.end({ timeout: 0 });
 });
-test.after(() => admin?.end());
+test.after(() => admin.end());
 
 test('a connection that was reserved for longer than it may be kept ends when it is released, and its pool serves on', async () => {
   const pool = driver(url, { max: 1, max_lifetime: AGE_MS / 1_000, connect_timeout: SETTLED_WITHIN_MS / 1_000 }) as Sql;

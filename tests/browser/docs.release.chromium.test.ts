@@ -4,7 +4,7 @@ import { consoleSuite } from './console/helpers/suite.ts';
 
 // /docs works in a browser, and loads everything from our own servers.
 
-const { test, own } = consoleSuite('/docs in Chromium');
+const { test, own } = await consoleSuite('/docs in Chromium');
 
 test('the page shows every operation, tries one with a token, runs no other script, and asks nobody else', async () => {
   const { page, complaints, asked, close } = await visit(own.browser);

@@ -5,30 +5,22 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { backdate, backdateRows } from '../helpers/backdate.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
-import { connectTestRedis, eventually, makeWorld, once, type World } from '../helpers/world.ts';
+import { eventually, makeWorld, once } from '../helpers/world.ts';
 import { blocksOf, readPages } from './helpers/pages.ts';
 
 const FILE = 'invoice.py';
 const MONTH = '2026-09';
 const test = suite('invoices of the page');
 const folder = process.env.TEST_FOLDER ?? '';
-let world: World;
-let redis: ShardedRedis;
-test.before(async () => {
-  world = await makeWorld(['verify']);
-  redis = await connectTestRedis();
-  const page = readPages().find(({ path }) => path === 'docs/usage-and-statements.md')!;
-  assert.ok(page.text.includes(`Save it as \`${FILE}\``));
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, FILE), blocksOf(page).find(({ language }) => language === 'python')!.text);
-});
-test.after(async () => {
-  await redis?.close();
-  await world?.stop();
-});
+const world = await makeWorld(['verify']);
+const { redis } = world;
+const page = readPages().find(({ path }) => path === 'docs/usage-and-statements.md')!;
+assert.ok(page.text.includes(`Save it as \`${FILE}\``));
+mkdirSync(folder, { recursive: true });
+writeFileSync(join(folder, FILE), blocksOf(page).find(({ language }) => language === 'python')!.text);
+test.after(() => world.stop());
 
 test('each customer pays for what was used in a closed month, to the cent; an open month is refused by name', async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;

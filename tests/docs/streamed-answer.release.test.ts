@@ -1,5 +1,5 @@
 // The program of docs/protect-node.md that charges a streamed answer by its tokens, run as it stands.
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { suite } from 'uvu';
@@ -16,54 +16,46 @@ import {
 } from '../../clients/node/helpers/project.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { parseCredits } from '../../shared/values/credits.ts';
-import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { makeCustomers, must, type TestKey } from '../helpers/customers.ts';
+import { eventually, makeWorld } from '../helpers/world.ts';
 
 const amounts = ['usedCredits', 'availableCredits', 'heldCredits'] as const;
 type Amount = (typeof amounts)[number];
 type Streamed = { status: number; tokens: number; isWhole: boolean };
 
-let world: World;
-let customers: Customers;
-let model: ChildProcess;
-let server: ChildProcess;
-let url: string;
-
 const test = suite('the program that charges a streamed answer by its tokens');
-test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  customers = makeCustomers(world, workspace.id);
-  installPackage();
-  for (const name of ['express', '@types/node', '@types/express']) link(name);
-  const blocks = blocksOf('docs/protect-node.md', 'ts');
-  const isServer = (block: string) => block.includes('captureAtEnd');
-  write(
-    'model.ts',
-    blocks.find((block) => block.includes('[DONE]') && !isServer(block))!,
-  );
-  write('server.ts', blocks.find(isServer)!);
-  run([tsc, ...strict('nodenext'), '--skipLibCheck', '--types', 'node', 'model.ts', 'server.ts'], project);
-  const [port, modelPort] = await freePorts(2);
-  const env = {
-    KEYTALLY_VERIFY_URL: world.verify!.url,
-    KEYTALLY_TOKEN: world.team.token,
-    PORT: String(port),
-    MODEL_PORT: String(modelPort),
-  };
-  model = spawn(process.execPath, ['model.js'], { cwd: project, env, stdio: 'inherit' });
-  server = spawn(process.execPath, ['server.js'], { cwd: project, env, stdio: 'inherit' });
-  url = `http://127.0.0.1:${port}/complete`;
-  for (const one of [url, `http://127.0.0.1:${modelPort}/`])
-    await eventually('it listens', () => fetch(one, { method: 'POST', body: '{"prompt":""}' }).catch(() => undefined));
-});
+const world = await makeWorld(['verify', 'consumer']);
+const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+const customers = makeCustomers(world, workspace.id);
+installPackage();
+for (const name of ['express', '@types/node', '@types/express']) link(name);
+const blocks = blocksOf('docs/protect-node.md', 'ts');
+const isServer = (block: string) => block.includes('captureAtEnd');
+write(
+  'model.ts',
+  blocks.find((block) => block.includes('[DONE]') && !isServer(block))!,
+);
+write('server.ts', blocks.find(isServer)!);
+run([tsc, ...strict('nodenext'), '--skipLibCheck', '--types', 'node', 'model.ts', 'server.ts'], project);
+const [port, modelPort] = await freePorts(2);
+const env = {
+  KEYTALLY_VERIFY_URL: world.verify!.url,
+  KEYTALLY_TOKEN: world.team.token,
+  PORT: String(port),
+  MODEL_PORT: String(modelPort),
+};
+const model = spawn(process.execPath, ['model.js'], { cwd: project, env, stdio: 'inherit' });
+const server = spawn(process.execPath, ['server.js'], { cwd: project, env, stdio: 'inherit' });
+const url = `http://127.0.0.1:${port}/complete`;
+for (const one of [url, `http://127.0.0.1:${modelPort}/`])
+  await eventually('it listens', () => fetch(one, { method: 'POST', body: '{"prompt":""}' }).catch(() => undefined));
 test.after(async () => {
   for (const program of [model, server]) {
     if (!program || program.exitCode !== null) continue;
     program.kill('SIGKILL');
     await once(program, 'exit');
   }
-  await world?.stop();
+  await world.stop();
 });
 
 test('200 streams at once on a budget for 120: none that began is cut, the budget is kept, and the books add up', async () => {

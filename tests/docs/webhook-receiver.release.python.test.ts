@@ -8,7 +8,7 @@ import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import type { Got } from '../../apps/webhooks/helpers/receiver.ts';
-import { makeWebhooksWorld, type WebhooksWorld } from '../../apps/webhooks/helpers/webhooks-world.ts';
+import { makeWebhooksWorld } from '../../apps/webhooks/helpers/webhooks-world.ts';
 import { blocksOf } from '../../clients/node/helpers/project.ts';
 import { must } from '../helpers/customers.ts';
 import { eventually } from '../helpers/eventually.ts';
@@ -16,7 +16,6 @@ import { eventually } from '../helpers/eventually.ts';
 const folder = join(process.env.TEST_FOLDER ?? '', 'receivers');
 const { PATH, PYTHONPATH, TEST_PYTHON = '' } = process.env;
 const test = suite('the receivers of docs/webhooks.md');
-let own: WebhooksWorld;
 let url: string;
 let program: ChildProcess | undefined;
 let out = '';
@@ -27,20 +26,18 @@ async function forward({ headers, body }: Got): Promise<number> {
   return (await fetch(url, { method: 'POST', headers: kept, body })).status;
 }
 
-test.before(async () => {
-  const answer = (got: Got, response: { writeHead(status: number): { end(): unknown } }) => {
-    forward(got).then(
-      (status) => response.writeHead(status).end(),
-      () => response.writeHead(502).end(),
-    );
-  };
-  own = await makeWebhooksWorld({ receivers: 1, answers: [answer], retries: '1,1,1,1,1,1' });
-  mkdirSync(join(folder, 'node_modules'), { recursive: true });
-  symlinkSync(join(checkout, 'node_modules/standardwebhooks'), join(folder, 'node_modules/standardwebhooks'));
-});
+const answer = (got: Got, response: { writeHead(status: number): { end(): unknown } }) => {
+  forward(got).then(
+    (status) => response.writeHead(status).end(),
+    () => response.writeHead(502).end(),
+  );
+};
+const own = await makeWebhooksWorld({ receivers: 1, answers: [answer], retries: '1,1,1,1,1,1' });
+mkdirSync(join(folder, 'node_modules'), { recursive: true });
+symlinkSync(join(checkout, 'node_modules/standardwebhooks'), join(folder, 'node_modules/standardwebhooks'));
 test.after(async () => {
   await end();
-  await own?.stop();
+  await own.stop();
 });
 
 for (const [language, command, file] of [

@@ -22,12 +22,9 @@ const folder = process.env.TEST_FOLDER ?? '';
 const compose = readComposeFile();
 const servers = ['postgres', 'redis', 'clickhouse', 'kafka'];
 const rendered = new Map<string, Manifest[]>();
-let secrets: Record<string, string>;
-test.before(async () => {
-  mkdirSync(folder, { recursive: true });
-  secrets = makeSecrets(join(folder, 'checkout'));
-  for (const name of examples) rendered.set(name, await render(name));
-});
+mkdirSync(folder, { recursive: true });
+const secrets = makeSecrets(join(folder, 'checkout'));
+for (const name of examples) rendered.set(name, await render(name));
 
 test('Helm finds nothing wrong with the chart, for any example', async () => {
   assert.is(examples.length, 6);

@@ -4,15 +4,13 @@ import { text } from 'node:stream/consumers';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from '../../../shared/runtime/clock.ts';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { booksProxy, type Way } from '../../../tests/helpers/books-proxy.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
-import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import { chainSome } from '../audit/chain.ts';
 import { openChainKey, readChainState } from '../audit/chain-key.ts';
@@ -22,20 +20,14 @@ import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
 import { takeBackup } from './take.ts';
 
 const quiet = () => {};
-let world: World;
-let redis: ShardedRedis;
-let books: Books;
 let backup: Buffer;
 let target: { sql: Sql; books: Books; clickhouseUrl: string; cluster: string };
 
-test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-});
+const world = await makeWorld(['verify', 'consumer']);
+const { books, redis } = world;
 test.after(async () => {
-  await Promise.all([redis?.close(), books?.close(), target?.sql.end(), target?.books.close()]);
-  await world?.stop();
+  await Promise.all([target?.sql.end(), target?.books.close()]);
+  await world.stop();
 });
 
 test('a backup has every row of every table, and a load writes each as it was', async () => {

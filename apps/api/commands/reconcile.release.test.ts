@@ -10,11 +10,10 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { bookEvents } from '../../../tests/helpers/carry.ts';
 import { makeCustomers } from '../../../tests/helpers/customers.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 
-let world: World;
-test.before(async () => void (world = await makeWorld()));
-test.after(() => world?.stop());
+const world = await makeWorld();
+test.after(() => world.stop());
 
 test('what Redis refuses for a moment is asked again: a shard is closed for one after a restore', async () => {
   const { id } = (await world.call('post', '/api/v1/workspace', { name: 'restored' })).body.workspace;

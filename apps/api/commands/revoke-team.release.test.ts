@@ -3,12 +3,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 
-let world: World;
 const test = suite('revoking a team');
-test.before(async () => void (world = await makeWorld(['verify'])));
-test.after(() => world?.stop());
+const world = await makeWorld(['verify']);
+test.after(() => world.stop());
 
 test('a wrong command line and an unknown team get one line, and nothing is revoked', async () => {
   for (const [args, says] of [

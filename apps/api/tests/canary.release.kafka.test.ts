@@ -1,70 +1,51 @@
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
-import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { startOtlpReceiver, type OtlpReceiver } from '../../../tests/helpers/otlp-receiver.ts';
+import { startOtlpReceiver } from '../../../tests/helpers/otlp-receiver.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import {
-  eventually,
-  spawnWorld,
-  outputListeners,
-  wireTo,
-  type Spawned,
-  type ProcessWorld,
-} from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, outputListeners, wireTo } from '../../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { filesWith, formsOf, textOfBooks, textOfPostgres, textOfProcesses, textOfRedis } from './helpers/canary.ts';
-import { makeThings, requests, type Things } from './helpers/requests.ts';
+import { makeThings, requests } from './helpers/requests.ts';
 
 // Secrets pass through every operation and every kind of error; then every place that stores anything is searched for them.
 
 const marker = `marker-${Date.now()}`;
 const isSecret = (text: unknown): text is string =>
   typeof text === 'string' && /^\w+_\d\d[0-9A-Za-z]{32}$|^eyJ[\w-]+\./.test(text);
-let world: ProcessWorld;
-let receiver: OtlpReceiver;
-let redis: Redis;
-let books: Books;
 let output = '';
-let token: string;
-let things: Things;
-let programs: Spawned[];
 const secrets: string[] = [];
 const test = suite('canaries');
 
-test.before(async () => {
-  outputListeners.add((text) => (output += text));
-  receiver = await startOtlpReceiver();
-  world = await spawnWorld(['verify'], {
-    BUS: 'kafka',
-    KAFKA_TOPIC_PARTITIONS: '4',
-    LOG_LEVEL: 'trace',
-    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
-    OTEL_TRACES_SAMPLER: 'always_on',
-    OTEL_METRIC_EXPORT_INTERVAL: '1000',
-    // Reconciling waits for the books, which are slow on a busy machine.
-    REQUEST_DEADLINE_MS: '60000',
-  });
-  programs = [world.api, world.verify!, await world.start('relay'), await world.start('consumer')];
-  redis = new Redis(world.env.REDIS_URL!);
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  const made = await must(
-    201,
-    world.call('post', '/api/v1/access-token', { name: 'canary', permissions: [...permissions] }),
-  );
-  token = made.body.accessToken.token;
-  // Markers that a search must find lie beside the secrets: without them, finding nothing would prove nothing.
-  things = await makeThings(world, token);
-  secrets.push(token, things.keyText, things.linkToken, things.jwt);
+outputListeners.add((text) => (output += text));
+const receiver = await startOtlpReceiver();
+const world = await spawnWorld(['verify'], {
+  BUS: 'kafka',
+  KAFKA_TOPIC_PARTITIONS: '4',
+  LOG_LEVEL: 'trace',
+  OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+  OTEL_TRACES_SAMPLER: 'always_on',
+  OTEL_METRIC_EXPORT_INTERVAL: '1000',
+  // Reconciling waits for the books, which are slow on a busy machine.
+  REQUEST_DEADLINE_MS: '60000',
 });
+const { books } = world;
+const programs = [world.api, world.verify!, await world.start('relay'), await world.start('consumer')];
+const redis = world.redis.node(0).client;
+const made = await must(
+  201,
+  world.call('post', '/api/v1/access-token', { name: 'canary', permissions: [...permissions] }),
+);
+const token: string = made.body.accessToken.token;
+// Markers that a search must find lie beside the secrets: without them, finding nothing would prove nothing.
+const things = await makeThings(world, token);
+secrets.push(token, things.keyText, things.linkToken, things.jwt);
 test.after(async () => {
-  redis?.disconnect();
-  await Promise.all([books?.close(), world?.stop()]);
-  await receiver?.stop();
+  await world.stop();
+  await receiver.stop();
 });
 
 test('secrets pass through every operation', async () => {

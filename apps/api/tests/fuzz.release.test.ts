@@ -6,7 +6,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkAnswer } from '../../../tests/helpers/contract.ts';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
-import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, type Spawned } from '../../../tests/helpers/world.ts';
 import { formats } from '../../../shared/contract/validate.ts';
 import {
   bytesOf,
@@ -28,8 +28,6 @@ const NEW_THINGS_EVERY = 300;
 // How often a request is repeated that an overloaded machine answers with 503.
 const TIMES = 10;
 
-let world: ProcessWorld;
-let servers: Spawned[];
 const pool: Pool = {
   externalMeterId: ['meter'],
   representation: ['documents', 'new'],
@@ -38,12 +36,10 @@ const pool: Pool = {
 };
 const seen = new Map<string, number>();
 const test = suite('fuzz');
-test.before(async () => {
-  world = await spawnWorld(['verify', 'consumer']);
-  servers = [world.api, world.verify!];
-  await newThings();
-});
-test.after(() => world?.stop());
+const world = await spawnWorld(['verify', 'consumer']);
+const servers = [world.api, world.verify!];
+await newThings();
+test.after(() => world.stop());
 
 test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never death`, async () => {
   const before = servers.map(({ process }) => process.pid);

@@ -1,20 +1,16 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld } from '../../../tests/helpers/world.ts';
 import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 
 const PAGE_BYTES = 1024 * 1024;
 const KEYS = 120;
 const ADDRESSES = Array.from({ length: 1_000 }, (_, i) => `2001:db8:1234:5678:9abc:def0:${i + 4096}:0/128`);
-let world: World;
-let workspaceId: string;
 const test = suite('large answers');
-test.before(async () => {
-  world = await makeWorld();
-  workspaceId = await newWorkspace(world);
-});
-test.after(() => world?.stop());
+const world = await makeWorld();
+const workspaceId = await newWorkspace(world);
+test.after(() => world.stop());
 
 /** Reads a list page by page: its items, and the bytes of each page. */
 async function readAll(path: string, field: string) {

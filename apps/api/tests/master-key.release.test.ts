@@ -2,18 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { decodeProtectedHeader } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, type Started } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
 // Everything encrypted under the master key is bound to its place, and moves to a new master key without a gap.
 const PATH = '/api/v1/jwt';
 const [old, fresh] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
-let world: World;
 const test = suite('the master key');
-test.before(async () => {
-  world = await makeWorld(['api'], { MASTER_KEY: old });
-});
-test.after(() => world?.stop());
+const world = await makeWorld(['api'], { MASTER_KEY: old });
+test.after(() => world.stop());
 
 test("a signing key's ciphertext opens only in its own row: in another row it signs nothing", async () => {
   const other = await world.newTeam();

@@ -12,12 +12,11 @@ import { decryptByTransit } from './transit.ts';
 
 const COMMAND = join(import.meta.dirname, '../commands/vault-key.ts');
 const test = suite('the master key in Vault');
-let vault: Awaited<ReturnType<typeof startTransit>>;
 let world: ProcessWorld | undefined;
-test.before(async () => void (vault = await startTransit()));
+const vault = await startTransit();
 test.after(async () => {
   await world?.stop();
-  await vault?.stop();
+  await vault.stop();
 });
 
 test('an api gets its master key from Vault, also after the key there was rotated, and writes it nowhere', async () => {

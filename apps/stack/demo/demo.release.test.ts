@@ -4,7 +4,7 @@ import { dayOf } from '../../../shared/events/event.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { play } from './demo.ts';
 
 // `make demo` with fewer calls, and with few days made up.
@@ -12,14 +12,10 @@ const CALLS = 1_000;
 const DAYS = 3;
 const CALLS_OF_A_DAY = 11_050;
 
-let world: World;
-
 const test = suite('make demo');
-test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
-  await world.start('webhooks');
-});
-test.after(() => world?.stop());
+const world = await makeWorld(['verify', 'consumer']);
+await world.start('webhooks');
+test.after(() => world.stop());
 
 test('the demo goes as it should twice, and leaves refusals of many reasons, a low and an exhausted balance, and a webhook that fails', async () => {
   const from = dayOf(Date.now());

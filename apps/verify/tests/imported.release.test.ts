@@ -3,12 +3,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { untilOpen } from '../../../tests/helpers/own-redis.ts';
-import { makeRebuildWorld, type RebuildWorld } from '../../../tests/helpers/rebuild-world.ts';
+import { makeRebuildWorld } from '../../../tests/helpers/rebuild-world.ts';
 
-let own: RebuildWorld;
 const test = suite('imported keys in a Redis that forgets');
-test.before(async () => void (own = await makeRebuildWorld('imported', { BUS: 'redis' })));
-test.after(() => own?.stop());
+const own = await makeRebuildWorld('imported', { BUS: 'redis' });
+test.after(() => own.stop());
 
 test('they verify again after Redis was emptied, and after a shard came back from before their import', async () => {
   const meter = await own.customers.newMeter({ totalCredits: '100' });

@@ -3,22 +3,18 @@ import { gunzipSync } from 'node:zlib';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
-import { makeCustomers, type Customers } from '../../../tests/helpers/customers.ts';
-import { eventually, spawnWorld, request, type ProcessWorld } from '../../../tests/helpers/world.ts';
+import { makeCustomers } from '../../../tests/helpers/customers.ts';
+import { eventually, spawnWorld, request } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // What strangers may ask a server for beside the hot path, and on which port it is.
 const BUNDLE = '/docs/swagger-ui-bundle.js';
 const servers = () => [world.api, world.verify!];
-let world: ProcessWorld;
-let customers: Customers;
 const test = suite('probes and docs');
-test.before(async () => {
-  world = await spawnWorld(['verify']);
-  const { body } = await world.call('post', '/api/v1/workspace', { name: 'beside' });
-  customers = makeCustomers(world, body.workspace.id);
-});
-test.after(() => world?.stop());
+const world = await spawnWorld(['verify']);
+const { body } = await world.call('post', '/api/v1/workspace', { name: 'beside' });
+const customers = makeCustomers(world, body.workspace.id);
+test.after(() => world.stop());
 
 test('documents are sent compressed to whoever takes that, and not again to whoever has them', async () => {
   for (const { url } of servers()) {

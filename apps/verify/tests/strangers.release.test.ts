@@ -4,15 +4,13 @@ import { connect, type Socket } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import { eventually, spawnWorld, type ProcessWorld } from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld } from '../../../tests/helpers/world.ts';
 
 // What somebody without a token can do to a server with connections and requests.
-let world: ProcessWorld;
+
 const test = suite('strangers');
-test.before(async () => {
-  world = await spawnWorld(['verify'], { FAILED_AUTH_PER_MINUTE: '100' });
-});
-test.after(() => world?.stop());
+const world = await spawnWorld(['verify'], { FAILED_AUTH_PER_MINUTE: '100' });
+test.after(() => world.stop());
 
 test('ten thousand idle connections do not stop verify, and are closed if they send no request', async () => {
   const sockets = await openMany(10_000);

@@ -9,17 +9,14 @@ import { connect as connectTls } from 'node:tls';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCertificate } from '../../../tests/helpers/certificate.ts';
-import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
-let world: World;
 const folder = join(process.env.TEST_FOLDER!, 'tls');
 const test = suite('TLS');
-test.before(async () => {
-  mkdirSync(folder, { recursive: true });
-  world = await makeWorld();
-});
-test.after(() => world?.stop());
+mkdirSync(folder, { recursive: true });
+const world = await makeWorld();
+test.after(() => world.stop());
 
 test('both servers serve TLS, load a new certificate without a restart, and end handshakes that never finish', async () => {
   for (const program of ['api', 'verify']) {

@@ -4,7 +4,7 @@ import { runCases } from '../../helpers/cases.ts';
 const app = join(import.meta.dirname, 'case_app.py');
 const command = (mode: string) => ({ command: [process.env.TEST_PYTHON ?? 'python3', app, mode] });
 
-runCases('what all clients promise, by the Python client', {
+await runCases('what all clients promise, by the Python client', {
   'ASGI middleware': command('middleware'),
   'FastAPI dependency': command('dependency'),
   'WSGI middleware': command('wsgi'),

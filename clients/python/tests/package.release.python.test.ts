@@ -5,8 +5,8 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { pythonClient } from '../../../apps/stack/servers/python.ts';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { blocksOf, checkout } from '../../node/helpers/project.ts';
@@ -17,17 +17,12 @@ const site = join(folder, 'site');
 // The package that was built, in the place of the source.
 const env = { ...process.env, PYTHONPATH: (process.env.PYTHONPATH ?? '').replace(pythonClient, site) };
 
-let world: World;
-let customers: Customers;
-
 const test = suite('the Python package');
-test.before(async () => {
-  mkdirSync(site, { recursive: true });
-  world = await makeWorld(['verify']);
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  customers = makeCustomers(world, workspace.id);
-});
-test.after(() => world?.stop());
+mkdirSync(site, { recursive: true });
+const world = await makeWorld(['verify']);
+const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+const customers = makeCustomers(world, workspace.id);
+test.after(() => world.stop());
 
 test('the package holds only what its users need, and its types', () => {
   python(['-m', 'hatchling', 'build', '-t', 'wheel', '-d', folder], pythonClient);

@@ -7,23 +7,18 @@ import { text } from 'node:stream/consumers';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
-
-let world: World;
-let env: Record<string, string>;
+import { makeWorld } from '../../../tests/helpers/world.ts';
 
 const test = suite('the Python client');
-test.before(async () => {
-  world = await makeWorld(['verify']);
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  env = {
-    API_URL: world.api.url,
-    VERIFY_URL: world.verify!.url,
-    TOKEN: world.team.token,
-    WORKSPACE: workspace.id as string,
-  };
-});
-test.after(() => world?.stop());
+const world = await makeWorld(['verify']);
+const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+const env = {
+  API_URL: world.api.url,
+  VERIFY_URL: world.verify!.url,
+  TOKEN: world.team.token,
+  WORKSPACE: workspace.id as string,
+};
+test.after(() => world.stop());
 
 for (const file of globSync('test_*.py', { cwd: import.meta.dirname }).toSorted()) {
   test(`each test of ${file} passes`, async () => {

@@ -9,7 +9,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // Every task of the pages of customers, by keyboard alone.
 
-const { test, own } = consoleSuite('customers in the console');
+const { test, own } = await consoleSuite('customers in the console');
 
 test('a record is made, found, refilled, granted credits once and by a schedule, and may be overdrawn', async () => {
   await own.customers.newMeter({ externalMeterId: 'another' });

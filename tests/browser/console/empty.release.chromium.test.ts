@@ -6,7 +6,7 @@ import { focused, tabTo } from './helpers/keyboard.ts';
 
 // Pages that have nothing to show, or very much.
 
-const { test, own } = consoleSuite('empty and long pages of the console');
+const { test, own } = await consoleSuite('empty and long pages of the console');
 
 test('every list of a workspace that has nothing yet says what to do, in all looks', async () => {
   const { id: keyId } = await own.customers.newKey({ name: 'Alone' });

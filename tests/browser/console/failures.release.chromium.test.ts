@@ -7,7 +7,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // What the console does where an answer is lost or late: nothing that was shown is gone, and nothing is done twice.
 
-const { test, own } = consoleSuite('failures in the console');
+const { test, own } = await consoleSuite('failures in the console');
 
 const LATER_PAGES = /\/api-keys\?.*cursor=/;
 const away = (route: Route) => route.abort('connectionreset');

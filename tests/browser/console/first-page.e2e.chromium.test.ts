@@ -4,7 +4,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // What somebody does first.
 
-const { test, own } = consoleSuite('the first page of the console');
+const { test, own } = await consoleSuite('the first page of the console');
 
 test('who signs in makes a key, whose secret is shown once and verifies, and finds it in the list', async () => {
   const { page, complaints, close } = await visit(own.browser);

@@ -6,7 +6,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // Every task of the pages of keys, by keyboard alone.
 
-const { test, own } = consoleSuite('keys in the console');
+const { test, own } = await consoleSuite('keys in the console');
 const statusOf = async (key: string, more: object = {}) =>
   (await own.customers.verify({ key, ...more })).body.status as string;
 

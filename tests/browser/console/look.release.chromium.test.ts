@@ -5,7 +5,7 @@ import { shownSuite } from './helpers/suite.ts';
 
 // How pages and dialogs look: light and dark, wide and narrow.
 
-const { test, own, shown } = shownSuite('how the console looks');
+const { test, own, shown } = await shownSuite('how the console looks');
 
 test('every page fits its window, keeps to WCAG 2.2 AA, and asks for what a script can', async () => {
   const { page, complaints, asked, close } = await visit(own.browser);

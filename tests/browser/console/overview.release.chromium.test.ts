@@ -1,6 +1,6 @@
 import type { Locator, Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
-import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
+import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/world.ts';
 import { inTable, rowOf, settled, stackOf } from './helpers/browser.ts';
@@ -8,15 +8,12 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // Whether all is well, as a person looks at it.
 
-const { test, own } = consoleSuite('the overview of the console', ['verify']);
-let holding: Sql;
-test.before(async () => {
-  // The hourly comparison would find what a test says of the books to be otherwise.
-  holding = connectPostgres(own.world.env.DATABASE_URL!, { max: 1 });
-  await holding`select pg_advisory_lock(hashtext('keytally jobs'), hashtext('reconcile'))`;
-  await own.world.start('consumer');
-});
-test.after(() => holding?.end());
+const { test, own } = await consoleSuite('the overview of the console', ['verify']);
+// The hourly comparison would find what a test says of the books to be otherwise.
+const holding = connectPostgres(own.world.env.DATABASE_URL!, { max: 1 });
+await holding`select pg_advisory_lock(hashtext('keytally jobs'), hashtext('reconcile'))`;
+await own.world.start('consumer');
+test.after(() => holding.end());
 
 test('verifications show while one looks, and are not asked for while the tab is hidden', async () => {
   const { key } = await own.customers.newKey({ name: 'Live' });

@@ -6,7 +6,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // What a token may not do is neither asked for nor offered.
 
-const { test, own } = consoleSuite('rights in the console');
+const { test, own } = await consoleSuite('rights in the console');
 
 test('a token that only reads is offered nothing that changes anything, on any page', async () => {
   await own.customers.newMeter({ externalMeterId: 'read', totalCredits: '5' });

@@ -7,7 +7,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // What a hostile customer, a hostile page and whoever sits at the browser later can do: nothing.
 
-const { test, own } = consoleSuite('security of the console');
+const { test, own } = await consoleSuite('security of the console');
 let logs = '';
 const listen = (text: string) => void (logs += text);
 outputListeners.add(listen);

@@ -8,7 +8,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // Every task of the pages of usage, webhooks, scopes, tokens, the audit log and settings, by keyboard alone.
 
-const { test, own } = consoleSuite('usage, webhooks, tokens and settings in the console');
+const { test, own } = await consoleSuite('usage, webhooks, tokens and settings in the console');
 
 test('usage is summed as one asks, in the zone asked for, and downloaded as CSV and Parquet', async () => {
   for (const [meter, customerId] of [

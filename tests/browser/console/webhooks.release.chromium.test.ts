@@ -1,23 +1,18 @@
 import { suite } from 'uvu';
-import type { Browser } from 'playwright-core';
 import * as assert from 'uvu/assert';
-import { makeWebhooksWorld, type WebhooksWorld } from '../../../apps/webhooks/helpers/webhooks-world.ts';
+import { makeWebhooksWorld } from '../../../apps/webhooks/helpers/webhooks-world.ts';
 import { launch, rowOf, signedIn } from './helpers/browser.ts';
 
-let told: WebhooksWorld;
-let browser: Browser;
 let isMended = false;
 const test = suite('deliveries in the console');
-test.before(async () => {
-  const failing = (_: unknown, response: { statusCode: number; end(text: string): void }) => {
-    response.statusCode = isMended ? 200 : 500;
-    response.end(isMended ? 'thanks' : '<b>out of order</b>');
-  };
-  [told, browser] = await Promise.all([makeWebhooksWorld({ receivers: 1, answers: [failing] }), launch()]);
-});
+const failing = (_: unknown, response: { statusCode: number; end(text: string): void }) => {
+  response.statusCode = isMended ? 200 : 500;
+  response.end(isMended ? 'thanks' : '<b>out of order</b>');
+};
+const [told, browser] = await Promise.all([makeWebhooksWorld({ receivers: 1, answers: [failing] }), launch()]);
 test.after(async () => {
-  await browser?.close();
-  await told?.stop();
+  await browser.close();
+  await told.stop();
 });
 
 test('a webhook that fails says so, with what its receiver answered, and delivers again once that is mended', async () => {

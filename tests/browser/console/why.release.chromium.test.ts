@@ -10,7 +10,7 @@ import { consoleSuite } from './helpers/suite.ts';
 
 // What a key's calls were answered, and why one was refused, as a person asks.
 
-const { test, own } = consoleSuite('refusals in the console');
+const { test, own } = await consoleSuite('refusals in the console');
 test.before(() => dayWithRoom('Europe/Oslo'));
 const daily = { name: 'daily', unit: 'requests', limit: 2, per: 'day', timezone: 'Europe/Oslo' };
 

@@ -8,21 +8,17 @@ import { makeLinks } from './helpers/portal.ts';
 
 // What whoever has a link, a hostile page and whoever sits at the browser later can do: nothing more.
 
-const { test, own } = consoleSuite('security of the portal');
-const { link, go, open } = makeLinks(own, () => own.workspaceId);
-let keyId: string;
-let billingId: string;
+const { test, own } = await consoleSuite('security of the portal');
+const { link, go, open } = makeLinks(own, own.workspaceId);
 let logs = '';
 const listen = (text: string) => void (logs += text);
-test.before(async () => {
-  outputListeners.add(listen);
-  const externalMeterId = await own.customers.newMeter({ totalCredits: '100' });
-  const metadata = { contact: 'ops@northwind.example' };
-  const mine = { name: 'Northwind backend', customerId: 'northwind', externalMeterId, metadata };
-  ({ id: keyId } = await own.customers.newKey(mine));
-  await own.customers.newKey({ name: 'Alpine club', customerId: 'alpine' });
-  ({ id: billingId } = await own.customers.billing(externalMeterId));
-});
+outputListeners.add(listen);
+const externalMeterId = await own.customers.newMeter({ totalCredits: '100' });
+const metadata = { contact: 'ops@northwind.example' };
+const mine = { name: 'Northwind backend', customerId: 'northwind', externalMeterId, metadata };
+const { id: keyId } = await own.customers.newKey(mine);
+await own.customers.newKey({ name: 'Alpine club', customerId: 'alpine' });
+const { id: billingId } = await own.customers.billing(externalMeterId);
 test.after(() => void outputListeners.delete(listen));
 
 test('a stolen link reads its customer alone: no other page, operation or customer', async () => {

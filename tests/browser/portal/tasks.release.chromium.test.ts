@@ -7,8 +7,8 @@ import { makeLinks } from './helpers/portal.ts';
 
 // What a customer does who has opened a link, by keyboard alone, in all looks.
 
-const { test, own, shown } = shownSuite('the portal in a browser');
-const { link, go, open } = makeLinks(own, () => shown.workspaceId);
+const { test, own, shown } = await shownSuite('the portal in a browser');
+const { link, go, open } = makeLinks(own, shown.workspaceId);
 
 test('a customer finds their own keys, balance by grant, usage by day and the statement, with a file of it', async () => {
   const { page, complaints, asked, close } = await visit(own.browser);

@@ -3,35 +3,32 @@ import * as assert from 'uvu/assert';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { untilOpen } from '../../../../tests/helpers/own-redis.ts';
-import { makeRebuildWorld, type RebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
+import { makeRebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
 import { eventually } from '../../../../tests/helpers/world.ts';
 
 // A Redis that comes back from before a rotation, or the deletion of a workspace, still holds as valid what has ended since.
 const test = suite('what has ended in a Redis that comes back older, or empty');
-let own: RebuildWorld;
 type Key = { id: string; key: string };
 let rotated: Key, graced: Key, disabled: Key, deleted: Key, ofDeleted: Key, untouched: Key;
-test.before(async () => {
-  own = await makeRebuildWorld('rotations', { BUS: 'redis' });
-  const { newKey } = own.customers;
-  [rotated, graced, disabled] = [await newKey(), await newKey(), await newKey()];
-  [deleted, untouched] = [await newKey(), await newKey()];
-  const { workspace } = (await must(201, own.world.call('post', '/api/v1/workspace', { name: 'deleted' }))).body;
-  const customers = makeCustomers(own.world, workspace.id);
-  ofDeleted = await customers.meteredKey('10');
-  await own.redis.keep('before');
-  await everyShardIsOpen();
-  await rotate(rotated);
-  await rotate(graced, { graceSeconds: 1 });
-  await rotate(disabled);
-  await rotate(deleted);
-  await eventually('the grace has ended', async () => (await status(graced)) === 'INVALID');
-  // These later changes do not write the replaced secrets again.
-  await must(200, own.world.call('patch', pathOf(disabled), { enabled: false }));
-  await must(200, own.world.call('delete', pathOf(deleted)));
-  await must(200, own.world.call('delete', `/api/v1/workspace/${workspace.id}`));
-});
-test.after(() => own?.stop());
+const own = await makeRebuildWorld('rotations', { BUS: 'redis' });
+const { newKey } = own.customers;
+[rotated, graced, disabled] = [await newKey(), await newKey(), await newKey()];
+[deleted, untouched] = [await newKey(), await newKey()];
+const { workspace } = (await must(201, own.world.call('post', '/api/v1/workspace', { name: 'deleted' }))).body;
+const customers = makeCustomers(own.world, workspace.id);
+ofDeleted = await customers.meteredKey('10');
+await own.redis.keep('before');
+await everyShardIsOpen();
+await rotate(rotated);
+await rotate(graced, { graceSeconds: 1 });
+await rotate(disabled);
+await rotate(deleted);
+await eventually('the grace has ended', async () => (await status(graced)) === 'INVALID');
+// These later changes do not write the replaced secrets again.
+await must(200, own.world.call('patch', pathOf(disabled), { enabled: false }));
+await must(200, own.world.call('delete', pathOf(deleted)));
+await must(200, own.world.call('delete', `/api/v1/workspace/${workspace.id}`));
+test.after(() => own.stop());
 
 test('each of them is refused, whether the changes are replayed, are pruned, or all is built anew', async () => {
   const { sql } = own.world;

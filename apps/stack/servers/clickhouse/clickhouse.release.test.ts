@@ -1,4 +1,4 @@
-import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -14,7 +14,7 @@ import { freePorts } from '../../process/ports.ts';
 import { stopProcess } from '../../process/processes.ts';
 import { eventually } from '../../../../tests/helpers/eventually.ts';
 import { openAnswers } from '../../../../tests/helpers/open-answers.ts';
-import { start, untilReady, type Program, type Started } from '../../process/program.ts';
+import { start, untilReady, type Started } from '../../process/program.ts';
 
 // On a server of its own, since the tests kill it.
 const folder = join(process.env.TEST_FOLDER ?? '', 'clickhouse');
@@ -23,30 +23,25 @@ const answers = join(folder, 'data', 'answers');
 const password = randomUUID();
 const ENDLESS = 'select number, toString(number) from numbers(100000000000) format CSV';
 const passwords = { keytally: password, keytally_api: randomUUID(), keytally_consumer: randomUUID() };
-let program: Program;
 let running: Started;
-let url: string;
-let client: ClickHouseClient;
 
-test.before(async () => {
-  mkdirSync(folder, { recursive: true });
-  const [port = 0] = await freePorts(1);
-  program = clickhouseProgram({ folder: join(folder, 'data'), port, passwords });
-  url = `http://127.0.0.1:${port}`;
-  await startServer();
-  await post('create database books');
-  client = createClient({
-    url,
-    username: 'keytally',
-    password,
-    database: 'books',
-    log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { async_insert: 0 },
-    compression: { request: true, response: true },
-  });
-  const columns = `id UInt64, text String, micros Int64, at DateTime64(3, 'UTC')`;
-  await client.command({ query: `create table lines (${columns}) engine = ReplacingMergeTree order by id` });
+mkdirSync(folder, { recursive: true });
+const [port = 0] = await freePorts(1);
+const program = clickhouseProgram({ folder: join(folder, 'data'), port, passwords });
+const url = `http://127.0.0.1:${port}`;
+await startServer();
+await post('create database books');
+const client = createClient({
+  url,
+  username: 'keytally',
+  password,
+  database: 'books',
+  log: { level: ClickHouseLogLevel.OFF },
+  clickhouse_settings: { async_insert: 0 },
+  compression: { request: true, response: true },
 });
+const columns = `id UInt64, text String, micros Int64, at DateTime64(3, 'UTC')`;
+await client.command({ query: `create table lines (${columns}) engine = ReplacingMergeTree order by id` });
 
 test.after(async () => {
   await client.close();

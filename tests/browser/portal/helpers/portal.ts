@@ -6,9 +6,9 @@ import type { World } from '../../../helpers/world.ts';
 export const TITLE = 'Your API keys and usage';
 
 /** Makes links, of the customer `northwind` unless another is named, and opens them as their customer does. */
-export function makeLinks(own: { world: World }, workspaceId: () => string) {
+export function makeLinks(own: { world: World }, workspaceId: string) {
   async function link(fields: object = {}): Promise<string> {
-    const body = { workspaceId: workspaceId(), customerId: 'northwind', ...fields };
+    const body = { workspaceId, customerId: 'northwind', ...fields };
     return (await must(201, own.world.call('post', '/api/v1/link-token', body))).body.linkToken.token;
   }
   async function go(page: Page, token: string): Promise<void> {
