@@ -159,17 +159,17 @@ test('what others wrote stands under "untrusted" alone, and hidden characters ar
         workspaceId,
         externalMeterId: hidden,
         totalCredits: '1',
-        limits: [{ name: hidden, unit: 'requests', limit: 1, per: 'day', usageName: hidden }],
+        limits: [{ name: INJECTION, unit: 'requests', limit: 1, per: 'day', usageName: hidden }],
       }),
     )
   ).body;
-  const grant = { credits: '5', name: hidden, metadata: { note: hidden } };
+  const grant = { credits: '5', name: INJECTION, metadata: { note: hidden } };
   await must(
     201,
     world.call('post', `/api/v1/customer-billing/${billing.id}/grant`, grant, { headers: { 'Idempotency-Key': 'g' } }),
   );
-  const limits = [{ name: hidden, unit: 'credits', limit: '1', per: 'day' }];
-  const texts = { name: hidden, customerId: hidden, externalMeterId: hidden, metadata: { note: hidden } };
+  const limits = [{ name: INJECTION, unit: 'credits', limit: '1', per: 'day' }];
+  const texts = { name: INJECTION, customerId: hidden, externalMeterId: hidden, metadata: { note: hidden } };
   const { id, key } = await customers.newKey({ ...texts, limits });
   for (const usage of ['1', '1']) {
     await customers.verify({ key, route: hidden, billing: { usage, usageName: hidden } });

@@ -392,14 +392,6 @@ test('the events of one script are one entry, and each call goes by what those b
   assert.equal(await client.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['4750000', '15']);
 });
 
-test('100 calls of one key in one script take exactly its credits, each once', async () => {
-  const answers = await ask(
-    ...Array.from({ length: 100 }, () => ({ key: { ratePerSecond: '' }, call: { costMicros: 95_000 } })),
-  );
-  assert.is(answers.filter(({ fields }) => fields.status === 'VALID').length, 50);
-  assert.is((await outboxState(redis)).events, 50);
-});
-
 test('an Idempotency-Key that comes twice in one script is debited once', async () => {
   const once = { call: { idempotencyHash: 'once' } };
   const [first, again, other] = await ask(once, once, { call: { idempotencyHash: 'once', usageHash: 'of another' } });

@@ -9,7 +9,7 @@ import { runInTestFolder, slotEnvironment, startTestServers, testEnvironment } f
 import { makeWorker } from '../runner/test-file.ts';
 import { tierNames, tierOf } from '../runner/tiers.ts';
 import { mutants } from './list.ts';
-import type { Mutant } from './mutant.ts';
+import { noticer, type Mutant } from './mutant.ts';
 
 const A_DAY = 6;
 const JOBS = 2;
@@ -22,7 +22,7 @@ const { values } = parseArgs({
 await runInTestFolder(async (folder) => {
   const chosen = choose(mutants, values);
   for (const mutant of chosen) checkPlace(mutant);
-  const files = [...new Set(chosen.map(({ seenBy }) => seenBy))];
+  const files = [...new Set(chosen.map(noticer))];
   const needsServers = files.some((file) => tierOf(file) > 0);
   const servers = needsServers ? (await startTestServers(folder, console.log)).servers : undefined;
   let slot = 10;
@@ -58,8 +58,10 @@ await runInTestFolder(async (folder) => {
     const problem = await run(root, index, file);
     say(!problem, began, `${file}${problem ? ` ${problem}` : ''}`);
   });
-  await share(chosen, async ({ name, file, from, to, seenBy }, root, index) => {
+  await share(chosen, async (mutant, root, index) => {
     const began = performance.now();
+    const { name, file, from, to } = mutant;
+    const seenBy = noticer(mutant);
     const place = join(root, file);
     const text = readFileSync(place, 'utf8');
     writeFileSync(

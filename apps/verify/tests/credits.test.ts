@@ -2,12 +2,13 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
-import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
+import { joinWorld, request } from '../../../tests/helpers/world.ts';
 
 const test = suite('credits in a verification');
 const world = await joinWorld();
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
 const customers = makeCustomers(world, workspace.id);
+const { verify } = customers;
 const scope = { name: 'Users', representation: 'users' };
 await must(201, world.call('post', `/api/v1/workspace/${workspace.id}/scope`, scope));
 test.after(() => world.stop());
@@ -119,7 +120,3 @@ test('an Idempotency-Key debits once, and another cost under it is refused', asy
 });
 
 test.run();
-
-function verify(body: object, token: string | null = world.team.token, url = world.verify.url): Promise<Answer> {
-  return customers.verify(body, { token, url });
-}

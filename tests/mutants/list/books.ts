@@ -83,14 +83,12 @@ export const books: Mutant[] = [
     file: 'apps/consumer/jobs/rollup.ts',
     from: 'const AFTER_DAY_END_MS = 10 * 60_000',
     to: 'const AFTER_DAY_END_MS = 8 * 60_000',
-    seenBy: 'apps/consumer/jobs/rollup.test.ts',
   },
   {
     name: 'a mark is cleared that changed while its day was summed up',
     file: 'apps/consumer/jobs/rollup.ts',
     from: ' and current.mark = summed.mark',
     to: '',
-    seenBy: 'apps/consumer/jobs/rollup.test.ts',
   },
   {
     name: 'a note is removed by a look that was before it',
@@ -111,7 +109,6 @@ export const books: Mutant[] = [
     file: 'apps/consumer/tell-moments.ts',
     from: '${at} <= ${to + before}::bigint',
     to: '${at} < ${to + before}::bigint',
-    seenBy: 'apps/consumer/tell-moments.test.ts',
   },
   {
     name: 'an idempotency key is forgotten an hour early',
@@ -132,7 +129,6 @@ export const books: Mutant[] = [
     file: 'apps/consumer/jobs/token-uses.ts',
     from: 'where known.last_used_at < excluded.last_used_at',
     to: 'where known.last_used_at <> excluded.last_used_at',
-    seenBy: 'apps/consumer/jobs/token-uses.test.ts',
   },
   {
     name: 'the secret of before signs no more after a rotation',

@@ -6,28 +6,24 @@ export const stack: Mutant[] = [
     file: 'apps/stack/process/supervisor.ts',
     from: 'ranMs > STEADY_AFTER_MS',
     to: 'ranMs >= STEADY_AFTER_MS',
-    seenBy: 'apps/stack/process/supervisor.test.ts',
   },
   {
     name: 'a quote in the env file ends its value',
     file: 'apps/stack/process/home.ts',
     from: String.raw`value.replaceAll("'", "'\\''")`,
     to: 'value',
-    seenBy: 'apps/stack/process/home.test.ts',
   },
   {
     name: 'a new master key is made where there is data of another',
     file: 'apps/stack/process/home.ts',
     from: "if (!existsSync(file) && existsSync(join(folder, 'postgres/data')))",
     to: "if (!existsSync(file) && existsSync(join(folder, 'postgres/datas')))",
-    seenBy: 'apps/stack/process/home.test.ts',
   },
   {
     name: 'programs of a stack take the master key that the environment fetches',
     file: 'apps/stack/servers/programs.ts',
     from: '|MASTER_KEY|HOST|',
     to: '|HOST|',
-    seenBy: 'apps/stack/servers/programs.test.ts',
   },
   {
     name: 'containers keep the rights of root',

@@ -22,7 +22,6 @@ export const payloads: readonly string[] = [
   '<style data-x>*{background:url(//evil.example/)}</style>',
   '<template data-x><img src=x onerror=alert(1)></template>',
   '&lt;img data-x src=x onerror=alert(1)&gt;',
-  '\u202e<img data-x src=x onerror=alert(1)>',
   'javascript:alert(1)//data-x',
   '{{constructor.constructor("alert(1)")()}}<b data-x>${alert(1)}',
 ];
