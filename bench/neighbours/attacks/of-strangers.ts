@@ -6,6 +6,8 @@ import { flood, type HttpCall } from './flood.ts';
 const AT_ONCE = 50;
 const SLOW_CONNECTIONS = 1_000;
 const SLOW_EVERY_MS = 1_000;
+// The largest file that is served: 1.5 MB where it is not taken compressed.
+const SCRIPT = '/docs/swagger-ui-bundle.js';
 const BLANKS = ' '.repeat(15_000);
 
 /** Attacks of somebody without a key or a token. End clients of a gateway come with the gateway's token. */
@@ -20,6 +22,7 @@ export const ofStrangers = {
   })),
   'the documents of verify': floods(({ verifyUrl }) => ({ url: `${verifyUrl}/docs` })),
   'the OpenAPI document of verify': floods(({ verifyUrl }) => ({ url: `${verifyUrl}/openapi.json` })),
+  'the script of the documents of verify': floods(({ verifyUrl }) => ({ url: verifyUrl + SCRIPT })),
   'the metrics of verify': floods(({ verifyUrl }) => ({ url: `${verifyUrl}/metrics` })),
   'the readiness of verify': floods(({ verifyUrl }) => ({ url: `${verifyUrl}/readyz` })),
   'unknown access tokens': floods(({ verifyUrl }, n) => ({
@@ -43,6 +46,8 @@ export const ofStrangers = {
   'requests that never end': { by: 'stranger', prepare: async (target) => slowly(target) },
   'the JWKS of the api': floods(({ apiUrl }) => ({ url: `${apiUrl}/.well-known/jwks.json` })),
   'the documents of the api': floods(({ apiUrl }) => ({ url: `${apiUrl}/docs` })),
+  'the OpenAPI document of the api': floods(({ apiUrl }) => ({ url: `${apiUrl}/openapi.json` })),
+  'the script of the documents of the api': floods(({ apiUrl }) => ({ url: apiUrl + SCRIPT })),
 } as const satisfies Record<string, Attack>;
 
 function floods(make: (target: Target, n: number) => HttpCall): Attack {
