@@ -5,7 +5,7 @@ import { mkdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { ensureChromium } from '../../tests/runner/chromium.ts';
+import { ensurePackaged } from '../../tests/runner/packaged.ts';
 import { runInTestFolder, startTestServers, testEnvironment } from '../../tests/runner/servers.ts';
 import { printFigures, whole } from '../results.ts';
 import { median } from '../rounds.ts';
@@ -35,7 +35,7 @@ await runInTestFolder(main);
 async function main(folder: string): Promise<void> {
   if (!(keys >= 100 && rounds >= 20 && runs >= 1))
     throw new StackError('usage: main.ts [--keys N, 100 or more] [--rounds N, 20 or more] [--runs N]');
-  const chromium = await ensureChromium(console.log);
+  const chromium = await ensurePackaged('chromium', console.log);
   const { servers } = await startTestServers(folder, console.log);
   Object.assign(process.env, testEnvironment(servers, folder, 1), { TEST_CHROMIUM: chromium });
   mkdirSync(process.env.TEST_FOLDER!, { recursive: true });
