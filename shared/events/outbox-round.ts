@@ -8,8 +8,8 @@ export const BEGINNING = '0-0';
 export const ANSWER_WITHIN_MS = 5_000;
 const NEW = '>';
 const WAIT_MS = 1_000;
-const PAUSE_MS = 800;
-const LOOK_EVERY_MS = 200;
+const PAUSE_MS = 400;
+const LOOK_EVERY_MS = 100;
 
 /** Reads rounds: of each stream first what is pending under this consumer's name, then what is new. */
 export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldEntries) {
@@ -22,7 +22,7 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
       cursors = streams.map(() => BEGINNING);
       held.clear();
     },
-    /** Returns when the batch is full, or has entries and the one before is 0.8 s old, or after 1 s without an entry. */
+    /** Returns when the batch is full, or has entries and the one before is 0.4 s old, or after 1 s without an entry. */
     async fill(round: Round, signal: AbortSignal): Promise<void> {
       const emptyUntil = node.clock.monotonic() + WAIT_MS;
       while (!isFull(round) && !signal.aborted) {
