@@ -311,10 +311,4 @@ test('the api lists what is held, since when, until when, and by which key, page
   assert.equal((await list('')).holds, []);
 });
 
-test('wrong options of a hold are 400', async () => {
-  const { key } = await customers.meteredKey('1');
-  for (const options of [{ expiresIn: 0 }, { expiresIn: 86_401 }, { expiresIn: 1.5 }, { onExpiry: 'keep' }])
-    assert.is(await codeOf(hold(key, '1', options)), 40001);
-});
-
 test.run();

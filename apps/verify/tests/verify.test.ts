@@ -114,34 +114,6 @@ test('the address comes from the body, or else from the connection, and never fr
     assert.is((await customers.verify({ key: key.key, ip }, { headers })).body.reason, expected, ip);
 });
 
-test('bad input is an error that names the field, never a status', async () => {
-  const { key } = await customers.newKey({});
-  for (const [body, path] of [
-    [{}, '/key'],
-    [{ key: 1 }, '/key'],
-    [{ key, billing: { usage: '-1' } }, '/billing/usage'],
-    [{ key, billing: { usage: '0.0000001' } }, '/billing/usage'],
-    [{ key, billing: { usage: 'NaN' } }, '/billing/usage'],
-    [{ key, billing: { usage: '9000000000.000001' } }, '/billing/usage'],
-    [{ key, billing: { usage: 1 } }, '/billing/usage'],
-    [{ key, billing: { usagename: 'x' } }, '/billing/usagename'],
-    [{ key, ip: 'here' }, '/ip'],
-    [{ key, requestedScopes: [{ read: true }] }, '/requestedScopes/0/representation'],
-    [{ key, colour: 'red' }, '/colour'],
-  ] as const) {
-    const answer = await verify(body);
-    assert.is(answer.status, 400, answer.text);
-    assert.ok(
-      answer.body.error.details.some((detail: { path: string }) => detail.path === path),
-      answer.text,
-    );
-    assert.not.ok(answer.text.includes(key));
-  }
-  const { token } = world.team;
-  assert.is((await request(world.verify.url + VERIFY_PATH, 'get', { token })).headers.get('allow'), 'POST');
-  assert.is((await request(`${world.verify.url}/nowhere`, 'get', { token })).body.error.code, 40401);
-});
-
 test('at VERIFY_MAX_WAITING a team that has its share of the places gets 503 and pays nothing, and another one still gets in', async () => {
   const { url } = await world.start('verify', { VERIFY_MAX_WAITING: '4' });
   const { key, meter } = await customers.meteredKey('1000');

@@ -133,14 +133,6 @@ test('a token that is limited to workspaces lists these, and creates no others',
   assert.is((await world.call('post', PATH, { name: 'n' }, { token })).body.error.code, 40302);
 });
 
-test('of repetitions at once each gets the first answer, and another body under the key is refused', async () => {
-  const headers = { 'Idempotency-Key': 'create-once' };
-  const create = (name: string) => world.call('post', PATH, { name }, { headers });
-  const answers = await Promise.all([1, 2, 3].map(() => must(201, create('once'))));
-  for (const { text } of answers) assert.is(text, answers[0]!.text);
-  assert.is((await create('twice')).body.error.code, 40904);
-});
-
 test('a kept refusal is answered again, with the request id of the repetition', async () => {
   const body = { name: 'k', workspaceId: 'ws_01h455vb4pex5vsknk084sn02q', expiresAt: 1 };
   const create = (id: string) =>
