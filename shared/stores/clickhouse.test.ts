@@ -2,13 +2,10 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { wireTo } from '../../tests/helpers/wire.ts';
 import { newId } from '../values/ids.ts';
-import { booksUntil, connectClickHouse, inChunks, REQUEST_LIMITS, type Books } from './clickhouse.ts';
+import { booksUntil, connectClickHouse, inChunks, REQUEST_LIMITS } from './clickhouse.ts';
 
-let books: Books;
-test.before(() => {
-  books = connectClickHouse(process.env.TEST_CLICKHOUSE_URL!);
-});
-test.after(() => books?.close());
+const books = connectClickHouse(process.env.TEST_CLICKHOUSE_URL!);
+test.after(() => books.close());
 
 test('a list of any length reaches ClickHouse in chunks that it takes, each value once and in order', async () => {
   const lists = {
