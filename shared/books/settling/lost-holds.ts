@@ -1,6 +1,7 @@
 import { ApiError } from '../../contract/errors.ts';
 import { mapLimited } from '../../runtime/map-limited.ts';
 import type { Books } from '../../stores/clickhouse.ts';
+import { dayOf } from '../../events/event.ts';
 import { END } from '../../stores/fields.ts';
 import { keyspace } from '../../stores/keyspace.ts';
 import type { ShardedRedis } from '../../stores/redis.ts';
@@ -122,6 +123,8 @@ async function queryLostHolds(
   const answer = await books.client.query({
     query: LOST_HOLDS,
     query_params: {
+      // By the clock of Redis, which dates the lines.
+      today: dayOf(Math.max(...balances.map(({ atMs }) => atMs))),
       ids: balances.map(({ billing }) => billing.id),
       workspaceIds: [...new Set(balances.map(({ billing }) => billing.workspaceId))],
       epochs: balances.map(({ epoch }) => epoch),
@@ -189,7 +192,7 @@ const LOST_HOLDS = `
     argMinIf((${LINE_OF_END}), (epoch, seq), is_lost and ${IS_CAPTURE}),
     argMinIf((${LINE_OF_END}), (epoch, seq), is_lost and kind = 'capture' and detail = 'charged'),
     argMaxIf((${LINE_OF_END}), (epoch, seq), is_lost and kind = 'release' and detail != 'lost'),
-    max(kind = 'hold') = 1 or min(day) >= toDate(now(), 'UTC') - ${DAYS - DAYS_TO_NEXT_LINE},
+    max(kind = 'hold') = 1 or min(day) >= {today:Date} - ${DAYS - DAYS_TO_NEXT_LINE},
     argMaxIf(detail, (epoch, seq), is_lost and kind in ('hold', 'extension')),
     maxIf(hold_micros, kind in ('hold', 'extension', 'capture')), any(key_id), any(usage_name), max(epoch)
   from (
@@ -198,7 +201,7 @@ const LOST_HOLDS = `
     from usage_events final
     any left join asked on asked_id = billing_id
     any left join known on known_id = billing_id and known_epoch = epoch
-    where workspace_id in {workspaceIds:Array(String)} and day >= toDate(now(), 'UTC') - ${DAYS}
+    where workspace_id in {workspaceIds:Array(String)} and day >= {today:Date} - ${DAYS}
       and billing_id in {ids:Array(String)}
       and kind in ('hold', 'capture', 'release', 'extension', 'correction')
   )
