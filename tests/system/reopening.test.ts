@@ -157,6 +157,11 @@ test('one builder at a time: another one waits for it, is shut out, and takes ov
     ['OK', 'CLOSED', 'CLOSED'],
   );
   assert.equal([await open('second'), await open('first')], ['LOST', 'WAIT']);
+  // A claim of before the clock was set back by an hour.
+  await node.client.hset(meta, 'buildUntil', (await redis.now()) + 3_600_000);
+  assert.equal([await begin('second'), await begin('first')], ['CLAIMED', 'BUSY']);
+  await node.client.hset(meta, 'buildUntil', 1);
+  assert.is(await begin('first'), 'CLAIMED');
   await node.client.hset(meta, 'buildUntil', 1);
   assert.equal([await begin('second'), await open('first'), await write('build:first')], ['CLAIMED', 'LOST', 'CLOSED']);
   await node.client.hset(meta, 'closedAt', 1);

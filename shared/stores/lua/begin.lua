@@ -11,7 +11,10 @@ local runId, token = ARGV[1], ARGV[2]
 local meta = call('HMGET', KEYS[1], 'owner', 'build', 'buildUntil', 'checkpoint', 'epoch', 'closedFor', 'openedAt',
   'history')
 if meta[1] == runId then return { 'OPEN', nowText } end
-if meta[2] and meta[2] ~= token and tonumber(meta[3] or '0') > nowMs then return { 'BUSY', nowText } end
+-- A claim never lasts for longer than from now on: one that does is from before the clock was set back.
+local heldUntil = tonumber(meta[3] or '0')
+local isHeld = heldUntil > nowMs and heldUntil <= tonumber(buildUntil)
+if meta[2] and meta[2] ~= token and isHeld then return { 'BUSY', nowText } end
 
 -- Time of its newest data: the later of its opening and the last outbox entry, even if that entry was deleted. A debit whose
 -- event is in another shard's outbox may be newer; then more than needed is looked through, never less.

@@ -20,8 +20,15 @@ export const api: Mutant[] = [
   {
     name: 'a second builder claims what another one is building',
     file: 'shared/stores/lua/begin.lua',
-    from: "> nowMs then return { 'BUSY'",
-    to: "> nowMs + 1e9 then return { 'BUSY'",
+    from: 'local isHeld = heldUntil > nowMs and',
+    to: 'local isHeld = heldUntil > nowMs + 1e9 and',
+    seenBy: reopening,
+  },
+  {
+    name: 'a claim from before the clock was set back keeps a shard closed',
+    file: 'shared/stores/lua/begin.lua',
+    from: ' and heldUntil <= tonumber(buildUntil)',
+    to: '',
     seenBy: reopening,
   },
   {
