@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets digests monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
-.PHONY: history neighbours refusals test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model faults kubernetes check audit sbom release lint fmt
+.PHONY: history neighbours refusals test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model simulate simulate-broken faults kubernetes check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -139,6 +139,12 @@ test-faults: install ## run the tests that kill, empty, fill and cut off servers
 test-all: install ## run all tests, as before a release
 	@$(node) tests/runner/main.ts --tiers 0,1,2,3,4
 	@$(node) tests/mutants/main.ts
+
+simulate: install ## run the whole service under faults, time and order from a seed; SEED=1-100 STEPS=200 WITHOUT=losses,jumps
+	@$(node) tests/simulator/main.ts --seed '$(SEED)' --steps '$(STEPS)' --without '$(WITHOUT)'
+
+simulate-broken: install ## break each rule in a copy of the product, and see that the simulator notices; ONLY=part-of-a-name
+	@$(node) tests/simulator/breaking.ts --only '$(ONLY)'
 
 mutants: install ## put faults into a copy of the product, one at a time, and see that a test notices; ONLY=part-of-a-name DAY=28
 	@$(node) tests/mutants/main.ts --only '$(ONLY)' --day '$(DAY)'

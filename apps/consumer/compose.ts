@@ -1,6 +1,8 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
+import type { Kafka } from '../../shared/events/kafka.ts';
+import { trackWatermark } from '../../shared/events/watermark.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { startPerNode } from '../../shared/events/start-per-node.ts';
 import type { Running } from '../../shared/runtime/run.ts';
@@ -22,12 +24,12 @@ import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 
 export type ConsumerConfig = Pick<Config, (typeof programs.consumer)[number]>;
-type Stores = { sql: Sql; redis: ShardedRedis; books: Books };
+type Stores = { sql: Sql; redis: ShardedRedis; books: Books; kafka?: Kafka | undefined };
 type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; clock: Clock };
 
 /** What the program does with events from wherever they come, and what runs beside it. */
 export function composeConsumer(
-  { sql, redis, books }: Stores,
+  { sql, redis, books, kafka }: Stores,
   config: Pick<ConsumerConfig, 'BUS' | 'CONSUMER_NAME'>,
   { metrics, telemetry, log, clock }: Runtime,
 ): { delivering: DeliverOptions; running: Running[] } {
@@ -51,6 +53,7 @@ export function composeConsumer(
     lookingAtCredits,
     startTellingMoments(sql, log, clock),
     watchProofs(sql, metrics, log, clock),
+    trackWatermark({ sql, redis, kafka, log }),
   ];
   if (config.BUS === 'redis') {
     const name = config.CONSUMER_NAME;

@@ -1,7 +1,6 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
-import { trackWatermark } from '../../shared/events/watermark.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
@@ -35,14 +34,18 @@ export async function startConsumer(
     clickhouse: () => books.ready(),
   };
 
-  const { delivering, running } = composeConsumer({ sql, redis, books }, config, { metrics, telemetry, log, clock });
+  const { delivering, running } = composeConsumer({ sql, redis, books, kafka }, config, {
+    metrics,
+    telemetry,
+    log,
+    clock,
+  });
   if (kafka) {
     const reachable = () => allReady(clock, checks);
     running.push(
       consumeKafka({ ...delivering, kafka, reachable, watchdogSeconds: config.KAFKA_WATCHDOG_SECONDS, end }),
     );
   }
-  running.push(trackWatermark({ sql, redis, kafka, log }));
   const connect = () => connectPostgres(config.DATABASE_URL, { max: 1 });
   running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log, clock }));
 

@@ -49,6 +49,11 @@ export type NodeOptions = {
 export function connectNode(url: string, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
   const client = makeClient(url, clock);
   defineScripts(client);
+  return nodeOf(client, log, clock, options);
+}
+
+/** The server behind a client that knows the scripts. */
+export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
   const serverClock = makeServerClock(client, clock);
   const identity = makeServerIdentity(client, serverClock, clock, options.inCluster ?? false);
   const replicas = makeReplicaWait(client, clock, options.minReplicas ?? 0);

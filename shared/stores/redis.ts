@@ -27,17 +27,17 @@ export type ShardedRedis = {
 /** Connects to `redis://host:port`, or to the cluster that `redis+cluster://host:port,host:port` names some nodes of. */
 export function connectRedis(url: string, log: Logger, clock: Clock, options: NodeOptions = {}): ShardedRedis {
   const cluster = /^(rediss?)\+cluster:\/\/(.*@)?([^/]+)/.exec(url);
-  if (!cluster) return oneServer(url, log, clock, options);
+  if (!cluster) return ofOneServer(connectNode(url, log, clock, options));
   const [, scheme = '', credentials = '', seeds = ''] = cluster;
   const ofNodes = { ...options, minReplicas: options.minReplicas ?? 1, inCluster: true };
   const open = (address: string) => connectNode(`${scheme}://${credentials}${address}`, log, clock, ofNodes);
   return clusterOf(seeds.split(','), open, log, clock);
 }
 
-function oneServer(url: string, log: Logger, clock: Clock, options: NodeOptions): ShardedRedis {
-  const node = connectNode(url, log, clock, options);
+/** Redis that is one server, which holds all shards. */
+export function ofOneServer(node: RedisNode): ShardedRedis {
   return {
-    clock,
+    clock: node.clock,
     node: () => node,
     batchGroup: () => 0,
     byNode: (shards = ALL_SHARDS) => new Map([[node, [...shards]]]),

@@ -1,13 +1,11 @@
 // Puts faults into a copy of the product, one at a time, and sees whether a test notices: make mutants [ONLY=…] [DAY=28]
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { execFileSync } from 'node:child_process';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { checkout } from '../../apps/stack/process/home.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
 import { runInTestFolder, slotEnvironment, startTestServers, testEnvironment } from '../runner/servers.ts';
 import { makeWorker } from '../runner/test-file.ts';
 import { tierNames, tierOf } from '../runner/tiers.ts';
+import { checkPlace, copyTree, putIn } from './copy.ts';
 import { mutants } from './list.ts';
 import { noticer, type Mutant } from './mutant.ts';
 
@@ -21,7 +19,7 @@ const { values } = parseArgs({
 
 await runInTestFolder(async (folder) => {
   const chosen = choose(mutants, values);
-  for (const mutant of chosen) checkPlace(mutant);
+  for (const mutant of chosen) checkPlace(mutant.name, mutant);
   const files = [...new Set(chosen.map(noticer))];
   const needsServers = files.some((file) => tierOf(file) > 0);
   const servers = needsServers ? (await startTestServers(folder, console.log)).servers : undefined;
@@ -60,18 +58,12 @@ await runInTestFolder(async (folder) => {
   });
   await share(chosen, async (mutant, root, index) => {
     const began = performance.now();
-    const { name, file, from, to } = mutant;
     const seenBy = noticer(mutant);
-    const place = join(root, file);
-    const text = readFileSync(place, 'utf8');
-    writeFileSync(
-      place,
-      text.replace(from, () => to),
-    );
+    const takeOut = putIn(root, mutant);
     const problem = await run(root, index, seenBy);
-    writeFileSync(place, text);
+    takeOut();
     const tier = tierNames[tierOf(seenBy)];
-    say(problem !== undefined, began, `${problem ? `noticed (${tier})` : `SURVIVED ${seenBy}`}: ${name}`);
+    say(problem !== undefined, began, `${problem ? `noticed (${tier})` : `SURVIVED ${seenBy}`}: ${mutant.name}`);
   });
   console.log(`\n${files.length + chosen.length - problems} passed, ${problems} failed`);
   if (problems > 0) process.exitCode = 1;
@@ -86,23 +78,4 @@ function choose(all: Mutant[], { only, day }: { only: string; day: string }): Mu
     { length: Math.min(A_DAY, named.length) },
     (_, i) => named[(Number(day) * A_DAY + i) % named.length]!,
   );
-}
-
-function checkPlace({ name, file, from, to }: Mutant): void {
-  const times = readFileSync(join(checkout, file), 'utf8').split(from).length - 1;
-  if (times !== 1 || from === to) throw new StackError(`"${name}": its text stands in ${file} ${times} times`);
-}
-
-// A run that is cut off must leave no fault in the checkout.
-function copyTree(root: string): string {
-  const listed = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], {
-    cwd: checkout,
-    encoding: 'utf8',
-  });
-  for (const path of listed.split('\0').filter(Boolean)) {
-    mkdirSync(dirname(join(root, path)), { recursive: true });
-    cpSync(join(checkout, path), join(root, path));
-  }
-  symlinkSync(join(checkout, 'node_modules'), join(root, 'node_modules'));
-  return root;
 }

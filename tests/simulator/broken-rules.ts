@@ -1,0 +1,91 @@
+import type { Change } from '../mutants/copy.ts';
+
+/** A rule of docs/architecture.md or docs/resilience.md, and a change of the product that breaks it. */
+export type BrokenRule = Change & { rule: string };
+
+export const brokenRules: BrokenRule[] = [
+  {
+    rule: 'an event has one identity, and twice is once',
+    file: 'shared/events/carried-event.ts',
+    from: `return { kind: 'verification', ...ids, timeMs, day, ...whole, number: 0, json, row: '' };`,
+    to: `json = json.replace(/evt_./, 'evt_' + (Date.now() % 10)); return { kind: 'verification', ...ids, timeMs, day, ...whole, number: 0, json, row: '' };`,
+  },
+  {
+    rule: 'an event is acknowledged after its insert',
+    file: 'shared/events/pump.ts',
+    from: `      if (events.length > 0) await deliver(events, signal);`,
+    to: `      await acknowledge(); if (events.length > 0) await deliver(events, signal);`,
+  },
+  {
+    rule: 'a script that runs late changes nothing',
+    file: 'shared/stores/lua/verify.lua',
+    from: `  if late then return 'LATE' end`,
+    to: `  if false then return 'LATE' end`,
+  },
+  {
+    rule: 'unknown is not INVALID: a closed shard answers nothing',
+    file: 'shared/stores/lua/parts/fence.lua',
+    from: `  return meta[1] == runId and meta`,
+    to: `  return meta`,
+  },
+  {
+    rule: 'an older version never overwrites a newer one',
+    file: 'shared/stores/lua/apply.lua',
+    from: `  if currentVersion and currentVersion > tonumber(string.match(value, '^%d+')) then`,
+    to: `  if false then`,
+  },
+  {
+    rule: 'a repeated key is debited once',
+    file: 'shared/stores/lua/verify.lua',
+    from: `call('SETEX', onceKey, '60', onceRecord)`,
+    to: `call('SETEX', onceKey, '1', onceRecord)`,
+  },
+  {
+    rule: 'credits are not spent twice',
+    file: 'shared/stores/lua/verify.lua',
+    from: `elseif costMicros > min(limit, MAX_MICROS) - used then`,
+    to: `elseif costMicros > MAX_MICROS - used then`,
+  },
+  {
+    rule: 'what a dead process left is brought into force',
+    file: 'apps/api/sync/sweeper.ts',
+    from: `    where applied_at is null and created_at < now() - interval '3 seconds'`,
+    to: `    where false and applied_at is null and created_at < now() - interval '3 seconds'`,
+  },
+  {
+    rule: 'a change is in force before its answer',
+    file: 'apps/api/http/write-transaction.ts',
+    from: `  await bringIntoForce(options, kept.changeIds);`,
+    to: `  void bringIntoForce(options, kept.changeIds).catch(() => {});`,
+  },
+  {
+    rule: 'an event does not outlive its debit',
+    file: 'shared/stores/disk-mark.ts',
+    from: `    has: (redisMs, readAt) => redisMs < proved.redisMs || readAt <= proved.sentAt,`,
+    to: `    has: () => true,`,
+  },
+  {
+    rule: 'what dies with a process in the middle of a batch is claimed by another',
+    file: 'shared/events/outbox-claims.ts',
+    from: `      if (node.clock.monotonic() < nextClaimAt || node.runId() !== round.runId) return;`,
+    to: `      return;`,
+  },
+  {
+    rule: 'a balance that is behind the books is set from them',
+    file: 'shared/books/settling/settle.ts',
+    from: `  if (events <= balance.lateEvents && to === from && !balance.held) return [];`,
+    to: `  return [];`,
+  },
+  {
+    rule: 'a Redis that restarted is opened by what changed since its checkpoint',
+    file: 'apps/api/reopen/reopen.ts',
+    from: `  const outdated = await writeMissing(stores, entryGrant, position, kept);`,
+    to: `  const outdated = await writeMissing(stores, entryGrant, position, []);`,
+  },
+  {
+    rule: 'a claim ends with its builder, also after the clock was set back',
+    file: 'shared/stores/lua/begin.lua',
+    from: `local isHeld = heldUntil > nowMs and heldUntil <= tonumber(buildUntil)`,
+    to: `local isHeld = heldUntil > nowMs - 3600000`,
+  },
+];

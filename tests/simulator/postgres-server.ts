@@ -1,0 +1,243 @@
+import { PostgresError, type Query, type Sql, type Transaction } from '../../shared/stores/postgres.ts';
+import type { Process, Request, Simulation } from './simulation.ts';
+
+/** What becomes of a commit. */
+export type CommitFate = 'done' | 'fails before' | 'deadlock' | 'lost after';
+
+type Statement = {
+  handler: (query: Statement) => void;
+  resolve: (rows: unknown) => void;
+  reject: (error: unknown) => void;
+};
+
+export type PostgresServer = Awaited<ReturnType<typeof makePostgresServer>>;
+
+// Of the time of the simulation, in place of that of the machine.
+const clockSql = `
+  create schema sim;
+  create unlogged table sim.clock (ms double precision not null);
+  insert into sim.clock values (0);
+  create function sim.now() returns timestamptz language sql stable as 'select to_timestamp(ms / 1000) from sim.clock';
+  create function sim.clock_timestamp() returns timestamptz language sql stable as 'select sim.now()';
+  grant usage on schema sim to public;
+  grant select on sim.clock to public;
+  do $$
+  declare one record;
+  begin
+    execute format('alter database %I set search_path = sim, public, pg_catalog', current_database());
+    for one in select p.oid::regprocedure as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+               where n.nspname = 'public' and p.proconfig::text like '%search_path%' loop
+      execute format('alter function %s set search_path = sim, public, pg_catalog, pg_temp', one.name);
+    end loop;
+    for one in select d.adrelid::regclass as of_table, a.attname, replace(replace(pg_get_expr(d.adbin, d.adrelid),
+                 'clock_timestamp()', 'sim.clock_timestamp()'), 'now()', 'sim.now()') as value
+               from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
+               join pg_class c on c.oid = d.adrelid join pg_namespace n on n.oid = c.relnamespace
+               where n.nspname = 'public' and pg_get_expr(d.adbin, d.adrelid) ~ 'now\\(\\)|clock_timestamp\\(\\)' loop
+      execute format('alter table %s alter column %I set default %s', one.of_table, one.attname, one.value);
+    end loop;
+  end $$`;
+
+/** A Postgres whose life is simulated: statements run on a real one, by the clock of the simulation, one transaction at a time. */
+export async function makePostgresServer(admin: Sql) {
+  await admin.unsafe(clockSql);
+  let simulation: Simulation;
+  let tables: string[] = [];
+  let kept: { table: string; columns: string }[] = [];
+  let sequences: { name: string; last: number | null }[] = [];
+  let setAt = NaN;
+  let transactions = 0;
+  let commitFate: (readsOnly: boolean) => CommitFate = () => 'done';
+
+  async function tick(): Promise<void> {
+    if (setAt === simulation.nowMs()) return;
+    setAt = simulation.nowMs();
+    await admin`update sim.clock set ms = ${setAt}`;
+  }
+
+  return {
+    /** Keeps what is there as the beginning of each simulation. */
+    async keepBeginning(): Promise<void> {
+      const names = await admin<{ name: string }[]>`
+        select tablename as name from pg_tables where schemaname = 'public' and tablename <> 'schema_migrations' order by 1`;
+      tables = names.map(({ name }) => name);
+      await admin.unsafe(
+        'set client_min_messages = warning; drop schema if exists beginning cascade; create schema beginning',
+      );
+      kept = [];
+      sequences =
+        await admin`select schemaname || '.' || sequencename as name, last_value as last from pg_sequences where schemaname = 'public'`;
+      for (const table of tables) {
+        await admin.unsafe(`create table beginning.${table} as table public.${table}`);
+        const [{ filled }] = await admin<[{ filled: boolean }]>`select exists (select from ${admin(table)}) as filled`;
+        const columns = await admin<{ name: string }[]>`
+          select quote_ident(column_name) as name from information_schema.columns
+          where table_schema = 'public' and table_name = ${table} and is_generated = 'NEVER'`;
+        if (filled) kept.push({ table, columns: columns.map(({ name }) => name).join() });
+      }
+    },
+    async begin(next: Simulation): Promise<void> {
+      simulation = next;
+      transactions = 0;
+      setAt = NaN;
+      // Few rows are deleted far faster than a file is made anew.
+      await admin.unsafe(`
+        set session_replication_role = replica;
+        ${tables.map((table) => `delete from ${table}`).join(';')};
+        ${sequences.map(({ name, last }) => `select setval('${name}', ${last ?? 1}, ${last !== null})`).join(';')};
+        ${kept.map(({ table, columns }) => `insert into ${table} (${columns}) overriding system value select ${columns} from beginning.${table}`).join(';')};
+        set session_replication_role = origin`);
+      await tick();
+    },
+    tick,
+    admin,
+    setCommitFates: (next: (readsOnly: boolean) => CommitFate) => void (commitFate = next),
+    /** What a process has of it, on a pool with the rights of its role. */
+    connect: (process: Process, pool: Sql) => simulated(pool, process),
+  };
+
+  function simulated(pool: Sql, process: Process): Sql {
+    let statements = 0;
+    const tagged = tag(pool, process, () => ({ name: `${process.name} ${(statements += 1)}`, broken: false }));
+    return Object.assign(tagged as unknown as Sql, pool, {
+      begin: (...args: unknown[]) => begin(pool, process, args),
+      end: async () => {},
+    });
+  }
+
+  /** Statements run when the simulation says so. */
+  function tag(sql: Query, process: Process, laneOf: () => Lane) {
+    return (first: TemplateStringsArray, ...rest: never[]) => {
+      const made = sql(first, ...rest) as unknown as Statement;
+      if (!Array.isArray(first.raw)) return made;
+      const run = made.handler;
+      made.handler = (query) => {
+        const { resolve, reject } = query;
+        const lane = laneOf();
+        const execute = () =>
+          new Promise((done, failed) => {
+            if (lane.broken) return failed(connectionLost());
+            [query.resolve, query.reject] = [done, failed];
+            run(query);
+          });
+        process
+          .ask({ server: 'postgres', lane: lane.name, label: labelOf(first), execute })
+          .then(resolve, (error: unknown) => {
+            lane.broken ||= (error as { code?: string }).code === 'CONNECTION_CLOSED';
+            reject(error);
+          });
+      };
+      return made;
+    };
+  }
+
+  /** Holds Postgres for itself until it has ended: a statement that waited for its locks would wait for ever. */
+  async function begin(pool: Sql, process: Process, args: unknown[]): Promise<unknown> {
+    const work = args.pop() as (tx: Transaction) => Promise<unknown>;
+    const lane = { name: `transaction ${(transactions += 1)}`, broken: false };
+    const open = (inside: Inside) => {
+      simulation.hold('postgres', lane.name);
+      return (pool.begin as (...args: unknown[]) => Promise<unknown>)(...args, inside);
+    };
+    let fate: CommitFate = 'done';
+    const result = await scope({
+      process,
+      lane,
+      open,
+      work,
+      isTransaction: true,
+      fateOf: () => (fate = commitFate(args.includes('read only'))),
+    });
+    if ((fate as CommitFate) === 'lost after') throw connectionLost();
+    return result;
+  }
+
+  function wrap(tx: Transaction, process: Process, lane: Lane): Transaction {
+    const tagged = tag(tx, process, () => lane);
+    return Object.assign(tagged as unknown as Transaction, tx, {
+      savepoint: (work: (inner: Transaction) => Promise<unknown>) =>
+        scope({ process, lane, open: (inside) => tx.savepoint(inside as never), work, fateOf: () => 'done' }),
+    });
+  }
+
+  /** A transaction, or a part of one: its statements, its beginning and its end are requests of the simulation. */
+  async function scope({ process, lane, open, work, isTransaction = false, fateOf }: Scope): Promise<unknown> {
+    const begun = Promise.withResolvers<void>();
+    const worked = Promise.withResolvers<void>();
+    const mayEnd = Promise.withResolvers<void>();
+    let [asked, ended] = [false, false];
+    let failure: unknown;
+    let done: Promise<unknown> = Promise.resolve();
+    const end = async () => {
+      ended = true;
+      mayEnd.resolve();
+      await done.catch(() => {});
+      if (isTransaction) simulation.release('postgres');
+    };
+    const inside: Inside = async (tx) => {
+      begun.resolve();
+      let result: unknown;
+      try {
+        result = await Promise.race([work(wrap(tx, process, lane)), process.died]);
+      } catch (error) {
+        failure = error;
+      }
+      worked.resolve();
+      await mayEnd.promise;
+      if (failure !== undefined) throw failure;
+      return result;
+    };
+    await process.ask(
+      sure('begin', lane.name, async () => {
+        done = open(inside);
+        done.catch(() => begun.resolve());
+        if (isTransaction)
+          process.onDeath(async () => {
+            if (ended) return;
+            // Its commit may have been on its way.
+            if (!asked || simulation.random.chance(0.5)) failure ??= connectionLost();
+            await end();
+          });
+        await begun.promise;
+      }),
+    );
+    await worked.promise;
+    asked = failure === undefined;
+    await process.ask(
+      sure(asked ? 'commit' : 'rollback', lane.name, async () => {
+        const fate = asked ? fateOf() : 'done';
+        if (fate === 'fails before') failure = connectionLost();
+        if (fate === 'deadlock') failure = deadlock();
+        await end();
+      }),
+    );
+    return done;
+  }
+}
+
+type Lane = { name: string; broken: boolean };
+type Inside = (tx: Transaction) => Promise<unknown>;
+type Scope = {
+  process: Process;
+  lane: Lane;
+  open(inside: Inside): Promise<unknown>;
+  work(tx: Transaction): Promise<unknown>;
+  isTransaction?: boolean;
+  fateOf(): CommitFate;
+};
+
+function sure<T>(label: string, lane: string, execute: () => Promise<T>): Request<T> {
+  return { server: 'postgres', label, lane, execute, sure: true };
+}
+
+function labelOf(text: TemplateStringsArray): string {
+  return text.join('…').replace(/\s+/g, ' ').trim().slice(0, 60);
+}
+
+function connectionLost(): Error {
+  return Object.assign(new Error('write CONNECTION_CLOSED'), { code: 'CONNECTION_CLOSED' });
+}
+
+function deadlock(): Error {
+  return new PostgresError({ code: '40P01', message: 'deadlock detected' } as never);
+}

@@ -1,0 +1,139 @@
+import { composeApi } from '../../apps/api/compose.ts';
+import { describeRequest } from '../../apps/api/http/idempotency.ts';
+import { answerOf } from '../../apps/api/http/answer.ts';
+import { writeInTransaction, writeTooLate, type WriteProgress } from '../../apps/api/http/write-transaction.ts';
+import { routes } from '../../apps/api/routes/index.ts';
+import { composeConsumer } from '../../apps/consumer/compose.ts';
+import { schedules } from '../../apps/consumer/jobs/schedules.ts';
+import { composeVerify } from '../../apps/verify/compose.ts';
+import type { Caller } from '../../shared/contract/caller.ts';
+import { readConfig } from '../../shared/runtime/config.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { programs } from '../../shared/runtime/programs.ts';
+import { noTelemetry } from '../../shared/runtime/telemetry.ts';
+import { withTimeout } from '../../shared/runtime/timeout.ts';
+import { asBooksUnavailable } from '../../shared/stores/clickhouse.ts';
+import { asPostgresUnavailable, asTeam, type Sql } from '../../shared/stores/postgres.ts';
+import type { BooksServer } from './books-server.ts';
+import type { PostgresServer } from './postgres-server.ts';
+import type { RedisServer } from './redis-server.ts';
+import type { Process, Simulation } from './simulation.ts';
+
+export type Servers = {
+  redis: RedisServer;
+  postgres: PostgresServer;
+  books: BooksServer;
+  pools: { api: Sql; team: Sql; consumer: Sql };
+  env: Record<string, string>;
+};
+
+// One for all of a kind: counters say nothing here.
+const metrics = makeMetrics('simulator');
+const telemetry = noTelemetry;
+
+// oxlint-disable-next-line no-explicit-any -- an answer, of which its reader knows the form
+export type Json = any;
+
+/** What a client asks of the api. */
+export type ApiRequest = {
+  operationId: string;
+  params?: object;
+  query?: object;
+  body?: object;
+  idempotencyKey?: string;
+};
+
+export type SimulatedApi = ReturnType<typeof startApi>;
+export type SimulatedVerify = ReturnType<typeof startVerify>;
+export type SimulatedConsumer = ReturnType<typeof startConsumer>;
+
+/** An api: all that the program does, but for its port. */
+export function startApi(simulation: Simulation, servers: Servers) {
+  const process = simulation.startProcess('api');
+  const { clock } = process;
+  const log = logOf(simulation, process);
+  const config = readConfig(programs.api, servers.env);
+  const redis = servers.redis.connect(process, log);
+  const books = servers.books.connect(process);
+  const stores = {
+    sql: servers.postgres.connect(process, servers.pools.api),
+    teamSql: servers.postgres.connect(process, servers.pools.team),
+    redis,
+    books,
+    booksForRequests: books,
+    booksForExports: books,
+  };
+  const random = simulation.random.next;
+  const { handling } = composeApi(stores, config, { metrics, telemetry, log, clock, random });
+
+  async function handle(caller: Caller, request: ApiRequest): Promise<{ status: number; body: Json }> {
+    const route = routes.find((one) => one.operationId === request.operationId)!;
+    const progress: WriteProgress = { stage: 'begun' };
+    const until = clock.monotonic() + config.REQUEST_DEADLINE_MS;
+    const call = {
+      ...handling.services,
+      leftMs: () => until - clock.monotonic(),
+      sql: asTeam(handling.teamSql, caller.teamId),
+      changed: () => {},
+      audit: () => {},
+      setCookie: () => {},
+      caller,
+      params: request.params ?? {},
+      query: request.query ?? {},
+      body: request.body ?? {},
+      requestId: '00000000-0000-4000-8000-000000000000',
+      clientAddress: '192.0.2.1',
+      header: () => undefined,
+    };
+    const { idempotencyKey, body } = request;
+    const repeatable = idempotencyKey
+      ? describeRequest(caller, 'secret', idempotencyKey, { method: route.method, path: route.path, body })
+      : undefined;
+    const work = async () =>
+      route.writes
+        ? writeInTransaction(route, call, { ...handling, progress, repeatable })
+        : answerOf(route, await route.handle(call).catch(unavailable));
+    const answer = await withTimeout(clock, config.REQUEST_DEADLINE_MS, work(), () => writeTooLate(progress));
+    return { status: answer.status, body: JSON.parse(answer.text) };
+  }
+
+  return { process, handle, verify: handling.services.verify };
+}
+
+/** A verify app, without its port. */
+export function startVerify(simulation: Simulation, servers: Servers, name: string) {
+  const process = simulation.startProcess(name);
+  const log = logOf(simulation, process);
+  const config = readConfig(programs.verify, servers.env);
+  const redis = servers.redis.connect(process, log);
+  const { verifier, holds } = composeVerify(redis, config, { metrics, telemetry, log, random: simulation.random.next });
+  return { process, verify: verifier.verify, holds };
+}
+
+/** A consumer that reads the outbox; its jobs run when they are told to. */
+export function startConsumer(simulation: Simulation, servers: Servers, name: string) {
+  const process = simulation.startProcess(name);
+  const log = logOf(simulation, process);
+  const config = { ...readConfig(programs.consumer, servers.env), CONSUMER_NAME: name };
+  const stores = {
+    sql: servers.postgres.connect(process, servers.pools.consumer),
+    redis: servers.redis.connect(process, log),
+    books: servers.books.connect(process),
+  };
+  composeConsumer(stores, config, { metrics, telemetry, log, clock: process.clock });
+  const jobs = schedules(stores, metrics, log);
+  return { process, jobs };
+}
+
+function unavailable(error: unknown): never {
+  throw asBooksUnavailable(asPostgresUnavailable(error));
+}
+
+function logOf(simulation: Simulation, { name }: Process) {
+  const write = (text: string) => {
+    const { level, msg, error } = JSON.parse(text) as { level: number; msg: string; error?: { message?: string } };
+    if (level >= 40) simulation.say(`${name} logs: ${msg}${error?.message ? ` (${error.message})` : ''}`);
+  };
+  return makeLogger(name, 'warn', { write });
+}

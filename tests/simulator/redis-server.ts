@@ -1,0 +1,247 @@
+import { Redis } from 'ioredis';
+import { EventEmitter } from 'node:events';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { nodeOf } from '../../shared/stores/redis-node.ts';
+import { ofOneServer, type ShardedRedis } from '../../shared/stores/redis.ts';
+import { defineScripts, scriptText } from '../../shared/stores/scripts.ts';
+import { byClock, setClock } from '../accounts/test-shard.ts';
+import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
+import { ALL_SHARDS } from '../../shared/values/key-text.ts';
+import type { Process, Simulation } from './simulation.ts';
+
+// Databases of the real server: what is in use, what is on its disk, and what a simulation begins with.
+const [LIVE, DISK, BEGINNING] = [0, 1, 2];
+const FSYNC_EVERY_MS = 1_000;
+const RECONNECTS_AFTER_MS = 50;
+
+// Everything but the clock.
+const copyAll = `
+redis.call('SELECT', ARGV[2])
+redis.call('FLUSHDB')
+redis.call('SELECT', ARGV[1])
+for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', key, key, 'DB', ARGV[2], 'REPLACE') end
+return 1`;
+// Lifetimes, and how long an entry is in somebody's hands, go by the clock of the machine; they have to go by that of the simulation.
+const age = `
+for _, key in ipairs(redis.call('KEYS', '{*}:outbox')) do
+  local pending = redis.pcall('XPENDING', key, '${OUTBOX_GROUP}', '-', '+', 10000)
+  for _, one in ipairs(pending.err and {} or pending) do
+    redis.call('XCLAIM', key, '${OUTBOX_GROUP}', one[2], 0, one[1], 'IDLE', one[3] + ARGV[1], 'JUSTID')
+  end
+end
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local left = redis.call('PTTL', key)
+  if left >= 0 then
+    local rest = left - tonumber(ARGV[1])
+    if rest > 0 then redis.call('PEXPIRE', key, rest) else redis.call('UNLINK', key) end
+  end
+end
+return 1`;
+
+export type RedisServer = Awaited<ReturnType<typeof makeRedisServer>>;
+
+/**
+ * A Redis whose life is simulated: the commands and scripts run on a real one, by the clock of the simulation. What is on its disk
+ * is a second old at most.
+ */
+export async function makeRedisServer(url: string) {
+  const real = new Redis(url, { maxRetriesPerRequest: 0 });
+  defineScripts(real, (name) => datingByClock(byClock(scriptText(name))));
+  let simulation: Simulation;
+  let starts = 0;
+  let syncedAt = 0;
+  let agedAt = 0;
+  let isUp = true;
+  let isFull = false;
+  let clients = new Set<EventEmitter>();
+
+  const runId = () => `start${starts}`;
+  const copy = (from: number, to: number) => real.eval(copyAll, 0, from, to);
+
+  const setLimit = (full: boolean) => real.config('SET', 'maxmemory', full ? '1' : '0');
+
+  /** What the simulation itself does there needs memory, too. */
+  async function withMemory(work: () => Promise<unknown>): Promise<void> {
+    if (isFull) await setLimit(false);
+    await work();
+    if (isFull) await setLimit(true);
+  }
+
+  async function tick(): Promise<void> {
+    const now = simulation.passedMs();
+    if (now > agedAt) await real.eval(age, 0, now - agedAt);
+    agedAt = now;
+    await setClock(real, simulation.nowMs());
+  }
+
+  return {
+    real,
+    /** Keeps what is there as the beginning of each simulation. */
+    keepBeginning: () => copy(LIVE, BEGINNING),
+    async begin(next: Simulation): Promise<void> {
+      [simulation, starts, syncedAt, agedAt, isUp, clients] = [next, 0, 0, 0, true, new Set()];
+      isFull = false;
+      await setLimit(false);
+      await copy(BEGINNING, LIVE);
+      await copy(BEGINNING, DISK);
+      await tick();
+    },
+    /** Brings it up to the time of the simulation. */
+    tick: () =>
+      withMemory(async () => {
+        await tick();
+        if (simulation.passedMs() - syncedAt < FSYNC_EVERY_MS) return;
+        syncedAt = simulation.passedMs();
+        await copy(LIVE, DISK);
+      }),
+    /** It stops, and has what became of its data when it is back. */
+    async stop(becomes: 'kept' | 'its tail lost' | 'emptied'): Promise<void> {
+      simulation.say(`redis stops, its data ${becomes}`);
+      isUp = false;
+      for (const client of clients) client.emit('close');
+      await simulation.disconnect('redis');
+      await withMemory(async () => {
+        if (becomes === 'its tail lost') await copy(DISK, LIVE);
+        if (becomes === 'emptied') await real.flushdb();
+        if (becomes === 'emptied') await copy(LIVE, DISK);
+        await tick();
+      });
+    },
+    async start(): Promise<void> {
+      simulation.say('redis starts');
+      starts += 1;
+      isUp = true;
+      for (const client of clients) client.emit('back');
+      await simulation.quiet();
+    },
+    isUp: () => isUp,
+    /** What was written until then outlives every loss of the tail. */
+    syncedAtMs: () => syncedAt,
+    /** What is still to be done there. */
+    async unrest(): Promise<string> {
+      const asked = real.pipeline();
+      for (const shard of ALL_SHARDS) asked.xlen(keyspace.outbox(shard)).hget(keyspace.meta(shard), 'owner');
+      const answers = (await asked.exec())!.map(([, answer]) => answer);
+      const entries = answers.reduce<number>((sum, one, i) => sum + (i % 2 === 0 ? (one as number) : 0), 0);
+      const closed = answers.filter((one, i) => i % 2 === 1 && one !== runId()).length;
+      return [entries && `${entries} entries`, closed && `${closed} closed shards`].filter(Boolean).join(', ');
+    },
+    async setFull(full: boolean): Promise<void> {
+      isFull = full;
+      await setLimit(full);
+    },
+    connect: (process: Process, log: Logger): ShardedRedis => {
+      const client = makeClient(process, () => isUp, runId, real, simulation);
+      clients.add(client.events);
+      process.onBroken(() => {
+        client.events.emit('close');
+        client.events.emit('back');
+      });
+      process.onDeath(async () => void clients.delete(client.events));
+      const redis = ofOneServer(nodeOf(client.redis, log, process.clock));
+      client.connect();
+      return redis;
+    },
+    close: () => real.disconnect(),
+  };
+}
+
+/** What a process has of the server: an ioredis client whose every command is a request of the simulation. */
+function makeClient(process: Process, isUp: () => boolean, runId: () => string, real: Redis, simulation: Simulation) {
+  const events = new EventEmitter();
+  let connected = false;
+  const run = (label: string, execute: () => Promise<unknown>) =>
+    process.ask({
+      server: 'redis',
+      lane: process.name,
+      label,
+      async execute() {
+        if (!isUp() || !connected) throw new Error('Connection is closed.');
+        return execute();
+      },
+    });
+  const connect = () => {
+    connected = isUp();
+    if (connected) queueMicrotask(() => events.emit('ready'));
+  };
+  events.on('close', () => (connected = false));
+  events.on('back', () => void process.clock.after(RECONNECTS_AFTER_MS, connect));
+
+  const time = () => {
+    const now = simulation.nowMs();
+    return [String(Math.floor(now / 1000)), String((now % 1000) * 1000)];
+  };
+  const own: Record<string, unknown> = {
+    on: events.on.bind(events),
+    off: events.off.bind(events),
+    once: events.once.bind(events),
+    emit: events.emit.bind(events),
+    options: { host: 'redis', port: 6379 },
+    time: () => run('time', async () => time()),
+    info: (section: string) => run(`info ${section}`, async () => infoOf(section, runId()) ?? real.info(section)),
+    pipeline: () => {
+      const commands: [name: string, args: unknown[]][] = [];
+      const pipeline: Record<string, unknown> = new Proxy(
+        {},
+        {
+          get(_, name) {
+            if (name === 'length') return commands.length;
+            if (name === 'exec')
+              return () =>
+                run(`${commands.length} commands: ${commands[0]?.[0]}`, async () => {
+                  const sent = real.pipeline() as unknown as Record<string, (...args: unknown[]) => unknown>;
+                  for (const [command, args] of commands) sent[command]!(...args);
+                  const answers = (await sent['exec']!()) as [Error | null, unknown][];
+                  return answers.map((answer, i) => (commands[i]![0] === 'time' ? [null, time()] : answer));
+                });
+            return (...args: unknown[]) => {
+              commands.push([String(name), args]);
+              return pipeline;
+            };
+          },
+        },
+      );
+      return pipeline;
+    },
+  };
+  const redis = new Proxy(own, {
+    get: (_, name) =>
+      own[String(name)] ??
+      // It is no promise.
+      (name === 'then'
+        ? undefined
+        : (...args: unknown[]) =>
+            run(`${String(name)} ${String(args[0])}`, () =>
+              (real as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>)[String(name)]!(...args),
+            )),
+  });
+  return { redis: redis as unknown as Redis, events, connect };
+}
+
+// Redis dates what it appends to a stream by the clock of the machine.
+function datingByClock(script: string): string {
+  const [first = '', ...rest] = script.split('\n');
+  const dated = [first.startsWith('#!') ? '' : first, ...rest]
+    .join('\n')
+    .replace(/'XADD', ([^,]+), '\*'/g, `'XADD', $1, streamId($1)`);
+  return dated.includes('streamId(') ? `${first.startsWith('#!') ? first : ''}\n${streamId}${dated}` : script;
+}
+
+const streamId = `
+local function streamId(stream)
+  local time = redis.call('HMGET', '{07}:clock', 's', 'us')
+  local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  local info = redis.pcall('XINFO', 'STREAM', stream)
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then ms = math.max(ms, tonumber(string.match(info[i + 1], '^%d+'))) end
+  end
+  return string.format('%.0f-*', ms)
+end
+`;
+
+function infoOf(section: string, runId: string): string | undefined {
+  if (section === 'server') return `run_id:${runId}\r\n`;
+  if (section === 'replication') return 'role:master\r\n';
+  if (section === 'persistence') return 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
+  return undefined;
+}

@@ -1,0 +1,256 @@
+import { proveBooks, readBooked } from './proofs.ts';
+import {
+  type Json,
+  startApi,
+  startConsumer,
+  startVerify,
+  type SimulatedApi,
+  type SimulatedConsumer,
+  type SimulatedVerify,
+} from './programs.ts';
+import type { Fate, Process, Request } from './simulation.ts';
+import type { Stage } from './stage.ts';
+import { makeWork } from './work.ts';
+
+export type Fault = (typeof faults)[number];
+/** Which steps of a seed are done, and without which faults. */
+export type Plan = { seed: number; steps: readonly number[]; without?: readonly Fault[] };
+export type Result = { broken: string[]; trace: string[] };
+
+// What a step may be, and how often.
+const kinds: Record<string, number> = {
+  verify: 24,
+  verifyOnce: 10,
+  verifyAgain: 8,
+  hold: 6,
+  capture: 5,
+  release: 2,
+  extend: 1,
+  createMeter: 2,
+  refill: 3,
+  adjust: 2,
+  grant: 3,
+  voidGrant: 1,
+  read: 1,
+  createKey: 3,
+  enable: 2,
+  disable: 2,
+  deleteKey: 1,
+  rotate: 1,
+  time: 25,
+  hours: 1,
+  deaths: 2,
+  losses: 1.5,
+  messages: 2.5,
+  commits: 1,
+  jumps: 0.5,
+  fullness: 0.5,
+};
+/** The faults, each of which can be switched off. */
+export const faults = ['deaths', 'losses', 'messages', 'commits', 'jumps', 'fullness'] as const;
+const names = Object.keys(kinds);
+const total = Object.values(kinds).reduce((sum, weight) => sum + weight, 0);
+
+/**
+ * Runs a seed: does the steps of the plan, brings everything to rest, and proves the books. What a step does follows from the seed and
+ * its number alone, so that a plan can leave out others.
+ */
+export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan): Promise<Result> {
+  const { servers, beginning } = stage;
+  const simulation = await stage.begin(seed);
+  const { random, say } = simulation;
+  let apis: SimulatedApi[] = [];
+  let verifies: SimulatedVerify[] = [];
+  let consumers: SimulatedConsumer[] = [];
+  let troubled: { server: string; left: number; fates: Fate[] } | undefined;
+  let commitsTroubled = 0;
+  let lostSyncMs = 0;
+  simulation.setFates(fateOf);
+  servers.postgres.setCommitFates((readsOnly) => {
+    if (commitsTroubled === 0 || readsOnly) return 'done';
+    commitsTroubled -= 1;
+    return random.pick(['fails before', 'deadlock', 'lost after', 'done']);
+  });
+  const alive = <Program extends { process: { isDead(): boolean } }>(all: Program[]) =>
+    all.filter(({ process }) => !process.isDead());
+  const one = <Program>(all: Program[]) => (all.length === 0 ? undefined : random.pick(all));
+  const work = makeWork(simulation, beginning, {
+    api: () => one(alive(apis)),
+    verify: () => one(alive(verifies)),
+  });
+
+  startAll();
+  await pass(300);
+  // A record with a key, so that there is something to do from the beginning.
+  for (const name of ['createMeter', 'createKey', 'createMeter', 'createKey'] as const) {
+    void work.actions[name]();
+    await settle();
+    await pass(100);
+    await settle();
+  }
+  for (const step of steps) {
+    if (work.broken.length > 0) break;
+    random.reseed(seed * 100_003 + step);
+    let at = random.next() * total;
+    const name = names.find((each) => (at -= kinds[each]!) < 0)!;
+    if (!without.includes(name as Fault)) await doStep(name);
+    await simulation.quiet();
+    for (let some = random.below(25); some > 0 && (await simulation.runOne()); some--);
+  }
+  random.reseed(seed);
+  if (work.broken.length === 0) await rest();
+  const result = { broken: [...work.broken], trace: [...simulation.trace] };
+  for (const { process } of [...alive(apis), ...alive(verifies), ...alive(consumers)]) await simulation.kill(process);
+  return result;
+
+  function fateOf({ server }: Request<unknown>): Fate {
+    if (troubled?.server !== server) return 'done';
+    troubled.left -= 1;
+    const fate = random.pick(troubled.fates);
+    if (troubled.left === 0) troubled = undefined;
+    return fate;
+  }
+
+  function startAll(count = 2): void {
+    while (alive(apis).length < count) apis = [...alive(apis), startApi(simulation, servers)];
+    while (alive(verifies).length < count)
+      verifies = [...alive(verifies), startVerify(simulation, servers, `verify ${verifies.length}`)];
+    while (alive(consumers).length < count)
+      consumers = [...alive(consumers), startConsumer(simulation, servers, `consumer ${random.below(3)}`)];
+  }
+
+  async function pass(ms: number, wakes = 1): Promise<void> {
+    await simulation.advance(ms, wakes);
+    await servers.postgres.tick();
+    await servers.redis.tick();
+  }
+
+  async function settle(): Promise<void> {
+    for (let done = 0; await simulation.runOne(); done++) {
+      if (done > 5_000)
+        throw new Error(`requests follow each other without an end: ${simulation.waiting().join('; ')}`);
+    }
+  }
+
+  async function doStep(name: string): Promise<void> {
+    switch (name) {
+      case 'time':
+        return pass(random.pick([10, 50, 200, 1_000, 3_000]), 0.25);
+      case 'hours':
+        return pass(random.pick([3_600_000, 3_600_000, 26 * 3_600_000]), 0.5);
+      case 'deaths': {
+        const all = [...alive(apis), ...alive(verifies), ...alive(consumers)];
+        if (all.length > 3 || random.chance(0.3)) await simulation.kill(random.pick(all).process);
+        if (random.chance(0.7)) startAll();
+        return;
+      }
+      case 'losses': {
+        if (!servers.redis.isUp()) return servers.redis.start();
+        const becomes = random.pick(['kept', 'kept', 'its tail lost', 'its tail lost', 'emptied'] as const);
+        const { booked } = await readBooked(servers);
+        lostSyncMs = servers.redis.syncedAtMs();
+        await servers.redis.stop(becomes);
+        if (becomes !== 'kept') work.noteLoss(becomes === 'emptied' ? -1 : lostSyncMs, (debit) => booked(debit) > 0);
+        if (random.chance(0.8)) await servers.redis.start();
+        return;
+      }
+      case 'messages': {
+        troubled = {
+          server: random.pick(['redis', 'redis', 'postgres', 'clickhouse']),
+          left: 1 + random.below(5),
+          fates: random.pick([['refused'], ['lost'], ['late'], ['done', 'refused', 'lost', 'late']] as Fate[][]),
+        };
+        say(`the next requests to ${troubled.server} are ${troubled.fates.join()}`);
+        return;
+      }
+      case 'jumps': {
+        const ms = random.pick([-60_000, -4_000, -500, 500, 4_000, 3_600_000]);
+        say(`the clocks jump by ${ms} ms`);
+        simulation.jump(ms);
+        return pass(0, 0);
+      }
+      case 'fullness':
+        say('redis is full');
+        await servers.redis.setFull(true);
+        await pass(random.pick([100, 2_000]), 0.3);
+        for (let some = random.below(30); some > 0 && (await simulation.runOne()); some--);
+        return servers.redis.setFull(false);
+      case 'commits':
+        commitsTroubled = 1 + random.below(2);
+        return;
+      default: {
+        const action = work.actions[name as keyof typeof work.actions];
+        void action().catch((error: Error) => work.breaks(String(error.stack)));
+      }
+    }
+  }
+
+  /** Faults end, everything runs, and what was begun comes to its end; then the proofs. */
+  async function rest(): Promise<void> {
+    say('faults end');
+    troubled = undefined;
+    commitsTroubled = 0;
+    if (!servers.redis.isUp()) await servers.redis.start();
+    // One of each is enough from here on.
+    for (const all of [apis, verifies, consumers])
+      for (const { process } of alive<{ process: Process }>(all).slice(1)) await simulation.kill(process);
+    startAll(1);
+    let idle = 0;
+    let before = '';
+    // The longest hold ends meanwhile.
+    for (let round = 0; idle < 2; round++) {
+      if (round === 2) await pass(130_000);
+      if (round > 120) return work.breaks(`it comes to no rest: ${await unrest()}`);
+      await settle();
+      await pass(1_000);
+      await settle();
+      const left = await unrest();
+      if (left !== before) say(`left: ${left || 'nothing'}`);
+      before = left;
+      idle = left === '' ? idle + 1 : 0;
+    }
+    const consumer = alive(consumers)[0]!;
+    for (const name of ['rollup', 'close-months', 'losses', 'reconcile']) {
+      const job = consumer.jobs.find((each) => each.name === name)!;
+      await until(`the job ${name}`, job.work(new AbortController().signal));
+    }
+    const [{ unproved }] = await asAdmin<[{ unproved: string | null }]>(
+      `select string_agg(billing_id || ' ' || status || ' ' || difference_micros || ' ' || held_difference_micros, ', ') as unproved from unproved_records`,
+    );
+    if (unproved) work.breaks(`reconcile finds ${unproved}`);
+    await proveBooks(servers, work, readBilling);
+    await settle();
+  }
+
+  async function readBilling(id: string): Promise<Json> {
+    const api = alive(apis)[0]!;
+    const reading = api.handle(beginning.caller, { operationId: 'getBilling', params: { bid: id } });
+    return (await until('reading a record', reading)).body.billing;
+  }
+
+  /** Lets time pass until something is done. */
+  async function until<T>(what: string, doing: Promise<T>): Promise<T> {
+    let isDone = false;
+    const done = doing.finally(() => (isDone = true));
+    done.catch(() => {});
+    for (let round = 0; ; round++) {
+      await settle();
+      if (isDone) return done;
+      if (round > 100) throw new Error(`${what} does not end`);
+      await pass(round < 3 ? 200 : 1_000);
+    }
+  }
+
+  /** What is still to be done, by the stores themselves. */
+  async function unrest(): Promise<string> {
+    const [{ waiting }] = await asAdmin<[{ waiting: string }]>(`
+      select concat_ws(', ',
+        (select count(*) || ' changes' from changes where applied_at is null having count(*) > 0),
+        (select count(*) || ' unsettled' from unsettled_records having count(*) > 0)) as waiting`);
+    return [waiting, await servers.redis.unrest()].filter(Boolean).join(', ');
+  }
+
+  function asAdmin<Rows>(query: string): Promise<Rows> {
+    return servers.postgres.admin.unsafe(query) as unknown as Promise<Rows>;
+  }
+}

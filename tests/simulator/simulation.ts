@@ -1,0 +1,281 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Clock } from '../../shared/runtime/clock.ts';
+import type { Random } from './random.ts';
+
+export type ServerName = 'redis' | 'postgres' | 'clickhouse' | 'kafka' | 'client';
+
+/** What becomes of a request to a server: it is done and answered; it never gets there; it is done, and the answer is lost, or comes later. */
+export type Fate = 'done' | 'refused' | 'lost' | 'late';
+
+/** A process of the simulation: it asks servers, and lives by its own view of the one clock. Once dead it never goes on. */
+export type Process = {
+  name: string;
+  clock: Clock;
+  isDead(): boolean;
+  /** Rejects when the process dies. */
+  died: Promise<never>;
+  /** Asks a server: `execute` runs when it is this request's turn. Requests of one lane run in their order. */
+  ask<T>(request: Request<T>): Promise<T>;
+  /** Calls back when its connection to Redis was lost: a client has one, and with an answer all later ones are lost. */
+  onBroken(broken: () => void): void;
+  /** Calls back when the process dies, before anybody else goes on. */
+  onDeath(end: () => Promise<void>): void;
+};
+
+export type Request<T> = {
+  server: ServerName;
+  label: string;
+  /** A connection. */
+  lane: string;
+  execute(): Promise<T>;
+  /** A request that must not be refused or lost: it is no message. */
+  sure?: boolean;
+};
+
+type Asked = Request<unknown> & {
+  process: Process;
+  /** What the server did, when the answer is still on its way. */
+  outcome?: Outcome;
+  settle(outcome: Outcome): void;
+};
+type Outcome = { value: unknown } | { error: unknown };
+type Timer = { at: number; isLoop: boolean; process: Process; work: () => void };
+
+// Some parts of the programs wait for turns of the event loop that bring nothing: this is more than the longest of those waits.
+const QUIET_TURNS = 6;
+const MOST_WAKES = 2_000;
+
+export type Simulation = ReturnType<typeof makeSimulation>;
+
+/** One seed's world: time, the order of all requests, and the life of processes are what `random` says. */
+export function makeSimulation(random: Random, startMs: number) {
+  let passedMs = 0;
+  /** How far the clock of the machines has jumped. */
+  let jumpedMs = 0;
+  let activity = 0;
+  const timers = new Set<Timer>();
+  const waiting = new Set<Asked>();
+  const deaths = new Map<Process, { die(): void; ends: (() => Promise<void>)[] }>();
+  const breaks = new Map<Process, () => void>();
+  const trace: string[] = [];
+  let fateOf: (request: Request<unknown>) => Fate = () => 'done';
+  /** The lane that alone may ask a server: it holds a transaction. */
+  const held = new Map<ServerName, string>();
+
+  function startProcess(name: string): Process {
+    let dead = false;
+    const { promise: died, reject } = Promise.withResolvers<never>();
+    died.catch(() => {});
+    const process: Process = {
+      name,
+      clock: clockOf(() => process),
+      isDead: () => dead,
+      died,
+      ask: (request) => ask(process, request),
+      onBroken: (broken) => void breaks.set(process, broken),
+      onDeath: (end) => void deaths.get(process)!.ends.push(end),
+    };
+    const die = () => {
+      dead = true;
+      reject(new Error(`${name} died`));
+    };
+    deaths.set(process, { die, ends: [] });
+    return process;
+  }
+
+  /** A process dies, wherever it is: what it has sent may still be done, and it hears of nothing. */
+  async function kill(process: Process): Promise<void> {
+    say(`${process.name} dies`);
+    const { die, ends } = deaths.get(process)!;
+    deaths.delete(process);
+    for (const timer of timers) if (timer.process === process) timers.delete(timer);
+    const sent = [...waiting].filter((one) => one.process === process);
+    for (const one of sent) waiting.delete(one);
+    die();
+    await quiet();
+    for (const one of sent)
+      if (!one.outcome && !one.sure && !held.has(one.server) && random.chance(0.5)) await one.execute().catch(() => {});
+    for (const end of ends) await end();
+    await quiet();
+  }
+
+  function ask<T>(process: Process, request: Request<T>): Promise<T> {
+    activity += 1;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    if (process.isDead()) return promise;
+    const settle = (outcome: Outcome) => {
+      if (process.isDead()) return;
+      if ('error' in outcome) reject(outcome.error);
+      else resolve(outcome.value as T);
+    };
+    waiting.add({ ...request, process, settle });
+    return promise;
+  }
+
+  /** Does what waits in one lane, or the beginning of it, and what follows from the answers until that asks again; false where nothing can be done. */
+  async function runOne(): Promise<boolean> {
+    const lanes = new Map<string, Asked[]>();
+    for (const one of waiting) {
+      const holder = held.get(one.server);
+      if (holder !== undefined && holder !== one.lane) continue;
+      const name = `${one.server} ${one.lane}`;
+      const lane = lanes.get(name);
+      if (lane) lane.push(one);
+      else lanes.set(name, [one]);
+    }
+    if (lanes.size === 0) return false;
+    const lane = random.pick([...lanes.values()]);
+    const first = lane[0]!;
+    if (first.outcome) {
+      deliver(first, first.outcome);
+      await quiet();
+      return true;
+    }
+    // What was sent over one connection is done in its order, and often answered together.
+    const end = lane.findIndex((one, i) => i > 0 && one.outcome);
+    const some = lane.slice(0, 1 + random.below(end > 0 ? end : lane.length));
+    const fates = some.map((one) => (one.sure ? 'done' : fateOf(one)));
+    const outcomes = await Promise.all(
+      some.map(async (one, i) => (fates[i] === 'refused' ? undefined : outcomeOf(one))),
+    );
+    for (const [i, one] of some.entries()) {
+      if (fates[i] !== 'done') say(`${one.process.name}: ${one.label} is ${fates[i]}`);
+      if (fates[i] === 'late') one.outcome = outcomes[i]!;
+      // What comes after it on its connection is answered after it.
+      else if (some.slice(0, i).some(({ outcome }) => outcome))
+        one.outcome = outcomes[i] ?? { error: connectionLost() };
+      else deliver(one, fates[i] === 'done' ? outcomes[i]! : { error: connectionLost() });
+    }
+    if (first.server === 'redis' && fates.some((fate) => fate === 'refused' || fate === 'lost')) {
+      breaks.get(first.process)?.();
+      lose((one) => one.server === 'redis' && one.process === first.process);
+    }
+    await quiet();
+    return true;
+  }
+
+  function outcomeOf(one: Asked): Promise<Outcome> {
+    return one.execute().then(
+      (value) => ({ value }),
+      (error: unknown) => ({ error }),
+    );
+  }
+
+  function deliver(one: Asked, outcome: Outcome): void {
+    waiting.delete(one);
+    one.settle(outcome);
+  }
+
+  /** Ends the connections to a server: what was not done there never is, and answers under way are lost. */
+  async function disconnect(server: ServerName): Promise<void> {
+    lose((one) => one.server === server && !one.sure);
+    await quiet();
+  }
+
+  function lose(isLost: (one: Asked) => boolean): void {
+    for (const one of waiting) if (isLost(one)) deliver(one, { error: connectionLost() });
+  }
+
+  /** Lets everything do what it can without another answer or more time. */
+  async function quiet(): Promise<void> {
+    for (let turns = 0, seen = activity; turns < QUIET_TURNS; turns++) {
+      await turn();
+      if (seen === activity) continue;
+      seen = activity;
+      turns = -1;
+    }
+  }
+
+  /** Time passes. Of the loops that are due, each wakes with this probability: a busy machine is late. */
+  async function advance(ms: number, wakes = 1): Promise<void> {
+    passedMs += ms;
+    const slept = new Set<Timer>();
+    for (let woken = 0; woken < MOST_WAKES; woken++) {
+      const due = [...timers].filter((timer) => timer.at <= passedMs && !slept.has(timer));
+      if (due.length === 0) return;
+      const next = due.reduce((a, b) => (b.at < a.at ? b : a));
+      if (next.isLoop && !random.chance(wakes)) slept.add(next);
+      else {
+        timers.delete(next);
+        next.work();
+        await quiet();
+      }
+    }
+    throw new Error('timers wake each other without an end');
+  }
+
+  function clockOf(owner: () => Process): Clock {
+    const add = (ms: number, isLoop: boolean, work: () => void): Timer => {
+      activity += 1;
+      const timer = { at: passedMs + Math.max(0, ms), isLoop, process: owner(), work };
+      if (!owner().isDead()) timers.add(timer);
+      return timer;
+    };
+    const clock: Clock = {
+      now: () => nowMs(),
+      monotonic: () => passedMs,
+      sleep(ms, signal) {
+        const { promise, resolve, reject } = Promise.withResolvers<void>();
+        const timer = add(ms, true, resolve);
+        const abort = () => {
+          activity += 1;
+          timers.delete(timer);
+          reject(signal!.reason as Error);
+        };
+        if (signal?.aborted) abort();
+        else signal?.addEventListener('abort', abort, { once: true });
+        return promise.finally(() => signal?.removeEventListener('abort', abort));
+      },
+      after(ms, work) {
+        const timer = add(ms, false, work);
+        return () => void timers.delete(timer);
+      },
+      every(ms, work) {
+        let timer: Timer;
+        const again = () => {
+          timer = add(ms, true, again);
+          work();
+        };
+        timer = add(ms, true, again);
+        return () => void timers.delete(timer);
+      },
+    };
+    return clock;
+  }
+
+  function nowMs(): number {
+    return startMs + passedMs + jumpedMs;
+  }
+
+  function say(line: string): void {
+    trace.push(`${String(passedMs).padStart(10)}  ${line}`);
+  }
+
+  return {
+    random,
+    trace,
+    say,
+    nowMs,
+    passedMs: () => passedMs,
+    startProcess,
+    kill,
+    runOne,
+    disconnect,
+    quiet,
+    advance,
+    waits: () => waiting.size > 0,
+    waiting: () => [...waiting].map(({ process, label }) => `${process.name}: ${label}`),
+    /** All clocks of machines jump; what was measured since a moment does not. */
+    jump: (ms: number) => void (jumpedMs += ms),
+    /** Decides from now on what becomes of requests. */
+    setFates: (next: (request: Request<unknown>) => Fate) => void (fateOf = next),
+    /** From now on only this lane asks the server, until it is released. */
+    hold: (server: ServerName, lane: string) => void held.set(server, lane),
+    release: (server: ServerName) => void held.delete(server),
+  };
+}
+
+/** As the drivers say that a connection was lost. */
+function connectionLost(): Error {
+  return Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
+}

@@ -1,0 +1,28 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeWorker, type Worker } from './simulate.ts';
+
+const SEEDS = [1, 2, 3, 4, 5, 6];
+const STEPS = Array.from({ length: 120 }, (_, step) => step);
+let worker: Worker;
+const test = suite('simulator');
+test.before(() => {
+  worker = makeWorker(process.env);
+});
+test.after(() => worker?.stop());
+
+for (const seed of SEEDS) {
+  test(`what is promised holds under the faults of seed ${seed}`, async () => {
+    const { broken, trace } = await worker.run({ seed, steps: STEPS });
+    assert.equal(broken, [], trace.slice(-40).join('\n'));
+  });
+}
+
+test('a seed does the same each time', async () => {
+  const plan = { seed: 7, steps: STEPS.slice(0, 60) };
+  const [first, second] = [await worker.run(plan), await worker.run(plan)];
+  assert.ok(first.trace.length > 40);
+  assert.equal(first.trace, second.trace);
+});
+
+test.run();

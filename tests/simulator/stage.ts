@@ -1,0 +1,113 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { permissions, type Caller } from '../../shared/contract/caller.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { makeOwnRedis } from '../helpers/own-redis.ts';
+import { makeDatabases } from '../helpers/world.ts';
+import { makeBooksServer } from './books-server.ts';
+import { makePostgresServer } from './postgres-server.ts';
+import { startApi, type Servers } from './programs.ts';
+import { makeRedisServer } from './redis-server.ts';
+import { drawAnew, makeRandom } from './random.ts';
+import { makeSimulation, type Simulation } from './simulation.ts';
+import { current } from './current.ts';
+
+/** What each seed begins with: a team with a workspace, and shards that are open. */
+export type Beginning = { caller: Caller; workspaceId: string };
+export type Stage = {
+  servers: Servers;
+  beginning: Beginning;
+  /** The world of a seed, as it was at the beginning. */
+  begin(seed: number): Promise<Simulation>;
+  close(): Promise<void>;
+};
+
+const START_MS = Date.UTC(2026, 0, 30, 22);
+
+/** Makes the servers of simulations, and their beginning. Seeds run on them one after the other. */
+export async function makeStage(slot: string): Promise<Stage> {
+  const env = await makeDatabases({ LOG_LEVEL: 'warn', VERIFY_DEADLINE_MS: '250', REQUEST_DEADLINE_MS: '10000' }, slot);
+  // A command over a Unix socket costs half of one over TCP.
+  const socket = join(mkdtempSync(join(tmpdir(), 'keytally-simulator-')), 'redis');
+  const own = await makeOwnRedis('simulator', { appendonly: 'no', unixsocket: socket });
+  const url = (login: string | undefined) => {
+    const result = new URL(env.DATABASE_URL!);
+    ({ username: result.username, password: result.password } = new URL(login!));
+    return result.href;
+  };
+  const admin = connectPostgres(env.DATABASE_URL!, { max: 1 });
+  const real = connectClickHouse(env.CLICKHOUSE_URL!);
+  const postgres = await makePostgresServer(admin);
+  const redis = await makeRedisServer(socket);
+  const books = makeBooksServer(real);
+  const apiUrl = url(process.env.TEST_API_POSTGRES_URL);
+  const pools = {
+    api: connectPostgres(apiUrl, { everyTeam: true, max: 3 }),
+    team: connectPostgres(apiUrl, { max: 3, quotas: '{}' }),
+    consumer: connectPostgres(url(process.env.TEST_CONSUMER_POSTGRES_URL), { max: 3 }),
+  };
+  const servers: Servers = { redis, postgres, books, pools, env };
+  const beginning = await makeBeginning(servers);
+
+  async function begin(seed: number): Promise<Simulation> {
+    const simulation = makeSimulation(makeRandom(seed), START_MS);
+    current.random = simulation.random;
+    current.nowMs = simulation.nowMs;
+    drawAnew(() => newId('evt'));
+    await postgres.begin(simulation);
+    await redis.begin(simulation);
+    await books.begin();
+    return simulation;
+  }
+
+  /** A team with a token, and a workspace, made by an api that opens the shards first. */
+  async function makeBeginning(of: Servers): Promise<Beginning> {
+    const [teamId, tokenId] = [newId('team'), newId('tok')];
+    await admin`insert into teams (id, name) values (${teamId}, 'simulated')`;
+    await admin`
+      insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions)
+      values (${tokenId}, ${teamId}, 'simulated', ${tokenId}, '', 0, ${[...permissions]})`;
+    const caller: Caller = { tokenId, teamId, permissions: new Set(permissions), workspaceIds: undefined };
+    await postgres.keepBeginning();
+    await own.admin.flushall();
+    await redis.keepBeginning();
+    const simulation = await begin(0);
+    const api = startApi(simulation, of);
+    await live(simulation, of, 5_000);
+    const made = api.handle(caller, { operationId: 'createWorkspace', body: { name: 'w' } });
+    await live(simulation, of, 2_000);
+    const { body } = await made;
+    await live(simulation, of, 30_000);
+    await simulation.kill(api.process);
+    await redis.keepBeginning();
+    await postgres.keepBeginning();
+    return { caller, workspaceId: body.workspace.id };
+  }
+
+  return {
+    servers,
+    beginning,
+    begin,
+    async close() {
+      redis.close();
+      await Promise.all([admin.end(), ...Object.values(pools).map((pool) => pool.end()), real.close()]);
+      await own.remove();
+      rmSync(dirname(socket), { recursive: true, force: true });
+    },
+  };
+}
+
+/** Lets everything live without a fault for some time. */
+export async function live(simulation: Simulation, { redis, postgres }: Servers, ms: number): Promise<void> {
+  const until = simulation.passedMs() + ms;
+  while (simulation.passedMs() < until) {
+    while (await simulation.runOne());
+    await simulation.advance(200);
+    await postgres.tick();
+    await redis.tick();
+  }
+  while (await simulation.runOne());
+}
