@@ -259,7 +259,7 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginn
   function decideDebit(debit: Debit, state: 'sure' | 'none'): void {
     if (debit.state === 'sure') return;
     debit.state = state;
-    if (debit.answeredMs === Infinity) debit.answeredMs = simulation.passedMs();
+    debit.answeredMs = simulation.passedMs();
   }
 
   /** The answer of a verification, if one came; it is held against what is known of the key. */
