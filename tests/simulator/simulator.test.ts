@@ -20,7 +20,9 @@ for (const seed of SEEDS) {
 
 test('a seed does the same each time', async () => {
   const plan = { seed: 7, steps: STEPS.slice(0, 60) };
-  const [first, second] = [await worker.run(plan), await worker.run(plan)];
+  const first = await worker.run(plan);
+  await worker.run({ ...plan, seed: 8 });
+  const second = await worker.run(plan);
   assert.ok(first.trace.length > 40);
   assert.equal(first.trace, second.trace);
 });

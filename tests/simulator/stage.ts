@@ -56,10 +56,13 @@ export async function makeStage(slot: string): Promise<Stage> {
     const simulation = makeSimulation(makeRandom(seed), START_MS);
     current.random = simulation.random;
     current.nowMs = simulation.nowMs;
-    drawAnew(() => newId('evt'));
     await postgres.begin(simulation);
     await redis.begin(simulation);
     await books.begin();
+    // Emptying the servers drew as much as there was. The first id begins a moment, and draws more than those after it.
+    newId('evt');
+    simulation.random.reseed(seed);
+    drawAnew(() => newId('evt'));
     return simulation;
   }
 
