@@ -67,7 +67,7 @@ async function settleSome({ redis, books }: Stores, balances: Balance[], grant: 
   const failed: FailedRecord[] = [];
   let [rest, after] = [balances, new Map<string, string>()];
   while (rest.length > 0) {
-    const found = await queryLostHolds(books, rest, after);
+    const found = await queryLostHolds(books, rest, { after, nowMs: await redis.now() });
     await mapLimited(rest, SCRIPTS_AT_ONCE, async (balance) => {
       for (const holds of chunks(found.get(balance.billing.id) ?? [], HOLDS_PER_SCRIPT)) {
         const error = await takeIn(redis, balance, holds, grant);
@@ -115,7 +115,7 @@ async function takeIn(
 async function queryLostHolds(
   books: Books,
   balances: Balance[],
-  after: Map<string, string>,
+  { after, nowMs }: { after: Map<string, string>; nowMs: number },
 ): Promise<Map<string, LostHold[]>> {
   const known = balances.flatMap(({ billing, sequences }) =>
     [...sequences].map(([epoch, number]) => ({ id: billing.id, epoch, number })),
@@ -124,7 +124,7 @@ async function queryLostHolds(
     query: LOST_HOLDS,
     query_params: {
       // By the clock of Redis, which dates the lines.
-      today: dayOf(Math.max(...balances.map(({ atMs }) => atMs))),
+      today: dayOf(nowMs),
       ids: balances.map(({ billing }) => billing.id),
       workspaceIds: [...new Set(balances.map(({ billing }) => billing.workspaceId))],
       epochs: balances.map(({ epoch }) => epoch),
