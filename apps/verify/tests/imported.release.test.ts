@@ -14,7 +14,7 @@ test('they verify again after Redis was emptied, and after a shard came back fro
   const everyShardIsOpen = () => untilOpen(own.redis, own.world.api.url, own.world.verify!.url);
   const importTwo = async (): Promise<string[]> => {
     const keys = [{}, { externalMeterId: meter }].map((fields) => {
-      const key = `sk-${randomBytes(24).toString('base64url')}`;
+      const key = `sk-${randomBytes(24).toString('hex')}`;
       return { name: 'n', workspaceId: own.workspaceId, key, ...fields };
     });
     await must(200, own.world.call('post', '/api/v1/api-key/import', { keys }));

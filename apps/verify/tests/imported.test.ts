@@ -136,7 +136,7 @@ test('it is refused once its workspace is deleted, and leaves Redis, the shard o
 test.run();
 
 function foreign(): string {
-  return `sk-${randomBytes(24).toString('base64url')}`;
+  return `sk-${randomBytes(24).toString('hex')}`;
 }
 
 /** One whose hash is not in the shard of a meter. */

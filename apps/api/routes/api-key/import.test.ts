@@ -276,7 +276,7 @@ type Result = {
 };
 
 function foreign(): string {
-  return `sk-${randomBytes(16).toString('base64url')}`;
+  return `sk-${randomBytes(16).toString('hex')}`;
 }
 
 function sha256(text: string): Buffer {
