@@ -64,7 +64,6 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let consumers: SimulatedConsumer[] = [];
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
-  let lostSyncMs = 0;
   simulation.setFates(fateOf);
   servers.postgres.setCommitFates((readsOnly) => {
     if (commitsTroubled === 0 || readsOnly) return 'done';
@@ -148,7 +147,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         if (!servers.redis.isUp()) return servers.redis.start();
         const becomes = random.pick(['kept', 'kept', 'its tail lost', 'its tail lost', 'emptied'] as const);
         const { booked } = await readBooked(servers);
-        lostSyncMs = servers.redis.syncedAtMs();
+        const lostSyncMs = servers.redis.syncedAtMs();
         await servers.redis.stop(becomes);
         if (becomes !== 'kept') work.noteLoss(becomes === 'emptied' ? -1 : lostSyncMs, (debit) => booked(debit) > 0);
         if (random.chance(0.8)) await servers.redis.start();

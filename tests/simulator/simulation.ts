@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Random } from './random.ts';
 
-export type ServerName = 'redis' | 'postgres' | 'clickhouse' | 'kafka' | 'client';
+export type ServerName = 'redis' | 'postgres' | 'clickhouse';
 
 /** What becomes of a request to a server: it is done and answered; it never gets there; it is done, and the answer is lost, or comes later. */
 export type Fate = 'done' | 'refused' | 'lost' | 'late';
@@ -263,7 +263,6 @@ export function makeSimulation(random: Random, startMs: number) {
     disconnect,
     quiet,
     advance,
-    waits: () => waiting.size > 0,
     waiting: () => [...waiting].map(({ process, label }) => `${process.name}: ${label}`),
     /** All clocks of machines jump; what was measured since a moment does not. */
     jump: (ms: number) => void (jumpedMs += ms),

@@ -313,31 +313,29 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginn
     if (!hold || !verifying) return;
     hold.settled = true;
     const debit = what === 'capture' ? model.newDebit('capture', hold.meter, hold.micros) : undefined;
-    try {
-      if (what === 'capture')
-        await verifying.holds.capture(caller, { holdId: hold.id, usage: formatCredits(hold.micros) });
-      else await verifying.holds.release(caller, { holdId: hold.id });
-      if (debit) decideDebit(debit, 'sure');
-    } catch (error) {
-      known(error);
-      if (debit && (error as ApiError).status < 500) decideDebit(debit, 'none');
-      // It may be tried again.
-      if ((error as ApiError).status >= 500 && random.chance(0.5)) {
-        await settleAgain(hold, what, debit);
-      }
-    }
+    const error = await settleOnce(verifying, hold, what, debit);
+    if (!error) return;
+    if (debit && error.status < 500) decideDebit(debit, 'none');
+    // It may be tried again.
+    const again = error.status >= 500 && random.chance(0.5) && fleet.verify();
+    if (again) await settleOnce(again, hold, what, debit);
   }
 
-  async function settleAgain(hold: Hold, what: 'capture' | 'release', debit: Debit | undefined): Promise<void> {
-    const verifying = fleet.verify();
-    if (!verifying) return;
+  /** Gives the error where it failed. */
+  async function settleOnce(
+    { holds }: SimulatedVerify,
+    hold: Hold,
+    what: 'capture' | 'release',
+    debit: Debit | undefined,
+  ): Promise<ApiError | undefined> {
     try {
-      if (what === 'capture')
-        await verifying.holds.capture(caller, { holdId: hold.id, usage: formatCredits(hold.micros) });
-      else await verifying.holds.release(caller, { holdId: hold.id });
+      if (what === 'capture') await holds.capture(caller, { holdId: hold.id, usage: formatCredits(hold.micros) });
+      else await holds.release(caller, { holdId: hold.id });
       if (debit) decideDebit(debit, 'sure');
+      return undefined;
     } catch (error) {
       known(error);
+      return error as ApiError;
     }
   }
 
@@ -387,10 +385,7 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginn
     noteLoss(sinceMs: number, isBooked: (debit: Debit) => boolean): void {
       for (const debit of model.debits) {
         debit.mayBeDouble = true;
-        if (debit.state !== 'none' && debit.answeredMs >= sinceMs && !isBooked(debit)) {
-          debit.mayBeLost = true;
-          debit.meter.hasLost = true;
-        }
+        if (debit.state !== 'none' && debit.answeredMs >= sinceMs && !isBooked(debit)) debit.mayBeLost = true;
       }
       // What is held may be lost or found again.
       for (const meter of model.meters) meter.hasLost = true;
