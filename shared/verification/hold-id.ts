@@ -31,11 +31,10 @@ export function makeHoldId(fields: HoldFields, teamId: string, key: Buffer): str
   return PREFIX + Buffer.concat([said, macOf(said, teamId, key)]).toString('base64url');
 }
 
-/** What an id says; undefined unless one of these keys made it for this team. */
+/** What an id says; undefined unless one of these keys made it for this team, exactly so: an id has one text. */
 export function readHoldId(text: string, teamId: string, keys: readonly Buffer[]): HoldFields | undefined {
-  if (!text.startsWith(PREFIX)) return undefined;
   const bytes = Buffer.from(text.slice(PREFIX.length), 'base64url');
-  if (bytes.length <= MAC_BYTES) return undefined;
+  if (bytes.length <= MAC_BYTES || PREFIX + bytes.toString('base64url') !== text) return undefined;
   const said = bytes.subarray(0, -MAC_BYTES);
   const mac = bytes.subarray(-MAC_BYTES);
   const isOurs = keys.some((key) => timingSafeEqual(macOf(said, teamId, key), mac));
