@@ -17,7 +17,9 @@ const placeholder =
  * prefix; a word, and a run such as aaaaa or 12345, counts as one of 2,048; every other character as one of those that the text has.
  */
 export function bitsOf(text: string): number {
-  const secret = text.replace(/^(?:(?:[A-Za-z]?[a-z]{0,12}|[A-Z]{1,12})[-_.:])+/, '');
+  const [prefix = ''] = /^(?:(?:[A-Za-z]?[a-z]{0,12}|[A-Z]{1,12})[-_.:])+/.exec(text) ?? [];
+  const isPrefix = prefix.split(/[-_.:]/).every((part) => part.length <= SHORT || isWord(part));
+  const secret = isPrefix ? text.slice(prefix.length) : text;
   const characters = isHex(secret) ? secret.replaceAll('-', '') : secret;
   const runs = runsIn(characters);
   const words = isHex(secret) ? [] : (characters.match(/[A-Z]?[a-z]{3,15}|[A-Z]{4,16}/g) ?? []).filter(isWord);
@@ -28,12 +30,17 @@ export function bitsOf(text: string): number {
 
 const BITS_OF_WORD = 11;
 const LEAST_RUN = 5;
+// As `sk`, `pat` and `live` are; a longer part that is no word may begin a random text.
+const SHORT = 4;
 // A random text of 16 characters has more.
 const FEW = 6;
 const EPSILON = 1e-9;
 
+// Random letters seldom look so: vowels between few consonants, a y that is one at the end alone, and one rare letter at most.
 function isWord(letters: string): boolean {
-  return letters.length > 3 && /[aeiouy]/i.test(letters) && !/[^aeiouy]{4}/i.test(letters);
+  const lower = letters.toLowerCase().replace(/y$/, 'i');
+  const isSpoken = /[aeiou]/.test(lower) && !/[^aeiou]{4}|[aeiou]{4}|q(?!u)/.test(lower);
+  return letters.length > 3 && isSpoken && (lower.match(/[jqxz]/g) ?? []).length < 2;
 }
 
 function isHex(text: string): boolean {
