@@ -119,24 +119,17 @@ func TestAnErrorHasItsStatusCodeRequestIDAndDetails(t *testing.T) {
 	equal(t, failure(t, err).Code, 40102)
 }
 
-func TestACallWhoseAnswerIsLostIsRepeatedAndCountsOnce(t *testing.T) {
+func TestAnOperationWhoseAnswerIsLostIsRepeatedAndCountsOnce(t *testing.T) {
 	acme := newCustomer(t, "100")
-	stack := requireStack(t)
-	api, verify := newProxy(t, stack.api), newProxy(t, stack.verify)
+	api := newProxy(t, requireStack(t).api)
 	retried := 0
-	client := newTestClient(t, Options{URL: api.url, VerifyURL: verify.url, Token: stack.token, OnRetry: func(*Error) { retried++ }})
-	ctx := context.Background()
+	client := newTestClient(t, Options{URL: api.url, Token: requireStack(t).token, OnRetry: func(*Error) { retried++ }})
 	api.then("lose", "html", "lose")
-	refilled, err := client.RefillBilling(ctx, RefillBillingRequest{WorkspaceID: acme.workspace, ExternalMeterID: "acme", Refill: Credits("1")})
+	refill := RefillBillingRequest{WorkspaceID: acme.workspace, ExternalMeterID: "acme", Refill: Credits("1")}
+	refilled, err := client.RefillBilling(context.Background(), refill)
 	must(t, err)
 	equal(t, refilled.Billing.TotalCredits, "101")
-	equal(t, api.idempotencyKeys(), 1)
-	verify.then("lose", "refuse", "html")
-	decision, err := client.Verify(ctx, Verification{Key: acme.key, Billing: &VerificationBilling{Usage: "3"}})
-	must(t, err)
-	equal(t, decision.Billing.UsedCredits, "3")
-	equal(t, verify.idempotencyKeys(), 1)
-	equal(t, retried >= 2, true)
+	equal(t, fmt.Sprint(api.idempotencyKeys(), retried), "1 3")
 }
 
 func TestACallThatHangsIsAskedAgainInTimeAndOneWithoutAnAnswerFails(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -33,49 +32,6 @@ func get(t testing.TB, url, key string) (int, string) {
 	defer received.Body.Close()
 	text, _ := io.ReadAll(received.Body)
 	return received.StatusCode, string(text)
-}
-
-func TestThousandsOfGuardedRequestsAreEachDebitedAndBookedOnce(t *testing.T) {
-	acme := newCustomer(t, "1000")
-	const requests, atOnce = 4_000, 64
-	var mutex sync.Mutex
-	balances := map[string]bool{}
-	options := GuardOptions{Cost: Cost{Usage: "0.25"}}
-	url := serve(t, acme.client, options, func(_ http.ResponseWriter, r *http.Request) {
-		mutex.Lock()
-		defer mutex.Unlock()
-		balances[IdentityOf(r.Context()).Billing.UsedCredits] = true
-	})
-	transport := &http.Transport{MaxIdleConnsPerHost: atOnce}
-	defer transport.CloseIdleConnections()
-	statuses := together(atOnce, func(i int) string {
-		for n := i; n < requests; n += atOnce {
-			r, _ := http.NewRequest(http.MethodGet, url, nil)
-			r.Header.Set("X-Api-Key", acme.key)
-			received, err := transport.RoundTrip(r)
-			if err != nil {
-				return err.Error()
-			}
-			received.Body.Close()
-			if received.StatusCode != http.StatusOK {
-				return received.Status
-			}
-		}
-		return "all passed"
-	})
-	equal(t, statuses, "map[all passed:64]")
-	// Each had an answer of its own.
-	equal(t, len(balances), requests)
-	acme.become(t, "1000 used 0 held")
-	eventually(t, "all are in the books", func() bool {
-		found, err := acme.client.GetUsage(context.Background(), acme.billing, GetUsageQuery{})
-		must(t, err)
-		events := int64(0)
-		for _, row := range found.Data {
-			events += row.Events
-		}
-		return events == requests
-	})
 }
 
 func TestACostThatIsWrongKeepsTheProgramFromStartingOrRefusesTheRequest(t *testing.T) {
@@ -115,24 +71,6 @@ func TestAFunctionThatFailsOrGivesNothingRefusesTheRequest(t *testing.T) {
 		equal(t, status, http.StatusInternalServerError)
 		equal(t, strings.Contains(text, `"code":50001`), true)
 		equal(t, strings.Contains(told.Error(), said), true)
-	}
-}
-
-func TestAnAnswerThatIsNotKeytallysLetsNoKeyPass(t *testing.T) {
-	for _, text := range []string{`{}`, `null`, `[]`, `{"status":""}`, `{"status":1}`, `<html>`} {
-		text := text
-		client := newTestClient(t, Options{Token: "x", URL: newServer(t, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, text)
-		})})
-		var told error
-		kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}})
-		must(t, err)
-		options := GuardOptions{Open: kept, OnError: func(err error, _ *http.Request) { told = err }}
-		url := serve(t, client, options, func(http.ResponseWriter, *http.Request) { t.Error("the handler was reached") })
-		status, _ := get(t, url, "key_x")
-		equal(t, status, http.StatusInternalServerError)
-		failed := failure(t, told)
-		equal(t, fmt.Sprint(failed.Status, failed.Code, failed), "200 0 HTTP 200, but the answer is not from keytally; check the address")
 	}
 }
 

@@ -4,9 +4,10 @@ import { listen } from './listen.ts';
 
 /**
  * What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers, `hold` forwards it
- * once `release` is called; to `page` and `empty` something else answers with 200.
+ * once `release` is called; to `page` and `empty` something else answers with 200. A number is a code: all but what is read is
+ * answered with that error of keytally.
  */
-export type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html' | 'page' | 'empty';
+export type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html' | 'page' | 'empty' | number;
 
 type Seen = IncomingMessage & { body: string };
 
@@ -56,6 +57,8 @@ export async function makeProxy(target: string) {
     if (fate === 'html') return response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
     if (fate === 'page') return response.writeHead(200, { 'Content-Type': 'text/html' }).end('<h1>Welcome</h1>');
     if (fate === 'empty') return response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
+    if (typeof fate === 'number' && request.method !== 'GET')
+      return response.writeHead(Math.floor(fate / 100)).end(JSON.stringify({ error: { code: fate, message: 'no' } }));
     const { host: _, connection: __, ...headers } = request.headers;
     const answer = await fetch(target + request.url, {
       method: request.method!,

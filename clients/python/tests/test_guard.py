@@ -80,6 +80,18 @@ class Mistakes(unittest.TestCase):
         self.assertLessEqual(len(logs.output), 1 + took)
         self.assertRegex(logs.output[0], "keytally guard, request .+: keytally (cannot be reached|did not answer)")
 
+    def test_an_on_error_that_raises_leaves_the_answer_as_it_is(self) -> None:
+        def on_error(*_: object) -> None:
+            raise RuntimeError("on_error is wrong")
+
+        sent: list[str] = []
+        error = {"error": {"code": 40102, "message": "wrong"}}
+        with serving(lambda asked: asked.answer(401, error)) as (url, _), new_client(url) as client:
+            guarded = wsgi.KeytallyMiddleware(lambda *_: [], client, on_error=on_error)
+            with self.assertLogs("keytally", "ERROR") as logs:
+                guarded({"REQUEST_METHOD": "GET", "HTTP_X_API_KEY": "k"}, lambda status, _: sent.append(status))
+        self.assertEqual((sent[0][:3], [one.getMessage() for one in logs.records]), ("500", ["on_error failed"]))
+
 
 class Keys(unittest.TestCase):
     def test_a_key_is_found_in_each_of_the_three_ways_and_nowhere_else(self) -> None:
@@ -368,103 +380,6 @@ def noting(lost: list[Any], error: Exception | None) -> Callable[..., None]:
 
 def is_back(kept: Any) -> bool:
     return not kept.away
-
-
-class Raising(list[str]):
-    def append(self, _: str) -> None:
-        raise RuntimeError("on_error is wrong")
-
-
-class Open(unittest.IsolatedAsyncioTestCase):
-    """What a guard with `open` does with keytally's errors, by a client for asyncio."""
-
-    kept: Any
-
-    async def pass_by(self, url: str, told: list[str], **options: Any) -> tuple[int, str]:
-        """The status of the answer, and whose request the application saw; the client has these options."""
-        seen, sent = "", 0
-
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            nonlocal seen
-            seen = asgi.identity_of(scope)["status"]
-            await send({"type": "http.response.start", "status": 200})
-
-        async def send(message: Any) -> None:
-            nonlocal sent
-            sent = message.get("status", sent)
-
-        scope = {"type": "http", "path": "/", "headers": [(b"x-api-key", b"k")]}
-        async with new_async_client(url, **options) as client:
-            self.kept = AsyncKeptUsage(client, on_lost=lambda *_: None, pause=60)
-            guard = {"open": self.kept, "on_error": lambda error, _: told.append(str(error))}
-            await asgi.KeytallyMiddleware(app, client, cost="1", **guard)(scope, receive, send)
-        return sent, seen
-
-    async def test_requests_pass_only_where_keytally_cannot_decide(self) -> None:
-        # The fourth says of what is kept whether it may have been debited.
-        cases: list[tuple[int, Any, tuple[int, str], list[bool], bool]] = [
-            # What wrong keys or a wrong access token can cause opens nothing.
-            (401, {"error": {"code": 40102, "message": "wrong"}}, (500, ""), [], False),
-            (429, {"error": {"code": 42901, "message": "wrong"}}, (500, ""), [], False),
-            (429, {"error": {"code": 42920, "message": "wrong"}}, (503, ""), [], False),
-            # keytally cannot decide this one; other requests go on asking.
-            (503, {"error": {"code": 50305, "message": "wrong"}}, (200, "UNDECIDED"), [True], False),
-            (503, {"error": {"code": 50308, "message": "wrong"}}, (200, "UNDECIDED"), [False], False),
-            (429, "<h1>Too many requests</h1>", (200, "UNDECIDED"), [True], True),
-            (502, {"error": {"code": 502, "message": "wrong"}}, (200, "UNDECIDED"), [True], True),
-        ]
-        for status, body, passed, doubtful, away in cases:
-            told: list[str] = []
-
-            def decide(asked: Asked, status: int = status, body: object = body) -> None:
-                asked.answer(status, body, 60)
-
-            with serving(decide) as (url, _):
-                self.assertEqual(await self.pass_by(url, told), passed, body)
-            self.assertEqual([one.sent_at is not None for one in self.kept._calls.values()], doubtful, body)
-            self.assertEqual((self.kept.away, len(told)), (away, 1 - len(doubtful)), body)
-
-    async def test_what_keytally_answered_opens_nothing_where_the_last_attempts_got_no_answer(self) -> None:
-        error = {"error": {"code": 42920, "message": "over quota"}}
-        retried: list[KeytallyError] = []
-        told: list[str] = []
-
-        def decide(asked: Asked) -> None:
-            # Silent as soon as the client has read it.
-            if not any(one.code == 42920 for one in retried):
-                asked.answer(429, error, 1)
-
-        with serving(decide) as (url, _):
-            passed = await self.pass_by(url, told, verify_timeout=2, on_retry=retried.append)
-        self.assertEqual((passed, self.kept.size, len(told)), ((503, ""), 0, 1))
-        self.assertRegex(told[0], "42920")
-
-    async def test_an_on_error_that_raises_leaves_the_answer_as_it_is(self) -> None:
-        error = {"error": {"code": 40102, "message": "wrong"}}
-        with serving(lambda asked: asked.answer(401, error)) as (url, _), self.assertLogs("keytally", "ERROR") as logs:
-            self.assertEqual(await self.pass_by(url, Raising()), (500, ""))
-        self.assertEqual([one.getMessage() for one in logs.records], ["on_error failed"])
-
-
-class OpenOfThreads(Open):
-    """The same by a client for threads."""
-
-    async def pass_by(self, url: str, told: list[str], **options: Any) -> tuple[int, str]:
-        seen: list[str] = []
-        sent: list[str] = []
-
-        def app(environ: Any, start: Any) -> list[bytes]:
-            seen.append(wsgi.identity_of(environ)["status"])
-            start("200 OK", [])
-            return []
-
-        with new_client(url, **options) as client:
-            self.kept = KeptUsage(client, on_lost=lambda *_: None, pause=60)
-            guard = {"open": self.kept, "on_error": lambda error, _: told.append(str(error))}
-            guarded = wsgi.KeytallyMiddleware(app, client, cost="1", **guard)
-            environ = {"REQUEST_METHOD": "GET", "HTTP_X_API_KEY": "k"}
-            await asyncio.to_thread(guarded, environ, lambda status, _: sent.append(status))
-        return int(sent[0][:3]), "".join(seen)
 
 
 HELD = {"status": "VALID", "hold": {"id": "h-1"}}
