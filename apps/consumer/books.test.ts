@@ -249,5 +249,3 @@ function expectedGaps(events: UsageEvent[], kept: UsageEvent[]): (number | undef
   }
   return gaps;
 }
-
-test.run();

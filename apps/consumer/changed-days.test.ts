@@ -32,8 +32,6 @@ test('a process marks a record once a day; it marks it again on a new day, and f
   assert.ok(fourth! > third!);
 });
 
-test.run();
-
 function usage(billingId: string, more: Partial<UsageEvent> = {}): UsageEvent {
   return testEvent({ timeMs: NOON, billingId, ...more });
 }

@@ -229,5 +229,3 @@ async function namesOf(billingId: string): Promise<string[]> {
   const rows = await own.node.client.xinfo('CONSUMERS', keyspace.outbox(shardOf(billingId)), OUTBOX_GROUP);
   return (rows as unknown[][]).map((row) => String(row[row.indexOf('name') + 1]));
 }
-
-test.run();

@@ -44,8 +44,6 @@ test('an event without them gets the workspace and the customer that Postgres ha
   assert.equal((await fillIn()([events[0]!]))[0], [workspaceId, 'another']);
 });
 
-test.run();
-
 /** A process's own memory. Gives what each event got. */
 function fillIn() {
   const fill = makeFillOwners(own.sql, makeLogger('test', 'silent'), systemClock);

@@ -20,5 +20,3 @@ test('all that wait hear of a change, and of the signal', async () => {
   stopping.abort();
   await Promise.all([...waits, wait(held.isFull)]);
 });
-
-test.run();

@@ -141,5 +141,3 @@ const entries = fc
     };
     return JSON.stringify({ ...fields, ...free, ...ids });
   });
-
-test.run();

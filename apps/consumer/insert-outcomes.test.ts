@@ -86,5 +86,3 @@ test('outcomes that ClickHouse refuses again and again are dropped and counted: 
   }
   assert.match(await metrics.registry.metrics(), /keytally_dropped_outcomes_total\{.*\} 1\n/);
 });
-
-test.run();

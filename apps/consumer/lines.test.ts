@@ -142,8 +142,6 @@ test('a hold is a use of its key, and what ends it is none: a key is not used ag
   assert.is(record.micros, 5);
 });
 
-test.run();
-
 async function read(balance: Balance) {
   return (await readBooked(own, [balance])).get(balance.billing.id)!;
 }

@@ -69,5 +69,3 @@ test("credits that are exhausted by the operator's change alone are told once, a
     }
   }
 });
-
-test.run();

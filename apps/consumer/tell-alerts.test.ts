@@ -59,5 +59,3 @@ test('a replay, a consumer that dies after it told, or the same crossing by anot
   );
   assert.is((await heard('credits.alert')).length, 2);
 });
-
-test.run();

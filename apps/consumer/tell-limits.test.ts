@@ -75,5 +75,3 @@ test('a count of what only watches, of seconds, or of an unnamed key or limit te
   );
   assert.is((await told()).length, 0);
 });
-
-test.run();

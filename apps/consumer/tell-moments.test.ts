@@ -41,5 +41,3 @@ test('what begins, ends, and ends soon is told in its millisecond, once; a delet
   assert.equal(await alive.told(), ['grant.began', 'grant.expired', 'grant.expiring', 'key.expiring']);
   assert.equal(await deleted.told(), []);
 });
-
-test.run();

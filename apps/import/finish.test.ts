@@ -68,8 +68,6 @@ test('the meter of a key without an id is the same by its text and by its hash, 
   assert.is.not(await meterOf({ key: 'test124' }), meter);
 });
 
-test.run();
-
 async function finished(row: Row, options: Partial<FinishOptions>): Promise<Row> {
   async function* rows() {
     yield row;

@@ -402,8 +402,6 @@ test('the name of a file begins with its form', () => {
   assert.equal(['unkey.csv', 'kong-2.json', 'export.csv'].map(formOf), ['unkey', 'kong', undefined]);
 });
 
-test.run();
-
 const csv = (...lines: string[]) => `${lines.join('\r\n')}\r\n`;
 
 /** The rows of a file that comes in small pieces. */

@@ -16,7 +16,6 @@ const test = suite('keys of other systems');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => world.stop());
 
 test('keys of four forms are valid as they were, and a second run of their files changes nothing', async () => {
   const hash = (text: string, encoding: 'hex' | 'base64') => createHash('sha256').update(text).digest(encoding);
@@ -110,8 +109,6 @@ test('a run beyond the quota of keys, or with a wrong token, ends there and says
   assert.match(full.failure, /^40320: The quota keys .+ the limit is 150, the team has 100/);
   assert.match((await imported('keys', lines[0]!, { token: 'kt_wrong' })).failure, /^40102: /);
 });
-
-test.run();
 
 async function imported(
   form: string,

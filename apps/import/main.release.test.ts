@@ -55,8 +55,6 @@ test('a run with --skip adds to its report what it refuses', () => {
   assert.equal(places(), ['line 1', 'line 3']);
 });
 
-test.run();
-
 /** Runs the command, without sending anything, on a file with this text, or on one that is not there. */
 function runImport(name: string, text: string | Buffer | undefined, ...more: string[]) {
   const from = join(folder, name);

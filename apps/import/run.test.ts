@@ -97,8 +97,6 @@ test('a dry run says of secrets what keytally would', () => {
   );
 });
 
-test.run();
-
 function row(number: number, text = ''): Row {
   return { place: `line ${number}`, lost: [], item: { name: `n${number}`, ...(text && { text }) } };
 }

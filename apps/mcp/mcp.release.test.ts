@@ -283,8 +283,6 @@ test('without an address or a token it does not start, and says so on standard e
 // @ts-expect-error A tool has no operation that writes.
 export type Writes = Reader['apiKeys']['delete'];
 
-test.run();
-
 async function connect(token: string): Promise<Client> {
   const one = new Client({ name: 'test', version: '1.0.0' });
   const env = { KEYTALLY_API_URL: proxy.url, KEYTALLY_TOKEN: token };

@@ -64,5 +64,3 @@ test('a second installation says that it waits for the first, by a lock that oth
   for (const one of [first, second]) assert.equal(await one.ended, [0, null]);
   assert.equal(calls().match(/installed/g), ['installed']);
 });
-
-test.run();

@@ -95,5 +95,3 @@ test('an answer that does not come, or never ends, is given up', async () => {
   assert.equal([part.status, part.error], [200, 'no whole answer within 1 s']);
   await Promise.all([silent.stop(), trickling.stop()]);
 });
-
-test.run();

@@ -189,5 +189,3 @@ test('an answer that is no text for Postgres is made one', async () => {
   );
   await odd.stop();
 });
-
-test.run();

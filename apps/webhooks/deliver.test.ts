@@ -17,7 +17,6 @@ const OK: Outcome = { status: 200, durationMs: 1 };
 const test = suite('delivering to webhooks');
 const world = await makeWorld([]);
 const workspaceId = await newWorkspace(world);
-test.after(() => world.stop());
 
 /** What one process claims now. */
 async function claimNow(underWay = new Map<string, number>(), { slow = false, perWebhook = 100 } = {}) {
@@ -213,5 +212,3 @@ test('a process that dies while it tries loses nothing: once its claim has ended
   assert.equal(await note(dead, { status: 500, durationMs: 1 }), ['LOST'], 'should it live after all');
   assert.equal(await note(heir, OK), ['DELIVERED']);
 });
-
-test.run();

@@ -25,5 +25,3 @@ test('a failure is that of those it was done with, and of no others', async () =
     ['fulfilled', 'rejected', 'rejected', 'fulfilled'],
   );
 });
-
-test.run();

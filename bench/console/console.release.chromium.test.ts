@@ -57,5 +57,3 @@ test('one small thing kept a round shows in what a page keeps, and V8 compiling 
   assert.is((await heldBy(protocol)).listeners - leaky.listeners, ROUNDS);
   await browser.close();
 });
-
-test.run();

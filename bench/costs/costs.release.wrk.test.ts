@@ -66,5 +66,3 @@ test('a name that nothing has is refused, with the names that there are', () => 
   assert.is(status, 1);
   assert.match(stderr, /there are costs: bare node:http, .*, speed$/m);
 });
-
-test.run();

@@ -23,5 +23,3 @@ test('a long history stays exact through a rebuild, a lost Redis, late events, l
     [],
   );
 });
-
-test.run();

@@ -23,5 +23,3 @@ test('each limit of a long history that is missed is named, and none that held',
   assert.equal(missedBy({ peaks: new Map([['clickhouse', 3_072]]) }), ['all: clickhouse took 3072 MB, not below 3072']);
   assert.equal(missedBy({ wrong: 'it is not exact' }), ['all: it is not exact']);
 });
-
-test.run();

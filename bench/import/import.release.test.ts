@@ -23,5 +23,3 @@ test('keys of three foreign forms verify after their import, and a second import
     rmSync(folder, { recursive: true });
   }
 });
-
-test.run();

@@ -31,5 +31,3 @@ test('a filled workspace answers each question, and exports all of its usage, wi
     rmSync(folder, { recursive: true });
   }
 });
-
-test.run();

@@ -88,5 +88,3 @@ test('the scheme of a bearer token may be in any case, and nothing may stand bes
       header,
     );
 });
-
-test.run();

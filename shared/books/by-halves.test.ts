@@ -34,5 +34,3 @@ test('where a server fails nobody fails alone', async () => {
     assert.is(await failing.catch((thrown: Error) => thrown.message), told);
   }
 });
-
-test.run();

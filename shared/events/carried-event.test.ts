@@ -87,8 +87,6 @@ test('a time beyond what the books can store is refused by its name', () => {
   }
 });
 
-test.run();
-
 /** An event whose texts of JSON are compared by what they say: `-0` and `1.0` are written in more than one way. */
 function parsed(event: CarriedEvent) {
   const { json, row: _, ...rest } = event;

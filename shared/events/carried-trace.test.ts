@@ -52,5 +52,3 @@ test('a trace goes on in the header of a Kafka record, and an event without one 
   assert.equal(withTraceOf({ traceparent: Buffer.from(TRACE) }, event), { ...event, trace: TRACE });
   for (const other of [undefined, {}, { traceparent: 'x' }]) assert.is(withTraceOf(other, event), event);
 });
-
-test.run();

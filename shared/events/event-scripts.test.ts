@@ -183,8 +183,6 @@ test('usage_events has exactly the columns of the table of fields, besides the t
   assert.equal(columns.toSorted(), [...eventColumns, 'inserted_at'].toSorted());
 });
 
-test.run();
-
 const NO_ACCOUNT = { heldMicros: 0, holdId: '', holdMicros: 0, detail: '', crossed: '' };
 const NO_ADJUSTMENT = { number: 0, actor: '', reason: '', ...NO_ACCOUNT };
 const ZEROES = { billingId: '', usedMicros: 0, sequence: 0, epoch: 0, costMicros: 0 };

@@ -157,8 +157,6 @@ test('no two fields share a JSON name or a column', () => {
   assert.is(new Set(fields.map(({ column }) => column)).size, fields.length);
 });
 
-test.run();
-
 function isUnreadable(message: RegExp) {
   return (error: Error) =>
     error instanceof UnreadableEvent && message.test(error.message) && !error.message.includes('secret');

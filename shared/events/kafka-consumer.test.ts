@@ -39,5 +39,3 @@ test('a failed attempt to connect leaves nothing behind', async () => {
   await consuming.stop();
   assert.ok(left <= 2, `${left} consumers`);
 });
-
-test.run();

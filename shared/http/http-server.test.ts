@@ -65,8 +65,6 @@ test('a request with several Host lines, or with none, is 400, however they are 
   assert.is(requests, 2);
 });
 
-test.run();
-
 /** Serves, and takes no head that is longer on its way than 0.3 s. */
 async function serve(handle: RequestListener): Promise<{ server: Server; port: number }> {
   const server = makeHttpServer(handle);

@@ -27,5 +27,3 @@ test('of all bodies that are sent at once, one slice goes out in each round of t
   assert.is(rounds.length, 8 * 6);
   assert.is(new Set(rounds).size, rounds.length, 'no two of them in one round');
 });
-
-test.run();

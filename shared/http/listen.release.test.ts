@@ -92,8 +92,6 @@ test('while it stops, an answer that is sent at once closes its connection, and 
   await stopped;
 });
 
-test.run();
-
 function connectionsOf(server: Server): Promise<number> {
   return new Promise((resolve, reject) => {
     server.getConnections((error, count) => (error ? reject(error) : resolve(count)));

@@ -68,5 +68,3 @@ test('what could not be rendered is not kept', async () => {
   );
   assert.is(String((await probe('/metrics'))?.text), 'rendered');
 });
-
-test.run();

@@ -12,5 +12,3 @@ test('a request id is returned and logged as the client sent it, unless it holds
     assert.ok(made.length > 20, 'there is one all the same');
   }
 });
-
-test.run();

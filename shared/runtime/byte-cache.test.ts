@@ -17,5 +17,3 @@ test('a cache never holds more bytes than it may, and forgets what was used long
   cache.set('large', 1, 1_001);
   assert.equal([cache.get('large'), cache.bytes()], [undefined, 910]);
 });
-
-test.run();

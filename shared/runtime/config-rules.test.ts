@@ -69,5 +69,3 @@ test('OPS_PORT is another port than PORT, and several workers share one that is 
     /^WORKERS above 1 share one OPS_PORT/,
   );
 });
-
-test.run();

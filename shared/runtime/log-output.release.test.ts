@@ -82,5 +82,3 @@ test('no line is lost where there is space, also the last ones before the end', 
     Array.from({ length: 5_001 }, (_, i) => i),
   );
 });
-
-test.run();

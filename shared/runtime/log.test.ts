@@ -20,5 +20,3 @@ test('a log line never shows headers, bodies, secrets or the query parameters of
   assert.match(written, '"code":"23505"');
   assert.not.ok(written.includes('SECRET'), written);
 });
-
-test.run();

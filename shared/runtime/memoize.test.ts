@@ -58,5 +58,3 @@ test('from a quarter on, what comes once is not remembered', () => {
   assert.is.not(twice[0], twice[1]);
   assert.is(twice[1], twice[2]);
 });
-
-test.run();

@@ -22,5 +22,3 @@ test('every observation is in the next scrape, and counts once', async () => {
   assert.equal(await counts(), [701, 701, 301, 0]);
   assert.equal(await counts(), [701, 701, 301, 0], 'a scrape removes nothing');
 });
-
-test.run();

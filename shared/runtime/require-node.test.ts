@@ -32,5 +32,3 @@ test('every program and command checks its Node before it imports anything else'
     assert.is(resolve(root, dirname(file), first), resolve(import.meta.dirname, 'require-node.ts'), file);
   }
 });
-
-test.run();

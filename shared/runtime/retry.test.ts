@@ -36,5 +36,3 @@ test('whoever stops in a pause waits for no more of it, and gets the next failur
   assert.is(await failed, 'failure 2');
   assert.is(clock.monotonic(), 0);
 });
-
-test.run();

@@ -27,5 +27,3 @@ test('that comes later is dropped; before its time is over nobody is told', asyn
   resolve('too late');
   assert.is(told, 'late');
 });
-
-test.run();

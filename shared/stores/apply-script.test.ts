@@ -83,5 +83,3 @@ test('a shard that is not open, and a call that comes too late, take nothing', a
   assert.is(await node.client.hget(META, 'writes'), '5');
   assert.is(await apply(both(9, 'x'), { notAfterMs: BEGIN_MS }), 'OK');
 });
-
-test.run();

@@ -91,5 +91,3 @@ test('what does not fit into memory is sorted and grouped on disk', async () => 
     await limited.close();
   }
 });
-
-test.run();

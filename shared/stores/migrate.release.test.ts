@@ -134,8 +134,6 @@ test('of two migrators of empty books one makes all tables, and the other finds 
   });
 });
 
-test.run();
-
 async function applied(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`select name from schema_migrations order by name`;
   return rows.map(({ name }) => name);

@@ -173,5 +173,3 @@ function settled<Result>(promise: Promise<Result>): Promise<Result> {
   });
   return Promise.race([promise, late]);
 }
-
-test.run();

@@ -53,5 +53,3 @@ test('that is waited for may be refused before there is a server', async () => {
     await own.remove();
   }
 });
-
-test.run();

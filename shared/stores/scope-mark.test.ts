@@ -20,5 +20,3 @@ test('wanted scopes are packed in one order, each once with all of its flags', (
     assert.is(packWantedScopes(scopes), both);
   assert.equal([packWantedScopes([]), packWantedScopes([del])], ['', `${b}H`]);
 });
-
-test.run();

@@ -91,5 +91,3 @@ const ofLua = [
 function headOf(text: string): string {
   return /^(--.*\n)*/.exec(text)![0];
 }
-
-test.run();

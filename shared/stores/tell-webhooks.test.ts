@@ -9,7 +9,6 @@ import { tellWebhooks, WEBHOOKS_CHANNEL } from './tell-webhooks.ts';
 const test = suite('telling webhooks');
 const world = await makeWorld([]);
 const { sql } = world;
-test.after(() => world.stop());
 
 async function newWebhook(teamId: string, events: string[], workspaceId: string | null = null): Promise<string> {
   const id = newId('hook');
@@ -168,5 +167,3 @@ test('api and consumer may tell as their own roles, the api in the team of its t
   await asRole('keytally_consumer', '', '2026-11');
   assert.is((await told(teamId)).length, 2);
 });
-
-test.run();

@@ -52,5 +52,3 @@ test('a list of all addresses of one family holds none of the other, and nothing
   assert.equal(found(['0.0.0.0/0']), ['1.2.3.4', '::ffff:1.2.3.4']);
   assert.equal(found(['::/0']), ['::1']);
 });
-
-test.run();

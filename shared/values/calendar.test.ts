@@ -137,5 +137,3 @@ test('a timezone is a name of the IANA database', () => {
   for (const name of ['', '+05:45', 'Berlin', 'Europe/Atlantis', 'UTC\0', `U${'T'.repeat(70)}`])
     assert.not(isTimezone(name), name);
 });
-
-test.run();

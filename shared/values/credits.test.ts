@@ -127,5 +127,3 @@ test('the limit is the lower of what was bought and the cap, or the cap alone wh
     }),
   );
 });
-
-test.run();

@@ -82,8 +82,6 @@ test('the worst text costs no more than in proportion to its length', () => {
   }
 });
 
-test.run();
-
 /** The least CPU time of some searches, in milliseconds. */
 function cpuOf(part: string, length: number): number {
   const text = part.repeat(Math.ceil(length / part.length)).slice(0, length);

@@ -59,5 +59,3 @@ test('a reference or a placeholder is no secret', () => {
   for (const text of ['$2b$10$N9qo8uLOickgx2ZMRZoMye', 'sk-replace1', 'xkcd-936', makeKeyText('key', 3)])
     assert.not.ok(whyNoSecret(text), text);
 });
-
-test.run();

@@ -71,5 +71,3 @@ test('text that is not an address or a block is refused', () => {
   }
   assert.is(addressBits('10.0.0.0/8'), undefined);
 });
-
-test.run();

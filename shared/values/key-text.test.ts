@@ -62,5 +62,3 @@ test('each random character is as likely as any other', () => {
     );
   }
 });
-
-test.run();

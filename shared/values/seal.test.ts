@@ -56,5 +56,3 @@ test('an earlier master key still opens its texts, and the current one seals new
   assert.is(overlap.keyName, after.keyName);
   assert.is.not(overlap.keyName, before.keyName);
 });
-
-test.run();

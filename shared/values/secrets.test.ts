@@ -56,5 +56,3 @@ test('searching a long text takes no quadratic time', () => {
   for (const text of ['_'.repeat(2_000_000), 'eyJ'.repeat(700_000), 'a.'.repeat(1_000_000)])
     assert.is(hideSecrets(text), text);
 });
-
-test.run();

@@ -110,5 +110,3 @@ test('public addresses are', () => {
   ])
     assert.ok(isPublicAddress(address), address);
 });
-
-test.run();

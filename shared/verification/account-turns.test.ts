@@ -82,5 +82,3 @@ test('a closed shard turns nothing', async () => {
   );
   assert.is(await client.hget(key, 'u'), '60');
 });
-
-test.run();

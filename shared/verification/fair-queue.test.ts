@@ -63,5 +63,3 @@ test('when all places are taken, a team below its share still gets in, one above
     places.enter('hostile');
   }
 });
-
-test.run();

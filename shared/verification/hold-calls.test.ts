@@ -48,5 +48,3 @@ test('what is asked of many holds at once shares scripts, and each call gets an 
   // The first one waits for nobody.
   assert.ok(scripts <= 6, `${scripts} scripts`);
 });
-
-test.run();

@@ -65,8 +65,6 @@ test('what is replaced or removed takes no bytes', () => {
   assert.equal([cache.get(one), cache.bytes()], [undefined, 0]);
 });
 
-test.run();
-
 function addTwice(cache: ReturnType<typeof makeLookupCache>, one: Asked): void {
   for (let i = 0; i < 2; i++) cache.add(one, 1, newLookup(), 0);
 }

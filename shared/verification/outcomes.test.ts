@@ -92,5 +92,3 @@ async function counted(): Promise<number> {
   }
   return [...cells.values()].reduce((sum, calls) => sum + calls, 0);
 }
-
-test.run();

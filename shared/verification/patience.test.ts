@@ -18,5 +18,3 @@ test('a deadline passes before its client gives up, takes at most half from othe
   for (const given of ['0', '-1', '1.5', '1e3', '', ' 5', '10000000', 'soon'])
     assert.throws(() => readPatience(given, now), /whole number of milliseconds/, given);
 });
-
-test.run();

@@ -45,5 +45,3 @@ test('a turn begins fewer calls while several teams call, until one has been alo
   const aloneAgain = await beginMany();
   assert.ok(besideAnother * 2 < aloneAgain, `${besideAnother} and ${aloneAgain} at once`);
 });
-
-test.run();

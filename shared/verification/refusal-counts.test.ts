@@ -104,5 +104,3 @@ test('a process has a bounded number of counts, however many teams call', () => 
   for (let i = 0; i < 100_000; i++) cells.add(minute.count(call({ teamId: `team_${i}` })));
   assert.ok(cells.size <= 40_001, `${cells.size} counts`);
 });
-
-test.run();

@@ -476,5 +476,3 @@ test('the witness script finds the billing record of a key', async () => {
     (await node.script('witness', keys, [node.runId(), node.notAfter(WITHIN_MS), 9, number, '{"x":1'], WITHIN_MS))[2];
   assert.equal([await lost(13), await lost(14)], ['', '1']);
 });
-
-test.run();

@@ -83,8 +83,6 @@ test('a call that waited for too long in a busy process is refused unasked, as o
   assert.equal(others, []);
 });
 
-test.run();
-
 function causes(error: unknown, name: ErrorName): string[] {
   assert.instance(error, ApiError);
   assert.is((error as ApiError).errorName, name);

@@ -98,5 +98,3 @@ test('the heads of the scripts name the fields in the order of the tables, and t
   }
   assert.is(Number(/TICKS_PER_SECOND = (\S+)/.exec(codeOf('parts/time.lua'))![1]), TICKS_PER_SECOND);
 });
-
-test.run();

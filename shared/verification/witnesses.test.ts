@@ -40,5 +40,3 @@ test('remembered balances are reported after a reopening, each once, and so is a
   assert.is(await reported(), RECORDS + 1);
   await witnesses.stop();
 });
-
-test.run();

@@ -40,5 +40,3 @@ test('the page of verify shows its own operations', async () => {
   assert.equal(complaints, []);
   await close();
 });
-
-test.run();

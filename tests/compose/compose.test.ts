@@ -215,8 +215,6 @@ test('the image has the exact Node of the tests, and the user of its containers,
   for (const [name, service] of ourServices(file)) assert.is(service.user, user, name);
 });
 
-test.run();
-
 /** Names of services in the order of the file. */
 function order(names: string[]): string[] {
   return services.flatMap(([name]) => (names.includes(name) ? [name] : []));

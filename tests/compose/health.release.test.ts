@@ -125,5 +125,3 @@ test('the health command of our programs succeeds only while /readyz does', asyn
   server.closeAllConnections();
   assert.equal(await codes(), [1, 1, 1, 1, 1]);
 });
-
-test.run();

@@ -103,8 +103,6 @@ test('Kafka serves relay and consumer with their logins, and nobody without one'
   assert.not.ok(await isWell());
 });
 
-test.run();
-
 async function isServed(login: Partial<KafkaConfig>): Promise<boolean> {
   const config: KafkaConfig = {
     KAFKA_BROKERS: [`127.0.0.1:${port}`],

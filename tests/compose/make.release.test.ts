@@ -203,5 +203,3 @@ test('make restore checks the file before it starts a server, and loads it befor
   const again = made.run('restore', 'FILE=a.backup', { RUNNING: 'clickhouse postgres' });
   assert.equal([again.status, ours(again.calls)], [0, ours(calls)], 'after one that was cut off both servers run');
 });
-
-test.run();

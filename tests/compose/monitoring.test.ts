@@ -135,8 +135,6 @@ test('each alert of the operations page has a rule, and its table has the rules,
   }
 });
 
-test.run();
-
 function metricsIn(expression: string): string[] {
   return expression.match(/\b(keytally|process|nodejs)_\w+/g) ?? [];
 }

@@ -20,7 +20,6 @@ const page = readPages().find(({ path }) => path === 'docs/usage-and-statements.
 assert.ok(page.text.includes(`Save it as \`${FILE}\``));
 mkdirSync(folder, { recursive: true });
 writeFileSync(join(folder, FILE), blocksOf(page).find(({ language }) => language === 'python')!.text);
-test.after(() => world.stop());
 
 test('each customer pays for what was used in a closed month, to the cent; an open month is refused by name', async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
@@ -59,8 +58,6 @@ test('each customer pays for what was used in a closed month, to the cent; an op
     ],
   );
 });
-
-test.run();
 
 async function invoice(workspaceId: string): Promise<string> {
   const { PATH, PYTHONPATH, TEST_PYTHON = '' } = process.env;

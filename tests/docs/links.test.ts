@@ -83,8 +83,6 @@ test('the index of decisions has a line for each of them', () => {
   assert.equal(new Set(files.filter((name) => name !== 'README.md')), index);
 });
 
-test.run();
-
 /** The links of a page that lead into this repository. */
 function linksOf(text: string): string[] {
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link!).filter((link) => !/^[a-z]+:/.test(link));

@@ -47,8 +47,6 @@ for (const shell of ['bash', 'sh'])
     assert.not.match(err, /at .*\(|SyntaxError|TypeError/);
   });
 
-test.run();
-
 async function requireWorking(shell: string, blocks: Block[]): Promise<void> {
   let problem: string | undefined;
   for (let tries = 0; tries < TRIES; tries++) {

@@ -77,5 +77,3 @@ test('the detectors of trufflehog and the page have the patterns of the rules', 
   for (const kind of ['key', 'kt', 'lt'])
     assert.ok(page.includes(`${kind}_(?:[0-5][0-9]|6[0-3])[0-9A-Za-z]{32}`), kind);
 });
-
-test.run();

@@ -75,8 +75,6 @@ for (const [language, command, file] of [
   });
 }
 
-test.run();
-
 async function start(command: string, file: string, secret: string): Promise<void> {
   await end();
   const [port = 0] = await freePorts(1);

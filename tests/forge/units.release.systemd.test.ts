@@ -80,8 +80,6 @@ test('serve runs the stack in the foreground, ends cleanly when told, and fails 
   assert.equal(await third.ended, [0, null], 'make down is a clean end, after which it stays down');
 });
 
-test.run();
-
 async function ready(): Promise<void> {
   await eventually('the stack serves', async () => (await stack.run('status')).code === 0);
 }

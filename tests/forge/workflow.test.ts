@@ -30,5 +30,3 @@ test('it may only read, has an end, and names actions by their commit', () => {
   assert.ok(actions.length > 0);
   for (const action of actions) assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40}$/);
 });
-
-test.run();

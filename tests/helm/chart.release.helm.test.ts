@@ -220,8 +220,6 @@ test('a value that does not exist, and a variable that the program does not read
   }
 });
 
-test.run();
-
 /** The programs of an example in the form of Compose, whose checks then read it. */
 function asCompose(manifests: Manifest[]): ComposeFile {
   const services = [...podsOf(manifests)].flatMap(([name, pod]) => {

@@ -21,5 +21,3 @@ test('timers of a test clock come due in their order, when the test moves it, an
   assert.is(seen.length, 5);
   assert.is(clock.monotonic(), 140);
 });
-
-test.run();

@@ -61,5 +61,3 @@ test('nothing else is asked again, nor an answer that is wanted', async () => {
   await must(503, ask('get', 'deadline'));
   assert.is(keys.length, 1);
 });
-
-test.run();

@@ -11,6 +11,7 @@ import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { runPipeline } from '../../shared/stores/pipeline.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
+import { atEnd } from './at-end.ts';
 import { eventually } from './eventually.ts';
 import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
 import { postgresPosition } from '../../apps/api/sync/checkpoints.ts';
@@ -59,8 +60,8 @@ const SQL_WITHIN_MS = 60_000;
 let shared: Promise<World> | undefined;
 
 /**
- * A team of its own in the stack that all test files of this process share. `stop` leaves that stack to the next file.
- * The servers come from the test run: `make test FILE=…`.
+ * A team of its own in the stack that all test files of this process share, and leave to the next one. What a file starts in it is
+ * stopped at its end. The servers come from the test run: `make test FILE=…`.
  */
 export async function joinWorld(): Promise<World & { verify: Started; consumer: Started }> {
   // Slots of workers are below those of files.
@@ -68,6 +69,8 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
   const world = await (shared ??= ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot));
   const team = await world.newTeam();
   const started: Started[] = [];
+  const stop = async () => void (await Promise.all(started.splice(0).map((one) => one.stop())));
+  atEnd(stop);
   return {
     ...world,
     verify: world.verify!,
@@ -79,21 +82,32 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
       started.push(one);
       return one;
     },
-    stop: async () => void (await Promise.all(started.map((one) => one.stop()))),
+    stop,
   };
 }
 
-/** A stack of its own, in this process, for what looks at whole databases, breaks something, or has other settings. */
+/**
+ * A stack of its own, in this process, for what looks at whole databases, breaks something, or has other settings. It is stopped at the
+ * end of the file, or before.
+ */
 export function makeWorld(programs: Program[] = ['api'], settings: Record<string, string> = {}): Promise<World> {
-  return ownWorld(startProgram, programs, settings);
+  return stoppedAtEnd(ownWorld(startProgram, programs, settings));
 }
 
-/** A stack of its own whose programs are processes, for what kills them. */
+/** The same with programs that are processes, for what kills them. */
 export function spawnWorld(
   programs: Program[] = ['api'],
   settings: Record<string, string> = {},
 ): Promise<World<Spawned>> {
-  return ownWorld(spawnProgram, programs, settings);
+  return stoppedAtEnd(ownWorld(spawnProgram, programs, settings));
+}
+
+async function stoppedAtEnd<Running>(starting: Promise<World<Running>>): Promise<World<Running>> {
+  const world = await starting;
+  let stopped: Promise<void> | undefined;
+  const stop = () => (stopped ??= world.stop());
+  atEnd(stop);
+  return { ...world, stop };
 }
 
 async function ownWorld<Running extends Started | Spawned>(

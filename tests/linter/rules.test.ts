@@ -59,5 +59,3 @@ test('places that may query the books are named one by one', () => {
   const known = ['shared/books/**', 'apps/consumer/**', 'tests/**', 'bench/**', '**/*.test.ts', '**/helpers/**'];
   assert.equal(allowed.filter((name) => name.includes('*')).toSorted(), known.toSorted());
 });
-
-test.run();

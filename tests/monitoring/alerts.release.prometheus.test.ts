@@ -142,8 +142,6 @@ test('the error ratio counts what verify refused before it was a verification, a
   await promtool('test', 'rules', file);
 });
 
-test.run();
-
 function testFile(name: string, given: Record<string, Case>): string {
   const tests = Object.entries(given).flatMap(([alertname, { at, fires, quiet, labels }]) => {
     const { labels: ofRule, annotations } = alerts.find(({ alert }) => alert === alertname)!;

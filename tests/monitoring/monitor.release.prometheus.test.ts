@@ -44,8 +44,6 @@ test('monitor asks every program of the stack, runs all rules, and ends when tol
   assert.throws(() => process.kill(child.pid!, 0));
 });
 
-test.run();
-
 function monitor(port: number) {
   const child = spawn(process.execPath, ['apps/stack/main.ts', 'monitor'], {
     cwd: checkout,

@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert';
 import { makeWorker, type FileResult } from './test-file.ts';
 
 const uvu = JSON.stringify(import.meta.resolve('uvu'));
-const passing = `import { test } from ${uvu}; test('a', () => {}); test.run();`;
+const passing = `import { test } from ${uvu}; test('a', () => {});`;
 
 async function run(texts: string[], withinMs = 60_000): Promise<FileResult[]> {
   const folder = process.env.TEST_FOLDER!;
@@ -24,7 +24,7 @@ async function run(texts: string[], withinMs = 60_000): Promise<FileResult[]> {
 test('files run one after the other in one process, and each has its own counts and output', async () => {
   const twice = `import { test } from ${uvu};
     test('a', () => { globalThis.ran = (globalThis.ran ?? 0) + 1; if (globalThis.ran > 1) throw new Error('again') });
-    test('b', () => {}); test.run();`;
+    test('b', () => {});`;
   const [first, second, third] = await run([twice, `${twice}//`, passing]);
   assert.equal([first!.passed, first!.failed, first!.problem], [2, 0, undefined]);
   assert.equal([second!.passed, second!.failed, second!.problem], [1, 1, 'failed 1 of its tests']);
@@ -34,11 +34,10 @@ test('files run one after the other in one process, and each has its own counts 
 
 test('a file that runs no test, skips one, or throws is a failure', async () => {
   const wrong: [text: string, problem: RegExp][] = [
-    [`import { test } from ${uvu}; test('never run', () => {});`, /no test/],
-    [`import { test } from ${uvu}; test.run();`, /no test/],
-    [`import { test } from ${uvu}; test('a', () => {}); test.skip('b', () => {}); test.run();`, /skipped 1/],
-    [`import { test } from ${uvu}; test('a', () => { throw new Error('no') }); test.run();`, /failed 1/],
-    [`import { test } from ${uvu}; test('a', () => process.exit(3)); test.run();`, /ended by code 3/],
+    [`import { test } from ${uvu};`, /no test/],
+    [`import { test } from ${uvu}; test('a', () => {}); test.skip('b', () => {});`, /skipped 1/],
+    [`import { test } from ${uvu}; test('a', () => { throw new Error('no') });`, /failed 1/],
+    [`import { test } from ${uvu}; test('a', () => process.exit(3));`, /ended by code 3/],
     [`throw new Error('at once')`, /ended by an error/],
     [`setTimeout(() => { throw new Error('later') }); await new Promise(() => {});`, /ended by an error/],
   ];
@@ -53,7 +52,7 @@ test('a file that does not end is ended, with the programs that it started', asy
   const [result, next] = await run(
     [
       `import { spawn } from 'node:child_process'; import { test } from ${uvu}; spawn('sleep', ['600']);
-      test('b', () => { console.log('so far'); return new Promise(() => {}); }); test.run();`,
+      test('b', () => { console.log('so far'); return new Promise(() => {}); });`,
       passing,
     ],
     1_000,
@@ -67,8 +66,7 @@ test('what a hook throws is told', async () => {
   const hooks = ['test.before', 'test.after', 'test.before.each', 'test.after.each'];
   const results = await run(
     hooks.map(
-      (hook) =>
-        `import { test } from ${uvu}; ${hook}(() => { throw new Error('the cause') }); test('a', () => {}); test.run();`,
+      (hook) => `import { test } from ${uvu}; ${hook}(() => { throw new Error('the cause') }); test('a', () => {});`,
     ),
   );
   for (const [i, result] of results.entries()) {
@@ -76,5 +74,3 @@ test('what a hook throws is told', async () => {
     assert.match(result.output, /the cause/, hooks[i]);
   }
 });
-
-test.run();

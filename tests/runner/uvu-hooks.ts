@@ -16,6 +16,8 @@ const changes: [from: string, to: string][] = [
   ],
   // Of a file that hangs one wants to know where.
   ['state.__test__ = test.name;', 'globalThis.UVU_TEST = state.__test__ = test.name;'],
+  // Each suite is run once its file has been read.
+  ['return test;\n}', '(globalThis.UVU_SUITES ??= []).push(test);\n\treturn test;\n}'],
   // A test that fails leaves open what it would have closed: its file need not wait for that.
   [SUMMED_UP, `${SUMMED_UP} if (code) setTimeout(() => process.exit(), 5_000).unref();`],
 ];

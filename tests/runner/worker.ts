@@ -11,10 +11,19 @@ export type Hanging = { hangs: string };
 export type Outcome = { total: number; passed: number; skipped: number; output: string; problem?: string };
 
 type SuiteResult = [errors: string | true, passed: number, skipped: number, total: number];
-type Uvu = { UVU_DEFER: number; UVU_TEST?: string; UVU_QUEUE: (() => Promise<SuiteResult>)[][] };
+type Uvu = {
+  UVU_DEFER: number;
+  UVU_TEST?: string;
+  UVU_QUEUE: (() => Promise<SuiteResult>)[][];
+  /** The suites that were made, by uvu-hooks.ts, and what is to be done after them, by ../helpers/at-end.ts. */
+  UVU_SUITES: { run(): void }[];
+  UVU_ENDS: (() => unknown)[];
+};
 
 const uvu = globalThis as unknown as Uvu;
 uvu.UVU_DEFER = 1;
+// It looks at that as it is loaded.
+const { test } = await import('uvu');
 let output = '';
 
 for (const stream of [process.stdout, process.stderr]) {
@@ -39,7 +48,10 @@ async function run(file: string): Promise<Outcome> {
   output = '';
   delete uvu.UVU_TEST;
   uvu.UVU_QUEUE = [[]];
+  // All files share the suite that uvu makes itself.
+  [uvu.UVU_SUITES, uvu.UVU_ENDS] = [[test], []];
   await import(isAbsolute(file) ? file : join(process.cwd(), file));
+  for (const suite of uvu.UVU_SUITES) suite.run();
   const outcome = { total: 0, passed: 0, skipped: 0 };
   for (const suite of uvu.UVU_QUEUE[0]!) {
     const [errors, passed, skipped, total] = await suite();
@@ -48,6 +60,7 @@ async function run(file: string): Promise<Outcome> {
     outcome.passed += passed;
     outcome.skipped += skipped;
   }
+  for (const work of uvu.UVU_ENDS.toReversed()) await work();
   return { ...outcome, output };
 }
 

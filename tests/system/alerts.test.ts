@@ -19,7 +19,6 @@ test.before(async () => {
   workspaceId = await newWorkspace();
   customers = makeCustomers(world, workspaceId);
 });
-test.after(() => world?.stop());
 
 type Told = { id: string; name: string; when: object; at: number; usedCredits: string; eventId: string };
 
@@ -83,8 +82,6 @@ test('defaultAlerts of a workspace hold for its records without alerts of their 
   const names = async (record: typeof own) => (await record.told()).map(({ name }) => name);
   assert.equal([await names(plain), await names(own), await names(never)], [['half', 'low'], ['left'], []]);
 });
-
-test.run();
 
 async function newWorkspace(fields: object = {}): Promise<string> {
   return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }))).body.workspace.id;

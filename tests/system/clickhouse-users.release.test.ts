@@ -96,8 +96,6 @@ test('Grafana reads sums of days by the query of its guide, and nothing else, an
   assert.match(await refusal('select sleepEachRow(1) from numbers(12)'), /TIMEOUT|TOO_SLOW/);
 });
 
-test.run();
-
 const destroying = [
   "alter table usage_events delete where billing_id != ''",
   'alter table usage_events update cost_micros = 0 where 1',

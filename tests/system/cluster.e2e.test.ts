@@ -84,8 +84,6 @@ test('a server that dies is replaced by its replica without a debit or a change 
   for (const { key, meter } of made) assert.is(await customers.usage(meter), disabled.includes(key) ? '1' : '2');
 });
 
-test.run();
-
 async function isReady(): Promise<boolean> {
   return (await fetch(`${world.verify!.url}/readyz`)).ok;
 }

@@ -71,5 +71,3 @@ test('make audit fails on a known vulnerability, and says when the registry repo
     assert.match(lines.join(), /^NOT AUDITED: /);
   }
 });
-
-test.run();

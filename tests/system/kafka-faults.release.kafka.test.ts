@@ -112,5 +112,3 @@ test('a consumer that ClickHouse never answers ends, and the next one does its w
   await own.booksAreRight(meter, 1);
   await Promise.all([next.stop(), relay.stop()]);
 });
-
-test.run();

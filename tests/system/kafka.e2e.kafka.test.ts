@@ -36,5 +36,3 @@ test('whatever is killed on the way, and however often it is read, each verifica
   await own.booksAreRight(meter, 500);
   await again.stop();
 });
-
-test.run();

@@ -163,8 +163,6 @@ test('a broker that starts again on other ports has everything that it acknowled
   await consuming.stop();
 });
 
-test.run();
-
 let program: Program;
 
 async function startOn([kafka = 0, kafkaController = 0]: number[], formatWith: string[] = []): Promise<void> {

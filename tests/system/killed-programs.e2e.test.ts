@@ -18,7 +18,6 @@ test.before(async () => {
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'killed' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });
-test.after(() => world?.stop());
 
 test('kill -9 of verify, consumer and api under load: what was answered is debited and booked, once', async () => {
   const keys = await Promise.all(Array.from({ length: KEYS }, () => customers.meteredKey('1000000')));
@@ -49,8 +48,6 @@ test('kill -9 of verify, consumer and api under load: what was answered is debit
     assert.equal([proof.status, proof.difference, proof.gaps, proof.losses], ['EXACT', '0', [], []]);
   }
 });
-
-test.run();
 
 /** Verifies keys and makes others all the time. Each call is repeated until it is decided, as a client does. */
 function startLoad(keys: TestKey[]) {

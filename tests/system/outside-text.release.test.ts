@@ -123,8 +123,6 @@ for (const [name, read] of Object.entries(functions)) {
   });
 }
 
-test.run();
-
 // The least of several runs, as soon as one is short enough: it counts the processor's time of this thread alone, and a
 // collection of garbage meets one run, not all.
 function leastMs(run: () => unknown): number {

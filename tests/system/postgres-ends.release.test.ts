@@ -57,5 +57,3 @@ test('the api lives and answers each write, and what it says of the write is tru
   );
   assert.ok(refused.length > 0, `${refused.length} of ${answers.size} were refused`);
 });
-
-test.run();

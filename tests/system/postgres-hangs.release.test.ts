@@ -42,5 +42,3 @@ test('the api gives up a reopening whose connection hangs, and does it again', a
     process.kill(pid, 'SIGCONT');
   }
 });
-
-test.run();

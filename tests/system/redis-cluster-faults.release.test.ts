@@ -124,8 +124,6 @@ test('while a server is frozen, shards on the others are served', async () => {
   await eventually('all is served', async () => (await verify(frozenKey.key)).body.status === 'VALID');
 });
 
-test.run();
-
 /** Whether the consumer has read every waiting entry of an outbox at least twice, or has emptied it. */
 async function isRead({ client }: Member, shard: number): Promise<boolean> {
   const pending = (await client.xpending(keyspace.outbox(shard), OUTBOX_GROUP, '-', '+', 10)) as unknown[][];

@@ -160,5 +160,3 @@ async function waiting(): Promise<number> {
   const lengths = await Promise.all(ALL_SHARDS.map((shard) => redis.admin.xlen(keyspace.outbox(shard))));
   return lengths.reduce((sum, one) => sum + one, 0);
 }
-
-test.run();

@@ -159,8 +159,6 @@ test('no program may change settings, the fence, another program’s entries or 
   }
 });
 
-test.run();
-
 function urlOf(user: User, scheme = 'rediss', port = tlsPort): string {
   return `${scheme}://keytally_${user}:${passwordOf(user)}@localhost:${port}`;
 }

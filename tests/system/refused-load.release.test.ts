@@ -72,5 +72,3 @@ async function read(what: string, of: string): Promise<number> {
   const answer = await books.client.query({ query: `select ${what} as value from ${of}`, format: 'JSONEachRow' });
   return Number((await answer.json<{ value: string }>())[0]!.value);
 }
-
-test.run();

@@ -51,5 +51,3 @@ test('nothing new is made or held, while changes, deletions and debits go on and
   assert.is((await customers.verify({ key: one.key })).body.status, 'DISABLED');
   await must(200, world.call('delete', path));
 });
-
-test.run();

@@ -48,5 +48,3 @@ test('after make down nothing runs, and the next make up goes on with the same k
 function processes(): object {
   return readJson(join(stack.home, 'processes.json')) ?? {};
 }
-
-test.run();

@@ -54,8 +54,6 @@ test('the first start on Redis drains Kafka, and the second no longer starts it'
   assert.is(await stack.usageOf(key), '3');
 });
 
-test.run();
-
 function login() {
   return kafkaLogin(processes().kafka!.port, readEnvFile({ folder: stack.home }).KAFKA_SASL_PASSWORD);
 }

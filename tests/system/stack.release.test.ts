@@ -138,8 +138,6 @@ test('a master key that takes the place of another encrypts all again, and then 
   await stack.must('audit-log-verify');
 });
 
-test.run();
-
 function processes(): Record<string, { pid: number; port: number }> {
   return readJson(join(stack.home, 'processes.json')) ?? {};
 }

@@ -156,5 +156,3 @@ async function start(program: Program, env: Record<string, string>): Promise<Spa
   started.push(one);
   return one;
 }
-
-test.run();

@@ -72,8 +72,6 @@ test('the api refuses a Postgres whose certificate it does not trust', async () 
   assert.is(failed, 'DEPTH_ZERO_SELF_SIGNED_CERT');
 });
 
-test.run();
-
 function overTls(url: string): string {
   const encrypted = new URL(url);
   encrypted.searchParams.set('sslmode', 'verify-full');

@@ -240,8 +240,6 @@ test('every type of event arrives at its receiver, signed, each with the id that
   );
 });
 
-test.run();
-
 /** Books what no balance has, and compares: as if Redis had been put back to an earlier state than the books. */
 async function inventUsage(billingId: string): Promise<void> {
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);

@@ -17,7 +17,6 @@ test.before(async () => {
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });
   customers = makeCustomers(world, body.workspace.id);
 });
-test.after(() => world?.stop());
 
 test('a killed worker is replaced while the other goes on, and each call is debited once', async () => {
   const { key, meter } = await customers.meteredKey('1000');
@@ -58,5 +57,3 @@ async function total(): Promise<number | undefined> {
   const [, count] = /^keytally_verifications_total\{[^}]*status="VALID"[^}]*\} (\d+)$/m.exec(text) ?? [];
   return count === undefined ? undefined : Number(count);
 }
-
-test.run();

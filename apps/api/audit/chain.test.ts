@@ -151,8 +151,6 @@ test('the api keeps the head in Redis, and tells when lines that it has seen are
   assert.match(stderr, /BROKEN: the chain had the head/);
 });
 
-test.run();
-
 async function write(lines: number): Promise<void> {
   for (let i = 0; i < lines; i += 50) await addLines(sql, Math.min(50, lines - i));
 }

@@ -104,8 +104,6 @@ test('what one token and all strangers can make the log and the memory hold is b
   assert.equal([await counted('over_limit'), await counted('unknown_token')], [80 + 500, 1_000 + 2]);
 });
 
-test.run();
-
 type Line = Record<string, unknown> & { requestId: string; operation: string; attempts: number };
 type Gatherer = { teamId: string; tokenId: string; permissions: Set<string>; workspaceIds: undefined };
 

@@ -217,8 +217,6 @@ test('a backup fails, and says why, while no consumer moves the books on', async
   await assertRefused(take(500), /the books hold usage from before .* alone, .* is a consumer running\?/);
 });
 
-test.run();
-
 function stream(bytes: Buffer): Readable {
   // In pieces, as a file is read.
   return Readable.from(

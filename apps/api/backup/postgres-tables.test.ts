@@ -39,8 +39,6 @@ test('however long rows are, a backup holds few of them at once, and a load writ
   assert.equal([...(await rows('loaded'))], [...(await rows('kept'))]);
 });
 
-test.run();
-
 /** Tells how many characters each step of a cursor has fetched. */
 function watchCursors(tx: Query, fetched: (characters: number) => void): Query {
   const watched = (first: TemplateStringsArray, ...rest: []) => {

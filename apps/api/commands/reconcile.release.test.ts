@@ -13,7 +13,6 @@ import { testEvent } from '../../../tests/helpers/events.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 
 const world = await makeWorld();
-test.after(() => world.stop());
 
 test('what Redis refuses for a moment is asked again: a shard is closed for one after a restore', async () => {
   const { id } = (await world.call('post', '/api/v1/workspace', { name: 'restored' })).body.workspace;
@@ -59,8 +58,6 @@ test('a record that differs from its books is named with its difference, and the
   assert.match(out, /^0 exact, 1 differ, /m);
   assert.is(code, 1);
 });
-
-test.run();
 
 /** Runs the operator's command. */
 function tool(): Promise<{ code: number; out: string; err: string }> {

@@ -7,7 +7,6 @@ import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 
 const test = suite('revoking a team');
 const world = await makeWorld(['verify']);
-test.after(() => world.stop());
 
 test('a wrong command line and an unknown team get one line, and nothing is revoked', async () => {
   for (const [args, says] of [
@@ -119,8 +118,6 @@ test('asked again before it has finished, it also ends what was made in between'
     return !left;
   });
 });
-
-test.run();
 
 async function makeTeam(keyCount: number) {
   const team = await world.newTeam();

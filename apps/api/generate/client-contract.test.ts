@@ -20,5 +20,3 @@ test("the Python client's types and operations match it, too", () => {
     assert.ok(readFileSync(file, 'utf8') === text, `${file} is out of date: npm run client`);
   }
 });
-
-test.run();

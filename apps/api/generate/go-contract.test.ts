@@ -9,5 +9,3 @@ test("the Go client's types and operations match the OpenAPI document (npm run c
     assert.ok(found === text, `clients/go/${name} is out of date: npm run client`);
   }
 });
-
-test.run();

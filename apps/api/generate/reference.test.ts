@@ -13,5 +13,3 @@ for (const page of referencePages) {
 test('the chart takes the variables that its programs read (npm run reference writes its schema)', () => {
   assert.is(renderHelmSchema(), readFileSync(helmSchemaFile, 'utf8'));
 });
-
-test.run();

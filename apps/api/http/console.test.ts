@@ -10,7 +10,6 @@ import { makeConsole } from './console.ts';
 const MOST_GZIPPED = 80_000;
 const test = suite('files of the console');
 const world = await makeWorld();
-test.after(() => world.stop());
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   world.call('get', path, undefined, { token: null, headers });
@@ -94,5 +93,3 @@ test('an api whose pages were not built says so, and serves everything else', ()
   assert.is(none('/console', {}), undefined);
   assert.match(lines.join(), 'npm run console');
 });
-
-test.run();

@@ -48,5 +48,3 @@ test('the Accept header chooses the format, and JSON is the default', () => {
     assert.not.ok(prefersCsv(accept), String(accept));
   }
 });
-
-test.run();

@@ -153,8 +153,6 @@ test('an export that breaks, or that nobody reads, is cut off, so that no part o
   assert.is(await answer.text().catch(() => 'cut off'), 'cut off');
 });
 
-test.run();
-
 type Made = { team: string; signal: AbortSignal; done(opened?: OpenExport): void; fail(error: Error): void };
 
 async function serve(limits: Partial<ExportLimits>, before?: (ctx: Koa.Context) => Promise<void>) {

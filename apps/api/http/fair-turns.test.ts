@@ -138,8 +138,6 @@ test('a team whose clients do not read their answers gets no more of them, until
   server.close();
 });
 
-test.run();
-
 function callerOf(teamId: string, tokenId: string): Caller {
   return { teamId, tokenId: `${teamId} ${tokenId}`, permissions: new Set(), workspaceIds: undefined };
 }

@@ -37,5 +37,3 @@ test('a customer of the portal has 20 calls a second, a token its own limit, and
     limit(caller);
   }
 });
-
-test.run();

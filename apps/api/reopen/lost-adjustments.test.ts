@@ -11,7 +11,6 @@ const test = suite('adjustments that a shard has lost');
 
 const world = await makeWorld();
 const { redis } = world;
-test.after(() => world.stop());
 
 test('the last one comes back with those before it, and beside it the voids of grants to come', async () => {
   const { sql } = world;
@@ -40,5 +39,3 @@ test('the last one comes back with those before it, and beside it the voids of g
     [made[1], made[3]],
   );
 });
-
-test.run();

@@ -18,7 +18,6 @@ const world = await makeWorld([]);
 const { books } = world;
 // It would look for records itself, and settle them.
 await world.api.stop();
-test.after(() => world.stop());
 
 test('whoever goes on after one that died notes the rest; a shard that was reopened is looked through from its start', async () => {
   const { sql } = world;
@@ -40,8 +39,6 @@ test('whoever goes on after one that died notes the rest; a shard that was reope
   await note(never);
   assert.equal(await noted(), ids);
 });
-
-test.run();
 
 async function note(signal: AbortSignal): Promise<void> {
   await noteBehind({ ...world, log: makeLogger('test', 'silent') }, SHARDS, signal);

@@ -54,5 +54,3 @@ test('wrong zones and bounds are told by name, and so is what is too long', () =
   boundsOf({ ...days('2026-01-01', 93), interval: 'hour' });
   boundsOf({ ...days('2016-06-01', 3_660), interval: 'month' });
 });
-
-test.run();

@@ -11,7 +11,6 @@ const test = suite('copies of ended grants');
 
 const world = await joinWorld();
 const { redis } = world;
-test.after(() => world.stop());
 
 test('a record is copied by several processes while its grants are voided: each gets an answer', async () => {
   const record = await newRecord();
@@ -65,8 +64,6 @@ test('what an ended grant gave is copied again once a late capture gives credits
   await copyEnded(world.sql, redis, [record.shard], 'held');
   assert.equal(await copied(), [[1_000_000, 0]]);
 });
-
-test.run();
 
 async function newRecord(): Promise<BillingRef> {
   const workspaceId = await newWorkspace(world);

@@ -22,7 +22,6 @@ const customers = makeCustomers(world, workspaceId);
 const records = [await accountOf('10'), await accountOf('10'), await accountOf('10')];
 // It would sweep, too.
 await world.api.stop();
-test.after(() => world.stop());
 
 test('adjustments of records that are damaged wait, each, and hold up no other change', async () => {
   const damages: ((one: Damaged) => Promise<unknown>)[] = [
@@ -73,8 +72,6 @@ test('a record whose name something else holds is tried again in one change, and
     select max(tx)::text::bigint as tx from changes where entity_id = ${id} and is_put_back`;
   assert.ok(last.tx >= horizon, 'a reopening that has lost it loads it, for all that the checkpoint has passed');
 });
-
-test.run();
 
 type Damaged = BillingRef & {
   name: string;

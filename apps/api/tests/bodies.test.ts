@@ -7,7 +7,6 @@ import { makeWorld } from '../../../tests/helpers/world.ts';
 
 const test = suite('bodies');
 const world = await makeWorld();
-test.after(() => world.stop());
 
 const json = JSON.stringify({ name: 'w' });
 const typed = 'Content-Type: application/json';
@@ -69,8 +68,6 @@ test('a body that is cut short stores nothing', async () => {
   const { body } = await world.call('get', '/api/v1/workspace?limit=200');
   assert.not.ok(body.workspaces.some((workspace: { name: string }) => workspace.name === 'cut short'));
 });
-
-test.run();
 
 // The code of an error, else the status.
 function codeOf({ status, text }: RawAnswer): number {

@@ -74,8 +74,6 @@ test('a repeated item is refused by name', () => {
   assert.throws(() => validate(body), /\/permissions must NOT have duplicate items \(items ## 0 and 2 are identical\)/);
 });
 
-test.run();
-
 const boundedFormats = new Set(['date', 'date-time', 'ip']);
 
 /** Adds each place of a schema that has no bound. */

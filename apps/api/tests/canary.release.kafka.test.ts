@@ -209,8 +209,6 @@ test('the secrets are nowhere, and the markers beside them are found', async () 
   assert.equal(searched(needles), []);
 });
 
-test.run();
-
 // As a client may have encoded it by mistake, once or twice.
 function encodings(secret: string): string[] {
   const once = secret.replaceAll('_', '%5F').replaceAll('.', '%2e');

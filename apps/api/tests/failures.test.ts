@@ -293,8 +293,6 @@ test('without Postgres its operations are a 503; clients that leave before their
   assert.not.match(JSON.stringify(api.lines), /EPIPE|ECONNRESET.*an answer could not be sent/);
 });
 
-test.run();
-
 /** The turns of its token go round: what was given up is over then. */
 async function turnsAreOver(token: string): Promise<void> {
   toPostgres = () => {};

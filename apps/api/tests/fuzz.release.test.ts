@@ -39,7 +39,6 @@ const test = suite('fuzz');
 const world = await spawnWorld(['verify', 'consumer']);
 const servers = [world.api, world.verify!];
 await newThings();
-test.after(() => world.stop());
 
 test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never death`, async () => {
   const before = servers.map(({ process }) => process.pid);
@@ -60,8 +59,6 @@ test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never
   }
   report();
 });
-
-test.run();
 
 async function fuzz(forSeconds: number, seed: number, tokens: string[]): Promise<void> {
   const options = {

@@ -16,7 +16,6 @@ const preflight = {
 };
 
 const world = await makeWorld(['verify']);
-test.after(() => world.stop());
 
 test("no answer but public keys may be cached on its way, and none names the server's software", async () => {
   const body = { name: 'n' };
@@ -144,5 +143,3 @@ test('the page of /docs may run its own scripts, talk to its own server, and be 
     assert.is(headers.get('referrer-policy'), 'no-referrer');
   }
 });
-
-test.run();

@@ -23,7 +23,6 @@ const BODY_LIMIT = 65_536;
 const test = suite('what operations take');
 const world = await joinWorld();
 const things = await makeThings(world, world.team.token);
-test.after(() => world.stop());
 
 /** Another body that is valid, for operations whose good request names no resource. */
 const otherBodies: Record<string, object> = {
@@ -146,8 +145,6 @@ test('an answer that an earlier version kept, by the fields as they were sent, i
   const again = await world.call('post', '/api/v1/workspace', body, { headers });
   assert.equal([again.status, again.text], [201, first.text]);
 });
-
-test.run();
 
 /** The same JSON with its fields in the other order, at every depth. */
 function backwards(value: unknown): unknown {

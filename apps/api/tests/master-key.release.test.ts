@@ -10,7 +10,6 @@ const PATH = '/api/v1/jwt';
 const [old, fresh] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
 const test = suite('the master key');
 const world = await makeWorld(['api'], { MASTER_KEY: old });
-test.after(() => world.stop());
 
 test("a signing key's ciphertext opens only in its own row: in another row it signs nothing", async () => {
   const other = await world.newTeam();
@@ -68,7 +67,5 @@ test('master key and signing keys are replaced with overlap: no JWT and no kept 
   const behind = await world.start('api', { MASTER_KEY: old });
   await must(500, sign(behind));
 });
-
-test.run();
 
 const sign = (api: Started, options: object = {}) => world.call('post', api.url + PATH, { payload: {} }, options);

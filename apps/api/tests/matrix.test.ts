@@ -31,8 +31,6 @@ const [ours, theirs] = await Promise.all([makeThings(world, world.team.token), m
 // A proof waits for events that are on their way into the books.
 await world.booked();
 
-test.after(() => world.stop());
-
 test('the matrix has exactly the operations that need a token', () => {
   assert.equal(guarded.map(nameOf).toSorted(), Object.keys(requests).toSorted());
   // This test decides which operations are open to all: forgetting a permission does not make one open.
@@ -156,8 +154,6 @@ test('every permitted request succeeds; reading changes nothing, and a change is
   const seen = differences(before, await look());
   assert.ok(seen.length > 30 && seen.some((name) => name.endsWith(':outbox')), seen.join());
 });
-
-test.run();
 
 function look(): Promise<Record<string, string>> {
   return snapshot({ sql: world.sql, redis: world.redis.node(0).client });

@@ -79,5 +79,3 @@ test('fixed values have a type', () => {
   look(documents, '');
   assert.equal(untyped, []);
 });
-
-test.run();

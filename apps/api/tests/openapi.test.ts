@@ -11,7 +11,6 @@ const routes = [...ofClients, ...portalRoutes];
 const test = suite('the OpenAPI document');
 const world = await makeWorld();
 const document = (await world.call('get', '/openapi.json')).body;
-test.after(() => world.stop());
 
 const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
 
@@ -129,5 +128,3 @@ test('an answer that differs from the document is found', async () => {
   fails(refused, { message: 'no envelope' });
   assert.throws(() => checkAnswer('http://127.0.0.1:1', 'get', '/healthz', made), /has shown no OpenAPI document/);
 });
-
-test.run();

@@ -11,7 +11,6 @@ import { urlOfApi } from './helpers/own-api.ts';
 
 const test = suite('tokens of the operator');
 const world = await joinWorld();
-test.after(() => world.stop());
 
 test('the command creates the team and its first token, with every permission, in force at once; and another one later', async () => {
   const team = `team of ${world.team.id}`;
@@ -38,8 +37,6 @@ test('a wrong command line gets one line that says what is right', () => {
   assert.equal([status, stdout], [2, '']);
   assert.match(stderr, /^name the team, in at most 128 characters: .*\n$/);
 });
-
-test.run();
 
 /** Runs `npm run token`, with the same rights as beside the api. */
 function run(...args: string[]) {

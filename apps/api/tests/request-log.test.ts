@@ -48,5 +48,3 @@ test('a client with a known token has a line for each request, also for one that
     [200, 403, 200],
   );
 });
-
-test.run();

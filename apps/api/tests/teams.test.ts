@@ -205,8 +205,6 @@ test("the programs' database roles have no more rights than they need", async ()
   assert.is(powers!.n, 0);
 });
 
-test.run();
-
 function urlOfApi(): string {
   const url = new URL(process.env.TEST_API_POSTGRES_URL!);
   url.pathname = new URL(world.env.DATABASE_URL!).pathname;

@@ -5,7 +5,6 @@ import { makeWorld } from '../../../tests/helpers/world.ts';
 
 const test = suite('texts that events keep');
 const world = await makeWorld();
-test.after(() => world.stop());
 
 test('a route and a usage name are limited in bytes too, by an error that names the limit', async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
@@ -34,5 +33,3 @@ test('a route and a usage name are limited in bytes too, by an error that names 
   await must(201, adjust(256));
   assert.is((await must(400, adjust(260))).body.error.details[0].path, '/usageName');
 });
-
-test.run();

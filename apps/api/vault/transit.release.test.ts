@@ -115,8 +115,6 @@ test('a Vault that does not answer is given up', async () => {
   assert.match(error?.message ?? '', /did not answer within 0\.2 s$/);
 });
 
-test.run();
-
 function sign(api: Spawned, headers: Record<string, string> = {}) {
   return world!.call('post', `${api.url}/api/v1/jwt`, { payload: {} }, { headers });
 }

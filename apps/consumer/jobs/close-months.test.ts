@@ -410,8 +410,6 @@ test('only the next month can be closed, once it is over', async () => {
   assert.equal([refused.status, refused.body.error.details[0].path], [400, '/month']);
 });
 
-test.run();
-
 function stores() {
   return { sql: world.sql, redis, books };
 }

@@ -188,5 +188,3 @@ test('deliveries stay 30 days with their tries, those of a deleted webhook go at
   assert.equal(await ids('webhook_events'), [kept.event, known.event, gone.event].toSorted());
   assert.equal(await ids('webhooks'), [live]);
 });
-
-test.run();

@@ -50,5 +50,3 @@ test('last use and used credits are copied to Postgres; unknown keys and late ev
   await copyRecentUse(own, never);
   assert.equal(await read(), { usedMicros: 100, version: 1, untouched: true, lastUsedAt: now + 5 });
 });
-
-test.run();

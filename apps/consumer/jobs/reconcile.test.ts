@@ -309,5 +309,3 @@ test('a comparison tells by how much and between which events the books differ',
       assert.is(afterEvent, events.find(({ sequence }) => sequence === afterSequence)!.id, what);
   }
 });
-
-test.run();

@@ -156,8 +156,6 @@ test('one run sums up many records and days', async () => {
   assert.equal(sums, { rows: 1_350, cost: 2_700 });
 });
 
-test.run();
-
 function usage(billingId: string, more: Partial<UsageEvent> = {}): UsageEvent {
   return testEvent({ timeMs: NOON, billingId, ...more });
 }

@@ -74,5 +74,3 @@ test('a consumer has each of its jobs, at its times', () => {
     ],
   );
 });
-
-test.run();

@@ -29,5 +29,3 @@ test('the list of access tokens shows when each was last used, on verify as on t
   }
   assert.not.ok('lastUsedAt' in (await listed(unused)));
 });
-
-test.run();

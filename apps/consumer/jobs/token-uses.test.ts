@@ -32,5 +32,3 @@ test('the newest use counts, in any order of uses; uses that were copied are rem
   await node.client.zadd(name, now - 5_000, id);
   assert.is(await copied(), noted, 'an older use changes nothing');
 });
-
-test.run();

@@ -26,8 +26,6 @@ test('a working day has more than a Sunday, noon more than night, and the last w
   assert.ok(week(3) > 1.3 * week(0), `${week(0)} and ${week(3)}`);
 });
 
-test.run();
-
 function sum(quarters: Quarter[]): number {
   return quarters.reduce((total, { calls }) => total + calls, 0);
 }

@@ -15,7 +15,6 @@ const CALLS_OF_A_DAY = 11_050;
 const test = suite('make demo');
 const world = await makeWorld(['verify', 'consumer']);
 await world.start('webhooks');
-test.after(() => world.stop());
 
 test('the demo goes as it should twice, and leaves refusals of many reasons, a low and an exhausted balance, and a webhook that fails', async () => {
   const from = dayOf(Date.now());
@@ -77,8 +76,6 @@ test('with HISTORY the days before are made up, say so, and are proved and bille
   const events = data.reduce((sum: number, row: { events: number }) => sum + row.events, 0);
   assert.ok(events > DAYS * CALLS_OF_A_DAY && events < DAYS * CALLS_OF_A_DAY + CALLS + 20, String(events));
 });
-
-test.run();
 
 async function demo(past?: NonNullable<Parameters<typeof play>[0]['past']>) {
   const { api, verify, team } = world;

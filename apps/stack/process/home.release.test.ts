@@ -80,8 +80,6 @@ test('a full disk leaves no part of a master key, which would be taken for one',
   assert.match(readFileSync(masterKeyFile(home), 'utf8'), /^[\w+/]{43}=\n$/);
 });
 
-test.run();
-
 type Turn = { took: boolean; key: string };
 
 /** Lets three processes try all homes at the same moments, and stay; gives what became of each try. */

@@ -78,5 +78,3 @@ test('without KEYTALLY_PORT a stack keeps the ports of its last start, and a new
     assert.equal([apiPort, verifyPort], expected);
   }
 });
-
-test.run();

@@ -80,5 +80,3 @@ test('a log that has outgrown all its parts becomes one when its program starts'
   }
   assert.is(statSync(`${file}.1`).size, PART_BYTES * 6);
 });
-
-test.run();

@@ -48,5 +48,3 @@ for (const host of ['127.0.0.1', '0.0.0.0', ...ofIpv6]) {
     if (existsSync('/proc/net/tcp')) assert.not.ok(await isHeldByUserOf(identify(process.pid)!, port));
   });
 }
-
-test.run();

@@ -64,8 +64,6 @@ test('two processes that look for ports at one moment get none in common while b
   assert.not.ok(await reservePort(first[0]!), 'it is reserved now');
 });
 
-test.run();
-
 function waiting(some: Pick<Program, 'port' | 'isReady' | 'owner'>): Program {
   return {
     name: 'waiting',

@@ -107,8 +107,6 @@ test('on a full disk a program that ends runs again, and is listed and writes it
   await other.stop([]);
 });
 
-test.run();
-
 function supervise(name: string, readyWithinMs = 120_000) {
   const own = join(folder, name);
   mkdirSync(own, { recursive: true });

@@ -13,5 +13,3 @@ test('a program that keeps ending is started again after longer pauses, always w
     [50, 200, 50],
   );
 });
-
-test.run();

@@ -144,8 +144,6 @@ test('a release dates the changelog, tags the commit, and can be made again from
   assert.equal(readSums(files), first);
 });
 
-test.run();
-
 /** The checksums of a release, by its files. */
 function readSums(of: string): Map<string, string> {
   const lines = readFileSync(join(of, 'SHA256SUMS'), 'utf8').trim().split('\n');

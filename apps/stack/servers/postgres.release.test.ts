@@ -32,5 +32,3 @@ test('stopped while it creates a database, it keeps nobody waiting', async () =>
     await Promise.all([holder.end({ timeout: 0 }), admin.end({ timeout: 0 })]);
   }
 });
-
-test.run();

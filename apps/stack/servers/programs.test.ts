@@ -52,5 +52,3 @@ test('without public URLs a stack names its own addresses', () => {
 test('what a stack does not take is named, and nothing else', () => {
   assert.equal(notTaken({ ...decided, ...taken, PATH: '/bin', MASTER_KEY: '' }), Object.keys(decided));
 });
-
-test.run();

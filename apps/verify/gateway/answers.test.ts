@@ -130,5 +130,3 @@ test('a policy that holds debits nothing, a retry gets the same hold, and its id
   const captured = await world.call('post', url, { holdId, usage: '1.5' }, { token: clients.token });
   assert.equal([captured.status, captured.body.billing.availableCredits], [200, '8.5']);
 });
-
-test.run();

@@ -171,5 +171,3 @@ test('it is in the OpenAPI document and counted in the metrics', async () => {
   const counted = /keytally_http_request_seconds_count\{[^}]*method="GET",route="\/gateway\/",status="200"[^}]*\} 1$/m;
   assert.match(metrics, counted);
 });
-
-test.run();

@@ -170,8 +170,6 @@ test('every example on the page has right policies with costs and scopes of thei
   }
 });
 
-test.run();
-
 // A character encoded so often, the digits of each encoding too.
 function nested(character: string, times: number): string {
   if (times === 0) return character;

@@ -29,7 +29,6 @@ await sql.begin(async (tx) => {
   await tx`insert into usage_marks (billing_id, day) select id, current_date from billing_records`;
 });
 await sql.unsafe('analyze billing_records; analyze unsettled_records; analyze usage_marks');
-test.after(() => world.stop());
 
 test('a page of notes is noted, taken and removed without a look at all the others', async () => {
   await world.sql.begin(async (tx) => {
@@ -61,5 +60,3 @@ test('a page of notes is noted, taken and removed without a look at all the othe
       for (const [i, rows] of read.entries()) assert.ok(rows <= MOST_READ, `${what} reads ${rows} of ${TABLES[i]}`);
   });
 });
-
-test.run();

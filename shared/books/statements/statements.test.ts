@@ -77,8 +77,6 @@ test('very many adjustments and losses are read by day, and the statement is as 
   );
 });
 
-test.run();
-
 /** Makes statements of September; tells how many characters were read for them. */
 async function september(billings: BillingRef[]): Promise<{ statements: Statement[]; read: number }> {
   const { books, redis } = stores;

@@ -86,8 +86,6 @@ test('every interval and grouping in every zone has the sums of the events, with
   );
 });
 
-test.run();
-
 type Event = MadeEvent & { billing_id: string };
 type Question = ReturnType<typeof questionsAround> extends Arbitrary<infer Value> ? Value : never;
 

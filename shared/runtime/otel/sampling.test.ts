@@ -42,5 +42,3 @@ test('however many callers ask for a trace, a process makes no more than so many
   const allowed = MOST_TRACED_PER_SECOND * (1 + (performance.now() - began) / 1_000) + 1;
   assert.ok(traced >= MOST_TRACED_PER_SECOND && traced <= allowed, `${traced}`);
 });
-
-test.run();

@@ -118,5 +118,3 @@ test('work that fails fails as before, and its span tells the name of the error 
   assert.not.ok(receiver.requests.some(({ text }) => text.includes('kt_secret')));
   await receiver.stop();
 });
-
-test.run();

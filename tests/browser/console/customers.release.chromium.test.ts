@@ -183,8 +183,6 @@ test('records are listed with what is available, used and held, and found by met
   await close();
 });
 
-test.run();
-
 async function record(externalMeterId: string, totalCredits: string, ofKey: object = {}, more: object = {}) {
   await own.customers.newMeter({ externalMeterId, totalCredits, ...more });
   const { key } = await own.customers.newKey({ externalMeterId, ...ofKey });

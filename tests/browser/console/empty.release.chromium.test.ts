@@ -84,5 +84,3 @@ test('a table of 10,000 keys scrolls to its end with few rows in the page, by ke
   assert.ok(most < 80, `${most} rows at once`);
   await close();
 });
-
-test.run();

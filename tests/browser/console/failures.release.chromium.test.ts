@@ -123,8 +123,6 @@ test('two alerts that are removed one right after the other are both gone, and f
   await close();
 });
 
-test.run();
-
 async function newRecord(externalMeterId: string): Promise<string> {
   await own.customers.newMeter({ externalMeterId, totalCredits: '100' });
   return (await own.customers.billing(externalMeterId)).id;

@@ -39,5 +39,3 @@ test('who signs in makes a key, whose secret is shown once and verifies, and fin
   assert.equal(complaints, []);
   await close();
 });
-
-test.run();

@@ -95,5 +95,3 @@ test('a key is made, copied, found, edited, limited, granted scopes, rotated, di
   assert.is(await statusOf(rotated, fromThere), 'DELETED');
   await close();
 });
-
-test.run();

@@ -107,5 +107,3 @@ test('every dialog does, what is shown once, and an error', async () => {
   await look('limits with an error');
   await close();
 });
-
-test.run();

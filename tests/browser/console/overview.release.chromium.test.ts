@@ -83,8 +83,6 @@ test('customers with the least left, limits that were hit, webhooks that fail an
   await close();
 });
 
-test.run();
-
 const panel = (page: Page, name: string): Locator => page.getByRole('region', { name });
 
 async function setHidden(page: Page, isHidden: boolean): Promise<void> {

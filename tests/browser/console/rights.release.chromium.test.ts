@@ -77,5 +77,3 @@ test('the page of a session whose token was revoked asks to sign in, and shows n
   assert.is(await page.getByRole('navigation', { name: 'Pages' }).count(), 0);
   await close();
 });
-
-test.run();

@@ -111,5 +111,3 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   for (const one of [secret, link]) assert.not.ok((await page.content()).includes(one));
   await close();
 });
-
-test.run();

@@ -162,5 +162,3 @@ test('times stand in the zone of who looks, and in UTC on hover', async () => {
   assert.is(await time.getAttribute('title'), at.toISOString().replace('T', ' ').replace('Z', ' UTC'));
   await close();
 });
-
-test.run();

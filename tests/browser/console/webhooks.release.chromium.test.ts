@@ -36,5 +36,3 @@ test('a webhook that fails says so, with what its receiver answered, and deliver
   assert.is((await told.read(id)).failingSince, undefined);
   await close();
 });
-
-test.run();

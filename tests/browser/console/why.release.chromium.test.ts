@@ -124,8 +124,6 @@ test('each reason is told with what changes it', async () => {
   await close();
 });
 
-test.run();
-
 // Calls that passed may be in the books before.
 async function refusalKnown(apiKeyId: string): Promise<void> {
   await eventually('a refusal is in the books', async () => {

@@ -73,5 +73,3 @@ test('no name that a stranger chose becomes an element, no other script runs, an
   await requireFenced(page, complaints, `${own.world.api.url}/portal`);
   await close();
 });
-
-test.run();

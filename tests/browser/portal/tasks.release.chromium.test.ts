@@ -103,5 +103,3 @@ test('an error shows what the api said and the id of the request, and another tr
   assert.match(await told.innerText(), /Request \S+/);
   await close();
 });
-
-test.run();

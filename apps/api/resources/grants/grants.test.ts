@@ -39,5 +39,3 @@ test('at most 200 grants end within a day; those that ended longer ago keep no o
     ({ errorName }: ApiError) => errorName === 'grant_ended_limit_reached',
   );
 });
-
-test.run();

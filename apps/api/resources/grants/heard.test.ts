@@ -17,7 +17,6 @@ const world = await makeWorld();
 const { redis } = world;
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => world.stop());
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -111,8 +110,6 @@ test('no grant, refill or void is answered from a balance that lacks what was ch
   // Each waits a while for Redis to hear.
   await Promise.all([refused(refill), refused((one) => grant(one)), refused(voidOf)]);
 });
-
-test.run();
 
 type Made = { id: string; meter: string };
 

@@ -76,8 +76,6 @@ test('a page reads what it revokes, however many tokens one token made', async (
   });
 });
 
-test.run();
-
 function newIds(count: number): string[] {
   return Array.from({ length: count }, () => newId('tok'));
 }

@@ -12,7 +12,6 @@ const PATH = '/api/v1/access-token';
 const test = suite('access tokens');
 const world = await joinWorld();
 const background = makeBackground(world);
-test.after(() => world.stop());
 
 test('a token is created, listed, used and revoked, and says which token made it', async () => {
   const { token: admin, id: teamId } = await world.newTeam();
@@ -129,8 +128,6 @@ test('an unknown workspace and an end in the past are refused by name, and an en
     assert.equal([error.code, error.details[0].path], [code, field]);
   }
 });
-
-test.run();
 
 type NewToken = { permissions: Permission[]; workspaceIds?: readonly string[]; expiresAt?: number };
 type Token = { id: string; token: string };

@@ -11,7 +11,6 @@ const test = suite('addresses of access tokens');
 const world = await joinWorld();
 const env = { TRUSTED_PROXIES: '127.0.0.1,::1' };
 const [api, verify] = [(await world.start('api', env)).url, (await world.start('verify', env)).url];
-test.after(() => world.stop());
 
 test('a token with a list works from its addresses alone, on api and verify, whoever asked before', async () => {
   const { token } = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
@@ -58,8 +57,6 @@ test('a token gives its addresses on, or some of them, and never more', async ()
   }
   assert.not.ok('allowedIPs' in (await mint({ allowedIPs: [] })), 'an unlimited token may make an unlimited one');
 });
-
-test.run();
 
 function call(method: string, path: string, body: unknown, token: string, from: string) {
   const url = path.startsWith('http') ? path : api + path;

@@ -12,7 +12,6 @@ const PATH = '/api/v1/access-token';
 const test = suite('revoking access tokens');
 const world = await joinWorld();
 const background = makeBackground(world);
-test.after(() => world.stop());
 
 test('a token that was just revoked writes nothing, and gets no kept answer again', async () => {
   const leaked = await mint(world.team.token);
@@ -159,8 +158,6 @@ test('of hundreds of descendants the last are refused by the api at once, and by
     select count(*)::int as n from audit_log where team_id = ${teamId} and operation = 'DELETE /api/v1/access-token/{id}'`;
   assert.is(lines.n, 701);
 });
-
-test.run();
 
 type Minted = { id: string; token: string };
 

@@ -11,7 +11,6 @@ const world = await joinWorld();
 const workspaceId = await newWorkspace(world, { name: 'Acme' });
 for (const representation of ['invoices', 'orders'])
   await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation }));
-test.after(() => world.stop());
 
 const asked = (body: object) => world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body });
 const create = async (body: object = {}) => (await must(201, asked(body))).body.apiKey;
@@ -158,5 +157,3 @@ test('a wrong setting is refused by name and stores nothing, at creation and in 
   for (const method of ['get', 'delete'])
     assert.is((await world.call(method, elsewhere)).body.error.code, 40403, 'it is a key of its workspace alone');
 });
-
-test.run();

@@ -11,7 +11,6 @@ const world = await joinWorld();
 const background = makeBackground(world);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body;
 const workspacePath = `/api/v1/workspace/${workspace.id}`;
-test.after(() => world.stop());
 
 const change = async (path: string, body: object) => (await must(200, world.call('patch', path, body))).body;
 const createScope = async (representation: string): Promise<string> =>
@@ -92,5 +91,3 @@ test('after concurrent changes, what Postgres has is in force, and clearing meta
   await key.change({ metadata: null, enabled: true });
   assert.is((await key.verify()).metadata, undefined);
 });
-
-test.run();

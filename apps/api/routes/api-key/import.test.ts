@@ -267,8 +267,6 @@ test('the text of an imported key is in no answer, log, table or audit line', as
   }
 });
 
-test.run();
-
 type Result = {
   result?: 'imported' | 'existing';
   apiKey: { id: string; maskedKey: string } & Record<string, unknown>;

@@ -119,8 +119,6 @@ test('at most 200 secrets may stand in a text', async () => {
   assert.equal(await report('nothing'), NOTHING);
 });
 
-test.run();
-
 type Key = { id: string; key: string };
 
 async function newWorkspace(token: string): Promise<string> {

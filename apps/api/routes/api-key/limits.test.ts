@@ -6,7 +6,6 @@ import { joinWorld } from '../../../../tests/helpers/world.ts';
 const test = suite('limits of keys, workspaces and billing records');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
-test.after(() => world.stop());
 
 const daily = { name: 'daily', unit: 'requests', limit: 10, per: 'day', timezone: 'Europe/Berlin' };
 const spend = { name: 'spend', unit: 'credits', limit: '25.5', per: 'hour', usageName: 'tokens', shadow: true };
@@ -67,5 +66,3 @@ test('limits are answered as they were set, changed by PATCH, and cleared by nul
   }
   assert.equal((await imported('right', [daily])).apiKey.limits, [daily], 'an imported key has those of its creation');
 });
-
-test.run();

@@ -6,7 +6,6 @@ import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const test = suite('lists of API keys');
 const world = await joinWorld();
-test.after(() => world.stop());
 
 type Key = { id: string; name: string; maskedKey: string; key?: string };
 
@@ -104,5 +103,3 @@ test('a filter that few of many keys fit reads a bounded number of them for a pa
     );
   }
 });
-
-test.run();

@@ -72,5 +72,3 @@ function pathOf({ id }: Key): string {
 function everyShardIsOpen(): Promise<void> {
   return untilOpen(own.redis, own.world.api.url, own.world.verify!.url);
 }
-
-test.run();

@@ -11,7 +11,6 @@ const test = suite('rotation of API keys');
 const world = await joinWorld();
 const background = makeBackground(world);
 const workspaceId = await newWorkspace(world, { name: 'Acme' });
-test.after(() => world.stop());
 
 type Key = { id: string; key: string };
 const create = async (body: object = {}): Promise<Key> =>
@@ -117,5 +116,3 @@ test('concurrent rotations leave one secret that works', async () => {
   const rotated = await Promise.all(Array.from({ length: 6 }, () => rotate(made)));
   assert.equal((await statuses([made, ...rotated])).toSorted(), [...Array<string>(6).fill('INVALID'), 'VALID']);
 });
-
-test.run();

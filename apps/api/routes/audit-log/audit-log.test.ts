@@ -12,7 +12,6 @@ const PATH = '/api/v1/audit-log';
 const test = suite('audit log');
 const world = await joinWorld();
 const things = await makeThings(world, world.team.token);
-test.after(() => world.stop());
 
 test('every operation that changes something leaves one line: who changed what, by which request', async () => {
   // Of its own: at the end they are deleted.
@@ -183,8 +182,6 @@ test('the log is read page by page in either order, and filtered by who and what
     assert.is(found.join(' '), names, query);
   }
 });
-
-test.run();
 
 async function auditLog(query: string) {
   return (await must(200, world.call('get', `${PATH}?${query}`))).body.auditLog;

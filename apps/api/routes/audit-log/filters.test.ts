@@ -87,5 +87,3 @@ test('days bound the log to the line', async () => {
     assert.equal([times[0], times.at(-1), times.length], [first, last, count]);
   }
 });
-
-test.run();

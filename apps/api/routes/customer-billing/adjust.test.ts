@@ -16,7 +16,6 @@ const test = suite('adjustments');
 const usedOf = async (id: string) => (await records.billing(id)).usedCredits;
 const world = await joinWorld();
 const records = await makeRecords(world);
-test.after(() => world.stop());
 
 test('an adjustment is in the balance at once and in the books on its day, with who and why, and any secret hidden', async () => {
   const { key, id } = await records.record('10');
@@ -113,5 +112,3 @@ test('an adjustment is never changed or removed', async () => {
       (error: Error) => assert.match(error.message, /only ever added to/),
     );
 });
-
-test.run();

@@ -11,7 +11,6 @@ const test = suite('customer billing');
 const world = await joinWorld();
 const { redis } = world;
 const records = await makeRecords(world);
-test.after(() => world.stop());
 
 test('a billing record is created, read by meter and by id, and changed', async () => {
   const externalMeterId = 'meter / 1 ü';
@@ -114,8 +113,6 @@ test('while Redis is unavailable, a record answers its snapshot, and no refill o
   const repeated = await must(200, world.call('post', `${PATH}/refill`, refill, { headers }));
   assert.is(repeated.body.billing.totalCredits, '11', 'the refusal was not kept: repeating it does it');
 });
-
-test.run();
 
 function pathsOf({ warnings }: { warnings?: { path: string }[] }): string[] | undefined {
   return warnings?.map(({ path }) => path);

@@ -14,7 +14,6 @@ const test = suite('list of billing records');
 // Of its own: how Postgres reads a list follows from all that its tables hold.
 const world = await makeWorld(['verify', 'consumer']);
 const records = await makeRecords(world);
-test.after(() => world.stop());
 
 test('a workspace lists its records, each with the shape that it has alone, narrowed to a meter or to what keys of a customer draw on', async () => {
   const { newMeter, newKey } = records.customers;
@@ -102,8 +101,6 @@ test('of a workspace with many records, a page reads its own rows, whatever it i
   );
   assert.ok(below.length > 200, 'more than a page');
 });
-
-test.run();
 
 function path(workspace = records.workspaceId): string {
   return `/api/v1/workspace/${workspace}/customer-billings`;

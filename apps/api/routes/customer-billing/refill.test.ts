@@ -9,7 +9,6 @@ const PATH = '/api/v1/customer-billing/refill';
 const test = suite('refills');
 const world = await joinWorld();
 const records = await makeRecords(world);
-test.after(() => world.stop());
 
 test('each refill adds exactly its amount, a decimal text or a number, and writes one row of the ledger, which is read in pages', async () => {
   const { id, meter } = await records.record('0.000001');
@@ -72,5 +71,3 @@ test('a number that is no exact amount, and a text that is none, is refused', as
     );
   assert.is((await records.billing(id)).totalCredits, '0');
 });
-
-test.run();

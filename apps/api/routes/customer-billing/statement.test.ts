@@ -15,7 +15,6 @@ const at = Date.parse;
 // Its test carries events, when it has given them their times.
 const world = await makeWorld(['verify']);
 const { books, redis } = world;
-test.after(() => world.stop());
 
 // The first one: what was carried once leaves nothing on its way.
 test('a statement says that events are on their way, that the books differ, by how much, and what was lost', async () => {
@@ -160,8 +159,6 @@ test('a statement needs both permissions, and a month or a range of at most 366 
   ])
     assert.is((await world.call('get', `${path}?${query}`)).body.error.code, 40001, query);
 });
-
-test.run();
 
 async function newRecords(timezone = 'UTC'): Promise<Records> {
   const records = await makeRecords(world, { timezone });

@@ -16,7 +16,6 @@ const at = (text: string) => Temporal.Instant.from(text).epochMilliseconds;
 const world = await joinWorld();
 const { redis } = world;
 const records = await makeRecords(world);
-test.after(() => world.stop());
 
 test('a schedule grants for the running period in full, from now, and for the next two before they begin', async () => {
   const { id } = await records.record();
@@ -112,8 +111,6 @@ test('wrong schedules are refused, and an eleventh one of a record', async () =>
   for (let i = 0; i < 10; i++) await schedule(id, daily);
   assert.is(await records.refused(pathOf(id), daily), 40943);
 });
-
-test.run();
 
 /** Makes what is due, beside the api, which does the same: one of them makes a period. */
 async function makePeriods(): Promise<void> {

@@ -18,7 +18,6 @@ const HOUR = 3_600_000;
 const world = await joinWorld();
 const { redis } = world;
 const records = await makeRecords(world);
-test.after(() => world.stop());
 
 test('a grant begins at once, and has the priority 50 and no end unless they are given; a wrong one is refused', async () => {
   const { id } = await records.record();
@@ -233,8 +232,6 @@ test('reconcile proves the five amounts of a record by its grants, and finds wha
   const [wrong] = (await proveGrants(world.sql, await readBalances(redis, [record]))).values();
   assert.equal([wrong!.grantsExpiredMicros, wrong!.differenceMicros], [4_000_000, 1_000_000]);
 });
-
-test.run();
 
 async function ledger(id: string): Promise<string[]> {
   const { ledger: rows } = await records.get(`${records.path(id)}/ledger`);

@@ -18,7 +18,6 @@ const HOUR = 3_600_000;
 const world = await joinWorld();
 const { books, redis } = world;
 const records = await makeRecords(world);
-test.after(() => world.stop());
 
 test('a void of which Redis hears when the grant has ended leaves a record that can be proved, whatever was copied before', async () => {
   const ids: string[] = [];
@@ -76,8 +75,6 @@ test('a grant that was voided before it began never counts, and its record is pr
   assert.equal(await proof(id), [11_000_000, 0, 0]);
   assert.is((await records.numbers(id))[1], 'VOIDED 0 0 0');
 });
-
-test.run();
 
 async function leaveUnheardVoid(id: string, grantId: string): Promise<void> {
   await leaveVoid(world, id, grantId);

@@ -9,7 +9,6 @@ import { claimsOf, keySetOf, makeJwts, PATH } from './helpers/jwts.ts';
 const test = suite('JWTs');
 const world = await joinWorld();
 const jwts = makeJwts(world);
-test.after(() => world.stop());
 
 test('a JWT is signed, verified by the service, and verified by its published key', async () => {
   const { team } = world;
@@ -123,8 +122,6 @@ test('a JWT that is answered again is kept encrypted until then', async () => {
   assert.ok(kept.length > 0);
   for (const { answer } of kept) assert.not.ok((answer as Buffer).includes('jwt'));
 });
-
-test.run();
 
 function part(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');

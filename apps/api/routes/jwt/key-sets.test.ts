@@ -15,7 +15,6 @@ const SETTINGS = `${PATH}/settings`;
 const test = suite('key sets');
 const world = await joinWorld();
 const jwts = makeJwts(world);
-test.after(() => world.stop());
 
 test("a service that trusts a team's address accepts no JWT of another team", async () => {
   const [ours, theirs] = [await world.newTeam(), await world.newTeam()];
@@ -202,8 +201,6 @@ test('a team publishes a bounded number of keys; beyond it only a rotation that 
   assert.is((await jwts.kids(team)).length, 2);
   await jwts.rotate(team);
 });
-
-test.run();
 
 function keySet(path: string, headers: Record<string, string> = {}) {
   return world.call('get', path, undefined, { token: null, headers });

@@ -9,7 +9,6 @@ import { claimsOf, makeJwts, PATH, type Team } from './helpers/jwts.ts';
 const test = suite('JWTs that end early');
 const world = await joinWorld();
 const jwts = makeJwts(world);
-test.after(() => world.stop());
 
 test('a revoked JWT is INVALID at once, and revoking it again answers the same', async () => {
   const team = await world.newTeam();
@@ -140,8 +139,6 @@ test('a key whose JWTs have all expired makes no JWT valid any more, whatever a 
     update signing_keys set retired_at = now() - interval '1 hour' where kid = ${decodeProtectedHeader(jwt).kid!}`;
   assert.equal(await jwts.verify(team, jwt), { status: 'INVALID', reason: 'KEY_RETIRED' });
 });
-
-test.run();
 
 /** The error code that a revocation is refused with. */
 async function refused({ token }: Team, body: object): Promise<number | undefined> {

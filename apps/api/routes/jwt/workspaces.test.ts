@@ -11,7 +11,6 @@ const test = suite('JWTs of workspaces');
 const world = await joinWorld();
 const jwts = makeJwts(world);
 const [a, b, c] = [await make(), await make(), await make()];
-test.after(() => world.stop());
 
 test('a JWT carries the workspaces that its signer is limited to, and verifying it answers them', async () => {
   const jwt = await jwts.sign(await limitedTo(b, a));
@@ -73,8 +72,6 @@ test('a token of more workspaces than a JWT may carry must say which, and the lo
   const jwt = await jwts.sign(limited, longest);
   assert.ok(jwt.length < 8192, `${jwt.length} characters`);
 });
-
-test.run();
 
 async function make(): Promise<string> {
   return newWorkspace(world);

@@ -8,7 +8,6 @@ const PATH = '/api/v1/link-token';
 const test = suite('link tokens');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
-test.after(() => world.stop());
 
 const make = async (body: object) => (await must(201, world.call('post', PATH, body))).body.linkToken;
 const read = async (token: string) => (await must(200, world.call('get', `${PATH}/${token}`))).body;
@@ -93,8 +92,6 @@ test('who makes a link token must hold what it gives', async () => {
     assert.equal([code, message.endsWith(`it lacks ${lacking}.`)], [40303, true]);
   }
 });
-
-test.run();
 
 async function newBilling(workspace: string, token = world.team.token): Promise<string> {
   const body = { workspaceId: workspace, externalMeterId: 'm' };

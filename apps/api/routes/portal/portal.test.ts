@@ -18,7 +18,6 @@ const by = callsByCookie(world);
 // An api behind a proxy with TLS, which lets pages of another origin in.
 const secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: OURS })).url;
 test.before.each(async () => void (workspaceId = await newWorkspace(world)));
-test.after(() => world.stop());
 
 test('a link token opens the portal: a cookie that no script reads and no other site sends stands for it until it ends', async () => {
   const before = Date.now();
@@ -298,8 +297,6 @@ test('a link gives a key at most 10 new secrets in an hour, and its refusals are
   await world.sql`update key_texts set created_at = created_at - interval '1 hour' where key_id = ${id}`;
   await must(200, rotate(refused));
 });
-
-test.run();
 
 type Link = { id: string; token: string; expiresAt: number };
 

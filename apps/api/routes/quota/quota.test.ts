@@ -304,8 +304,6 @@ test('an update of the counters by the api is refused by Postgres', async () => 
   assert.match(refused, 'permission denied');
 });
 
-test.run();
-
 const random = () => `m-${Math.random()}`;
 const scope = () => ({ name: 's', representation: `s${Math.random()}` });
 

@@ -14,7 +14,6 @@ test.before.each(async () => {
   workspaceId = await newWorkspace(world, { name: 'Acme' });
   workspacePath = `/api/v1/workspace/${workspaceId}`;
 });
-test.after(() => world.stop());
 
 const create = (body: unknown) => world.call('post', `${workspacePath}/scope`, body);
 const made = async (representation: string) => (await must(201, create({ name: 'n', representation }))).body.scope;
@@ -121,8 +120,6 @@ test('a deleted scope leaves every shard of Redis once no late writer can fill i
   await background.sweep();
   assert.equal([await fields('s1'), await fields('s2'), await fields('d')], [0, 64, 64]);
 });
-
-test.run();
 
 function requestKey(representation: string): Promise<Answer> {
   return world.call('post', '/api/v1/api-key', { name: 'k', workspaceId, scopes: [{ representation, read: true }] });

@@ -12,7 +12,6 @@ const world = await joinWorld();
 const by = callsByCookie(world);
 // An api behind a proxy with TLS, which lets pages of another origin in.
 const secure = (await world.start('api', { TLS_BY_PROXY: 'true', CORS_ORIGINS: OURS })).url;
-test.after(() => world.stop());
 
 const signIn = (token: string, headers: Record<string, string> = marked, url = world.api.url) =>
   world.call('post', url + SESSION, undefined, { token, headers });
@@ -187,5 +186,3 @@ test('a token has at most 20 sessions: one more ends the oldest', async () => {
   assert.is((await by(cookies[0]!, 'get', SESSION)).body.error.code, 40103);
   for (const cookie of cookies.slice(1)) assert.is((await by(cookie, 'get', SESSION)).status, 200);
 });
-
-test.run();

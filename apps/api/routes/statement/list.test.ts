@@ -13,7 +13,6 @@ const test = suite('statements of a workspace');
 const world = await makeWorld();
 const workspaceId = await newWorkspace(world, { timezone: 'Asia/Kathmandu' });
 await makeRecords(workspaceId, 1, RECORDS);
-test.after(() => world.stop());
 
 test('CSV and Parquet have one line for each record, the same ones, in Parquet as days and decimals', async () => {
   const csv = await (await get({ format: 'csv' })).text();
@@ -74,8 +73,6 @@ test('a file of too many lines is refused, and its pages are not', async () => {
   assert.equal([statements.length, typeof nextCursor], [2, 'string']);
   assert.equal([statements[0].closingTotal, statements[0].proof], ['211.000211', 'PENDING']);
 });
-
-test.run();
 
 const otherTypes: Record<string, string> = {
   billingId: 'String',

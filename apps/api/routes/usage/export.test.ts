@@ -109,8 +109,6 @@ test('sums that take longer than a request may are a 400 that says how to ask fo
     assert.is((await must(400, world.call('get', strict + path(query)))).body.error.code, 40021, JSON.stringify(query));
 });
 
-test.run();
-
 function path(query: Record<string, string>): string {
   return `${PATH}?${new URLSearchParams({ ...asked, ...query }).toString()}`;
 }

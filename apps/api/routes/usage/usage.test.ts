@@ -25,7 +25,6 @@ test.before.each(async () => {
   workspaceId = await newWorkspace(world);
   [first, second] = [await newRecord('of 1'), await newRecord('of 2')];
 });
-test.after(() => world.stop());
 
 test('usage of a workspace is summed by day, record and name, and by hours of a zone', async () => {
   await insert([
@@ -376,8 +375,6 @@ test('a group that is named twice is refused', async () => {
   const answer = await world.call('get', `/api/v1/usage?workspaceId=${workspace.id}&groupBy=key,usageName,key`);
   assert.equal([answer.status, answer.body.error.details?.[0].path], [400, 'groupBy']);
 });
-
-test.run();
 
 async function newRecord(externalMeterId: string): Promise<string> {
   const body = { workspaceId, externalMeterId };

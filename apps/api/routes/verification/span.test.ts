@@ -44,5 +44,3 @@ test('wrong bounds and zones are told by name', () => {
     }
   }
 });
-
-test.run();

@@ -24,7 +24,6 @@ test.before.each(async () => {
   own = await newWorkspace(world);
   customers = makeCustomers(world, own);
 });
-test.after(() => world.stop());
 
 test('decisions are counted by status, reason, limit, key, route and customer, alone and together', async () => {
   const acme = { key_id: 'key_1', customer_id: 'acme' };
@@ -191,8 +190,6 @@ test('the last hundred decisions of a key or a meter tell when, and why it was r
     assert.match(error.message, 'workspaceId with externalMeterId');
   }
 });
-
-test.run();
 
 type Counted = { start: string; count: number } & Record<string, string>;
 

@@ -24,7 +24,6 @@ test.before.each(async () => {
   ({ id: teamId, token } = await world.newTeam());
   workspaceId = (await must(201, call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
 });
-test.after(() => world.stop());
 
 const call = (method: string, path: string, body?: object, by = token) => world.call(method, path, body, { token: by });
 const create = (body: object = {}, by = token) =>
@@ -166,5 +165,3 @@ test('deliveries are listed newest first, page by page', async () => {
   const pages = await readPages<{ id: string }>(2, (query) => call('get', `${pathOf(webhook)}/deliveries?${query}`));
   assert.equal(pages.map(idsOf), [ids.slice(0, 2), ids.slice(2, 4), ids.slice(4)]);
 });
-
-test.run();

@@ -11,7 +11,6 @@ const test = suite('deletion of workspaces');
 const REFUSED = { status: 'INVALID', reason: 'NOT_FOUND' };
 const world = await joinWorld();
 const background = makeBackground(world);
-test.after(() => world.stop());
 
 test('a deleted workspace is answered once more; from then on it is unknown, and its name is free', async () => {
   const { path, workspace } = await newWorkspace('Acme');
@@ -158,8 +157,6 @@ test('a key that is made while its workspace is being deleted is refused and lea
     return row?.['done'] === true;
   });
 });
-
-test.run();
 
 async function newWorkspace(name: string) {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name }))).body;

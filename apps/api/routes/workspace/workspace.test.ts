@@ -7,7 +7,6 @@ import { joinWorld } from '../../../../tests/helpers/world.ts';
 const PATH = '/api/v1/workspace';
 const test = suite('workspaces');
 const world = await joinWorld();
-test.after(() => world.stop());
 
 test('a workspace is created, read, listed and changed', async () => {
   const { id: teamId, token } = await world.newTeam();
@@ -171,5 +170,3 @@ test('a name that people see is not blank and hides nothing, and letters, emoji 
   ])
     assert.is(await status(name), 201, JSON.stringify(name));
 });
-
-test.run();

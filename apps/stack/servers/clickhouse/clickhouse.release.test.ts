@@ -196,8 +196,6 @@ test('on SIGTERM the server finishes a running statement first', async () => {
   assert.is(await running.ended, 'ended with code 0');
 });
 
-test.run();
-
 type Asked = { method?: string; body?: string | FormData; headers?: Record<string, string>; signal?: AbortSignal };
 
 const codeOf = ({ headers }: Response) => headers.get('x-clickhouse-exception-code');
