@@ -13,6 +13,7 @@ import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { noTelemetry } from '../../shared/runtime/telemetry.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
+import { makeVerifyBatch } from '../../shared/verification/batch.ts';
 import { asBooksUnavailable } from '../../shared/stores/clickhouse.ts';
 import { asPostgresUnavailable, asTeam, type Sql } from '../../shared/stores/postgres.ts';
 import type { BooksServer } from './books-server.ts';
@@ -98,7 +99,8 @@ export function startApi(simulation: Simulation, servers: Servers) {
     return { status: answer.status, body: JSON.parse(answer.text) };
   }
 
-  return { process, handle, verify: handling.services.verify };
+  const { verify, verifyBatch } = handling.services;
+  return { process, handle, verify, verifyBatch };
 }
 
 /** A verify app, without its port. */
@@ -108,7 +110,9 @@ export function startVerify(simulation: Simulation, servers: Servers, name: stri
   const config = readConfig(programs.verify, servers.env);
   const redis = servers.redis.connect(process, log);
   const { verifier, holds } = composeVerify(redis, config, { metrics, telemetry, log, random: simulation.random.next });
-  return { process, verify: verifier.verify, holds };
+  const { verify } = verifier;
+  const verifyBatch = makeVerifyBatch({ verify, countCall: () => {}, logFailure: () => {}, clock: process.clock });
+  return { process, verify, verifyBatch, holds };
 }
 
 /** A consumer that reads the outbox; its jobs run when they are told to. */

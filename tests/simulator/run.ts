@@ -11,6 +11,7 @@ import {
 import type { Fate, Process, Request } from './simulation.ts';
 import type { Stage } from './stage.ts';
 import { makeWork } from './work.ts';
+import { makeOtherWork, otherKinds } from './work/all.ts';
 
 export type Fault = (typeof faults)[number];
 /** Which steps of a seed are done, and without which faults. */
@@ -19,6 +20,7 @@ export type Result = { broken: string[]; trace: string[] };
 
 // What a step may be, and how often.
 const kinds: Record<string, number> = {
+  ...otherKinds,
   verify: 24,
   verifyOnce: 10,
   verifyAgain: 8,
@@ -73,10 +75,10 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   const alive = <Program extends { process: { isDead(): boolean } }>(all: Program[]) =>
     all.filter(({ process }) => !process.isDead());
   const one = <Program>(all: Program[]) => (all.length === 0 ? undefined : random.pick(all));
-  const work = makeWork(simulation, beginning, {
-    api: () => one(alive(apis)),
-    verify: () => one(alive(verifies)),
-  });
+  const fleet = { api: () => one(alive(apis)), verify: () => one(alive(verifies)) };
+  const work = makeWork(simulation, beginning, fleet);
+  const others = makeOtherWork({ simulation, beginning, fleet, ...work });
+  const actions = { ...work.actions, ...others.actions };
 
   startAll();
   await pass(300);
@@ -149,7 +151,9 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         const { booked } = await readBooked(servers);
         const lostSyncMs = servers.redis.syncedAtMs();
         await servers.redis.stop(becomes);
-        if (becomes !== 'kept') work.noteLoss(becomes === 'emptied' ? -1 : lostSyncMs, (debit) => booked(debit) > 0);
+        if (becomes !== 'kept')
+          for (const { noteLoss } of [work, others])
+            noteLoss(becomes === 'emptied' ? -1 : lostSyncMs, (debit) => booked(debit) > 0);
         if (random.chance(0.8)) await servers.redis.start();
         return;
       }
@@ -170,6 +174,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       }
       case 'fullness':
         say('redis is full');
+        others.noteFull();
         await servers.redis.setFull(true);
         await pass(random.pick([100, 2_000]), 0.3);
         for (let some = random.below(30); some > 0 && (await simulation.runOne()); some--);
@@ -178,7 +183,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         commitsTroubled = 1 + random.below(2);
         return;
       default: {
-        const action = work.actions[name as keyof typeof work.actions];
+        const action = actions[name as keyof typeof actions];
         void action().catch((error: Error) => work.breaks(String(error.stack)));
       }
     }

@@ -52,6 +52,8 @@ export function makeSimulation(random: Random, startMs: number) {
   let passedMs = 0;
   /** How far the clock of the machines has jumped. */
   let jumpedMs = 0;
+  let forthMs = 0;
+  let setBackAt = -Infinity;
   let activity = 0;
   const timers = new Set<Timer>();
   const waiting = new Set<Asked>();
@@ -265,7 +267,14 @@ export function makeSimulation(random: Random, startMs: number) {
     advance,
     waiting: () => [...waiting].map(({ process, label }) => `${process.name}: ${label}`),
     /** All clocks of machines jump; what was measured since a moment does not. */
-    jump: (ms: number) => void (jumpedMs += ms),
+    jump(ms: number): void {
+      jumpedMs += ms;
+      if (ms > 0) forthMs += ms;
+      else setBackAt = passedMs + forthMs;
+    },
+    /** The time that has passed by any clock, at most, and when by that clocks were set back last. */
+    mostPassedMs: () => passedMs + forthMs,
+    setBackAtMs: () => setBackAt,
     /** Decides from now on what becomes of requests. */
     setFates: (next: (request: Request<unknown>) => Fate) => void (fateOf = next),
     /** From now on only this lane asks the server, until it is released. */

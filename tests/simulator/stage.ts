@@ -9,14 +9,15 @@ import { makeOwnRedis } from '../helpers/own-redis.ts';
 import { makeDatabases } from '../helpers/world.ts';
 import { makeBooksServer } from './books-server.ts';
 import { makePostgresServer } from './postgres-server.ts';
-import { startApi, type Servers } from './programs.ts';
+import { startApi, type ApiRequest, type Servers } from './programs.ts';
 import { makeRedisServer } from './redis-server.ts';
 import { drawAnew, makeRandom } from './random.ts';
 import { makeSimulation, type Simulation } from './simulation.ts';
 import { current } from './current.ts';
+import { beginOtherWork, type Begun } from './work/all.ts';
 
 /** What each seed begins with: a team with a workspace, and shards that are open. */
-export type Beginning = { caller: Caller; workspaceId: string };
+export type Beginning = { caller: Caller; workspaceId: string; begun: Begun };
 export type Stage = {
   servers: Servers;
   beginning: Beginning;
@@ -80,14 +81,18 @@ export async function makeStage(slot: string): Promise<Stage> {
     const simulation = await begin(0);
     const api = startApi(simulation, of);
     await live(simulation, of, 5_000);
-    const made = api.handle(caller, { operationId: 'createWorkspace', body: { name: 'w' } });
-    await live(simulation, of, 2_000);
-    const { body } = await made;
+    const ask = async (request: ApiRequest) => {
+      const made = api.handle(caller, request);
+      await live(simulation, of, 2_000);
+      return { body: (await made).body };
+    };
+    const { body } = await ask({ operationId: 'createWorkspace', body: { name: 'w' } });
+    const begun = await beginOtherWork({ simulation, ask }, body.workspace.id);
     await live(simulation, of, 30_000);
     await simulation.kill(api.process);
     await redis.keepBeginning();
     await postgres.keepBeginning();
-    return { caller, workspaceId: body.workspace.id };
+    return { caller, workspaceId: body.workspace.id, begun };
   }
 
   return {

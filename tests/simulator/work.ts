@@ -18,6 +18,17 @@ import type { Beginning } from './stage.ts';
 
 /** Whom clients can ask; undefined while none runs. */
 export type Fleet = { api(): SimulatedApi | undefined; verify(): SimulatedVerify | undefined };
+/** What came of a request; undefined where no answer came, or one that leaves it open whether it was done. */
+export type Asked = { body?: Json; error?: unknown } | undefined;
+export type Told = { status: string; reason: string; body: string };
+/** Asks for a verification; undefined where nobody can be asked. */
+export type Asking = (body: Json, idempotencyKey?: string) => (() => Promise<Told>) | undefined;
+/** What the other kinds of work build on. */
+export type Parts = Pick<Work, 'model' | 'breaks' | 'ask' | 'askOne' | 'verify' | 'verifyBy' | 'decideDebit'> & {
+  simulation: Simulation;
+  beginning: Beginning;
+  fleet: Fleet;
+};
 
 const IDEMPOTENT_FOR_MS = 30_000;
 const MOST_METERS = 3;
@@ -39,14 +50,17 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginn
     broken.push(what);
   }
 
-  /** Asks the api; undefined where no answer came, or one that leaves it open whether it was done. */
+  /** Asks the api. */
   async function ask(request: ApiRequest): Promise<{ body?: Json; error?: ApiError } | undefined> {
     const api = fleet.api();
     if (!api) return { error: new ApiError('postgres_unavailable') };
     const number = (requests += 1);
     say(`request ${number}: ${request.operationId} ${JSON.stringify(request.body ?? '')}`);
     try {
-      const { body } = await api.handle(caller, { ...request, idempotencyKey: `request ${number}` });
+      const asked = api.handle(caller, { ...request, idempotencyKey: `request ${number}` });
+      const answer = await Promise.race([asked, api.process.died.catch(() => undefined)]);
+      if (!answer) return undefined;
+      const { body } = answer;
       say(`request ${number} is answered`);
       return { body };
     } catch (error) {
@@ -230,24 +244,45 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginn
     return holds.length === 0 ? undefined : random.pick(holds);
   }
 
-  async function verify(idempotencyKey?: string): Promise<void> {
+  async function verify(idempotencyKey?: string, asking?: Asking): Promise<void> {
     const key = pickKey();
     if (!key) return;
     const debit = model.newDebit('verification', key.meter, model.newAmount());
     if (idempotencyKey) repeatable.push({ debit, key, idempotencyKey, sinceMs: simulation.passedMs() });
-    await verifyKey(key, debit, idempotencyKey);
+    await verifyKey(key, debit, idempotencyKey, asking);
   }
 
-  async function verifyKey(key: Key, debit: Debit, idempotencyKey: string | undefined): Promise<void> {
+  function askOne(body: Json, idempotencyKey?: string): ReturnType<Asking> {
     const verifying = random.chance(0.1) ? fleet.api() : fleet.verify();
-    if (!verifying) return;
+    return verifying && (() => verifying.verify({ caller, body, clientAddress: '192.0.2.1', idempotencyKey }));
+  }
+
+  /** Asks for a verification and gives the answer, if one came. */
+  async function verifyBy(asking: Asking, body: Json, what: string, idempotencyKey?: string): Promise<Json> {
+    const verifying = asking(body, idempotencyKey);
+    const number = (requests += 1);
+    say(`request ${number}: verify ${what}`);
+    try {
+      const decision = await verifying?.();
+      if (!decision) return undefined;
+      say(`request ${number}: ${decision.status} ${decision.reason}`);
+      return JSON.parse(decision.body);
+    } catch (error) {
+      say(`request ${number}: ${known(error)}`);
+      return undefined;
+    }
+  }
+
+  async function verifyKey(
+    key: Key,
+    debit: Debit,
+    idempotencyKey: string | undefined,
+    asking: Asking = askOne,
+  ): Promise<void> {
     const body = { key: key.text, billing: { usage: formatCredits(debit.micros) } };
-    const answer = await decide(
-      () => verifying.verify({ caller, body, clientAddress: '192.0.2.1', idempotencyKey }),
-      key,
-      debit.micros,
-      idempotencyKey !== undefined,
-    );
+    const verifying = asking(body, idempotencyKey);
+    if (!verifying) return;
+    const answer = await decide(verifying, key, debit.micros, idempotencyKey !== undefined);
     if (!answer) return;
     // A key that was revoked since is refused, whatever it is asked again.
     const isRefused = ['USAGE_LIMITED', 'RATE_LIMITED'].includes(answer.status);
@@ -263,12 +298,7 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginn
   }
 
   /** The answer of a verification, if one came; it is held against what is known of the key. */
-  async function decide(
-    verifying: () => Promise<{ status: string; reason: string; body: string }>,
-    key: Key,
-    micros: number,
-    isOld = false,
-  ): Promise<Json> {
+  async function decide(verifying: () => Promise<Told>, key: Key, micros: number, isOld = false): Promise<Json> {
     const { state, changes, meter } = key;
     const fromMs = simulation.nowMs();
     const number = (requests += 1);
@@ -381,6 +411,12 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginn
     broken,
     breaks,
     actions,
+    ask,
+    askOne,
+    verify,
+    verifyBy,
+    known,
+    decideDebit,
     /** Redis has lost what was answered since a moment, and is in no book. */
     noteLoss(sinceMs: number, isBooked: (debit: Debit) => boolean): void {
       for (const debit of model.debits) {

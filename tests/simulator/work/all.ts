@@ -1,0 +1,36 @@
+import type { Parts } from '../work.ts';
+import { batchKinds, makeBatches } from './batches.ts';
+import { beginLimits, limitKinds, makeLimits, type LimitedKeys } from './limits.ts';
+import { gateKinds, makeGates, type Gates } from './gates.ts';
+
+// The kinds of work that need no accounts.
+
+/** How often they are. */
+export const otherKinds = { ...batchKinds, ...gateKinds, ...limitKinds };
+
+/** What is there from the beginning. */
+export type Begun = { gates: Gates; limited: LimitedKeys };
+
+/** Makes what each seed begins with. */
+export async function beginOtherWork(parts: Pick<Parts, 'simulation' | 'ask'>, workspaceId: string): Promise<Begun> {
+  const limited = await beginLimits(parts.ask, workspaceId);
+  const begun: Begun = { gates: { places: [], gates: [], named: 0 }, limited };
+  const gates = makeGates(parts as Parts, begun.gates);
+  await gates.makePlace();
+  const [place] = begun.gates.places;
+  for (let i = 0; i < 2; i++) await gates.makeScope(place!);
+  for (let i = 0; i < 3; i++) await gates.makeGate(place!);
+  return begun;
+}
+
+export function makeOtherWork(parts: Parts) {
+  const begun = structuredClone(parts.beginning.begun);
+  const gates = makeGates(parts, begun.gates);
+  const limits = makeLimits(parts, begun.limited);
+  const batches = makeBatches(parts, [gates.verify, limits.verify]);
+  return {
+    actions: { ...gates.actions, ...limits.actions, ...batches.actions },
+    noteFull: limits.noteFull,
+    noteLoss: limits.noteLoss,
+  };
+}
