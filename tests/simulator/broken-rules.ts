@@ -88,4 +88,52 @@ export const brokenRules: BrokenRule[] = [
     from: `local isHeld = heldUntil > nowMs and heldUntil <= tonumber(buildUntil)`,
     to: `local isHeld = heldUntil > nowMs - 3600000`,
   },
+  {
+    rule: 'a batch answers each verification in its place',
+    file: 'shared/verification/batch.ts',
+    from: `(await Promise.all(answers)).join()`,
+    to: `(await Promise.all(answers)).reverse().join()`,
+  },
+  {
+    rule: 'a known key ends when it expires',
+    file: 'shared/stores/lua/parts/lookup.lua',
+    from: `    if expiresAtMs ~= '0' and (holdsUntilMs == '0'`,
+    to: `    if false and (holdsUntilMs == '0'`,
+  },
+  {
+    rule: 'a list of addresses is searched again once it is another',
+    file: 'shared/stores/lua/verify.lua',
+    from: `  if addressList ~= '' and addressList ~= searchedList or`,
+    to: `  if addressList ~= '' and searchedList == '' or`,
+  },
+  {
+    rule: 'no key has a scope that was deleted',
+    file: 'apps/api/routes/scope/delete.ts',
+    from: `    changed('scope', row.id);`,
+    to: ``,
+  },
+  {
+    rule: 'a deleted workspace has no keys',
+    file: 'apps/api/routes/workspace/delete.ts',
+    from: `    changed('workspace', row.id);`,
+    to: ``,
+  },
+  {
+    rule: 'a changed limit keeps its count',
+    file: 'shared/stores/lua/parts/limits.lua',
+    from: `      if sub(counters.head, 8 * j - 7, 8 * j) == name then level, since = before[4 * j - 1], before[4 * j] end`,
+    to: ``,
+  },
+  {
+    rule: 'what a window has counted falls no faster than its limit',
+    file: 'shared/stores/lua/parts/limits.lua',
+    from: `        if level > 0 and window < LONGEST_WINDOW then`,
+    to: `        if level > 0 and window < LONGEST_WINDOW then level = level / 2`,
+  },
+  {
+    rule: 'an emptied Redis gets what limits have counted from the books',
+    file: 'shared/books/settling/raise-limits.ts',
+    from: `    late.some(({ sinceMs, micros }, i) => micros >`,
+    to: `    late.some(({ sinceMs, micros }, i) => -micros >`,
+  },
 ];
