@@ -77,7 +77,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   const one = <Program>(all: Program[]) => (all.length === 0 ? undefined : random.pick(all));
   const fleet = { api: () => one(alive(apis)), verify: () => one(alive(verifies)) };
   const work = makeWork(simulation, beginning, fleet);
-  const others = makeOtherWork({ simulation, beginning, fleet, ...work });
+  const others = makeOtherWork({ simulation, home: beginning, fleet, ...work }, beginning.begun);
   const actions = { ...work.actions, ...others.actions };
 
   startAll();

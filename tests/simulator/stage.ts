@@ -14,10 +14,11 @@ import { makeRedisServer } from './redis-server.ts';
 import { drawAnew, makeRandom } from './random.ts';
 import { makeSimulation, type Simulation } from './simulation.ts';
 import { current } from './current.ts';
+import type { Home } from './work.ts';
 import { beginOtherWork, type Begun } from './work/all.ts';
 
 /** What each seed begins with: a team with a workspace, and shards that are open. */
-export type Beginning = { caller: Caller; workspaceId: string; begun: Begun };
+export type Beginning = Home & { begun: Begun };
 export type Stage = {
   servers: Servers;
   beginning: Beginning;

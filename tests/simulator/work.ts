@@ -1,3 +1,4 @@
+import type { Caller } from '../../shared/contract/caller.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
 import { newId } from '../../shared/values/ids.ts';
@@ -14,8 +15,9 @@ import {
 } from './model.ts';
 import type { ApiRequest, Json, SimulatedApi, SimulatedVerify } from './programs.ts';
 import type { Simulation } from './simulation.ts';
-import type { Beginning } from './stage.ts';
 
+/** Whose keys they are. */
+export type Home = { caller: Caller; workspaceId: string };
 /** Whom clients can ask; undefined while none runs. */
 export type Fleet = { api(): SimulatedApi | undefined; verify(): SimulatedVerify | undefined };
 /** What came of a request; undefined where no answer came, or one that leaves it open whether it was done. */
@@ -26,7 +28,7 @@ export type Asking = (body: Json, idempotencyKey?: string) => (() => Promise<Tol
 /** What the other kinds of work build on. */
 export type Parts = Pick<Work, 'model' | 'breaks' | 'ask' | 'askOne' | 'verify' | 'verifyBy' | 'decideDebit'> & {
   simulation: Simulation;
-  beginning: Beginning;
+  home: Home;
   fleet: Fleet;
 };
 
@@ -38,7 +40,7 @@ const MOST_GRANTS = 4;
 export type Work = ReturnType<typeof makeWork>;
 
 /** What clients do, each thing once when it is called; what they are answered is held against what they know. */
-export function makeWork(simulation: Simulation, { caller, workspaceId }: Beginning, fleet: Fleet) {
+export function makeWork(simulation: Simulation, { caller, workspaceId }: Home, fleet: Fleet) {
   const { random, say } = simulation;
   const model = makeModel();
   const repeatable: { debit: Debit; key: Key; idempotencyKey: string; sinceMs: number }[] = [];

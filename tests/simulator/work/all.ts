@@ -23,8 +23,8 @@ export async function beginOtherWork(parts: Pick<Parts, 'simulation' | 'ask'>, w
   return begun;
 }
 
-export function makeOtherWork(parts: Parts) {
-  const begun = structuredClone(parts.beginning.begun);
+export function makeOtherWork(parts: Parts, beginning: Begun) {
+  const begun = structuredClone(beginning);
   const gates = makeGates(parts, begun.gates);
   const limits = makeLimits(parts, begun.limited);
   const batches = makeBatches(parts, [gates.verify, limits.verify]);

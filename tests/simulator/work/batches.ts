@@ -10,7 +10,7 @@ const WRONG = { key: 'none', billing: { usage: '-1' } };
 
 /** Several verifications in one call, of any kind of key, some of them twice: each is held to what it would be answered alone. */
 export function makeBatches(
-  { simulation, beginning, fleet, breaks, verify }: Parts,
+  { simulation, home, fleet, breaks, verify }: Parts,
   others: ((asking: Asking) => Promise<void>)[],
 ) {
   const { random } = simulation;
@@ -29,7 +29,7 @@ export function makeBatches(
     const decided = Array.from({ length: 2 + random.below(5) }, () => random.pick(kinds)(asking));
     const wrongAt = random.chance(0.3) ? verifications.push(WRONG) - 1 : undefined;
     if (verifications.length === 0) return;
-    const { caller } = beginning;
+    const { caller } = home;
     verifying
       .verifyBatch({ caller, verifications, clientAddress: '192.0.2.1', requestId: '', header: () => undefined })
       .then((text) => sent.resolve(JSON.parse(text).results), sent.reject);

@@ -43,15 +43,14 @@ const SLIDING: Partial<Record<Limit['per'], number>> = { second: 1_000, minute: 
 const ZONES = ['Europe/Berlin', 'America/New_York', 'Asia/Kathmandu', 'Australia/Lord_Howe'];
 
 export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
-  const { simulation, beginning, ask, askOne, verifyBy, model, breaks, decideDebit } = parts;
+  const { simulation, home, ask, askOne, verifyBy, model, breaks, decideDebit } = parts;
   const { random } = simulation;
   let named = 0;
   let lastLoss = -Infinity;
   let wasFull = false;
   const moment = (): Moment => ({ passedMs: simulation.mostPassedMs(), atMs: simulation.nowMs() });
 
-  async function verify(asking: Asking): Promise<void> {
-    const key = random.pick(keys);
+  async function verify(asking: Asking, key = random.pick(keys)): Promise<void> {
     const owners = [key.own, ...(key.record ? [key.record.own] : [])];
     const micros = model.newAmount();
     const debit = model.newDebit('verification', key.record?.meter ?? unmetered, micros);
@@ -169,7 +168,7 @@ export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
     await change(limits, to, async () => {
       const answer = await ask(
         own.on === 'key'
-          ? { operationId: 'updateKey', params: { id: beginning.workspaceId, akid: key.id }, body }
+          ? { operationId: 'updateKey', params: { id: home.workspaceId, akid: key.id }, body }
           : { operationId: 'updateBilling', params: { bid: key.record!.id }, body },
       );
       const now = simulation.mostPassedMs();
@@ -187,7 +186,7 @@ export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
     return {
       name: `limit ${(named += 1)}`,
       unit,
-      limit: unit === 'requests' ? 1 + random.below(6) : 50 + random.below(400),
+      limit: unit === 'requests' ? 1 + random.below(4) : 50 + random.below(250),
       per,
       ...(!SLIDING[per] && { timezone: random.pick(ZONES) }),
       shadow: false,
@@ -198,7 +197,13 @@ export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
 
   return {
     verify,
-    actions: { verifyLimited: () => verify(askOne), changeLimits },
+    actions: {
+      async verifyLimited() {
+        const key = random.pick(keys);
+        await Promise.all(Array.from({ length: 1 + random.below(3) }, () => verify(askOne, key)));
+      },
+      changeLimits,
+    },
     noteFull: () => void (wasFull = true),
     /** Redis has lost what was answered since a moment; emptied, it gets what the books have. */
     noteLoss(sinceMs: number, isBooked: (debit: Debit) => boolean): void {
@@ -224,8 +229,8 @@ export async function beginLimits(ask: Parts['ask'], workspaceId: string): Promi
     return { id, text: key, own: { on: 'key' as const, limits: setting(limits), takes: [] } };
   };
   const ofRecord = [
-    first('hourly', 'credits', 300, 'hour'),
-    first('monthly', 'credits', 900, 'month', 'America/New_York'),
+    first('hourly', 'credits', 150, 'hour'),
+    first('monthly', 'credits', 300, 'month', 'America/New_York'),
   ];
   const externalMeterId = 'limited';
   const body = { workspaceId, externalMeterId, totalCredits: '1', allowOverages: true, limits: ofRecord.map(bodyOf) };
@@ -234,10 +239,10 @@ export async function beginLimits(ask: Parts['ask'], workspaceId: string): Promi
   const record = { id, own, meter: meterOf(id, externalMeterId) };
   return {
     keys: [
-      await make([first('burst', 'requests', 3, 'minute'), first('daily', 'requests', 8, 'day', 'Europe/Berlin')]),
-      await make([first('second', 'requests', 2, 'second'), first('weekly', 'credits', 500, 'week', 'Asia/Kathmandu')]),
-      { ...(await make([first('weekly', 'requests', 9, 'week', 'Australia/Lord_Howe')], externalMeterId)), record },
-      { ...(await make([first('daily', 'credits', 400, 'day')], externalMeterId)), record },
+      await make([first('burst', 'requests', 2, 'minute'), first('daily', 'requests', 4, 'day', 'Europe/Berlin')]),
+      await make([first('second', 'requests', 1, 'second'), first('weekly', 'credits', 250, 'week', 'Asia/Kathmandu')]),
+      { ...(await make([first('weekly', 'requests', 4, 'week', 'Australia/Lord_Howe')], externalMeterId)), record },
+      { ...(await make([first('daily', 'credits', 200, 'day')], externalMeterId)), record },
     ],
     unmetered,
   };
