@@ -1,14 +1,12 @@
 // Events as the Lua scripts append them to the outbox of a real Redis: the protocol of event.ts, field by field.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { systemClock } from '../runtime/clock.ts';
 import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
 import { ALL_SHARDS, hashKeyText } from '../values/key-text.ts';
-import { makeLogger } from '../runtime/log.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
-import { connectRedis } from '../stores/redis.ts';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
+import { connectPatiently } from '../../tests/helpers/patient-redis.ts';
 import { makeWorld, request } from '../../tests/helpers/world.ts';
 
 const WITHIN_MS = 30_000;
@@ -16,7 +14,7 @@ const TEXT = '/a?q=\'"\\é漢';
 
 const test = suite('events of the scripts');
 const world = await makeWorld(['verify']);
-const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
+const redis = connectPatiently(world.env.REDIS_URL!);
 await redis.connected(WITHIN_MS);
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);

@@ -62,11 +62,14 @@ export function makeTestClock(startMs = Date.UTC(2026, 0, 15, 12)): TestClock {
   return clock;
 }
 
+/** Time goes by, and no wait ends with it: a busy machine may stand still for seconds. */
+export const patientClock: Clock = { ...systemClock, after: () => () => {}, every: () => () => {} };
+
 /** The machine's clock for what sleeps: it wakes at once, later by that time. So who is patient for some seconds need not wait. */
 export function makeHastyClock(): Clock {
   let sleptMs = 0;
   return {
-    ...systemClock,
+    ...patientClock,
     monotonic: () => systemClock.monotonic() + sleptMs,
     sleep: async (ms) => void (sleptMs += ms),
   };

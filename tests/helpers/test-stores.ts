@@ -1,9 +1,8 @@
-import { systemClock } from '../../shared/runtime/clock.ts';
-import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
-import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { connectPatiently } from './patient-redis.ts';
 import { makeDatabases, openEmptied } from './world.ts';
 
 /** Stores that no program of ours uses, with a team of its own. */
@@ -50,7 +49,7 @@ async function newTeam(sql: Sql): Promise<TestStores['team']> {
 
 async function connect(): Promise<Omit<TestStores, 'team'>> {
   const env = await makeDatabases({}, String(Number(process.env.TEST_WORKER) + SLOTS_OF_WORKERS));
-  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
+  const redis = connectPatiently(env.REDIS_URL!);
   await redis.connected(60_000);
   return {
     env,

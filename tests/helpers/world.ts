@@ -1,8 +1,6 @@
 import { createClient } from '@clickhouse/client';
-import { systemClock } from '../../shared/runtime/clock.ts';
 import postgres from '../../shared/stores/postgres-driver.ts';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
-import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { ALL_SHARDS, hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
@@ -10,9 +8,10 @@ import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts
 import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { runPipeline } from '../../shared/stores/pipeline.ts';
-import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { atEnd } from './at-end.ts';
 import { eventually } from './eventually.ts';
+import { connectPatiently } from './patient-redis.ts';
 import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
 import { postgresPosition } from '../../apps/api/sync/checkpoints.ts';
 import { applyChanges } from '../../apps/api/sync/sync.ts';
@@ -118,7 +117,7 @@ async function ownWorld<Running extends Started | Spawned>(
 ): Promise<World<Running>> {
   const env = await makeDatabases(settings, slot);
   const sql = connectPostgres(withEndlessPauses(env.DATABASE_URL!), { max: 4, statementTimeoutMs: SQL_WITHIN_MS });
-  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'), systemClock);
+  const redis = connectPatiently(env.REDIS_URL!);
   if (run === startProgram && settings.REDIS_URL === undefined) await openUp(sql, redis);
   const books = connectClickHouse(env.CLICKHOUSE_URL!);
   const started: Running[] = [];
@@ -199,11 +198,7 @@ export async function emptyPostgres(suffix: string, template = 'template1'): Pro
 
 /** A connection to the database of this test file on the run's Redis. */
 export async function connectTestRedis(): Promise<ShardedRedis> {
-  const redis = connectRedis(
-    withPath(requireEnv('TEST_REDIS_URL'), requireEnv('TEST_SLOT')),
-    makeLogger('test', 'error'),
-    systemClock,
-  );
+  const redis = connectPatiently(withPath(requireEnv('TEST_REDIS_URL'), requireEnv('TEST_SLOT')));
   await redis.connected(60_000);
   return redis;
 }

@@ -8,8 +8,10 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { historyOf, prunedJob } from '../../shared/stores/postgres-history.ts';
-import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { ALL_SHARDS, keyShard } from '../../shared/values/key-text.ts';
+import { patientClock } from '../helpers/clock.ts';
+import { connectPatiently } from '../helpers/patient-redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
 import { makeWorld, once, type World } from '../helpers/world.ts';
 
@@ -22,8 +24,7 @@ const test = suite('reopening');
 const log = makeLogger('test', 'silent');
 /** Settling may take as long as it does, and a shard that was closed has been closed for long enough. */
 const clock: Clock = {
-  ...systemClock,
-  after: () => () => {},
+  ...patientClock,
   sleep: (ms, signal) => (signal ? systemClock.sleep(ms, signal) : setInAll('closedAt', '1')),
 };
 let world: World;
@@ -40,7 +41,7 @@ let [older, newest]: [Kept, Kept] = [[], []];
 
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
-  redis = connectRedis(world.env.REDIS_URL!, log, clock);
+  redis = connectPatiently(world.env.REDIS_URL!, clock);
   await redis.connected(60_000);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lost' }))).body.workspace.id;

@@ -5,12 +5,12 @@ import { makeStatements, type Statement } from '../../../shared/books/statements
 import { dayOf } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { IS_USAGE } from '../../../shared/stores/clickhouse.ts';
-import { connectRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { carryAll } from '../../../tests/helpers/carry.ts';
 import { makeHastyClock } from '../../../tests/helpers/clock.ts';
+import { connectPatiently } from '../../../tests/helpers/patient-redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { makeRandom } from '../../../tests/helpers/random.ts';
 import { makeWorld, once } from '../../../tests/helpers/world.ts';
@@ -25,7 +25,7 @@ const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
 const world = await makeWorld([]);
 const { books } = world;
-const redis = connectRedis(world.env.REDIS_URL!, log, makeHastyClock());
+const redis = connectPatiently(world.env.REDIS_URL!, makeHastyClock());
 await redis.connected(60_000);
 test.after(async () => {
   await redis.close();
