@@ -149,8 +149,8 @@ simulate-broken: install ## break each rule in a copy of the product, and see th
 mutants: install ## put faults into a copy of the product, one at a time, and see that a test notices; ONLY=part-of-a-name DAY=28
 	@$(node) tests/mutants/main.ts --only '$(ONLY)' --day '$(DAY)'
 
-faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
-	@$(node) tests/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'
+faults: install ## kill, freeze, fill and empty a real stack under load and prove the books; SEED=7 ONLY=part-of-a-name
+	@FAULTS_SEED='$(SEED)' FAULTS_ONLY='$(ONLY)' $(node) tests/runner/main.ts tests/faults --tiers 4 --jobs 1 --show --within 1200
 
 kubernetes: install ## apply the chart to a real API server, which Go builds once (twenty minutes); ONLY=part-of-an-example
 	@$(node) tests/kubernetes/main.ts --only '$(ONLY)'

@@ -1,18 +1,20 @@
 import { parseCredits } from '../../shared/values/credits.ts';
-import { IS_USAGE } from '../../shared/stores/clickhouse.ts';
+import { IS_USAGE, type Books } from '../../shared/stores/clickhouse.ts';
 import type { Debit } from './model.ts';
-import type { Json, Servers } from './programs.ts';
+import type { Json } from './programs.ts';
 import type { Work } from './work.ts';
 
 /** What the books have: of each amount of a record how many events. */
 export type Booked = (debit: Debit) => number;
 
 /** Reads the books, as no program does. */
-export async function readBooked({
-  books,
-}: Servers): Promise<{ booked: Booked; micros: Map<string, number>; events: number }> {
-  const query = `select billing_id, cost_micros, kind, toUInt32(count()) from usage_events final where ${IS_USAGE} and cost_micros <> 0 group by all`;
-  const answer = await books.real.client.query({ query, format: 'JSONCompactEachRow' });
+export async function readBooked(
+  { client }: Books,
+  workspaceId: string,
+): Promise<{ booked: Booked; micros: Map<string, number>; events: number }> {
+  const query = `select billing_id, cost_micros, kind, toUInt32(count()) from usage_events final
+    where ${IS_USAGE} and workspace_id = {workspaceId:String} and cost_micros <> 0 group by all`;
+  const answer = await client.query({ query, query_params: { workspaceId }, format: 'JSONCompactEachRow' });
   const rows = await answer.json<[billingId: string, micros: string, kind: string, events: number]>();
   const counts = new Map<string, number>();
   const micros = new Map<string, number>();
@@ -32,11 +34,11 @@ export async function readBooked({
 
 /** Holds the books against all that clients were answered, once nothing is on its way. */
 export async function proveBooks(
-  servers: Servers,
-  { model, breaks }: Work,
+  books: Books,
+  { model, breaks, workspaceId }: Work,
   usedOf: (id: string) => Promise<Json>,
 ): Promise<void> {
-  const { booked, micros, events } = await readBooked(servers);
+  const { booked, micros, events } = await readBooked(books, workspaceId);
   let told = 0;
   for (const debit of model.debits) {
     const count = booked(debit);

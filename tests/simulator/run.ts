@@ -10,7 +10,7 @@ import {
 } from './programs.ts';
 import type { Fate, Process, Request } from './simulation.ts';
 import type { Stage } from './stage.ts';
-import { makeWork } from './work.ts';
+import { makeWork, workKinds } from './work.ts';
 import { makeOtherWork, otherKinds } from './work/all.ts';
 
 export type Fault = (typeof faults)[number];
@@ -21,24 +21,7 @@ export type Result = { broken: string[]; trace: string[] };
 // What a step may be, and how often.
 const kinds: Record<string, number> = {
   ...otherKinds,
-  verify: 24,
-  verifyOnce: 10,
-  verifyAgain: 8,
-  hold: 6,
-  capture: 5,
-  release: 2,
-  extend: 1,
-  createMeter: 2,
-  refill: 3,
-  adjust: 2,
-  grant: 3,
-  voidGrant: 1,
-  read: 1,
-  createKey: 3,
-  enable: 2,
-  disable: 2,
-  deleteKey: 1,
-  rotate: 1,
+  ...workKinds,
   time: 25,
   hours: 1,
   deaths: 2,
@@ -148,7 +131,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       case 'losses': {
         if (!servers.redis.isUp()) return servers.redis.start();
         const becomes = random.pick(['kept', 'kept', 'its tail lost', 'its tail lost', 'emptied'] as const);
-        const { booked } = await readBooked(servers);
+        const { booked } = await readBooked(servers.books.real, beginning.workspaceId);
         const lostSyncMs = servers.redis.syncedAtMs();
         await servers.redis.stop(becomes);
         if (becomes !== 'kept')
@@ -222,7 +205,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       `select string_agg(billing_id || ' ' || status || ' ' || difference_micros || ' ' || held_difference_micros, ', ') as unproved from unproved_records`,
     );
     if (unproved) work.breaks(`reconcile finds ${unproved}`);
-    await proveBooks(servers, work, readBilling);
+    await proveBooks(servers.books.real, work, readBilling);
     await settle();
   }
 

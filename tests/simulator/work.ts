@@ -16,6 +16,8 @@ import {
 import type { ApiRequest, Json, SimulatedApi, SimulatedVerify } from './programs.ts';
 import type { Simulation } from './simulation.ts';
 
+/** Where clients work. */
+export type WorldOfWork = Pick<Simulation, 'random' | 'say' | 'nowMs' | 'passedMs'>;
 /** Whose keys they are. */
 export type Home = { caller: Caller; workspaceId: string };
 /** Whom clients can ask; undefined while none runs. */
@@ -37,10 +39,32 @@ const MOST_METERS = 3;
 const MOST_KEYS_OF_METER = 3;
 const MOST_GRANTS = 4;
 
+/** What clients do, and how often. */
+export const workKinds: Record<string, number> = {
+  verify: 24,
+  verifyOnce: 10,
+  verifyAgain: 8,
+  hold: 6,
+  capture: 5,
+  release: 2,
+  extend: 1,
+  createMeter: 2,
+  refill: 3,
+  adjust: 2,
+  grant: 3,
+  voidGrant: 1,
+  read: 1,
+  createKey: 3,
+  enable: 2,
+  disable: 2,
+  deleteKey: 1,
+  rotate: 1,
+};
+
 export type Work = ReturnType<typeof makeWork>;
 
 /** What clients do, each thing once when it is called; what they are answered is held against what they know. */
-export function makeWork(simulation: Simulation, { caller, workspaceId }: Home, fleet: Fleet) {
+export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home, fleet: Fleet, scale = 1) {
   const { random, say } = simulation;
   const model = makeModel();
   const repeatable: { debit: Debit; key: Key; idempotencyKey: string; sinceMs: number }[] = [];
@@ -81,7 +105,7 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Home, 
   const actions = {
     async createMeter() {
       if (model.meters.length >= MOST_METERS) return;
-      const micros = 200 + random.below(2_000);
+      const micros = (200 + random.below(2_000)) * scale;
       const name = `meter ${model.meters.length + 1}`;
       const allowOverages = random.chance(0.3);
       const body = { workspaceId, externalMeterId: name, totalCredits: formatCredits(micros), allowOverages };
@@ -410,6 +434,7 @@ export function makeWork(simulation: Simulation, { caller, workspaceId }: Home, 
 
   return {
     model,
+    workspaceId,
     broken,
     breaks,
     actions,

@@ -1,0 +1,3 @@
+import { testFaults } from './play.ts';
+
+testFaults('kafka');
