@@ -136,4 +136,28 @@ export const brokenRules: BrokenRule[] = [
     from: `    late.some(({ sinceMs, micros }, i) => micros >`,
     to: `    late.some(({ sinceMs, micros }, i) => -micros >`,
   },
+  {
+    rule: 'a delivery that was refused comes again',
+    file: 'apps/webhooks/note-tries.ts',
+    from: `  if (isDelivered(outcome)) return 'DELIVERED';`,
+    to: `  if (outcome.status) return 'DELIVERED';`,
+  },
+  {
+    rule: 'an event of a webhook is the same at each try',
+    file: 'apps/webhooks/message.ts',
+    from: `timestamp: new Date(at).toISOString()`,
+    to: `timestamp: now.toISOString()`,
+  },
+  {
+    rule: 'what was read from Kafka is committed once it is in the books',
+    file: 'apps/consumer/kafka-reader.ts',
+    from: `      held.add(decodePart(fetched));`,
+    to: `      held.add(decodePart(fetched)); void consuming.commit(new Map([[fetched.partition, fetched.lastOffset]]));`,
+  },
+  {
+    rule: 'a day is that of its zone',
+    file: 'shared/values/calendar.ts',
+    from: `  return firstInstantOf(date.toPlainDateTime(), timezone);`,
+    to: `  return firstInstantOf(date.toPlainDateTime(), timezone && 'UTC');`,
+  },
 ];

@@ -4,6 +4,11 @@ import { answerOf } from '../../apps/api/http/answer.ts';
 import { writeInTransaction, writeTooLate, type WriteProgress } from '../../apps/api/http/write-transaction.ts';
 import { routes } from '../../apps/api/routes/index.ts';
 import { composeConsumer } from '../../apps/consumer/compose.ts';
+import { startConsuming } from '../../apps/consumer/consume.ts';
+import { makeKafkaReader } from '../../apps/consumer/kafka-reader.ts';
+import { startRelay } from '../../apps/relay/relay.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { schedules } from '../../apps/consumer/jobs/schedules.ts';
 import { composeVerify } from '../../apps/verify/compose.ts';
 import type { Caller } from '../../shared/contract/caller.ts';
@@ -17,6 +22,7 @@ import { makeVerifyBatch } from '../../shared/verification/batch.ts';
 import { asBooksUnavailable } from '../../shared/stores/clickhouse.ts';
 import { asPostgresUnavailable, asTeam, type Sql } from '../../shared/stores/postgres.ts';
 import type { BooksServer } from './books-server.ts';
+import type { KafkaServer } from './kafka-server.ts';
 import type { PostgresServer } from './postgres-server.ts';
 import type { RedisServer } from './redis-server.ts';
 import type { Process, Simulation } from './simulation.ts';
@@ -25,12 +31,13 @@ export type Servers = {
   redis: RedisServer;
   postgres: PostgresServer;
   books: BooksServer;
-  pools: { api: Sql; team: Sql; consumer: Sql };
+  kafka: KafkaServer;
+  pools: { api: Sql; team: Sql; consumer: Sql; webhooks: Sql };
   env: Record<string, string>;
 };
 
 // One for all of a kind: counters say nothing here.
-const metrics = makeMetrics('simulator');
+export const metrics = makeMetrics('simulator');
 const telemetry = noTelemetry;
 
 // oxlint-disable-next-line no-explicit-any -- an answer, of which its reader knows the form
@@ -115,17 +122,24 @@ export function startVerify(simulation: Simulation, servers: Servers, name: stri
   return { process, verify, verifyBatch, holds };
 }
 
-/** A consumer that reads the outbox; its jobs run when they are told to. */
-export function startConsumer(simulation: Simulation, servers: Servers, name: string) {
+/** What carries events to the consumers: the outbox alone, or Kafka behind it. */
+export type Bus = 'redis' | 'kafka';
+
+/** A consumer; its jobs run when they are told to. */
+export function startConsumer(simulation: Simulation, servers: Servers, name: string, bus: Bus) {
   const process = simulation.startProcess(name);
   const log = logOf(simulation, process);
-  const config = { ...readConfig(programs.consumer, servers.env), CONSUMER_NAME: name };
+  const config = { ...readConfig(programs.consumer, servers.env), CONSUMER_NAME: name, BUS: bus };
   const stores = {
     sql: servers.postgres.connect(process, servers.pools.consumer),
     redis: servers.redis.connect(process, log),
     books: servers.books.connect(process),
   };
-  composeConsumer(stores, config, { metrics, telemetry, log, clock: process.clock });
+  const { clock } = process;
+  const kafka = bus === 'kafka' ? servers.kafka.connect(process) : undefined;
+  const { delivering } = composeConsumer({ ...stores, kafka }, config, { metrics, telemetry, log, clock });
+  if (kafka)
+    startConsuming({ ...delivering, source: makeKafkaReader({ kafka, metrics, log, clock, ended: () => {} }) });
   const jobs = schedules(stores, metrics, log);
   return { process, jobs };
 }
@@ -134,7 +148,21 @@ function unavailable(error: unknown): never {
   throw asBooksUnavailable(asPostgresUnavailable(error));
 }
 
-function logOf(simulation: Simulation, { name }: Process) {
+/** A relay, which carries events from the outbox to Kafka. */
+export function startRelaying(simulation: Simulation, servers: Servers) {
+  const process = simulation.startProcess('relay');
+  const log = logOf(simulation, process);
+  const { clock } = process;
+  const kafka = servers.kafka.connect(process);
+  startPerNode(servers.redis.connect(process, log), log, (node, shards) => {
+    const source = makeOutboxReader({ node, shards, name: 'relay', metrics, log });
+    return startRelay({ source, kafka, metrics, log, clock });
+  });
+  return { process };
+}
+
+/** What a process logs is in the trace. */
+export function logOf(simulation: Simulation, { name }: Process) {
   const write = (text: string) => {
     const { level, msg, error } = JSON.parse(text) as { level: number; msg: string; error?: { message?: string } };
     if (level >= 40) simulation.say(`${name} logs: ${msg}${error?.message ? ` (${error.message})` : ''}`);

@@ -9,9 +9,12 @@ import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import type { Process, Simulation } from './simulation.ts';
 
-// Databases of the real server: what is in use, what is on its disk, and what a simulation begins with.
-const [LIVE, DISK, BEGINNING] = [0, 1, 2];
+// Databases of the real server: what is in use, what is on its disk, what a simulation begins with, and what a replica has.
+const [LIVE, DISK, BEGINNING, REPLICA] = [0, 1, 2, 3];
+/** What became of its data: all there; without what was written last, on its disk or on a replica that takes over; or gone. */
+export type Becomes = 'kept' | 'its tail lost' | 'those of a replica that lagged' | 'emptied';
 const FSYNC_EVERY_MS = 1_000;
+const REPLICA_LAGS_MS = 4_000;
 const RECONNECTS_AFTER_MS = 50;
 
 // Everything but the clock.
@@ -50,6 +53,7 @@ export async function makeRedisServer(url: string) {
   let simulation: Simulation;
   let starts = 0;
   let syncedAt = 0;
+  let replicatedAt = 0;
   let agedAt = 0;
   let isUp = true;
   let isFull = false;
@@ -79,11 +83,11 @@ export async function makeRedisServer(url: string) {
     /** Keeps what is there as the beginning of each simulation. */
     keepBeginning: () => copy(LIVE, BEGINNING),
     async begin(next: Simulation): Promise<void> {
-      [simulation, starts, syncedAt, agedAt, isUp, clients] = [next, 0, 0, 0, true, new Set()];
+      [simulation, starts, syncedAt, replicatedAt, agedAt, isUp, clients] = [next, 0, 0, 0, 0, true, new Set()];
       isFull = false;
       await setLimit(false);
       await copy(BEGINNING, LIVE);
-      await copy(BEGINNING, DISK);
+      for (const to of [DISK, REPLICA]) await copy(BEGINNING, to);
       await tick();
     },
     /** Brings it up to the time of the simulation. */
@@ -93,17 +97,21 @@ export async function makeRedisServer(url: string) {
         if (simulation.passedMs() - syncedAt < FSYNC_EVERY_MS) return;
         syncedAt = simulation.passedMs();
         await copy(LIVE, DISK);
+        if (syncedAt - replicatedAt < REPLICA_LAGS_MS) return;
+        replicatedAt = syncedAt;
+        await copy(LIVE, REPLICA);
       }),
     /** It stops, and has what became of its data when it is back. */
-    async stop(becomes: 'kept' | 'its tail lost' | 'emptied'): Promise<void> {
+    async stop(becomes: Becomes): Promise<void> {
       simulation.say(`redis stops, its data ${becomes}`);
       isUp = false;
       for (const client of clients) client.emit('close');
       await simulation.disconnect('redis');
       await withMemory(async () => {
         if (becomes === 'its tail lost') await copy(DISK, LIVE);
+        if (becomes === 'those of a replica that lagged') await copy(REPLICA, LIVE);
         if (becomes === 'emptied') await real.flushdb();
-        if (becomes === 'emptied') await copy(LIVE, DISK);
+        if (becomes !== 'kept') for (const to of [DISK, REPLICA]) await copy(LIVE, to);
         await tick();
       });
     },
@@ -115,8 +123,11 @@ export async function makeRedisServer(url: string) {
       await simulation.quiet();
     },
     isUp: () => isUp,
-    /** What was written until then outlives every loss of the tail. */
-    syncedAtMs: () => syncedAt,
+    /** What was written until then outlives what becomes of its data now. */
+    outlivesUntilMs: (becomes: Becomes) =>
+      ({ kept: Infinity, 'its tail lost': syncedAt, 'those of a replica that lagged': replicatedAt, emptied: -1 })[
+        becomes
+      ],
     /** What is still to be done there. */
     async unrest(): Promise<string> {
       const asked = real.pipeline();

@@ -1,8 +1,10 @@
 import { proveBooks, readBooked } from './proofs.ts';
 import {
+  type Bus,
   type Json,
   startApi,
   startConsumer,
+  startRelaying,
   startVerify,
   type SimulatedApi,
   type SimulatedConsumer,
@@ -12,6 +14,7 @@ import type { Fate, Process, Request } from './simulation.ts';
 import type { Stage } from './stage.ts';
 import { makeWork, workKinds } from './work.ts';
 import { makeOtherWork, otherKinds } from './work/all.ts';
+import { startWebhooks } from './work/webhooks.ts';
 
 export type Fault = (typeof faults)[number];
 /** Which steps of a seed are done, and without which faults. */
@@ -22,6 +25,8 @@ export type Result = { broken: string[]; trace: string[] };
 const kinds: Record<string, number> = {
   ...otherKinds,
   ...workKinds,
+  deliver: 2,
+  job: 0.7,
   time: 25,
   hours: 1,
   deaths: 2,
@@ -47,8 +52,12 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let apis: SimulatedApi[] = [];
   let verifies: SimulatedVerify[] = [];
   let consumers: SimulatedConsumer[] = [];
+  let webhooks: { process: Process }[] = [];
+  let relays: { process: Process }[] = [];
+  const bus: Bus = seed % 4 === 3 ? 'kafka' : 'redis';
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
+  let isJobUnderWay = false;
   simulation.setFates(fateOf);
   servers.postgres.setCommitFates((readsOnly) => {
     if (commitsTroubled === 0 || readsOnly) return 'done';
@@ -84,7 +93,14 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   random.reseed(seed);
   if (work.broken.length === 0) await rest();
   const result = { broken: [...work.broken], trace: [...simulation.trace] };
-  for (const { process } of [...alive(apis), ...alive(verifies), ...alive(consumers)]) await simulation.kill(process);
+  for (const { process } of [
+    ...alive(apis),
+    ...alive(verifies),
+    ...alive(consumers),
+    ...alive(webhooks),
+    ...alive(relays),
+  ])
+    await simulation.kill(process);
   return result;
 
   function fateOf({ server }: Request<unknown>): Fate {
@@ -100,7 +116,12 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     while (alive(verifies).length < count)
       verifies = [...alive(verifies), startVerify(simulation, servers, `verify ${verifies.length}`)];
     while (alive(consumers).length < count)
-      consumers = [...alive(consumers), startConsumer(simulation, servers, `consumer ${random.below(3)}`)];
+      consumers = [...alive(consumers), startConsumer(simulation, servers, `consumer ${random.below(3)}`, bus)];
+    if (bus === 'kafka' && alive(relays).length === 0) relays = [startRelaying(simulation, servers)];
+  }
+
+  async function startDelivering(): Promise<void> {
+    if (alive(webhooks).length === 0) webhooks = [await startWebhooks(simulation, servers, others.receiver)];
   }
 
   async function pass(ms: number, wakes = 1): Promise<void> {
@@ -123,26 +144,39 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       case 'hours':
         return pass(random.pick([3_600_000, 3_600_000, 26 * 3_600_000]), 0.5);
       case 'deaths': {
-        const all = [...alive(apis), ...alive(verifies), ...alive(consumers)];
+        const all = [...alive(apis), ...alive(verifies), ...alive(consumers), ...alive(webhooks), ...alive(relays)];
         if (all.length > 3 || random.chance(0.3)) await simulation.kill(random.pick(all).process);
         if (random.chance(0.7)) startAll();
         return;
       }
       case 'losses': {
         if (!servers.redis.isUp()) return servers.redis.start();
-        const becomes = random.pick(['kept', 'kept', 'its tail lost', 'its tail lost', 'emptied'] as const);
+        const becomes = random.pick([
+          'kept',
+          'kept',
+          'its tail lost',
+          'its tail lost',
+          'those of a replica that lagged',
+          'emptied',
+        ] as const);
         const { booked } = await readBooked(servers.books.real, beginning.workspaceId);
-        const lostSyncMs = servers.redis.syncedAtMs();
+        const outlivesUntilMs = servers.redis.outlivesUntilMs(becomes);
         await servers.redis.stop(becomes);
         if (becomes !== 'kept')
-          for (const { noteLoss } of [work, others])
-            noteLoss(becomes === 'emptied' ? -1 : lostSyncMs, (debit) => booked(debit) > 0);
+          for (const { noteLoss } of [work, others]) noteLoss(outlivesUntilMs, (debit) => booked(debit) > 0);
         if (random.chance(0.8)) await servers.redis.start();
         return;
       }
       case 'messages': {
         troubled = {
-          server: random.pick(['redis', 'redis', 'postgres', 'clickhouse']),
+          server: random.pick([
+            'redis',
+            'redis',
+            'postgres',
+            'clickhouse',
+            'receiver',
+            ...(bus === 'kafka' ? ['kafka'] : []),
+          ]),
           left: 1 + random.below(5),
           fates: random.pick([['refused'], ['lost'], ['late'], ['done', 'refused', 'lost', 'late']] as Fate[][]),
         };
@@ -165,6 +199,21 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       case 'commits':
         commitsTroubled = 1 + random.below(2);
         return;
+      case 'job': {
+        const consumer = one(alive(consumers));
+        const wanted = random.pick(['rollup', 'close-months']);
+        const job = consumer?.jobs.find(({ name }) => name === wanted);
+        if (!consumer || !job || isJobUnderWay) return;
+        isJobUnderWay = true;
+        say(`${consumer.process.name} begins ${job.name}`);
+        // What fails is done at its next time.
+        void Promise.race([job.work(new AbortController().signal), consumer.process.died])
+          .catch(() => {})
+          .finally(() => (isJobUnderWay = false));
+        return;
+      }
+      case 'deliver':
+        return startDelivering();
       default: {
         const action = actions[name as keyof typeof actions];
         void action().catch((error: Error) => work.breaks(String(error.stack)));
@@ -182,11 +231,13 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     for (const all of [apis, verifies, consumers])
       for (const { process } of alive<{ process: Process }>(all).slice(1)) await simulation.kill(process);
     startAll(1);
+    others.receiver.recover();
+    await startDelivering();
     let idle = 0;
     let before = '';
-    // The longest hold ends meanwhile.
+    // The longest hold ends meanwhile, and the longest pause of a webhook.
     for (let round = 0; idle < 2; round++) {
-      if (round === 2) await pass(130_000);
+      if (round === 2) await pass(Math.max(130_000, await longestPause()));
       if (round > 120) return work.breaks(`it comes to no rest: ${await unrest()}`);
       await settle();
       await pass(1_000);
@@ -207,6 +258,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     if (unproved) work.breaks(`reconcile finds ${unproved}`);
     await proveBooks(servers.books.real, work, readBilling);
     await settle();
+    others.receiver.prove();
   }
 
   async function readBilling(id: string): Promise<Json> {
@@ -233,8 +285,17 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     const [{ waiting }] = await asAdmin<[{ waiting: string }]>(`
       select concat_ws(', ',
         (select count(*) || ' changes' from changes where applied_at is null having count(*) > 0),
-        (select count(*) || ' unsettled' from unsettled_records having count(*) > 0)) as waiting`);
-    return [waiting, await servers.redis.unrest()].filter(Boolean).join(', ');
+        (select count(*) || ' unsettled' from unsettled_records having count(*) > 0),
+        (select count(*) || ' deliveries' from webhook_deliveries where state = 'WAITING' having count(*) > 0)) as waiting`);
+    return [waiting, await servers.redis.unrest(), servers.kafka.unrest()].filter(Boolean).join(', ');
+  }
+
+  /** Until the last try of a webhook that waits. */
+  async function longestPause(): Promise<number> {
+    const [{ ms }] = await asAdmin<[{ ms: number }]>(
+      `select coalesce(extract(epoch from max(next_at) - sim.now()) * 1000, 0)::bigint as ms from webhook_deliveries where state = 'WAITING'`,
+    );
+    return ms;
   }
 
   function asAdmin<Rows>(query: string): Promise<Rows> {

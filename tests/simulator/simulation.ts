@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Random } from './random.ts';
 
-export type ServerName = 'redis' | 'postgres' | 'clickhouse';
+export type ServerName = 'redis' | 'postgres' | 'clickhouse' | 'kafka' | 'receiver';
 
 /** What becomes of a request to a server: it is done and answered; it never gets there; it is done, and the answer is lost, or comes later. */
 export type Fate = 'done' | 'refused' | 'lost' | 'late';

@@ -8,6 +8,7 @@ import { newId } from '../../shared/values/ids.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 import { makeDatabases } from '../helpers/world.ts';
 import { makeBooksServer } from './books-server.ts';
+import { makeKafkaServer } from './kafka-server.ts';
 import { makePostgresServer } from './postgres-server.ts';
 import { startApi, type ApiRequest, type Servers } from './programs.ts';
 import { makeRedisServer } from './redis-server.ts';
@@ -27,7 +28,17 @@ export type Stage = {
   close(): Promise<void>;
 };
 
-const START_MS = Date.UTC(2026, 0, 30, 22);
+const START_MS = Date.UTC(2028, 1, 28, 22);
+// When seeds begin: before a leap day, a month's end, changes of the clocks in New York, Berlin and on Lord Howe, and whenever.
+const SEEDS_START_MS = [
+  START_MS,
+  Date.UTC(2028, 1, 29, 22, 59),
+  Date.UTC(2028, 2, 8, 12),
+  Date.UTC(2028, 2, 12, 6, 58),
+  Date.UTC(2028, 2, 26, 0, 58),
+  Date.UTC(2028, 2, 31, 21, 58),
+  Date.UTC(2028, 3, 1, 14, 58),
+];
 
 /** Makes the servers of simulations, and their beginning. Seeds run on them one after the other. */
 export async function makeStage(slot: string): Promise<Stage> {
@@ -45,22 +56,25 @@ export async function makeStage(slot: string): Promise<Stage> {
   const postgres = await makePostgresServer(admin);
   const redis = await makeRedisServer(socket);
   const books = makeBooksServer(real);
+  const kafka = makeKafkaServer();
   const apiUrl = url(process.env.TEST_API_POSTGRES_URL);
   const pools = {
     api: connectPostgres(apiUrl, { everyTeam: true, max: 3 }),
     team: connectPostgres(apiUrl, { max: 3, quotas: '{}' }),
     consumer: connectPostgres(url(process.env.TEST_CONSUMER_POSTGRES_URL), { max: 3 }),
+    webhooks: connectPostgres(url(process.env.TEST_WEBHOOKS_POSTGRES_URL), { max: 3 }),
   };
-  const servers: Servers = { redis, postgres, books, pools, env };
+  const servers: Servers = { redis, postgres, books, kafka, pools, env };
   const beginning = await makeBeginning(servers);
 
   async function begin(seed: number): Promise<Simulation> {
-    const simulation = makeSimulation(makeRandom(seed), START_MS);
+    const simulation = makeSimulation(makeRandom(seed), SEEDS_START_MS[seed % SEEDS_START_MS.length]!);
     current.random = simulation.random;
     current.nowMs = simulation.nowMs;
     await postgres.begin(simulation);
     await redis.begin(simulation);
     await books.begin();
+    kafka.begin(simulation);
     // Emptying the servers drew as much as there was. The first id begins a moment, and draws more than those after it.
     newId('evt');
     simulation.random.reseed(seed);

@@ -28,7 +28,10 @@ export type Told = { status: string; reason: string; body: string };
 /** Asks for a verification; undefined where nobody can be asked. */
 export type Asking = (body: Json, idempotencyKey?: string) => (() => Promise<Told>) | undefined;
 /** What the other kinds of work build on. */
-export type Parts = Pick<Work, 'model' | 'breaks' | 'ask' | 'askOne' | 'verify' | 'verifyBy' | 'decideDebit'> & {
+export type Parts = Pick<
+  Work,
+  'model' | 'breaks' | 'ask' | 'asked' | 'askOne' | 'verify' | 'verifyBy' | 'decideDebit'
+> & {
   simulation: Simulation;
   home: Home;
   fleet: Fleet;
@@ -69,6 +72,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
   const model = makeModel();
   const repeatable: { debit: Debit; key: Key; idempotencyKey: string; sinceMs: number }[] = [];
   const broken: string[] = [];
+  const asked: { request: ApiRequest; answer: Asked }[] = [];
   let requests = 0;
 
   function breaks(what: string): void {
@@ -76,8 +80,13 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     broken.push(what);
   }
 
-  /** Asks the api. */
-  async function ask(request: ApiRequest): Promise<{ body?: Json; error?: ApiError } | undefined> {
+  async function ask(request: ApiRequest): Promise<Asked> {
+    const one = { request, answer: undefined as Asked };
+    asked.push(one);
+    return (one.answer = await askApi(request));
+  }
+
+  async function askApi(request: ApiRequest): Promise<Asked> {
     const api = fleet.api();
     if (!api) return { error: new ApiError('postgres_unavailable') };
     const number = (requests += 1);
@@ -418,7 +427,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
 
   async function changing(
     key: Key,
-    work: () => Promise<{ body?: Json; error?: ApiError } | undefined>,
+    work: () => Promise<Asked>,
     to?: 'enabled' | 'disabled' | 'deleted',
   ): Promise<void> {
     const before = key.state;
@@ -439,6 +448,8 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     breaks,
     actions,
     ask,
+    /** All that the api was asked for, with what came of it. */
+    asked,
     askOne,
     verify,
     verifyBy,

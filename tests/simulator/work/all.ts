@@ -3,24 +3,26 @@ import { batchKinds, makeBatches } from './batches.ts';
 import { beginLimits, limitKinds, makeLimits, type LimitedKeys } from './limits.ts';
 import { gateKinds, makeGates, type Gates } from './gates.ts';
 
+import { beginWebhook, makeReceiver, type Hook } from './webhooks.ts';
+
 // The kinds of work that need no accounts.
 
 /** How often they are. */
 export const otherKinds = { ...batchKinds, ...gateKinds, ...limitKinds };
 
 /** What is there from the beginning. */
-export type Begun = { gates: Gates; limited: LimitedKeys };
+export type Begun = { gates: Gates; limited: LimitedKeys; hook: Hook };
 
 /** Makes what each seed begins with. */
 export async function beginOtherWork(parts: Pick<Parts, 'simulation' | 'ask'>, workspaceId: string): Promise<Begun> {
   const limited = await beginLimits(parts.ask, workspaceId);
-  const begun: Begun = { gates: { places: [], gates: [], named: 0 }, limited };
-  const gates = makeGates(parts as Parts, begun.gates);
+  const kept: Gates = { places: [], gates: [], named: 0 };
+  const gates = makeGates(parts as Parts, kept);
   await gates.makePlace();
-  const [place] = begun.gates.places;
+  const [place] = kept.places;
   for (let i = 0; i < 2; i++) await gates.makeScope(place!);
   for (let i = 0; i < 3; i++) await gates.makeGate(place!);
-  return begun;
+  return { gates: kept, limited, hook: await beginWebhook(parts.ask) };
 }
 
 export function makeOtherWork(parts: Parts, beginning: Begun) {
@@ -30,6 +32,7 @@ export function makeOtherWork(parts: Parts, beginning: Begun) {
   const batches = makeBatches(parts, [gates.verify, limits.verify]);
   return {
     actions: { ...gates.actions, ...limits.actions, ...batches.actions },
+    receiver: makeReceiver(parts, begun.hook),
     noteFull: limits.noteFull,
     noteLoss: limits.noteLoss,
   };
