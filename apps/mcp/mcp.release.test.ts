@@ -26,7 +26,6 @@ const client = await connect(await world.newToken(world.team.id, reading));
 test.after(async () => {
   await client.close();
   proxy.stop();
-  await world.stop();
 });
 
 test('a client finds the tools, each saying that it only reads, what it takes and what it gives', async () => {

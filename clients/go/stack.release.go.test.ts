@@ -14,7 +14,6 @@ import { gofmt, module, raceFlag, runGo } from './helpers/go.ts';
 
 const test = suite('the Go client');
 const world = await makeWorld(['verify', 'consumer']);
-test.after(() => world.stop());
 
 test('its files are as gofmt writes them', async () => {
   const { stdout } = await promisify(execFile)(await gofmt(), ['-l', import.meta.dirname]);

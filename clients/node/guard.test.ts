@@ -54,7 +54,6 @@ test.before.each(() => {
 test.after(async () => {
   await Promise.all(Object.values(apps).map((app) => app.stop()));
   proxy.stop();
-  await world.stop();
 });
 
 for (const [name, start] of Object.entries(frameworks)) {

@@ -31,7 +31,6 @@ test.before.each(() => {
 test.after(async () => {
   await Promise.all(started.map((app) => app.stop()));
   proxy.stop();
-  await world.stop();
 });
 
 test('verify holds, and holds are captured, released, extended and listed by methods with types', async () => {

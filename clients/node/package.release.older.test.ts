@@ -12,7 +12,6 @@ const world = await spawnWorld(['verify']);
 const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
 const customers = makeCustomers(world, workspace.id);
 installPackage();
-test.after(() => world.stop());
 
 test('Node 20, 22 and 26 are tried, and the oldest one that the package is for', () => {
   const versions = [...nodes().keys()];

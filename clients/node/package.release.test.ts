@@ -29,7 +29,6 @@ const test = suite('the package');
 const world = await spawnWorld(['verify']);
 const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
 const customers = makeCustomers(world, workspace.id);
-test.after(() => world.stop());
 
 test('the package holds only what its users need, and brings no other package', () => {
   const { source, files } = installPackage();

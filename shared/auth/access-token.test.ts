@@ -21,7 +21,6 @@ const settings = {
 
 const test = suite('callers of access tokens');
 const clocked = await connectClockedRedis();
-test.after(() => clocked.redis.close());
 
 /** Stores a token, and loads it at an instant as verify does. */
 async function loadAt(nowMs: number, chosen: object = {}) {

@@ -10,7 +10,6 @@ const [META, TEXT, HASH] = [keyspace.meta(SHARD), '{07}:text', '{07}:hash'];
 const test = suite('changes written to a shard');
 const clocked = await connectClockedRedis();
 const node = clocked.redis.node(SHARD);
-test.after(() => clocked.redis.close());
 test.before.each(async () => {
   await clocked.empty();
   await node.client.hset(META, { owner: node.runId(), epoch: 1, writes: 5, change: 10 });

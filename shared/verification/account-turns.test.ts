@@ -15,7 +15,6 @@ const test = suite('turning accounts');
 const ENDS_MS = BEGIN_MS + 700;
 const clocked = await connectClockedRedis();
 const { redis } = clocked;
-test.after(() => redis.close());
 
 /** A record with 5 micro-credits without an end and 100 that end soon, of which 60 are used. */
 async function makeRecord() {

@@ -12,7 +12,6 @@ import { MOST_PER_SCRIPT } from './waiting-calls.ts';
 
 const test = suite('calls on holds');
 const redis = await connectTestRedis();
-test.after(() => redis.close());
 
 test('what is asked of many holds at once shares scripts, and each call gets an answer of its own', async () => {
   const key = randomBytes(32);

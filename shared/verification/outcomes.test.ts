@@ -13,7 +13,6 @@ import { makeOutcomes } from './outcomes.ts';
 
 const test = suite('outcomes of a process');
 const redis = await connectTestRedis();
-test.after(() => redis.close());
 
 test('a process keeps at most 1,000 refusals of a second one by one, ten of a key, and counts them all', async () => {
   let hasRoom = false;

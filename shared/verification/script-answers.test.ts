@@ -32,7 +32,6 @@ const OTHER_SHARD = 8;
 let redis: ShardedRedis;
 const clocked = await connectClockedRedis();
 ({ redis } = clocked);
-test.after(() => redis?.close());
 
 // Every value is another one, so that two that are swapped are seen.
 const workspaceId = newId('ws');

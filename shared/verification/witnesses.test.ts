@@ -11,7 +11,6 @@ import { keepWitnesses } from './witnesses.ts';
 const RECORDS = 2_500;
 const test = suite('witnesses');
 const redis = await connectTestRedis();
-test.after(() => redis.close());
 
 test('remembered balances are reported after a reopening, each once, and so is an answer of then that comes late', async () => {
   const { client, runId } = redis.node(0);

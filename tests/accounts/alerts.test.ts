@@ -20,7 +20,6 @@ test.before(async () => {
   redis = await connectTestRedis();
   ({ client } = redis.node(SHARD));
 });
-test.after(() => redis?.close());
 
 const percent = (value: number, name = 'low'): PackedAlert => ({ name, kind: 'usedPercent', value });
 const available = (value: number, name = 'left'): PackedAlert => ({ name, kind: 'available', value });

@@ -307,7 +307,6 @@ const examples: { [guarantee: string]: string[] } = {
 const test = suite('examples of accounts');
 let redis: ShardedRedis;
 test.before(async () => void (redis = await connectTestRedis()));
-test.after(() => redis?.close());
 
 for (const [guarantee, steps] of Object.entries(examples)) {
   test(guarantee, async () => {

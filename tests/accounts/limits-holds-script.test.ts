@@ -27,7 +27,6 @@ test.before(async () => {
   verifySha = await loadVerify(client);
   captureSha = (await client.script('LOAD', byClock(scriptText('capture')))) as string;
 });
-test.after(() => redis?.close());
 
 type Call = { micros: number; usageName: string; hold: { forMs: number; onExpiry: 'release' | 'charge' } | undefined };
 type Command =

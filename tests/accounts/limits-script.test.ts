@@ -21,7 +21,6 @@ test.before(async () => {
   ({ client } = redis.node(SHARD));
   sha = await loadVerify(client);
 });
-test.after(() => redis?.close());
 
 test('the script lets through what the model lets through, and tells what is left, of all windows at any instant', async () => {
   assert.is((await compareLimits(client, { sequences: SEQUENCES, seed: 1 })).failure, undefined);

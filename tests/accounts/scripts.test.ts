@@ -22,7 +22,6 @@ test.before(async () => {
   redis = await connectTestRedis();
   ({ client } = redis.node(SHARD));
 });
-test.after(() => redis?.close());
 
 const plain = (begunMicros: number): CreditClass => classOf({ ref: PLAIN_CLASS, begunMicros });
 

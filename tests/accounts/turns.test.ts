@@ -17,7 +17,6 @@ test.before(async () => {
   redis = await connectTestRedis();
   ({ client } = redis.node(SHARD));
 });
-test.after(() => redis?.close());
 
 test('the scripts decide as the model does, and their numbered lines tell every amount and what each class gave', async () => {
   assert.is((await compareAccounts(client, { sequences: SEQUENCES, seed: 1 })).failure, undefined);

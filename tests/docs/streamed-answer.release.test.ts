@@ -55,7 +55,6 @@ test.after(async () => {
     program.kill('SIGKILL');
     await once(program, 'exit');
   }
-  await world.stop();
 });
 
 test('200 streams at once on a budget for 120: none that began is cut, the budget is kept, and the books add up', async () => {

@@ -35,10 +35,7 @@ const answer = (got: Got, response: { writeHead(status: number): { end(): unknow
 const own = await makeWebhooksWorld({ receivers: 1, answers: [answer], retries: '1,1,1,1,1,1' });
 mkdirSync(join(folder, 'node_modules'), { recursive: true });
 symlinkSync(join(checkout, 'node_modules/standardwebhooks'), join(folder, 'node_modules/standardwebhooks'));
-test.after(async () => {
-  await end();
-  await own.stop();
-});
+test.after(() => end());
 
 for (const [language, command, file] of [
   ['js', process.execPath, 'receiver.mjs'],

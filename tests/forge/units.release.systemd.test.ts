@@ -13,7 +13,6 @@ import { makeOwnStack } from '../helpers/own-stack.ts';
 const folder = process.env.TEST_FOLDER ?? '';
 const stack = await makeOwnStack(folder);
 const units = globSync('deploy/systemd/*', { cwd: checkout }).toSorted();
-test.after(async () => void (await stack.run('down')));
 
 test('systemd finds nothing wrong with any unit, and something with a misspelt one', async () => {
   const copies = join(folder, 'units');

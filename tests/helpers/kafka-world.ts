@@ -6,6 +6,7 @@ import { readConfig } from '../../shared/runtime/config.ts';
 import { kafkaVariables } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
+import { atEnd } from './at-end.ts';
 import { must, totalOf } from './customers.ts';
 import { decided, eventually, spawnWorld, once, request, type ProcessWorld } from './world.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
@@ -25,6 +26,7 @@ export async function makeKafkaWorld() {
   const admin = client.admin();
   const books = readBooks(world.env.CLICKHOUSE_URL!);
   await Promise.all([kafka.ensureTopics(), admin.connect()]);
+  atEnd(() => Promise.all([kafka.close(), admin.disconnect(), books.close()]));
   const newMeter = await meterMaker(world);
   const group = `${settings.KAFKA_TOPIC_PREFIX}.books`;
   // A broker that has just started, or a group that is settling, may refuse to answer.
@@ -65,10 +67,6 @@ export async function makeKafkaWorld() {
     /** How many records Kafka was given so far. */
     async records(): Promise<number> {
       return (await progress()).reduce((sum, { end }) => sum + end, 0);
-    },
-    async stop() {
-      await Promise.all([kafka.close(), admin.disconnect(), books.close()]);
-      await world.stop();
     },
   };
 }

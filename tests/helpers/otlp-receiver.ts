@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { atEnd } from './at-end.ts';
 
 type Value = { stringValue?: string; intValue?: number | string; doubleValue?: number };
 type Attributes = { key: string; value: Value }[];
@@ -65,12 +66,12 @@ export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {
           scopeMetrics.flatMap(({ metrics }) => metrics.map((metric) => metricOf(metric, serviceOf(resource)))),
         ),
       ),
-    async stop() {
+    stop: atEnd(async () => {
       const closed = once(server, 'close');
       server.close();
       server.closeAllConnections();
       await closed;
-    },
+    }),
   };
 }
 

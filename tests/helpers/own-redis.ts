@@ -7,6 +7,7 @@ import { start, untilReady, type Started } from '../../apps/stack/process/progra
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
+import { atEnd } from './at-end.ts';
 import { eventually } from './eventually.ts';
 
 export type OwnRedis = Awaited<ReturnType<typeof makeOwnRedis>>;
@@ -59,11 +60,11 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
       cpSync(join(folder, kept), data, { recursive: true });
       await own.start();
     },
-    async remove() {
+    remove: atEnd(async () => {
       admin.disconnect();
       await own.end('SIGKILL');
       rmSync(folder, { recursive: true, force: true });
-    },
+    }),
   };
   await own.start();
   return own;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
+import { atEnd } from './at-end.ts';
 import { learnContract } from './contract.ts';
 import { totalOf } from './customers.ts';
 import { eventually } from './eventually.ts';
@@ -45,7 +46,7 @@ export async function makeOwnStack(folder: string) {
     return answer;
   }
 
-  return {
+  const own = {
     home,
     apiUrl,
     api,
@@ -129,4 +130,6 @@ export async function makeOwnStack(folder: string) {
       return (await api('get', `/api/v1/customer-billing?${query.toString()}`)).body.billing.usedCredits;
     },
   };
+  atEnd(() => own.run('down'));
+  return own;
 }

@@ -22,10 +22,6 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
     ...building(redis),
     /** Waits until every shard is open, and api and verify know it. */
     allOpen: () => untilOpen(redis, world.api.url, world.verify!.url),
-    async stop() {
-      await world.stop();
-      await redis.remove();
-    },
   };
 }
 

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -5,6 +6,7 @@ import { keyspace } from '../../shared/stores/keyspace.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
+import { atEnd } from './at-end.ts';
 
 /** One server of a test cluster. */
 export type Member = { program: Program; running: Started; client: Redis; address: string; log: string };
@@ -25,6 +27,11 @@ export async function startRedisCluster(folder: string, nodeTimeoutMs = NODE_TIM
     if (await reservePort(port + 10_000)) ports.push(port);
   }
   const members = await Promise.all(ports.map((port) => startMember(binary, folder, port, nodeTimeoutMs)));
+  atEnd(async () => {
+    for (const member of members) member.client.disconnect();
+    await Promise.all(members.map(kill));
+    rmSync(folder, { recursive: true, force: true });
+  });
   const [first] = members as [Member];
   // Servers that meet with one epoch settle who has which, but only among primaries. A replica that keeps the epoch of its
   // primary takes no higher one in a takeover, and no other server then gives it the slots.

@@ -68,8 +68,7 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
   const world = await (shared ??= ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot));
   const team = await world.newTeam();
   const started: Started[] = [];
-  const stop = async () => void (await Promise.all(started.splice(0).map((one) => one.stop())));
-  atEnd(stop);
+  const stop = atEnd(async () => void (await Promise.all(started.map((one) => one.stop()))));
   return {
     ...world,
     verify: world.verify!,
@@ -103,10 +102,7 @@ export function spawnWorld(
 
 async function stoppedAtEnd<Running>(starting: Promise<World<Running>>): Promise<World<Running>> {
   const world = await starting;
-  let stopped: Promise<void> | undefined;
-  const stop = () => (stopped ??= world.stop());
-  atEnd(stop);
-  return { ...world, stop };
+  return { ...world, stop: atEnd(() => world.stop()) };
 }
 
 async function ownWorld<Running extends Started | Spawned>(
@@ -199,6 +195,7 @@ export async function emptyPostgres(suffix: string, template = 'template1'): Pro
 /** A connection to the database of this test file on the run's Redis. */
 export async function connectTestRedis(): Promise<ShardedRedis> {
   const redis = connectPatiently(withPath(requireEnv('TEST_REDIS_URL'), requireEnv('TEST_SLOT')));
+  atEnd(() => redis.close());
   await redis.connected(60_000);
   return redis;
 }

@@ -10,7 +10,6 @@ import { makeOwnStack } from '../helpers/own-stack.ts';
 import { readRules } from './helpers/rules.ts';
 
 const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');
-test.after(async () => void (await stack.run('down')));
 
 type Targets = { data: { activeTargets: { labels: { job: string }; health: string }[] } };
 type Rules = { data: { groups: { rules: { name: string }[] }[] } };

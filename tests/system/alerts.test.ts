@@ -1,8 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
-import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
-import { joinWorld, once, type World } from '../helpers/world.ts';
+import { makeCustomers, must } from '../helpers/customers.ts';
+import { joinWorld, once } from '../helpers/world.ts';
 
 // Alerts, from a call to the list of what was told. tests/accounts/alerts.test.ts has what crosses one and what does not.
 
@@ -11,14 +11,9 @@ const LOW = { name: 'low', when: { usedPercent: 80 } };
 const LEFT = { name: 'left', when: { available: '10' } };
 
 const test = suite('alerts');
-let world: World;
-let workspaceId: string;
-let customers: Customers;
-test.before(async () => {
-  world = await joinWorld();
-  workspaceId = await newWorkspace();
-  customers = makeCustomers(world, workspaceId);
-});
+const world = await joinWorld();
+const workspaceId = await newWorkspace();
+const customers = makeCustomers(world, workspaceId);
 
 type Told = { id: string; name: string; when: object; at: number; usedCredits: string; eventId: string };
 

@@ -20,7 +20,6 @@ test.before(async () => {
   // A signing key, which is sealed under the master key.
   await stack.api('post', '/api/v1/jwt', { payload: {} });
 });
-test.after(async () => void (await stack?.run('down')));
 
 test('a backup holds every verification from before it began, while others go on; a restore refuses the running stack', async () => {
   await stack.verifyTimes(settled, 20);

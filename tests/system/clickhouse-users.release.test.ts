@@ -14,9 +14,9 @@ import { start, untilReady, type Started } from '../../apps/stack/process/progra
 import { clickhouseProgram } from '../../apps/stack/servers/clickhouse-program.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { blocksOf, readPages } from '../docs/helpers/pages.ts';
-import { makeCustomers, type Customers } from '../helpers/customers.ts';
+import { makeCustomers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { eventually, makeWorld } from '../helpers/world.ts';
 
 // Each program on a ClickHouse where its user of deploy/clickhouse/users.xml has the rights that stand there, and no others; and the
 // user that docs/deploy.md makes for Grafana. The engine of one machine knows one user, so it is started again for each of them.
@@ -29,21 +29,15 @@ const passwords = { keytally: password, keytally_api: password, keytally_consume
 const CLICKHOUSE_URL = `http://keytally:${password}@127.0.0.1:${port}/keytally`;
 const books = connectClickHouse(CLICKHOUSE_URL);
 let server: Started | undefined;
-let world: World;
-let customers: Customers;
-let billing: { id: string; key: string };
-let workspaceId: string;
 const test = suite('users of ClickHouse');
 
-test.before(async () => {
-  await serveAs('keytally');
-  world = await makeWorld(['verify'], { CLICKHOUSE_URL });
-  const { body } = await world.call('post', '/api/v1/workspace', { name: 'users' });
-  workspaceId = body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-  const { key, meter } = await customers.meteredKey('100');
-  billing = { key, id: (await customers.billing(meter)).id };
-});
+await serveAs('keytally');
+const world = await makeWorld(['verify'], { CLICKHOUSE_URL });
+const { body } = await world.call('post', '/api/v1/workspace', { name: 'users' });
+const workspaceId = body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
+const { key, meter } = await customers.meteredKey('100');
+const billing = { key, id: (await customers.billing(meter)).id };
 test.after(async () => {
   await Promise.all([world?.stop(), books.close()]);
   if (server) await stopProcess(server, 'SIGKILL', 1_000);

@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyShard } from '../../shared/values/key-text.ts';
-import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { makeCustomers, must } from '../helpers/customers.ts';
 import {
   isInSync,
   kill,
@@ -15,30 +15,18 @@ import {
   until,
   type Member,
 } from '../helpers/redis-cluster.ts';
-import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
+import { eventually, makeWorld, once } from '../helpers/world.ts';
 
 // Verification on six real servers, one of which is replaced by its replica.
 
 const folder = mkdtempSync(join(tmpdir(), 'keytally-cluster-'));
 const test = suite('redis cluster');
-let members: Member[] = [];
-let world: World;
-let customers: Customers;
-let workspaceId: string;
 
-test.before(async () => {
-  members = await startRedisCluster(folder);
-  const seeds = members.map((member) => member.address).join(',');
-  world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis+cluster://${seeds}` });
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'cluster' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(async () => {
-  await world?.stop();
-  for (const member of members) member.client.disconnect();
-  await Promise.all(members.map(kill));
-  rmSync(folder, { recursive: true, force: true });
-});
+const members = await startRedisCluster(folder);
+const seeds = members.map((member) => member.address).join(',');
+const world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis+cluster://${seeds}` });
+const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'cluster' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 
 test('keys, balances, holds and books are exact on every server', async () => {
   const limits = [{ name: 'daily', unit: 'requests', limit: 1000, per: 'day' }];

@@ -16,7 +16,6 @@ test.before(async () => {
   await own.world.start('consumer');
 });
 test.before.each(() => own.allOpen());
-test.after(() => own?.stop());
 
 test('while its Redis is dead or its shards are closed verify answers 503, and the api stores no change; then all is there as before', async () => {
   const { world, redis, customers } = own;

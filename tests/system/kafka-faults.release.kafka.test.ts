@@ -4,14 +4,12 @@ import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { booksProxy } from '../helpers/books-proxy.ts';
 import { makeCustomers } from '../helpers/customers.ts';
-import { makeKafkaWorld, signalBroker, type KafkaWorld } from '../helpers/kafka-world.ts';
+import { makeKafkaWorld, signalBroker } from '../helpers/kafka-world.ts';
 import { metric } from '../helpers/metric.ts';
 import { eventually } from '../helpers/world.ts';
 
 const test = suite('relay and consumer of Kafka');
-let own: KafkaWorld;
-test.before(async () => void (own = await makeKafkaWorld()));
-test.after(() => own?.stop());
+const own = await makeKafkaWorld();
 
 test('while a broker dies and comes back verifications go on, relay and consumer survive, and the books stay right', async () => {
   const meter = await own.newMeter();

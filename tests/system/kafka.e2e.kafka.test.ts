@@ -1,13 +1,11 @@
 // From a verification through Kafka to the books, while the relay and the consumer are killed.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeKafkaWorld, type KafkaWorld } from '../helpers/kafka-world.ts';
+import { makeKafkaWorld } from '../helpers/kafka-world.ts';
 import { eventually } from '../helpers/world.ts';
 
 const test = suite('Kafka between outbox and books');
-let own: KafkaWorld;
-test.before(async () => void (own = await makeKafkaWorld()));
-test.after(() => own?.stop());
+const own = await makeKafkaWorld();
 
 test('whatever is killed on the way, and however often it is read, each verification is one line in the books', async () => {
   const { world } = own;

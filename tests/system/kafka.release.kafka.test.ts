@@ -21,14 +21,11 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'kafka');
 const log = makeLogger('test', 'error');
 const opened: Kafka[] = [];
 let broker: Started | undefined;
-let secure: { port: number; settings: Record<string, string>; ca: string };
 
-test.before(async () => {
-  mkdirSync(folder, { recursive: true });
-  secure = await secureListener();
-  const login = (name: string) => ['--add-scram', `SCRAM-SHA-512=[name=${name},password=open sesame]`];
-  await startOn(await freePorts(2), ['keytally', 'relay', 'consumer'].flatMap(login));
-});
+mkdirSync(folder, { recursive: true });
+const secure = await secureListener();
+const login = (name: string) => ['--add-scram', `SCRAM-SHA-512=[name=${name},password=open sesame]`];
+await startOn(await freePorts(2), ['keytally', 'relay', 'consumer'].flatMap(login));
 test.after(async () => {
   await Promise.all(opened.map((kafka) => kafka.close()));
   if (broker) await stopProcess(broker, 'SIGKILL', 5_000);

@@ -2,22 +2,17 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../shared/contract/errors.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
-import { eventually, once, spawnWorld, type ProcessWorld } from '../helpers/world.ts';
+import { eventually, once, spawnWorld } from '../helpers/world.ts';
 
 // Every program is killed under load, and started again at its address as a supervisor does it.
 
 const KEYS = 4;
 const CALLERS = 8;
 const test = suite('programs that are killed');
-let world: ProcessWorld;
-let workspaceId: string;
-let customers: Customers;
 
-test.before(async () => {
-  world = await spawnWorld(['verify', 'consumer']);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'killed' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
+const world = await spawnWorld(['verify', 'consumer']);
+const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'killed' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 
 test('kill -9 of verify, consumer and api under load: what was answered is debited and booked, once', async () => {
   const keys = await Promise.all(Array.from({ length: KEYS }, () => customers.meteredKey('1000000')));

@@ -24,10 +24,6 @@ test.before(async () => {
   const { id } = (await world.call('post', '/api/v1/workspace', { name: 'disk' })).body.workspace;
   customers = makeCustomers(world, id);
 });
-test.after(async () => {
-  await world?.stop();
-  await redis?.remove();
-});
 
 test('a call is billed once, repeated with its Idempotency-Key after the machine of Redis died with what was not on its disk', async () => {
   const { key, meter } = await customers.meteredKey('100');

@@ -18,7 +18,6 @@ let own: RebuildWorld;
 
 test.before(async () => void (own = await makeRebuildWorld('lost', { BUS: 'redis' })));
 test.before.each(() => own.allOpen());
-test.after(() => own?.stop());
 
 test('events on their way while Redis is lost, and lost again while it is filled, count once they arrive', async () => {
   const one = await own.customers.meteredKey('100');

@@ -2,7 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
-import { eventually, spawnWorld, type Answer, type ProcessWorld } from '../helpers/world.ts';
+import { eventually, spawnWorld, type Answer } from '../helpers/world.ts';
 
 // Connections from the api to Postgres end at any moment, as when Postgres or something on the way there is started again.
 
@@ -11,10 +11,8 @@ const WRITERS = 6;
 const ENDS = 50;
 // More than the deadline of a request, and room for a busy machine.
 const ANSWERED_WITHIN_MS = 60_000;
-let world: ProcessWorld;
 
-test.before(async () => void (world = await spawnWorld(['api'], { REQUEST_DEADLINE_MS: '10000' })));
-test.after(() => world?.stop());
+const world = await spawnWorld(['api'], { REQUEST_DEADLINE_MS: '10000' });
 
 test('the api lives and answers each write, and what it says of the write is true', async () => {
   const answers = new Map<string, Answer>();

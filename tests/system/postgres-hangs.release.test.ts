@@ -1,23 +1,15 @@
 import { Redis } from 'ioredis';
-import type { Sql } from 'postgres';
 import postgres from '../../shared/stores/postgres-driver.ts';
 import { suite } from 'uvu';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { eventually, makeWorld } from '../helpers/world.ts';
 
 // A connection from the api to Postgres hangs: it neither answers nor ends.
 
 const test = suite('a hanging connection to Postgres');
-let world: World;
-let admin: Sql;
 
-test.before(async () => {
-  world = await makeWorld(['verify']);
-  admin = postgres(world.env.DATABASE_URL!, { max: 2, onnotice: () => {} });
-});
-test.after(async () => {
-  await admin?.end();
-  await world?.stop();
-});
+const world = await makeWorld(['verify']);
+const admin = postgres(world.env.DATABASE_URL!, { max: 2, onnotice: () => {} });
+test.after(() => admin?.end());
 
 test('the api gives up a reopening whose connection hangs, and does it again', async () => {
   let pid = 0;

@@ -1,12 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
-import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
-import { eventually, makeWorld, type Answer, type World } from '../helpers/world.ts';
+import { makeCustomers, must, type TestKey } from '../helpers/customers.ts';
+import { eventually, makeWorld, type Answer } from '../helpers/world.ts';
 import {
   isInSync,
   isPrimary,
@@ -25,24 +25,12 @@ import {
 
 const folder = mkdtempSync(join(tmpdir(), 'keytally-cluster-faults-'));
 const test = suite('redis cluster faults');
-let members: Member[] = [];
-let world: World;
-let workspaceId: string;
-let customers: Customers;
 
-test.before(async () => {
-  members = await startRedisCluster(folder);
-  const seeds = members.map((member) => member.address).join(',');
-  world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis+cluster://${seeds}` });
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'faults' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(async () => {
-  await world?.stop();
-  for (const member of members) member.client.disconnect();
-  await Promise.all(members.map(kill));
-  rmSync(folder, { recursive: true, force: true });
-});
+const members = await startRedisCluster(folder);
+const seeds = members.map((member) => member.address).join(',');
+const world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis+cluster://${seeds}` });
+const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'faults' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 
 test('a debit that no replica had is not booked, and its repeated call is debited once after a failover', async () => {
   const { key, meter } = await customers.meteredKey('10');

@@ -6,26 +6,20 @@ import { readMemory } from '../../shared/events/outbox-watch.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, SHARDS } from '../../shared/values/key-text.ts';
-import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { makeCustomers, must } from '../helpers/customers.ts';
 import { testEvent } from '../helpers/events.ts';
-import { makeOwnRedis, type OwnRedis, untilOpen } from '../helpers/own-redis.ts';
-import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
+import { makeOwnRedis, untilOpen } from '../helpers/own-redis.ts';
+import { eventually, makeWorld, once } from '../helpers/world.ts';
 
 const LIMIT = 16 * 1024 * 1024;
 // Percent of the limit: Redis refuses more before it has so much in use.
 const FULL = 101;
 const test = suite('a Redis at its memory limit');
-let redis: OwnRedis;
-let world: World;
-let workspaceId: string;
-let customers: Customers;
 
-test.before(async () => {
-  redis = await makeOwnRedis('full', { maxmemory: LIMIT });
-  world = await makeWorld(['verify'], { REDIS_URL: redis.url });
-  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'full' })).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
+const redis = await makeOwnRedis('full', { maxmemory: LIMIT });
+const world = await makeWorld(['verify'], { REDIS_URL: redis.url });
+const workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'full' })).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 test.before.each(async () => {
   await eventually('there is memory for a key', async () => (await makeKey()).status === 201);
 });
@@ -34,10 +28,6 @@ test.after.each(async () => {
   world.consumer = undefined;
   await redis.admin.del(ALL_SHARDS.map(keyspace.outbox));
   await redis.admin.config('SET', 'maxmemory', LIMIT);
-});
-test.after(async () => {
-  await world?.stop();
-  await redis?.remove();
 });
 
 test('a key is disabled, deleted, rotated and a token revoked at the limit, also after Redis was started again', async () => {

@@ -14,7 +14,7 @@ import { outboxState } from '../../shared/events/outbox-watch.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { makeCustomers, type Customers, type TestKey } from '../helpers/customers.ts';
-import { eventually, spawnWorld, once, request, type ProcessWorld } from '../helpers/world.ts';
+import { eventually, spawnWorld, once, request } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeOwnRedis, untilOpen } from '../helpers/own-redis.ts';
 import { redisRefusals, setRedisUsers } from '../helpers/redis-users.ts';
@@ -24,36 +24,30 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'tls');
 const users = ['verify', 'api', 'consumer', 'relay'] as const;
 type User = (typeof users)[number];
 const passwordOf = (user: User) => `password of ${user}`.replaceAll(' ', '-');
-let redis: Awaited<ReturnType<typeof makeOwnRedis>>;
-let world: ProcessWorld;
 let tlsPort: number;
-let tls: ReturnType<typeof makeCertificate>;
 const clients: Redis[] = [];
 let sharded: ShardedRedis | undefined;
 const test = suite('users of Redis, over TLS');
 
-test.before(async () => {
-  mkdirSync(folder, { recursive: true });
-  tls = makeCertificate(folder, 'redis');
-  [tlsPort = 0] = await freePorts(1);
-  redis = await makeOwnRedis('users', {
-    'tls-port': tlsPort,
-    'tls-cert-file': tls.certificate,
-    'tls-key-file': tls.key,
-    'tls-auth-clients': 'no',
-    'tls-ca-cert-file': tls.certificate,
-  });
-  await setRedisUsers(redis.admin, (name) => passwordOf(name.replace('keytally_', '') as User));
-  await redis.admin.call('ACL', 'LOG', 'RESET');
-  const TLS = { NODE_EXTRA_CA_CERTS: tls.certificate };
-  world = await spawnWorld(['api'], { REDIS_URL: urlOf('api'), ...TLS });
-  world.verify = await world.start('verify', { REDIS_URL: urlOf('verify') });
-  world.consumer = await world.start('consumer', { REDIS_URL: urlOf('consumer') });
+mkdirSync(folder, { recursive: true });
+const tls = makeCertificate(folder, 'redis');
+[tlsPort = 0] = await freePorts(1);
+const redis = await makeOwnRedis('users', {
+  'tls-port': tlsPort,
+  'tls-cert-file': tls.certificate,
+  'tls-key-file': tls.key,
+  'tls-auth-clients': 'no',
+  'tls-ca-cert-file': tls.certificate,
 });
+await setRedisUsers(redis.admin, (name) => passwordOf(name.replace('keytally_', '') as User));
+await redis.admin.call('ACL', 'LOG', 'RESET');
+const TLS = { NODE_EXTRA_CA_CERTS: tls.certificate };
+const world = await spawnWorld(['api'], { REDIS_URL: urlOf('api'), ...TLS });
+world.verify = await world.start('verify', { REDIS_URL: urlOf('verify') });
+world.consumer = await world.start('consumer', { REDIS_URL: urlOf('consumer') });
 test.after(async () => {
   for (const client of clients) client.disconnect();
   await Promise.all([sharded?.close(), world?.stop()]);
-  await redis?.remove();
 });
 
 test('each program may do everything it needs, also after Redis was emptied', async () => {

@@ -1,11 +1,11 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { makeKeyText, randomShard } from '../../shared/values/key-text.ts';
 import { VERIFY_BATCH_PATH } from '../../shared/verification/operation.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { eventually, makeWorld } from '../helpers/world.ts';
 
 // Whoever has a customer's URL can have calls refused, with any key and route. `make refusals CALLS=1000000` sends more of them.
 const calls = Number(process.env.REFUSED_CALLS ?? 12_000);
@@ -16,21 +16,13 @@ const AT_ONCE = 4;
 const COUNTS_OF_NOBODY = 2;
 const COUNTS_OF_KEY = 21;
 
-let world: World;
-let books: Books;
-
 const test = suite('calls refused in masses');
-test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
-  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  // So that each row stays as it was inserted.
-  for (const table of ['refusals', 'recent_refusals'])
-    await books.client.command({ query: `system stop merges ${table}` });
-});
-test.after(async () => {
-  await books?.close();
-  await world?.stop();
-});
+const world = await makeWorld(['verify', 'consumer']);
+const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+// So that each row stays as it was inserted.
+for (const table of ['refusals', 'recent_refusals'])
+  await books.client.command({ query: `system stop merges ${table}` });
+test.after(() => books?.close());
 
 test(`${calls} calls with unknown keys and routes leave a few rows a minute, are all counted`, async () => {
   const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;

@@ -63,10 +63,7 @@ test.before(async () => {
   await Promise.all([world.api.stop(), world.consumer!.stop()]);
   newest = await keep();
 });
-test.after(async () => {
-  await Promise.all([redis?.close(), books?.close()]);
-  await world?.stop();
-});
+test.after(async () => void (await Promise.all([redis?.close(), books?.close()])));
 
 test('a Redis that comes back older serves nothing until it has what was changed and debited since', async () => {
   await comeBackAs(older);

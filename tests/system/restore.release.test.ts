@@ -30,7 +30,6 @@ test.before(async () => {
   await stack.must('down');
 });
 test.after.each(() => void restoring?.kill('SIGKILL'));
-test.after(async () => void (await stack?.run('down')));
 
 test('without the master key of the backup nothing is restored; with it, an empty machine gets the stack', async () => {
   const other = { KEYTALLY_HOME: join(folder, 'other') };

@@ -19,7 +19,6 @@ test.before(async () => {
   ({ id: workspaceId } = await made('/api/v1/workspace', { name: 'restored' }, 'workspace'));
   customers = makeCustomers(world, workspaceId);
 });
-test.after(() => world?.stop());
 
 test('the api refuses changes until an operator has decided; then all that changed or ended since is refused, and all else goes on', async () => {
   const [untouched, disabled, rotated] = [

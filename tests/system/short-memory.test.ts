@@ -2,29 +2,19 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readMemory } from '../../shared/events/outbox-watch.ts';
 import { errors } from '../../shared/contract/errors.ts';
-import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
-import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
-import { makeWorld, once, type World } from '../helpers/world.ts';
+import { makeCustomers, must } from '../helpers/customers.ts';
+import { makeOwnRedis } from '../helpers/own-redis.ts';
+import { makeWorld, once } from '../helpers/world.ts';
 
 // Of its memory 55 percent are in use, where metered calls go on until 60 and new records are made until 50.
 const settings = { OUTBOX_MAX_MEMORY_PERCENT: '60' };
 const USED = 0.55;
 const test = suite('a Redis that is short of memory');
-let redis: OwnRedis;
-let world: World;
-let workspaceId: string;
-let customers: Customers;
 
-test.before(async () => {
-  redis = await makeOwnRedis('short');
-  world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'full' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-});
-test.after(async () => {
-  await world?.stop();
-  await redis?.remove();
-});
+const redis = await makeOwnRedis('short');
+const world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });
+const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'full' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
 
 test('nothing new is made or held, while changes, deletions and debits go on and open holds end', async () => {
   const one = await customers.meteredKey('10');

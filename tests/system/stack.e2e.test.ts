@@ -8,11 +8,9 @@ import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
 const test = suite('a stack on one machine');
-let stack: Awaited<ReturnType<typeof makeOwnStack>>;
 let key: StackKey;
 
-test.before(async () => void (stack = await makeOwnStack(process.env.TEST_FOLDER ?? '')));
-test.after(async () => void (await stack?.run('down')));
+const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');
 
 test('make up starts everything, and what it prints makes a first key that is VALID', async () => {
   const { out } = await stack.begin();

@@ -12,11 +12,9 @@ import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
 const test = suite('a stack with Kafka');
-let stack: Awaited<ReturnType<typeof makeOwnStack>>;
 let key: StackKey;
 
-test.before(async () => void (stack = await makeOwnStack(process.env.TEST_FOLDER ?? '')));
-test.after(async () => void (await stack?.run('down')));
+const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');
 
 test('BUS=kafka starts Kafka and the relay too, usage goes through them, and another bus needs another start', async () => {
   await stack.begin({ BUS: 'kafka' });

@@ -17,15 +17,10 @@ import { makeOwnStack } from '../helpers/own-stack.ts';
 
 const test = suite('a stack on one machine, beside its usual life');
 const names = processNames('redis');
-let stack: Awaited<ReturnType<typeof makeOwnStack>>;
-let port: number;
 
-test.before(async () => {
-  stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');
-  await stack.begin();
-  port = Number(new URL(stack.apiUrl).port);
-});
-test.after(async () => void (await stack?.run('down')));
+const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');
+await stack.begin();
+const port = Number(new URL(stack.apiUrl).port);
 
 test('each file of its folder is of its owner alone; without it nobody gets into a server, and no process list has a password', async () => {
   // As root, Postgres runs as another user, who has to pass through.

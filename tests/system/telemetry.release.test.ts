@@ -2,41 +2,31 @@
 import { once } from 'node:events';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeCustomers, type Customers } from '../helpers/customers.ts';
-import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
+import { makeCustomers } from '../helpers/customers.ts';
+import { startOtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
 import type { Program } from '../helpers/start-program.ts';
-import { eventually, spawnWorld, outputListeners, type Spawned, type ProcessWorld } from '../helpers/world.ts';
+import { eventually, spawnWorld, outputListeners, type Spawned } from '../helpers/world.ts';
 
 const test = suite('telemetry');
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
 const sampled = { traceparent: `00-${TRACE}-${CALLER}-01` };
 const preload = `--import=${new URL('../helpers/tell-loaded.mjs', import.meta.url).pathname}`;
-let receiver: OtlpReceiver;
-let world: ProcessWorld;
-let customers: Customers;
-let settings: Record<string, string>;
 const started: Spawned[] = [];
 
-test.before(async () => {
-  receiver = await startOtlpReceiver();
-  world = await spawnWorld();
-  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'traced' })).body;
-  customers = makeCustomers(world, workspace.id);
-  settings = {
-    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
-    OTEL_EXPORTER_OTLP_HEADERS: 'x-collector-token=of%20ours',
-    OTEL_TRACES_SAMPLER: 'parentbased_always_off',
-    OTEL_METRIC_EXPORT_INTERVAL: '200',
-  };
-});
+const receiver = await startOtlpReceiver();
+const world = await spawnWorld();
+const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'traced' })).body;
+const customers = makeCustomers(world, workspace.id);
+const settings = {
+  OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+  OTEL_EXPORTER_OTLP_HEADERS: 'x-collector-token=of%20ours',
+  OTEL_TRACES_SAMPLER: 'parentbased_always_off',
+  OTEL_METRIC_EXPORT_INTERVAL: '200',
+};
 test.after.each(async () => {
   outputListeners.clear();
   await Promise.all(started.splice(0).map((one) => one.stop()));
-});
-test.after(async () => {
-  await world?.stop();
-  await receiver?.stop();
 });
 
 test('a traced verification is one trace, from the caller to the insert, and batches link to it', async () => {

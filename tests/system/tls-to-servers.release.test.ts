@@ -8,29 +8,24 @@ import * as assert from 'uvu/assert';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { makeCustomers } from '../helpers/customers.ts';
-import { eventually, spawnWorld, type ProcessWorld } from '../helpers/world.ts';
+import { eventually, spawnWorld } from '../helpers/world.ts';
 
 // Programs with encrypted connections to Postgres and ClickHouse; redis-users.release.test.ts does the same for Redis.
 const folder = join(process.env.TEST_FOLDER ?? '', 'tls-to-servers');
 let certificate: string;
 let key: string;
-let world: ProcessWorld;
-let books: Server;
 let asked = 0;
 const test = suite('TLS to the servers');
 
-test.before(async () => {
-  mkdirSync(folder, { recursive: true });
-  ({ certificate, key } = makeCertificate(folder, 'servers'));
-  world = await spawnWorld();
-  await letPostgresSpeakTls();
-  books = beforeClickHouse();
-  await new Promise<void>((resolve) => books.listen(0, '127.0.0.1', resolve));
-});
+mkdirSync(folder, { recursive: true });
+({ certificate, key } = makeCertificate(folder, 'servers'));
+const world = await spawnWorld();
+await letPostgresSpeakTls();
+const books = beforeClickHouse();
+await new Promise<void>((resolve) => books.listen(0, '127.0.0.1', resolve));
 test.after(async () => {
   books?.closeAllConnections();
   books?.close();
-  await world?.stop();
 });
 
 test('api and consumer work over encrypted connections to a Postgres and a ClickHouse whose certificates they check', async () => {

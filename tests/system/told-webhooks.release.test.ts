@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { reconcileAll } from '../../apps/consumer/jobs/reconcile.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
-import { makeReceiverCertificate, startReceiver, type Receiver } from '../../apps/webhooks/helpers/receiver.ts';
+import { makeReceiverCertificate, startReceiver } from '../../apps/webhooks/helpers/receiver.ts';
 import { webhookEventTypes } from '../../shared/contract/webhook-events.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -12,43 +12,31 @@ import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { backdateRows } from '../helpers/backdate.ts';
 import { testEvent } from '../helpers/events.ts';
-import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { makeCustomers, must } from '../helpers/customers.ts';
 import { fieldsOf, listenToAll } from '../helpers/told-webhooks.ts';
 import { dayWithRoom } from '../helpers/day-with-room.ts';
 import { inTime } from '../helpers/in-time.ts';
-import { connectTestRedis, eventually, spawnWorld, once, type ProcessWorld } from '../helpers/world.ts';
+import { connectTestRedis, eventually, spawnWorld, once } from '../helpers/world.ts';
 
 // What makes each type of event, from the call to the row that waits for its webhook, and in the end to the receiver.
 
 const test = suite('what webhooks are told');
 const DAY = 86_400_000;
 const HOUR = 3_600_000;
-let world: ProcessWorld;
-let workspaceId: string;
-let customers: Customers;
-let webhook: Awaited<ReturnType<typeof listenToAll>>;
-let receiver: Receiver;
-let secret: string;
 
-test.before(async () => {
-  await dayWithRoom('Asia/Kathmandu');
-  const certificate = makeReceiverCertificate();
-  receiver = await startReceiver(certificate);
-  world = await spawnWorld(['verify', 'consumer'], {
-    WEBHOOK_ALLOWED_TARGETS: `*=${receiver.target}`,
-    NODE_EXTRA_CA_CERTS: certificate.certificate,
-  });
-  await world.start('webhooks');
-  const body = { url: receiver.url, events: webhookEventTypes };
-  ({ secret } = (await must(201, world.call('post', '/api/v1/webhook', body))).body.webhook);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace.id;
-  customers = makeCustomers(world, workspaceId);
-  webhook = await listenToAll(world, workspaceId);
+await dayWithRoom('Asia/Kathmandu');
+const certificate = makeReceiverCertificate();
+const receiver = await startReceiver(certificate);
+const world = await spawnWorld(['verify', 'consumer'], {
+  WEBHOOK_ALLOWED_TARGETS: `*=${receiver.target}`,
+  NODE_EXTRA_CA_CERTS: certificate.certificate,
 });
-test.after(async () => {
-  await world?.stop();
-  await receiver?.stop();
-});
+await world.start('webhooks');
+const body = { url: receiver.url, events: webhookEventTypes };
+const { secret } = (await must(201, world.call('post', '/api/v1/webhook', body))).body.webhook;
+const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace.id;
+const customers = makeCustomers(world, workspaceId);
+const webhook = await listenToAll(world, workspaceId);
 
 const use = (key: string, usage: string, more: object = {}, headers: Record<string, string> = {}) =>
   customers.verify({ key, billing: { usage, ...more } }, { headers });

@@ -2,21 +2,16 @@ import { readFileSync } from 'node:fs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
-import { makeCustomers, type Customers } from '../helpers/customers.ts';
-import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../helpers/world.ts';
+import { makeCustomers } from '../helpers/customers.ts';
+import { eventually, spawnWorld } from '../helpers/world.ts';
 
 const test = suite('workers');
-let world: ProcessWorld;
-let verify: Spawned;
-let customers: Customers;
 
-test.before(async () => {
-  world = await spawnWorld(['verify']);
-  const [port] = await freePorts(1);
-  verify = await world.start('verify', { WORKERS: '2', PORT: String(port) });
-  const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });
-  customers = makeCustomers(world, body.workspace.id);
-});
+const world = await spawnWorld(['verify']);
+const [port] = await freePorts(1);
+const verify = await world.start('verify', { WORKERS: '2', PORT: String(port) });
+const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });
+const customers = makeCustomers(world, body.workspace.id);
 
 test('a killed worker is replaced while the other goes on, and each call is debited once', async () => {
   const { key, meter } = await customers.meteredKey('1000');

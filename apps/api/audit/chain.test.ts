@@ -21,9 +21,7 @@ const url = await emptyPostgres('chain', 'keytally_template');
 const sql = connectPostgres(url, { max: 8, statementTimeoutMs: 0 });
 const redis = await connectTestRedis();
 await sql`insert into teams (id, name) values (${TEAM}, ${TEAM})`;
-test.after(async () => {
-  await Promise.all([sql.end(), redis.close()]);
-});
+test.after(async () => void (await Promise.all([sql.end(), redis.close()])));
 
 test('each line has its place in one chain without gaps, though several processes write and chain at once', async () => {
   await Promise.all([...Array.from({ length: 4 }, () => write(150)), ...Array.from({ length: 3 }, () => chain())]);

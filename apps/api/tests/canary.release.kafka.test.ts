@@ -43,10 +43,6 @@ const token: string = made.body.accessToken.token;
 // Markers that a search must find lie beside the secrets: without them, finding nothing would prove nothing.
 const things = await makeThings(world, token);
 secrets.push(token, things.keyText, things.linkToken, things.jwt);
-test.after(async () => {
-  await world.stop();
-  await receiver.stop();
-});
 
 test('secrets pass through every operation', async () => {
   const body = { key: things.keyText, route: marker, billing: { usage: '1', usageName: marker } };

@@ -73,7 +73,6 @@ const api = await startApiBy(clock, world, {
 test.after(async () => {
   hung.closeAllConnections();
   hung.close();
-  await world.stop();
 });
 
 test('an api looks by itself for what waits, is due or deleted, has ended, or is to be settled, chained or sealed anew', async () => {

@@ -9,10 +9,6 @@ const clock = makeTestClock(Date.now());
 const test = suite('log of requests');
 const world = await joinWorld();
 const api = await startApiBy(clock, world);
-test.after(async () => {
-  await api.stop();
-  await world.stop();
-});
 
 const requests = () => api.lines.splice(0).filter(({ msg }) => msg === 'request');
 

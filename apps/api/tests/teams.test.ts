@@ -42,10 +42,7 @@ await world.sql`
 await world.sql`
   insert into sessions (id, team_id, token_id, hash, expires_at) select id, team_id, id, id, now() from access_tokens`;
 await world.sql`insert into late_months (billing_id, month, team_id) select id, '2026-01', team_id from billing_records`;
-test.after(async () => {
-  await Promise.all([asApi.end(), everyTeam.end()]);
-  await world.stop();
-});
+test.after(async () => void (await Promise.all([asApi.end(), everyTeam.end()])));
 
 test('a query without its team filter sees the rows of the team that it runs for, and no others', async () => {
   for (const { name, column } of await teamTables()) {

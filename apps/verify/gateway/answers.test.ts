@@ -6,7 +6,6 @@ import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
 const test = suite('answers to gateways');
 const asking = await openAsking();
-test.after(() => asking.stop());
 
 test('a request that may pass gets 200 without a body, with its identity and what is left', async () => {
   const { clients, pass } = asking;

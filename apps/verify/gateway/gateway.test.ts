@@ -9,7 +9,6 @@ import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
 const test = suite('the gateway endpoint');
 const asking = await openAsking();
-test.after(() => asking.stop());
 
 test('every method gets the same answer, and a body is ignored and does not end the connection', async () => {
   const { world, clients, ask, pass } = asking;

@@ -8,7 +8,6 @@ import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
 const test = suite("policies in a gateway's address");
 const asking = await openAsking();
-test.after(() => asking.stop());
 
 test('a policy sets cost, usage name and scopes, which no header, query or path behind it changes', async () => {
   const { clients, ask } = asking;

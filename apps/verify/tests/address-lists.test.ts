@@ -14,7 +14,6 @@ const world = await joinWorld();
 const { redis } = world;
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => world.stop());
 
 const many = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::${(7 * i).toString(16)}`);
 

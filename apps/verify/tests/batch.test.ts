@@ -12,7 +12,6 @@ const test = suite('a batch of verifications');
 const world = await joinWorld();
 const workspace = await newWorkspace(world);
 const customers = makeCustomers(world, workspace);
-test.after(() => world.stop());
 
 const both = () => [world.verify.url, world.api.url];
 

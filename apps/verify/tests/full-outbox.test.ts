@@ -8,7 +8,6 @@ const test = suite('a full outbox');
 const world = await makeWorld(['verify']);
 const { body } = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));
 const customers = makeCustomers(world, body.workspace.id);
-test.after(() => world.stop());
 
 test('while the outbox is full, metered calls, holds and captures are 503 and take nothing, and a hold stays', async () => {
   const { key, meter } = await customers.meteredKey('100');

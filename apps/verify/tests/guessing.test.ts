@@ -16,7 +16,6 @@ const settings = { FAILED_AUTH_PER_MINUTE: String(LIMIT), CALLS_PER_SECOND: '2',
 const world = await makeWorld(['api', 'verify'], settings);
 const workspace = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));
 const customers = makeCustomers(world, workspace.body.workspace.id);
-test.after(() => world.stop());
 
 test('after so many failures in a minute an address gets 429, counted on all servers together; a valid token passes', async () => {
   const from = '127.1.0.1';

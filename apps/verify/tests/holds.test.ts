@@ -14,7 +14,6 @@ const world = await joinWorld();
 const { redis } = world;
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => world.stop());
 
 type Options = {
   usageName?: string;

@@ -7,7 +7,6 @@ import { makeRebuildWorld } from '../../../tests/helpers/rebuild-world.ts';
 
 const test = suite('imported keys in a Redis that forgets');
 const own = await makeRebuildWorld('imported', { BUS: 'redis' });
-test.after(() => own.stop());
 
 test('they verify again after Redis was emptied, and after a shard came back from before their import', async () => {
   const meter = await own.customers.newMeter({ totalCredits: '100' });

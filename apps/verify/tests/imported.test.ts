@@ -17,7 +17,6 @@ const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 const redis = world.redis.node(0).client;
 const meter = await customers.newMeter({ totalCredits: '100' });
-test.after(() => world.stop());
 
 test('unless its form is that of a key, a text costs Redis nothing; any other costs one read, however often it comes', async () => {
   const free = ['', 'seven77', 'x'.repeat(513), 'with a blank', 'ümlaute-sind-es', mistyped()];

@@ -11,7 +11,6 @@ const test = suite('limits over windows in a verification');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => world.stop());
 
 // Where it is about noon, so that no day, week or month ends meanwhile.
 const hoursFromNoon = new Date().getUTCHours() - 12;

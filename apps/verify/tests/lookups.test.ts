@@ -10,7 +10,6 @@ const test = suite('lookups');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world, { name: 'lookups' });
 const customers = makeCustomers(world, workspaceId);
-test.after(() => world.stop());
 
 type Key = { id: string; key: string; externalMeterId: string; representation: string; scopeId: string };
 type Change = [what: string, before: string, after: string, change: (key: Key) => Promise<unknown>, of?: object];

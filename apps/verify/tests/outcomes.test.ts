@@ -18,7 +18,6 @@ const test = suite('outcomes');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
-test.after(() => world.stop());
 
 const limitOf = (more: object) => ({ name: 'hourly', unit: 'requests', limit: 1, per: 'hour', ...more });
 

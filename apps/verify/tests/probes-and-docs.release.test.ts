@@ -14,7 +14,6 @@ const test = suite('probes and docs');
 const world = await spawnWorld(['verify']);
 const { body } = await world.call('post', '/api/v1/workspace', { name: 'beside' });
 const customers = makeCustomers(world, body.workspace.id);
-test.after(() => world.stop());
 
 test('documents are sent compressed to whoever takes that, and not again to whoever has them', async () => {
   for (const { url } of servers()) {

@@ -9,7 +9,6 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 const test = suite('one behaviour of api and verify');
 const world = await joinWorld();
-test.after(() => world.stop());
 
 const json = '{"key":"x"}';
 const body = (bytes: string | Buffer, ...headers: string[]) => ({ bytes: Buffer.from(bytes), headers });

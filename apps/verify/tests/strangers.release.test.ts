@@ -10,7 +10,6 @@ import { eventually, spawnWorld } from '../../../tests/helpers/world.ts';
 
 const test = suite('strangers');
 const world = await spawnWorld(['verify'], { FAILED_AUTH_PER_MINUTE: '100' });
-test.after(() => world.stop());
 
 test('ten thousand idle connections do not stop verify, and are closed if they send no request', async () => {
   const sockets = await openMany(10_000);

@@ -9,7 +9,6 @@ import { makeWorld, request, type Answer } from '../../../tests/helpers/world.ts
 const AT_ONCE = 100;
 const test = suite('requests per second of a team');
 const world = await makeWorld(['verify'], { QUOTA_VERIFY_PER_SECOND: '2', QUOTA_API_PER_SECOND: '2' });
-test.after(() => world.stop());
 
 test('calls beyond the quota get 429 on verify and on the api, of all tokens of the team together; others pass', async () => {
   const management = (token: string) => world.call('get', '/api/v1/workspace?limit=1', undefined, { token });

@@ -16,7 +16,6 @@ const folder = join(process.env.TEST_FOLDER!, 'tls');
 const test = suite('TLS');
 mkdirSync(folder, { recursive: true });
 const world = await makeWorld();
-test.after(() => world.stop());
 
 test('both servers serve TLS, load a new certificate without a restart, and end handshakes that never finish', async () => {
   for (const program of ['api', 'verify']) {

@@ -13,7 +13,6 @@ const customers = makeCustomers(world, workspaceId);
 const { verify } = customers;
 for (const representation of ['users', 'posts'])
   await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation }));
-test.after(() => world.stop());
 
 test('the answer to a valid key holds everything about it', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '10.5' });

@@ -5,6 +5,7 @@ import { createServer } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { atEnd } from '../../../tests/helpers/at-end.ts';
 
 export type Certificate = { certificate: string; key: string };
 
@@ -69,9 +70,9 @@ export async function startReceiver(
     url: `https://127.0.0.1:${port}/in`,
     got,
     connections: () => connections,
-    async stop() {
+    stop: atEnd(async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
-    },
+    }),
   };
 }

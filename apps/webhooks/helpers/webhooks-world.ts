@@ -35,10 +35,6 @@ export async function makeWebhooksWorld({ receivers, answers = [], retries }: Wo
     receivers: started,
     startDelivering: () => world.start('webhooks'),
     ...tools(world, workspaceId),
-    async stop() {
-      await world.stop();
-      await Promise.all(started.map((one) => one.stop()));
-    },
   };
 }
 

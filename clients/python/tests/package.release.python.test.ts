@@ -22,7 +22,6 @@ mkdirSync(site, { recursive: true });
 const world = await makeWorld(['verify']);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
 const customers = makeCustomers(world, workspace.id);
-test.after(() => world.stop());
 
 test('the package holds only what its users need, and its types', () => {
   python(['-m', 'hatchling', 'build', '-t', 'wheel', '-d', folder], pythonClient);

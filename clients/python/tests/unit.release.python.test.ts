@@ -18,7 +18,6 @@ const env = {
   TOKEN: world.team.token,
   WORKSPACE: workspace.id as string,
 };
-test.after(() => world.stop());
 
 for (const file of globSync('test_*.py', { cwd: import.meta.dirname }).toSorted()) {
   test(`each test of ${file} passes`, async () => {

@@ -28,7 +28,6 @@ await eventually('the grace has ended', async () => (await status(graced)) === '
 await must(200, own.world.call('patch', pathOf(disabled), { enabled: false }));
 await must(200, own.world.call('delete', pathOf(deleted)));
 await must(200, own.world.call('delete', `/api/v1/workspace/${workspace.id}`));
-test.after(() => own.stop());
 
 test('each of them is refused, whether the changes are replayed, are pruned, or all is built anew', async () => {
   const { sql } = own.world;

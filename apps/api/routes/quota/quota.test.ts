@@ -25,10 +25,7 @@ const url = new URL(process.env.TEST_API_POSTGRES_URL!);
 url.pathname = new URL(world.env.DATABASE_URL!).pathname;
 // With the rights of the operator's command, which are those of the api.
 const sql = connectPostgres(url.href, { max: 1, everyTeam: true });
-test.after(async () => {
-  await sql.end();
-  await world.stop();
-});
+test.after(() => sql.end());
 
 test('each quota refuses the next one by name, limit and use, and a deletion gives one back', async () => {
   const { call, id } = await newTeam();

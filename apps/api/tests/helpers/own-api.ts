@@ -2,6 +2,7 @@ import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { readConfig } from '../../../../shared/runtime/config.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { programs } from '../../../../shared/runtime/programs.ts';
+import { atEnd } from '../../../../tests/helpers/at-end.ts';
 import { learnContract } from '../../../../tests/helpers/contract.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
 import { startApi } from '../../start.ts';
@@ -23,5 +24,5 @@ export async function startApiBy(clock: Clock, world: World, settings: Record<st
   const api = await startApi({ ...config, HOST: '127.0.0.1' }, log, clock, Math.random);
   const url = `http://127.0.0.1:${api.port}`;
   await learnContract(url, 'api ');
-  return { url, lines, stop: () => api.stop() };
+  return { url, lines, stop: atEnd(() => api.stop()) };
 }

@@ -1,5 +1,4 @@
 import * as assert from 'uvu/assert';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { envelopeProblem } from '../../../../tests/helpers/contract.ts';
 import { makeEndClients } from '../../../../tests/helpers/end-clients.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
@@ -26,7 +25,7 @@ export const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 export async function openAsking() {
   const world = await joinWorld();
   const clients = await makeEndClients(world);
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  const { books } = world;
 
   async function ask(path: string, options: Ask = {}): Promise<Answered> {
     const { to = world.verify.url, method = 'GET', body, token = clients.token, headers = {} } = options;
@@ -73,10 +72,6 @@ export async function openAsking() {
       const answer = await books.client.query({ query, query_params: { id }, format: 'JSONCompactEachRow' });
       const rows = await answer.json<[string, string, string]>();
       return rows.map(([name, route, costMicros]) => [name, route, Number(costMicros)]);
-    },
-    async stop() {
-      await books.close();
-      await world.stop();
     },
   };
 }
