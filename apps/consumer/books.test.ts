@@ -1,6 +1,6 @@
 // What the books have of a record, read from the sums of days that are over and from the events of open days, compared with
 // the plain reading of all events that it stands for.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Balance } from '../../shared/books/balances.ts';
 import type { Sums } from '../../shared/books/sums/booked-lines.ts';
@@ -17,7 +17,6 @@ const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
 const DAYS = 6;
 const never = new AbortController().signal;
-const test = suite('books');
 const own = await makeConsumerWorld();
 
 test('sums of days, and of what is open, say what all events say, however the days and numbers lie', async () => {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { UsageEvent } from '../../shared/events/event.ts';
 import { systemClock } from '../../shared/runtime/clock.ts';
@@ -9,7 +9,6 @@ import { makeConsumerWorld } from './helpers/consumer-world.ts';
 
 const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
-const test = suite('changed days');
 const own = await makeConsumerWorld();
 
 test('a process marks a record once a day; it marks it again on a new day, and for another day', async () => {

@@ -1,5 +1,5 @@
 // No event is lost, and each counts once, however often it is delivered and wherever a consumer dies.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { encodeEvent } from '../../shared/events/event.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
@@ -15,7 +15,6 @@ import { testEvent } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld, dies, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
 
 let own: ConsumerWorld;
-const test = suite('consume');
 test.before.each(async () => {
   own = await makeConsumerWorld();
   await own.stopMerges();

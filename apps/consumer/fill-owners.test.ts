@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
@@ -10,7 +10,6 @@ import { makeFillOwners } from './fill-owners.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 
 const CUSTOMER = 'Müller & "Söhne"';
-const test = suite('owners of events');
 const own = await makeConsumerWorld();
 
 test('an event without them gets the workspace and the customer that Postgres has, each key being read once', async () => {

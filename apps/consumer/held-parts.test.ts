@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { holdParts, type Part } from './held-parts.ts';
 
 const HOUR_MS = 3_600_000;
 const part: Part = { partition: 0, lastOffset: '0', events: [], outcomes: [], bytes: 0, unreadable: [] };
-const test = suite('held parts');
 
 test('all that wait hear of a change, and of the signal', async () => {
   const held = holdParts(systemClock);

@@ -1,6 +1,6 @@
 // No event holds up the others: whatever decodes is inserted, whichever days it is booked on.
 import * as fc from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { carryEvent } from '../../shared/events/carried-event.ts';
@@ -11,7 +11,6 @@ import { testEvent } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { insertBlocks, insertEvents } from './insert-events.ts';
 
-const test = suite('insert events');
 const own = await makeConsumerWorld();
 
 test('adjustments of 120 months in one batch are all booked, and the usage of today with them', async () => {

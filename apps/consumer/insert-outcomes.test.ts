@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { beginCount, COUNTS_KEPT_MS, encodeRefusal, REFUSALS_KEPT_MS } from '../../shared/events/outcome.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
@@ -10,7 +10,6 @@ import { makeInsertOutcomes } from './insert-outcomes.ts';
 // Outcomes on their way from the outbox to the books.
 
 let own: ConsumerWorld;
-const test = suite('inserting outcomes');
 test.before.each(async () => void (own = await makeConsumerWorld()));
 
 const SHARD = 5;

@@ -1,5 +1,5 @@
 // Lines of accounts in the books: holds, captures, releases, extensions, corrections and turns, beside verifications.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { findBalances, type Balance } from '../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
@@ -22,7 +22,6 @@ const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
 const YESTERDAY = NOON - DAY_MS;
 const never = new AbortController().signal;
-const test = suite('lines');
 const own = await makeConsumerWorld();
 
 test('captures, charges and corrections are usage, and other lines are not, on an open day and on one that is over', async () => {

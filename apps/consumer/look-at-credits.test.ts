@@ -1,5 +1,5 @@
 // Whether a record's credits are exhausted, where something changes while somebody looks.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../shared/books/billing-refs.ts';
 import { noteCreditLooks } from '../../shared/books/credit-states.ts';
@@ -7,7 +7,6 @@ import { packRecord } from '../../shared/stores/records.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { lookAt, takeLooks } from './look-at-credits.ts';
 
-const test = suite('looking at credits');
 const own = await makeConsumerWorld();
 
 /** A record that has used some of its credits, which somebody has to look at. */

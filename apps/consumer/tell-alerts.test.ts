@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { encodeEvent } from '../../shared/events/event.ts';
 import { packAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
@@ -7,7 +7,6 @@ import { testEvent } from '../../tests/helpers/events.ts';
 import { makeFollowUps } from './follow-ups.ts';
 import { dies, makeConsumerWorld } from './helpers/consumer-world.ts';
 
-const test = suite('telling alerts');
 const own = await makeConsumerWorld();
 
 const LOW: PackedAlert = { name: 'low', kind: 'usedPercent', value: 80 };

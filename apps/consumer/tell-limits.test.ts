@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { beginCount, encodeRefusal, OTHER, type RefusalCount } from '../../shared/events/outcome.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 
-const test = suite('telling limits');
 const own = await makeConsumerWorld();
 
 const DAY = 86_400_000;

@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { tellMoments } from './tell-moments.ts';
 
-const test = suite('telling what the clock brings');
 const own = await makeConsumerWorld();
 
 // To come, so that no row was made after it.

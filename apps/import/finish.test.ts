@@ -1,9 +1,7 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { finish, type FinishOptions } from './finish.ts';
 import type { Found, Row } from './rows.ts';
-
-const test = suite('what a key gets beside what its file says');
 
 test('a key gets its meter and its credits as asked, and one whose credits would be lost is refused unless that is meant', async () => {
   const item = { name: 'n', key: 'k', customerId: 'c' };

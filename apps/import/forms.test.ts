@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { decoded } from './decode.ts';
 import { formOf, forms } from './forms.ts';
 import type { Row } from './rows.ts';
 
 const NOW = Date.UTC(2026, 5, 15);
-const test = suite('forms of files with keys');
 
 test('each form gives the keys of its file, with all that keytally has a place for, and names what it has none for', async () => {
   const hash = Buffer.alloc(32, 7);

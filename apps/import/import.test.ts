@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
@@ -12,7 +12,6 @@ import { makeTally } from './tally.ts';
 
 // Files into a real api. What is read of them is in forms.test.ts, how they are sent in run.test.ts.
 
-const test = suite('keys of other systems');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);

@@ -2,12 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 
 // What the process says and ends with: 0 where each key of the file is in keytally, or was meant to be left out.
 const folder = mkdtempSync(join(tmpdir(), 'keytally-import-'));
-const test = suite('the command import');
 test.after(() => rmSync(folder, { recursive: true }));
 
 test('it ends with 0, 1 or 2, and one line says what went wrong', () => {

@@ -1,12 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkKeys } from './check.ts';
 import type { Item, Row } from './rows.ts';
 import { run } from './run.ts';
 import type { Result } from './send.ts';
 import { makeTally } from './tally.ts';
-
-const test = suite('a run of an import');
 
 test('keys go in requests of at most 100 keys and 60,000 bytes, and one that fits in none is refused', async () => {
   const rows = [...rowsOf(250), row(250, 'x'.repeat(59_000)), row(251, 'x'.repeat(61_000)), row(252)];

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { eventually } from '../../tests/helpers/eventually.ts';
@@ -9,7 +9,6 @@ import { startNameServer } from './helpers/name-server.ts';
 import { makeReceiverCertificate, startReceiver } from './helpers/receiver.ts';
 import { makeResolve } from './resolve.ts';
 
-const test = suite('a call outside, and time');
 const message = { teamId: 'team_a', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
 let answers: Record<string, string[] | 'silence'> = {};
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeCall } from './call.ts';
@@ -10,7 +10,6 @@ import { startNameServer } from './helpers/name-server.ts';
 import { makeReceiverCertificate, startReceiver } from './helpers/receiver.ts';
 import { makeResolve, type Resolve } from './resolve.ts';
 
-const test = suite('a call outside');
 const message = { teamId: 'team_a', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
 let answers: Record<string, string[] | 'silence'> = {};
 let connections = 0;

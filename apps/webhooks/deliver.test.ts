@@ -1,5 +1,5 @@
 import { Webhook } from 'standardwebhooks';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { must, newWorkspace } from '../../tests/helpers/customers.ts';
@@ -14,7 +14,6 @@ import { RETRIES_MS, retryAfterMs } from './retries.ts';
 
 const OTHER = `whsec_${'A'.repeat(43)}=`;
 const OK: Outcome = { status: 200, durationMs: 1 };
-const test = suite('delivering to webhooks');
 const world = await makeWorld([]);
 const workspaceId = await newWorkspace(world);
 

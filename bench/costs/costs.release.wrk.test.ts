@@ -2,11 +2,10 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 
-const test = suite('what a verification costs');
 // How many processes each row has.
 const rows = {
   'bare node:http': 1,

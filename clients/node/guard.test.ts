@@ -144,21 +144,6 @@ for (const [name, start] of Object.entries(frameworks)) {
   });
 }
 
-test('while verify is slow, requests wait, and pass: each is debited once', async () => {
-  const meter = await customers.newMeter({ totalCredits: '100' });
-  const { key } = await customers.newKey({ externalMeterId: meter, scopes });
-  proxy.fate = 'hold';
-  const asked = once(proxy.server, 'request');
-  const answers = Array.from({ length: 16 }, () =>
-    fetch(`${apps.Koa!.url}/v1/documents/1`, { headers: { 'X-API-Key': key } }),
-  );
-  await asked;
-  assert.is(handled, 0);
-  proxy.release();
-  assert.equal([...new Set((await Promise.all(answers)).map(({ status }) => status))], [200]);
-  assert.is((await customers.billing(meter)).usedCredits, '16');
-});
-
 test('there is no identity without a guard', () => {
   assert.throws(() => identityOf({}), /no keytally guard/);
 });

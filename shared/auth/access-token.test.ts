@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../runtime/clock.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
@@ -19,7 +19,6 @@ const settings = {
   teamPerSecond: null,
 };
 
-const test = suite('callers of access tokens');
 const clocked = await connectClockedRedis();
 
 /** Stores a token, and loads it at an instant as verify does. */

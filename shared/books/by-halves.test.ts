@@ -1,9 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ApiError } from '../contract/errors.ts';
 import { byHalves } from './by-halves.ts';
 
-const test = suite('work by halves');
 const readable = () => Promise.resolve();
 
 test('those that fail alone are given, and hold up no other', async () => {

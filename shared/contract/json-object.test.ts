@@ -1,9 +1,8 @@
 import * as fc from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkJsonObject } from './json-object.ts';
 
-const test = suite('JSON objects of clients');
 const limits = { maxBytes: 200, maxDepth: 3 };
 
 test('a value that is not an object is refused', () => {

@@ -1,5 +1,5 @@
 // Events as the Lua scripts append them to the outbox of a real Redis: the protocol of event.ts, field by field.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
@@ -12,7 +12,6 @@ import { makeWorld, request } from '../../tests/helpers/world.ts';
 const WITHIN_MS = 30_000;
 const TEXT = '/a?q=\'"\\é漢';
 
-const test = suite('events of the scripts');
 const world = await makeWorld(['verify']);
 const redis = connectPatiently(world.env.REDIS_URL!);
 await redis.connected(WITHIN_MS);

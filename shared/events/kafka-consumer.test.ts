@@ -1,11 +1,9 @@
 import { queryObjects } from 'node:v8';
 import type { Kafka as Client } from 'kafkajs';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../runtime/log.ts';
 import { consumeTopic } from './kafka-consumer.ts';
-
-const test = suite('kafka consumer');
 
 /** A consumer whose broker can't be reached. */
 class Unconnected {

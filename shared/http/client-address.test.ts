@@ -1,8 +1,7 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeClientAddress } from './client-address.ts';
 
-const test = suite("the client's address");
 const clientAddress = makeClientAddress(['10.0.0.0/8', '127.0.0.1']);
 
 test('it is the last address that no trusted proxy has', () => {

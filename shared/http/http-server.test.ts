@@ -1,6 +1,6 @@
 import type { RequestListener, Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeHttpServer } from './http-server.ts';
 import { listen } from './listen.ts';
@@ -9,7 +9,6 @@ import { answerTo } from '../../tests/helpers/raw-http.ts';
 const CONNECTIONS = 300;
 const MOST_IN_A_TURN = 10;
 const stops: (() => Promise<void>)[] = [];
-const test = suite('http server');
 test.after(async () => void (await Promise.all(stops.map((stop) => stop()))));
 
 test('hundreds of connections that are late at the same moment are refused some at a time, each with 408', async () => {

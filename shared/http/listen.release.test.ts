@@ -2,13 +2,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
 import { listen } from './listen.ts';
 import { answerTo } from '../../tests/helpers/raw-http.ts';
 
-const test = suite('listen');
 const SERVER = `
   import { createServer } from 'node:http';
   import { listen } from './shared/http/listen.ts';

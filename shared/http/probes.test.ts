@@ -1,10 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../runtime/clock.ts';
 import { makeMetrics } from '../runtime/metrics.ts';
 import { makeProbes } from './probes.ts';
-
-const test = suite('probes');
 
 test('a thousand who ask at once or one after the other within a second cost one rendering and one check', async () => {
   let checks = 0;

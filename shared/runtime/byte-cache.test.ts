@@ -1,8 +1,6 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeByteCache } from './byte-cache.ts';
-
-const test = suite('caches bounded in bytes');
 
 test('a cache never holds more bytes than it may, and forgets what was used longest ago', () => {
   const cache = makeByteCache<number>(1_000);

@@ -1,9 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { configProblems } from './config-rules.ts';
-
-const test = suite('configuration in production');
 
 const good = {
   NODE_ENV: 'production',

@@ -3,10 +3,9 @@ import { once } from 'node:events';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 
-const test = suite('log output');
 const script = (lines: string) => [
   '--input-type=module-typescript',
   '-e',

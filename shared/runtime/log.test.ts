@@ -1,8 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-
-const test = suite('logs');
 
 test('a log line never shows headers, bodies, secrets or the query parameters of an error', () => {
   const script = `

@@ -1,9 +1,7 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { twoOfOneNumber } from '../../tests/helpers/same-number.ts';
 import { memoize } from './memoize.ts';
-
-const test = suite('memoize');
 
 test('a text is made something of once, a long one each time', () => {
   let made = 0;

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ConfigError, readConfig } from './config.ts';
 import { outputOf } from './output-of.ts';
 
 const KEY = randomBytes(32).toString('base64');
-const test = suite('values from commands');
 const before = { ...process.env };
 test.after.each(() => {
   process.env = { ...before };

@@ -1,10 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { makeLogger } from './log.ts';
 import { retry } from './retry.ts';
-
-const test = suite('retry');
 
 test('what fails is tried again until it succeeds, after pauses that double from 50 ms and never pass 2 s', async () => {
   const clock = makeTestClock();

@@ -1,9 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { withTimeout } from './timeout.ts';
 
-const test = suite('an answer with a limit of time');
 const late = () => new Error('late');
 
 test('counts where it is there when this process finds that the time is over', async () => {

@@ -1,5 +1,5 @@
 // How changes of Postgres are written to a shard: apply.lua on a real Redis.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import { keyspace } from './keyspace.ts';
@@ -7,7 +7,6 @@ import { keyspace } from './keyspace.ts';
 const SHARD = 7;
 const [META, TEXT, HASH] = [keyspace.meta(SHARD), '{07}:text', '{07}:hash'];
 
-const test = suite('changes written to a shard');
 const clocked = await connectClockedRedis();
 const node = clocked.redis.node(SHARD);
 test.before.each(async () => {

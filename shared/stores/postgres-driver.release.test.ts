@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
 import { emptyPostgres, wireTo, type Wire } from '../../tests/helpers/world.ts';
 import driver from './postgres-driver.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
-const test = suite('the mended driver of Postgres on connections that end at any moment');
 const SETTLED_WITHIN_MS = 30_000;
 const STATEMENT_MS = 2_000;
 const AGE_MS = 200;

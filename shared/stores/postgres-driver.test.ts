@@ -1,12 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { emptyPostgres } from '../../tests/helpers/world.ts';
 import driver from './postgres-driver.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
-const test = suite('the mended driver of Postgres');
 const url = await emptyPostgres('driver');
 const admin = connectPostgres(url, { max: 1 });
 await admin`create table written (what text)`;

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../runtime/clock.ts';
 import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
@@ -6,8 +6,6 @@ import { eventually, wireTo } from '../../tests/helpers/world.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { connectNode } from './redis-node.ts';
 import { SILENT_FOR_MS } from './silence-watch.ts';
-
-const test = suite('a connection to a Redis server');
 
 test('that falls silent is ended, and a next one made; not one whose answer waits for this process', async () => {
   const wire = await wireTo(process.env.TEST_REDIS_URL!);

@@ -1,8 +1,6 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { packWantedScopes, scopeMark } from './scope-mark.ts';
-
-const test = suite('marks of scopes');
 
 test('wanted scopes are packed in one order, each once with all of its flags', () => {
   const [a, b] = ['a', 'b'].map(scopeMark);

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { scripts, scriptText, type ScriptName } from './scripts.ts';
 
@@ -10,7 +10,6 @@ const read = (path: string) => readFileSync(new URL(path, folder), 'utf8');
 const usesOf = (script: string) => [...script.matchAll(/^ *-- uses: (.+)$/gm)].flatMap(([, uses]) => uses!.split(' '));
 const names = Object.keys(scripts) as ScriptName[];
 const parts = filesIn('parts/').map((file) => file.replace('.lua', ''));
-const test = suite('scripts');
 const redis = new Redis(process.env.TEST_REDIS_URL!);
 test.after(() => redis.disconnect());
 

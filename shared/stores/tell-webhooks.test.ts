@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { WebhookEvent } from '../contract/webhook-events.ts';
 import { makeWorld } from '../../tests/helpers/world.ts';
@@ -6,7 +6,6 @@ import { newId } from '../values/ids.ts';
 import { fillWith } from '../../tests/helpers/waiting-deliveries.ts';
 import { tellWebhooks, WEBHOOKS_CHANNEL } from './tell-webhooks.ts';
 
-const test = suite('telling webhooks');
 const world = await makeWorld([]);
 const { sql } = world;
 

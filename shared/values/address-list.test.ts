@@ -1,10 +1,8 @@
 import * as fc from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { addressListBytes, isListed, packAddressList } from './address-list.ts';
 import { addressBits, blockBits } from './ip.ts';
-
-const test = suite('address lists');
 
 // Few different bytes, so that blocks meet, touch and repeat.
 const byte = fc.constantFrom(0, 1, 127, 128, 255);

@@ -1,9 +1,8 @@
 import * as fc from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { creditLimit, creditsFromNumber, formatCredits, MAX_MICROS, parseCredits } from './credits.ts';
 
-const test = suite('credits');
 const micros = fc.integer({ min: 0, max: MAX_MICROS });
 
 // The slow and safe way: whole numbers of any size, no doubles.

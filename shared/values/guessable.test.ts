@@ -1,10 +1,8 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { bitsOf, LEAST_BITS, whyNoSecret } from './guessable.ts';
 import { makeKeyText } from './key-text.ts';
-
-const test = suite('secrets that can be guessed');
 
 test('random keys of the usual forms have at least 64 bits, and what a person or a counter makes has fewer', () => {
   // Always the same random bytes.

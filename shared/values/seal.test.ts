@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import * as fc from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { deriveKey, makeSealer, seal, unseal } from './seal.ts';
 
-const test = suite('sealed texts');
 const master = randomBytes(32);
 const key = deriveKey(master, 'test');
 

@@ -1,9 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from './key-text.ts';
 import { hideSecrets, holdsSecret } from './secrets.ts';
 
-const test = suite("secrets in clients' texts");
 const jwt = `eyJhbGciOiJFZERTQSJ9.eyJhIjoxfQ.${'c2ln'.repeat(20)}`;
 const encode = (text: string) => Array.from(text, (one) => `%${one.charCodeAt(0).toString(16)}`).join('');
 const all = [makeKeyText('key', 7), makeKeyText('kt', 63), makeKeyText(`a${'_b'.repeat(15)}`, 0), jwt];

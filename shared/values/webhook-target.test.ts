@@ -1,8 +1,6 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { isPublicAddress, readAllowedTarget, readWebhookTarget } from './webhook-target.ts';
-
-const test = suite('targets of webhooks');
 
 const NAME = 'must have the name of a host, not an address';
 const OUTSIDE = 'must have a name that can be reached from outside';

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readLine } from '../../tests/accounts/lines.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
@@ -11,7 +11,6 @@ import { newId } from '../values/ids.ts';
 import { startTurning, turnAccount } from './account-turns.ts';
 
 const SHARD = 7;
-const test = suite('turning accounts');
 const ENDS_MS = BEGIN_MS + 700;
 const clocked = await connectClockedRedis();
 const { redis } = clocked;

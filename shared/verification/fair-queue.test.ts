@@ -1,9 +1,7 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeFairQueue } from './fair-queue.ts';
 import { makePlaces } from './places.ts';
-
-const test = suite('turns and places of teams');
 
 const call = (team: string, cost: number) => ({ team, cost });
 

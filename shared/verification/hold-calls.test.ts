@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectTestRedis } from '../../tests/helpers/world.ts';
 import type { Caller } from '../contract/caller.ts';
@@ -10,7 +10,6 @@ import { makeHoldCalls } from './hold-calls.ts';
 import { makeHoldId } from './hold-id.ts';
 import { MOST_PER_SCRIPT } from './waiting-calls.ts';
 
-const test = suite('calls on holds');
 const redis = await connectTestRedis();
 
 test('what is asked of many holds at once shares scripts, and each call gets an answer of its own', async () => {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { lookupFields, packLookup, type NewLookup } from './script-protocol.ts';
 import { packRecord, recordFields } from '../stores/records.ts';
@@ -6,7 +6,6 @@ import { makeLookupCache, type Asked } from './lookup-cache.ts';
 
 const MOST_BYTES = 100_000;
 const asked = (teamId: string, question: string): Asked => ({ teamId, question, keyHash: 'hash' });
-const test = suite('kept lookups');
 
 test('a team that asks something new each time makes nobody else ask again', () => {
   const cache = makeLookupCache(MOST_BYTES);

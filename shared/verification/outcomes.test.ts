@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectTestRedis } from '../../tests/helpers/world.ts';
 import { carryOutcome, refusalOf } from '../events/outcome.ts';
@@ -11,7 +11,6 @@ import type { Decision } from './decision.ts';
 import type { Lookup } from './lookup-cache.ts';
 import { makeOutcomes } from './outcomes.ts';
 
-const test = suite('outcomes of a process');
 const redis = await connectTestRedis();
 
 test('a process keeps at most 1,000 refusals of a second one by one, ten of a key, and counts them all', async () => {

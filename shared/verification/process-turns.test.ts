@@ -1,10 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makePlaces } from './places.ts';
 import { makeProcessTurns } from './process-turns.ts';
-
-const test = suite('turns of teams in a process');
 
 test('a call of another team goes on before most of two hundred long ones that came first', async () => {
   const { wait } = makeProcessTurns(makePlaces(400));

@@ -1,5 +1,5 @@
 import { globSync, readFileSync } from 'node:fs';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { recordFields } from '../stores/records.ts';
 import { captureFields, settledFields } from './capture-protocol.ts';
@@ -33,8 +33,6 @@ const tables: Record<string, readonly string[]> = {
   // The script alone writes and reads what it keeps for an Idempotency-Key.
   onceRecord: ['usageThen', 'rateLimitThen', 'holdThen', 'limits'],
 };
-
-const test = suite('script protocol');
 
 test('a script unpacks records and calls by the names and the order of the tables', () => {
   const seen: string[] = [];

@@ -1,5 +1,5 @@
 // What a verify process remembers, and reports when a Redis has lost it.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../runtime/clock.ts';
 import { connectTestRedis } from '../../tests/helpers/world.ts';
@@ -9,7 +9,6 @@ import { ALL_SHARDS } from '../values/key-text.ts';
 import { keepWitnesses } from './witnesses.ts';
 
 const RECORDS = 2_500;
-const test = suite('witnesses');
 const redis = await connectTestRedis();
 
 test('remembered balances are reported after a reopening, each once, and so is an answer of then that comes late', async () => {

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type PackedAlert } from '../../shared/stores/account-settings.ts';
 import { packRecord } from '../../shared/stores/records.ts';
@@ -13,7 +13,6 @@ import { setClock, SHARD } from './test-shard.ts';
 
 const NOON = Date.UTC(2027, 0, 1, 12);
 
-const test = suite('alerts in the scripts');
 let redis: ShardedRedis;
 let client: Redis;
 test.before(async () => {

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { carryLine } from '../../shared/events/carried-event.ts';
 import { decodeEvent } from '../../shared/events/event.ts';
@@ -17,7 +17,6 @@ import { byClock, RUN_ID, setClock, SHARD } from './test-shard.ts';
 const NOON = Date.UTC(2027, 0, 1, 12);
 const outbox = keyspace.outbox(SHARD);
 
-const test = suite('captures of one script');
 let own: OwnRedis;
 test.before(async () => {
   own = await makeOwnRedis('captures');

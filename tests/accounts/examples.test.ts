@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { connectTestRedis } from '../helpers/world.ts';
@@ -304,7 +304,6 @@ const examples: { [guarantee: string]: string[] } = {
   ],
 };
 
-const test = suite('examples of accounts');
 let redis: ShardedRedis;
 test.before(async () => void (redis = await connectTestRedis()));
 

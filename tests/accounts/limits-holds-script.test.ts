@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import type { Redis } from 'ioredis';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
@@ -16,7 +16,6 @@ import { byClock, setMicros, SHARD } from './test-shard.ts';
 const LATE_MS = 86_400_000;
 const NOON = 1_900_000_800_000_000n;
 
-const test = suite('holds on limits in the scripts');
 let redis: ShardedRedis;
 let client: Redis;
 let verifySha: string;

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
@@ -12,7 +12,6 @@ import { setMicros, SHARD } from './test-shard.ts';
 
 const SEQUENCES = 80;
 
-const test = suite('limits in the verify script');
 let redis: ShardedRedis;
 let client: Redis;
 let sha: string;

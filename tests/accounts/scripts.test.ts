@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readAccountState } from '../../shared/books/account-state.ts';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
@@ -15,7 +15,6 @@ import { setClock, SHARD } from './test-shard.ts';
 
 const NOON = Date.UTC(2027, 0, 1, 12);
 
-const test = suite('accounts in the scripts');
 let redis: ShardedRedis;
 let client: Redis;
 test.before(async () => {

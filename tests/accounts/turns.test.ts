@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { connectTestRedis } from '../helpers/world.ts';
@@ -10,7 +10,6 @@ import { SHARD } from './test-shard.ts';
 
 const SEQUENCES = 150;
 
-const test = suite('turns of accounts');
 let redis: ShardedRedis;
 let client: Redis;
 test.before(async () => {

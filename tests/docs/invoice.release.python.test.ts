@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { backdate, backdateRows } from '../helpers/backdate.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
@@ -12,7 +12,6 @@ import { blocksOf, readPages } from './helpers/pages.ts';
 
 const FILE = 'invoice.py';
 const MONTH = '2026-09';
-const test = suite('invoices of the page');
 const folder = process.env.TEST_FOLDER ?? '';
 const world = await makeWorld(['verify']);
 const { redis } = world;

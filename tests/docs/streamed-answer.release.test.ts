@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import {
   blocksOf,
@@ -23,7 +23,6 @@ const amounts = ['usedCredits', 'availableCredits', 'heldCredits'] as const;
 type Amount = (typeof amounts)[number];
 type Streamed = { status: number; tokens: number; isWhole: boolean };
 
-const test = suite('the program that charges a streamed answer by its tokens');
 const world = await makeWorld(['verify', 'consumer']);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
 const customers = makeCustomers(world, workspace.id);

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
@@ -15,7 +15,6 @@ import { eventually } from '../helpers/eventually.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'receivers');
 const { PATH, PYTHONPATH, TEST_PYTHON = '' } = process.env;
-const test = suite('the receivers of docs/webhooks.md');
 let url: string;
 let program: ChildProcess | undefined;
 let out = '';

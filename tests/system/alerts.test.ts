@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
@@ -10,7 +10,6 @@ const RECORDS = '/api/v1/customer-billing';
 const LOW = { name: 'low', when: { usedPercent: 80 } };
 const LEFT = { name: 'left', when: { available: '10' } };
 
-const test = suite('alerts');
 const world = await joinWorld();
 const workspaceId = await newWorkspace();
 const customers = makeCustomers(world, workspaceId);

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { rollUp } from '../../apps/consumer/jobs/rollup.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
@@ -29,7 +29,6 @@ const passwords = { keytally: password, keytally_api: password, keytally_consume
 const CLICKHOUSE_URL = `http://keytally:${password}@127.0.0.1:${port}/keytally`;
 const books = connectClickHouse(CLICKHOUSE_URL);
 let server: Started | undefined;
-const test = suite('users of ClickHouse');
 
 await serveAs('keytally');
 const world = await makeWorld(['verify'], { CLICKHOUSE_URL });

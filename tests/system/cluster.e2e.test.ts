@@ -1,7 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
@@ -20,7 +20,6 @@ import { eventually, makeWorld, once } from '../helpers/world.ts';
 // Verification on six real servers, one of which is replaced by its replica.
 
 const folder = mkdtempSync(join(tmpdir(), 'keytally-cluster-'));
-const test = suite('redis cluster');
 
 const members = await startRedisCluster(folder);
 const seeds = members.map((member) => member.address).join(',');

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { verdictOf } from '../../apps/stack/commands/audit.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 
-const test = suite('dependencies');
 type Package = { dev?: boolean; optional?: boolean; link?: boolean; license?: string } & Partial<Installed> & Platform;
 type Platform = { os?: string[]; cpu?: string[]; libc?: string[] };
 type Installed = { integrity: string; hasInstallScript: boolean };

@@ -1,5 +1,5 @@
 // What relay and consumer do while others come and go, the broker dies, records are no events, and ClickHouse hangs.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { booksProxy } from '../helpers/books-proxy.ts';
@@ -8,7 +8,6 @@ import { makeKafkaWorld, signalBroker } from '../helpers/kafka-world.ts';
 import { metric } from '../helpers/metric.ts';
 import { eventually } from '../helpers/world.ts';
 
-const test = suite('relay and consumer of Kafka');
 const own = await makeKafkaWorld();
 
 test('while a broker dies and comes back verifications go on, relay and consumer survive, and the books stay right', async () => {

@@ -1,10 +1,9 @@
 // From a verification through Kafka to the books, while the relay and the consumer are killed.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKafkaWorld } from '../helpers/kafka-world.ts';
 import { eventually } from '../helpers/world.ts';
 
-const test = suite('Kafka between outbox and books');
 const own = await makeKafkaWorld();
 
 test('whatever is killed on the way, and however often it is read, each verification is one line in the books', async () => {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../shared/contract/errors.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
@@ -8,7 +8,6 @@ import { eventually, once, spawnWorld } from '../helpers/world.ts';
 
 const KEYS = 4;
 const CALLERS = 8;
-const test = suite('programs that are killed');
 
 const world = await spawnWorld(['verify', 'consumer']);
 const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'killed' }))).body.workspace.id;

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { prefersCsv } from '../../apps/api/http/csv.ts';
 import { readPolicy } from '../../apps/verify/gateway/policy.ts';
@@ -23,8 +23,6 @@ import { hashKeyText, keyShard, maskKeyText } from '../../shared/values/key-text
 import { decodeUnreserved, isAmbiguousPath } from '../../shared/values/percent.ts';
 import { hideSecrets, holdsSecret } from '../../shared/values/secrets.ts';
 import { verifyBody } from '../../shared/verification/operation.ts';
-
-const test = suite('text from outside');
 
 // As much as the head of a request may have.
 const LENGTH = 16_384;

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
@@ -6,7 +6,6 @@ import { eventually, spawnWorld, type Answer } from '../helpers/world.ts';
 
 // Connections from the api to Postgres end at any moment, as when Postgres or something on the way there is started again.
 
-const test = suite('connections to Postgres that end');
 const WRITERS = 6;
 const ENDS = 50;
 // More than the deadline of a request, and room for a busy machine.

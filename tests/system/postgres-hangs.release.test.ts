@@ -1,11 +1,9 @@
 import { Redis } from 'ioredis';
 import postgres from '../../shared/stores/postgres-driver.ts';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import { eventually, makeWorld } from '../helpers/world.ts';
 
 // A connection from the api to Postgres hangs: it neither answers nor ends.
-
-const test = suite('a hanging connection to Postgres');
 
 const world = await makeWorld(['verify']);
 const admin = postgres(world.env.DATABASE_URL!, { max: 2, onnotice: () => {} });

@@ -1,7 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
@@ -24,7 +24,6 @@ import {
 // Servers of a cluster that freeze, lose their replicas, or take over with older data. cluster.e2e.test.ts has what is usual.
 
 const folder = mkdtempSync(join(tmpdir(), 'keytally-cluster-faults-'));
-const test = suite('redis cluster faults');
 
 const members = await startRedisCluster(folder);
 const seeds = members.map((member) => member.address).join(',');

@@ -1,5 +1,5 @@
 // A Redis at its memory limit, filled by usage events that nobody reads.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
 import { readMemory } from '../../shared/events/outbox-watch.ts';
@@ -14,7 +14,6 @@ import { eventually, makeWorld, once } from '../helpers/world.ts';
 const LIMIT = 16 * 1024 * 1024;
 // Percent of the limit: Redis refuses more before it has so much in use.
 const FULL = 101;
-const test = suite('a Redis at its memory limit');
 
 const redis = await makeOwnRedis('full', { maxmemory: LIMIT });
 const world = await makeWorld(['verify'], { REDIS_URL: redis.url });

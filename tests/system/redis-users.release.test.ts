@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
@@ -27,7 +27,6 @@ const passwordOf = (user: User) => `password of ${user}`.replaceAll(' ', '-');
 let tlsPort: number;
 const clients: Redis[] = [];
 let sharded: ShardedRedis | undefined;
-const test = suite('users of Redis, over TLS');
 
 mkdirSync(folder, { recursive: true });
 const tls = makeCertificate(folder, 'redis');

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { makeKeyText, randomShard } from '../../shared/values/key-text.ts';
@@ -16,7 +16,6 @@ const AT_ONCE = 4;
 const COUNTS_OF_NOBODY = 2;
 const COUNTS_OF_KEY = 21;
 
-const test = suite('calls refused in masses');
 const world = await makeWorld(['verify', 'consumer']);
 const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
 // So that each row stays as it was inserted.

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readMemory } from '../../shared/events/outbox-watch.ts';
 import { errors } from '../../shared/contract/errors.ts';
@@ -9,7 +9,6 @@ import { makeWorld, once } from '../helpers/world.ts';
 // Of its memory 55 percent are in use, where metered calls go on until 60 and new records are made until 50.
 const settings = { OUTBOX_MAX_MEMORY_PERCENT: '60' };
 const USED = 0.55;
-const test = suite('a Redis that is short of memory');
 
 const redis = await makeOwnRedis('short');
 const world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });

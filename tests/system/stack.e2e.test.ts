@@ -1,13 +1,12 @@
 // One machine from `make up` to its second start, by the commands as an operator gives them.
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readJson } from '../../apps/stack/process/files.ts';
 import { processNames } from '../../apps/stack/servers/programs.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
-const test = suite('a stack on one machine');
 let key: StackKey;
 
 const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');

@@ -1,6 +1,6 @@
 // The whole stack with Kafka between the outbox and the books: `BUS=kafka make up`, and back to Redis.
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { kafkaAnswers } from '../../shared/events/kafka.ts';
 import { readJson } from '../../apps/stack/process/files.ts';
@@ -11,7 +11,6 @@ import { processNames } from '../../apps/stack/servers/programs.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
-const test = suite('a stack with Kafka');
 let key: StackKey;
 
 const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');

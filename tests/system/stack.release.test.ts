@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net';
 import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readJson } from '../../apps/stack/process/files.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
@@ -15,7 +15,6 @@ import { processNames } from '../../apps/stack/servers/programs.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack } from '../helpers/own-stack.ts';
 
-const test = suite('a stack on one machine, beside its usual life');
 const names = processNames('redis');
 
 const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');

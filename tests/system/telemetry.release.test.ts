@@ -1,13 +1,12 @@
 // What programs send to a collector of OpenTelemetry, and that it changes nothing of what they do.
 import { once } from 'node:events';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../helpers/customers.ts';
 import { startOtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
 import type { Program } from '../helpers/start-program.ts';
 import { eventually, spawnWorld, outputListeners, type Spawned } from '../helpers/world.ts';
 
-const test = suite('telemetry');
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
 const sampled = { traceparent: `00-${TRACE}-${CALLER}-01` };

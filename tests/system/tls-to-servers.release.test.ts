@@ -3,7 +3,7 @@ import { request as ask } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
@@ -15,7 +15,6 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'tls-to-servers');
 let certificate: string;
 let key: string;
 let asked = 0;
-const test = suite('TLS to the servers');
 
 mkdirSync(folder, { recursive: true });
 ({ certificate, key } = makeCertificate(folder, 'servers'));

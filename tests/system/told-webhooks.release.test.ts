@@ -1,5 +1,5 @@
 import { Webhook } from 'standardwebhooks';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { reconcileAll } from '../../apps/consumer/jobs/reconcile.ts';
@@ -20,7 +20,6 @@ import { connectTestRedis, eventually, spawnWorld, once } from '../helpers/world
 
 // What makes each type of event, from the call to the row that waits for its webhook, and in the end to the receiver.
 
-const test = suite('what webhooks are told');
 const DAY = 86_400_000;
 const HOUR = 3_600_000;
 

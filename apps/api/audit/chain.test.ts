@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
@@ -16,7 +16,6 @@ import { proveAuditLog } from './verify-chain.ts';
 
 const TEAM = newId('team');
 const masterKeys: MasterKeys = [Buffer.alloc(32, 7)];
-const test = suite('chain of the audit log');
 const url = await emptyPostgres('chain', 'keytally_template');
 const sql = connectPostgres(url, { max: 8, statementTimeoutMs: 0 });
 const redis = await connectTestRedis();

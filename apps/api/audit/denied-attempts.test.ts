@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
@@ -13,7 +13,6 @@ import { startApiBy } from '../tests/helpers/own-api.ts';
 import { gatherDeniedAttempts } from './denied-attempts.ts';
 
 const UNKNOWN_WORKSPACE = '/api/v1/workspace/ws_01h455vb4pex5vsknk084sn02q';
-const test = suite('refused attempts in the audit log');
 const world = await joinWorld();
 const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });
 test.after(() => sql.end());

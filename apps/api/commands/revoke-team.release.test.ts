@@ -1,11 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 
-const test = suite('revoking a team');
 const world = await makeWorld(['verify']);
 
 test('a wrong command line and an unknown team get one line, and nothing is revoked', async () => {

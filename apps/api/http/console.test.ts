@@ -1,14 +1,13 @@
 import { mkdtempSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 import { makeConsole } from './console.ts';
 
 const MOST_GZIPPED = 80_000;
-const test = suite('files of the console');
 const world = await makeWorld();
 
 const get = (path: string, headers: Record<string, string> = {}) =>

@@ -1,8 +1,6 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { csv, prefersCsv } from './csv.ts';
-
-const test = suite('CSV');
 
 test('a field with a comma, a quote or a line break is quoted', () => {
   const text = csv(

@@ -3,14 +3,13 @@ import type { Server, ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
 import Koa from 'koa';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { asApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
 import { makeHttpServer } from '../../../shared/http/http-server.ts';
 import { makeSendExport, type ExportLimits } from './exports.ts';
 
-const test = suite('exports');
 const servers: Server[] = [];
 test.after.each(() => {
   for (const server of servers.splice(0)) {

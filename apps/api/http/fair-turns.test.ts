@@ -1,13 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { makeFairTurns, TURNS, type FairTurns } from './fair-turns.ts';
-
-const test = suite('fair turns');
 
 test('turns go round the teams, and in a team round its tokens, whoever asked more', async () => {
   const { turns, began, endAll } = makeStage({ running: 2, ofTeam: 2, ofToken: 2 });

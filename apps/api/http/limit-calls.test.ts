@@ -1,11 +1,9 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
 import { limitCalls } from './limit-calls.ts';
-
-const test = suite('calls of a second');
 
 const team = (tokenId: string): Caller => ({
   tokenId,

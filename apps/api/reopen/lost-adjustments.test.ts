@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { meterShard } from '../../../shared/stores/keyspace.ts';
 import { newId } from '../../../shared/values/ids.ts';
@@ -7,7 +7,6 @@ import { makeWorld } from '../../../tests/helpers/world.ts';
 import { recordLostAdjustments } from './lost-adjustments.ts';
 
 const VOID_OF_GRANT_TO_COME = -1;
-const test = suite('adjustments that a shard has lost');
 
 const world = await makeWorld();
 const { redis } = world;

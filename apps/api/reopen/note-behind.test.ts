@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventColumns, eventRow } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
@@ -12,7 +12,6 @@ const RECORDS = 1_500;
 const PAGE = 1_000;
 const SHARDS = [7, 8];
 const never = new AbortController().signal;
-const test = suite('noting records that are behind');
 
 const world = await makeWorld([]);
 const { books } = world;

@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../shared/contract/errors.ts';
 import { DAY_MS, QUARTER_MS } from '../../../shared/values/periods.ts';
 import { readPeriods, type GivenRange } from './usage-range.ts';
 
 const NOW = Date.parse('2026-11-20T10:07:00Z');
-const test = suite('the range of usage');
 
 /** The first and the last instant, as text. */
 function boundsOf(given: GivenRange): string[] {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
@@ -6,8 +6,6 @@ import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/custom
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
 import { joinWorld, once } from '../../../tests/helpers/world.ts';
 import { copyEnded, copyRecord } from './ended-grants.ts';
-
-const test = suite('copies of ended grants');
 
 const world = await joinWorld();
 const { redis } = world;

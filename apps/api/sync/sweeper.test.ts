@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readBalances } from '../../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
@@ -12,8 +12,6 @@ import { moveCheckpoints } from './checkpoints.ts';
 import { sweep } from './sweeper.ts';
 
 // What can't be brought into force holds up nothing else.
-
-const test = suite('the sweeper');
 
 const world = await makeWorld();
 const { redis } = world;

@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 
 // Bodies that come in an unusual way. What api and verify have in common is in apps/verify/tests/same-answers.test.ts.
 
-const test = suite('bodies');
 const world = await makeWorld();
 
 const json = JSON.stringify({ name: 'w' });

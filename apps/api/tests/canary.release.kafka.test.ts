@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -18,7 +18,6 @@ const isSecret = (text: unknown): text is string =>
   typeof text === 'string' && /^\w+_\d\d[0-9A-Za-z]{32}$|^eyJ[\w-]+\./.test(text);
 let output = '';
 const secrets: string[] = [];
-const test = suite('canaries');
 
 outputListeners.add((text) => (output += text));
 const receiver = await startOtlpReceiver();

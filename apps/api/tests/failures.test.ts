@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../shared/books/billing-refs.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
@@ -42,7 +42,6 @@ const unasked = new Set([
 const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),
 );
-const test = suite('failures');
 const world = await makeWorld();
 const { redis } = world;
 const wire = await wireTo(world.env.DATABASE_URL!, () => {

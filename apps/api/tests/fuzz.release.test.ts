@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkAnswer } from '../../../tests/helpers/contract.ts';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
@@ -35,7 +35,6 @@ const pool: Pool = {
   cursor: [''],
 };
 const seen = new Map<string, number>();
-const test = suite('fuzz');
 const world = await spawnWorld(['verify', 'consumer']);
 const servers = [world.api, world.verify!];
 await newThings();

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
@@ -7,7 +7,6 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // Headers of answers. tests/helpers/contract.ts checks those that every answer must have, in every test.
 
-const test = suite('headers of answers');
 const OURS = 'https://app.example.com';
 const preflight = {
   Origin: OURS,
@@ -16,23 +15,6 @@ const preflight = {
 };
 
 const world = await makeWorld(['verify']);
-
-test("no answer but public keys may be cached on its way, and none names the server's software", async () => {
-  const body = { name: 'n' };
-  const answers = [
-    await world.call('post', '/api/v1/workspace', body),
-    await world.call('post', '/api/v1/workspace', body, { token: null }),
-    await world.call('get', '/nowhere'),
-    await world.call('get', '/healthz'),
-    await world.call('post', world.verify!.url + VERIFY_PATH, { key: 'k' }),
-    await world.call('post', world.verify!.url + VERIFY_PATH, { key: 'k' }, { token: null }),
-  ];
-  for (const { headers, status } of answers) {
-    assert.is(headers.get('cache-control'), 'no-store', String(status));
-    const names = [...headers.keys()].filter((name) => /server|powered|version|runtime/i.test(name));
-    assert.equal(names, []);
-  }
-});
 
 test('no browser guesses the type of an answer, whatever it answers', async () => {
   for (const { url } of [world.api, world.verify!]) {

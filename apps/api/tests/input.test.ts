@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -20,7 +20,6 @@ import { faultsOf, together, valueOf, type Fault } from './helpers/wrong-input.t
 
 // What every operation refuses alike, and what it repeats. Rights are in matrix.test.ts.
 const BODY_LIMIT = 65_536;
-const test = suite('what operations take');
 const world = await joinWorld();
 const things = await makeThings(world, world.team.token);
 

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
@@ -7,7 +7,6 @@ import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 const PAGE_BYTES = 1024 * 1024;
 const KEYS = 120;
 const ADDRESSES = Array.from({ length: 1_000 }, (_, i) => `2001:db8:1234:5678:9abc:def0:${i + 4096}:0/128`);
-const test = suite('large answers');
 const world = await makeWorld();
 const workspaceId = await newWorkspace(world);
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { decodeProtectedHeader } from 'jose';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually, makeWorld, type Started } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -8,7 +8,6 @@ import { must } from '../../../tests/helpers/customers.ts';
 // Everything encrypted under the master key is bound to its place, and moves to a new master key without a gap.
 const PATH = '/api/v1/jwt';
 const [old, fresh] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
-const test = suite('the master key');
 const world = await makeWorld(['api'], { MASTER_KEY: old });
 
 test("a signing key's ciphertext opens only in its own row: in another row it signs nothing", async () => {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions, type Permission } from '../../../shared/contract/caller.ts';
 import { makeWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
@@ -21,8 +21,6 @@ import {
 import { differences, snapshot } from './helpers/snapshot.ts';
 
 // Every operation with every kind of token: a forbidden request is refused and leaves no trace in any store.
-
-const test = suite('who may do what');
 
 const world = await makeWorld(['verify', 'consumer']);
 const background = makeBackground(world);

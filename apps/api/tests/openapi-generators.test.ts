@@ -3,14 +3,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { verifyOperation } from '../../../shared/verification/operation.ts';
 import { gatewayPaths } from '../../verify/gateway/openapi.ts';
 import { routes } from '../routes/index.ts';
 
-const test = suite('the OpenAPI documents, for generators of clients');
 const documents = {
   api: openApi(routes, serversOf('https://api.keytally.dev', 'https://verify.keytally.dev')),
   verify: openApi([verifyOperation], [{ url: 'https://verify.keytally.dev', description: 'Verify' }], gatewayPaths),

@@ -1,5 +1,5 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
 import { checkAnswer } from '../../../tests/helpers/contract.ts';
@@ -8,7 +8,6 @@ import { formats } from '../../../shared/contract/validate.ts';
 import { portalRoutes, routes as ofClients } from '../routes/index.ts';
 
 const routes = [...ofClients, ...portalRoutes];
-const test = suite('the OpenAPI document');
 const world = await makeWorld();
 const document = (await world.call('get', '/openapi.json')).body;
 

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -9,7 +9,6 @@ import { urlOfApi } from './helpers/own-api.ts';
 
 // The operator's tokens: how a team gets its first token, and another where it lost all. Revoking is in routes/access-token.
 
-const test = suite('tokens of the operator');
 const world = await joinWorld();
 
 test('the command creates the team and its first token, with every permission, in force at once; and another one later', async () => {

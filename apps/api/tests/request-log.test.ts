@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -6,7 +6,6 @@ import { joinWorld } from '../../../tests/helpers/world.ts';
 import { startApiBy } from './helpers/own-api.ts';
 
 const clock = makeTestClock(Date.now());
-const test = suite('log of requests');
 const world = await joinWorld();
 const api = await startApiBy(clock, world);
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { asTeam, connectPostgres, setTeam, type Sql } from '../../../shared/stores/postgres.ts';
@@ -8,7 +8,6 @@ import { must } from '../../../tests/helpers/customers.ts';
 
 // Postgres keeps teams apart too, in case a query forgets its own condition.
 
-const test = suite('teams are kept apart');
 const world = await makeWorld();
 const asApi = connectPostgres(urlOfApi(), { max: 1 });
 const everyTeam = connectPostgres(urlOfApi(), { max: 1, everyTeam: true });
@@ -177,6 +176,12 @@ test('the api can add audit lines for the team of its transaction alone, none in
            has_table_privilege('keytally_api', 'audit_chain_state', 'insert, delete, truncate') as state`;
   assert.equal(can, { unchained: false, chain: false, state: false });
   await refused(/only ever added to/, () => world.sql`update audit_chain set line_id = 'x'`);
+});
+
+test('nobody changes or removes an adjustment, or a line of the audit log', async () => {
+  for (const [table, column] of Object.entries({ adjustments: 'amount_micros', audit_log: 'attempts' }))
+    for (const statement of [`update ${table} set ${column} = 1`, `delete from ${table}`, `truncate ${table} cascade`])
+      await refused(/only ever added to/, () => world.sql.unsafe(statement));
 });
 
 test("the programs' database roles have no more rights than they need", async () => {

@@ -1,9 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 
-const test = suite('texts that events keep');
 const world = await makeWorld();
 
 test('a route and a usage name are limited in bytes too, by an error that names the limit', async () => {

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { outputListeners } from '../../../tests/helpers/start-program.ts';
@@ -11,7 +11,6 @@ import { startTransit } from './helpers/transit-server.ts';
 import { decryptByTransit } from './transit.ts';
 
 const COMMAND = join(import.meta.dirname, '../commands/vault-key.ts');
-const test = suite('the master key in Vault');
 let world: ProcessWorld | undefined;
 const vault = await startTransit();
 test.after(() => vault.stop());

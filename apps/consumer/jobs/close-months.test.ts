@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { spanOfMonth } from '../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../shared/books/statements/statements.ts';
@@ -20,7 +20,6 @@ import { rollUp } from './rollup.ts';
 
 // The api alone runs: what a consumer carries, and its job, come when a test says so.
 
-const test = suite('closing months');
 const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
 const world = await makeWorld([]);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
@@ -7,7 +7,6 @@ import { removeExpired } from './expire.ts';
 
 const never = new AbortController().signal;
 let own: ConsumerWorld;
-const test = suite('expire');
 test.before.each(async () => {
   own = await makeConsumerWorld();
   await own.sql`delete from changes`;

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventColumns, type UsageEvent } from '../../../shared/events/event.ts';
 import { newId } from '../../../shared/values/ids.ts';
@@ -8,7 +8,6 @@ import { copyRecentUse } from './recent-use.ts';
 
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
-const test = suite('recent use');
 const own = await makeConsumerWorld();
 
 test('last use and used credits are copied to Postgres; unknown keys and late events change nothing', async () => {

@@ -1,6 +1,6 @@
 // Reconciling: a record is exact, or differs by an amount and between two events; and it never differs only because events
 // are on their way.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
@@ -23,7 +23,6 @@ import { rollUp } from './rollup.ts';
 const never = new AbortController().signal;
 const CREDIT = 1_000_000;
 type Ledger = ReturnType<typeof makeLedger>;
-const test = suite('reconcile');
 const own = await makeConsumerWorld();
 // Nothing is on its way.
 test.before.each(() => own.carry());

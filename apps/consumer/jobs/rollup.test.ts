@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
@@ -11,7 +11,6 @@ import { rollUp } from './rollup.ts';
 const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
 const never = new AbortController().signal;
-const test = suite('rollup');
 const own = await makeConsumerWorld();
 
 test('an open day stays marked; a day that is over is summed up by usage name and unmarked', async () => {

@@ -1,12 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock as clock } from '../../../shared/runtime/clock.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { makeConsumerWorld } from '../helpers/consumer-world.ts';
-import { schedules } from './schedules.ts';
 import { makeRunner, watchForSetBack, type Job } from './start-jobs.ts';
 
-const test = suite('jobs');
 const own = await makeConsumerWorld();
 
 test('a job never runs twice at once, runs again after a failure, and stopping waits for it', async () => {
@@ -59,18 +57,3 @@ test('a clock that is set back is seen once, by minutes or again by more; one th
   assert.equal(looks.map(isSetBack), [false, false, false, true, false, false, true]);
 });
 
-test('a consumer has each of its jobs, at its times', () => {
-  const jobs = schedules(own, own.metrics, own.log);
-  assert.equal(
-    jobs.map(({ name, cron }) => `${name} ${cron}`),
-    [
-      'recent-use */20 * * * * *',
-      'token-uses */20 * * * * *',
-      'rollup 30 * * * * *',
-      'losses 50 * * * * *',
-      'reconcile 0 47 * * * *',
-      'close-months */5 * * * * *',
-      'expire 0 17 * * * *',
-    ],
-  );
-});

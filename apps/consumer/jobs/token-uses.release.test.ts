@@ -1,10 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { eventually, joinWorld } from '../../../tests/helpers/world.ts';
-
-const test = suite('uses of access tokens');
 
 test('the list of access tokens shows when each was last used, on verify as on the api', async () => {
   const world = await joinWorld();

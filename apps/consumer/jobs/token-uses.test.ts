@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { noteTokenUses } from '../../../shared/auth/token-uses.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { copyTokenUses } from './token-uses.ts';
 
-const test = suite('last use of access tokens');
 const own = await makeConsumerWorld();
 
 test('the newest use counts, in any order of uses; uses that were copied are removed later, and none is lost', async () => {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { dayOf } from '../../../shared/events/event.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
@@ -12,7 +12,6 @@ const CALLS = 1_000;
 const DAYS = 3;
 const CALLS_OF_A_DAY = 11_050;
 
-const test = suite('make demo');
 const world = await makeWorld(['verify', 'consumer']);
 await world.start('webhooks');
 

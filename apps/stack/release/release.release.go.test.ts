@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../process/home.ts';
 import { writeGoModule } from './go-module.ts';
@@ -12,8 +12,6 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'go-release');
 const proxy = join(folder, 'proxy');
 const project = join(folder, 'project');
 const version = '1.2.3';
-
-const test = suite('the Go client of a release');
 
 test('go gets it from the folder by its version, checks it, and builds a program with it', async () => {
   mkdirSync(project, { recursive: true });

@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../process/home.ts';
 
@@ -11,7 +11,6 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'work', 'a-name-of-its-own');
 const { version } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as { version: string };
 const files = join(folder, 'release', version);
 const RELEASE = ['apps/stack/release/main.ts'];
-const test = suite('releases');
 test.before(() => {
   mkdirSync(folder, { recursive: true });
   const listed = ['ls-files', '-z', '--cached', '--others', '--exclude-standard'];

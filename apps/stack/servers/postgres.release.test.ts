@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../../tests/helpers/eventually.ts';
 import { connectPostgres, isPostgresConnectionError } from '../../../shared/stores/postgres.ts';
@@ -7,7 +7,6 @@ import { freePorts } from '../process/ports.ts';
 import { makeSupervisor } from '../process/supervisor.ts';
 import { createDatabase, preparePostgres } from './postgres.ts';
 
-const test = suite('a PostgreSQL of the stack');
 const folder = process.env.TEST_FOLDER ?? '';
 const supervisor = makeSupervisor({ folder, logFile: (name) => join(folder, `${name}.log`), say: () => {} });
 test.after(() => supervisor.stop([]));

@@ -1,10 +1,9 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { MOST_PER_SECOND, refusals } from '../../../tests/helpers/end-clients.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
-const test = suite('answers to gateways');
 const asking = await openAsking();
 
 test('a request that may pass gets 200 without a body, with its identity and what is left', async () => {

@@ -1,13 +1,12 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { outputListeners, wireTo } from '../../../tests/helpers/world.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
-const test = suite('the gateway endpoint');
 const asking = await openAsking();
 
 test('every method gets the same answer, and a body is ignored and does not end the connection', async () => {

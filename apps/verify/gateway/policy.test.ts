@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { dialectNames, dialectOf } from './dialect.ts';
 import { readPolicy } from './policy.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
-const test = suite("policies in a gateway's address");
 const asking = await openAsking();
 
 test('a policy sets cost, usage name and scopes, which no header, query or path behind it changes', async () => {

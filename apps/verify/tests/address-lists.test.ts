@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../shared/contract/errors.ts';
 import { addressListName, packStoredList } from '../../../shared/stores/address-lists.ts';
@@ -9,7 +9,6 @@ import { makeAddressLists } from '../../../shared/verification/address-lists.ts'
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../tests/helpers/world.ts';
 
-const test = suite('address lists');
 const world = await joinWorld();
 const { redis } = world;
 const workspaceId = await newWorkspace(world);

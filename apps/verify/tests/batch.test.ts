@@ -1,5 +1,5 @@
 import { request as ask } from 'node:http';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
@@ -8,7 +8,6 @@ import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts
 
 // The contract of POST /api/v1/api-key/verify/batch, on both servers that have it.
 
-const test = suite('a batch of verifications');
 const world = await joinWorld();
 const workspace = await newWorkspace(world);
 const customers = makeCustomers(world, workspace);

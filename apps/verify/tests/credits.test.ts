@@ -1,10 +1,9 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { joinWorld, request } from '../../../tests/helpers/world.ts';
 
-const test = suite('credits in a verification');
 const world = await joinWorld();
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
 const customers = makeCustomers(world, workspace.id);

@@ -1,9 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { makeWorld, request } from '../../../tests/helpers/world.ts';
 
-const test = suite('a full outbox');
 // In a world without a consumer nobody takes events out, so what fills the outbox stays.
 const world = await makeWorld(['verify']);
 const { body } = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));

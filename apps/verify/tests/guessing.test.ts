@@ -1,6 +1,6 @@
 import { request as ask } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
@@ -11,7 +11,6 @@ import { makeWorld, wireTo } from '../../../tests/helpers/world.ts';
 // Each client in this file has its own address: all of 127.0.0.0/8 is this machine.
 const LIMIT = 100;
 const PROXY = '127.9.9.9';
-const test = suite('guessing tokens');
 const settings = { FAILED_AUTH_PER_MINUTE: String(LIMIT), CALLS_PER_SECOND: '2', TRUSTED_PROXIES: '127.9.9.0/24' };
 const world = await makeWorld(['api', 'verify'], settings);
 const workspace = await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }));

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { untilOpen } from '../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld } from '../../../tests/helpers/rebuild-world.ts';
 
-const test = suite('imported keys in a Redis that forgets');
 const own = await makeRebuildWorld('imported', { BUS: 'redis' });
 
 test('they verify again after Redis was emptied, and after a shard came back from before their import', async () => {

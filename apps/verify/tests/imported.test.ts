@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
@@ -11,7 +11,6 @@ import { joinWorld } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do.
 
-const test = suite('the life of imported keys');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { windowAt } from '../../../shared/values/calendar.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
@@ -7,7 +7,6 @@ import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts
 
 // The section "Limits over any window" of the contract, line by line.
 
-const test = suite('limits over windows in a verification');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);

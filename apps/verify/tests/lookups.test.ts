@@ -1,15 +1,16 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { makeBackground } from '../../api/tests/helpers/background.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../tests/helpers/world.ts';
 
 // A verify process keeps what the script looked up and uses it for the next call: never after a change, and never for another
 // question.
 
-const test = suite('lookups');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world, { name: 'lookups' });
 const customers = makeCustomers(world, workspaceId);
+const background = makeBackground(world);
 
 type Key = { id: string; key: string; externalMeterId: string; representation: string; scopeId: string };
 type Change = [what: string, before: string, after: string, change: (key: Key) => Promise<unknown>, of?: object];
@@ -22,6 +23,8 @@ const toBilling = async ({ externalMeterId }: Key, fields: object) =>
 
 const changes: Change[] = [
   ['a key is disabled', 'VALID', 'DISABLED', (key) => ofKey(key, { enabled: false })],
+  ['a key is enabled', 'DISABLED', 'VALID', (key) => ofKey(key, { enabled: true }), { enabled: false }],
+  ['a key has reached its end', 'VALID', 'EXPIRED', expire],
   [
     'a key is deleted',
     'VALID',
@@ -84,6 +87,11 @@ test('a lookup never answers another question: other scopes, another team, a tok
     assert.is(reasonIn(await verify(key, {}, limited)), 'NOT_FOUND');
   }
 });
+
+async function expire({ id }: Key): Promise<void> {
+  await world.sql`update api_keys set expires_at = ${Date.now() - 1} where id = ${id}`;
+  await background.apply('key', id);
+}
 
 async function newKey(fields: object = {}): Promise<Key> {
   const representation = `r${Math.random()}`;

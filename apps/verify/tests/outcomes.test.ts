@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
@@ -14,7 +14,6 @@ type Row = Record<'team_id' | 'workspace_id' | 'status' | 'reason' | 'limited_by
   calls: string;
 };
 
-const test = suite('outcomes');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);

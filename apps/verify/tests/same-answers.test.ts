@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
 import { joinWorld, request } from '../../../tests/helpers/world.ts';
@@ -7,7 +7,6 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // api and verify accept and refuse the same requests, with the same messages.
 
-const test = suite('one behaviour of api and verify');
 const world = await joinWorld();
 
 const json = '{"key":"x"}';

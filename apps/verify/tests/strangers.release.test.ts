@@ -1,14 +1,13 @@
 import { once } from 'node:events';
 import { Agent, request as ask } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { eventually, spawnWorld } from '../../../tests/helpers/world.ts';
 
 // What somebody without a token can do to a server with connections and requests.
 
-const test = suite('strangers');
 const world = await spawnWorld(['verify'], { FAILED_AUTH_PER_MINUTE: '100' });
 
 test('ten thousand idle connections do not stop verify, and are closed if they send no request', async () => {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { changeQuotas } from '../../api/resources/changed-quotas.ts';
 import { applyChanges } from '../../api/sync/sync.ts';
@@ -7,7 +7,6 @@ import { makeWorld, request, type Answer } from '../../../tests/helpers/world.ts
 
 // Of so many calls at once some are above two a second, however slow the machine is.
 const AT_ONCE = 100;
-const test = suite('requests per second of a team');
 const world = await makeWorld(['verify'], { QUOTA_VERIFY_PER_SECOND: '2', QUOTA_API_PER_SECOND: '2' });
 
 test('calls beyond the quota get 429 on verify and on the api, of all tokens of the team together; others pass', async () => {

@@ -6,14 +6,13 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { connect as connectTls } from 'node:tls';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCertificate } from '../../../tests/helpers/certificate.ts';
 import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 const folder = join(process.env.TEST_FOLDER!, 'tls');
-const test = suite('TLS');
 mkdirSync(folder, { recursive: true });
 const world = await makeWorld();
 

@@ -1,12 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { joinWorld, request } from '../../../tests/helpers/world.ts';
 
-const test = suite('verify');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { rowsRead } from '../../../tests/helpers/postgres/rows-read.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
@@ -11,7 +11,6 @@ const AT_ONCE = 200;
 // Each row is looked up at most three times: to be taken, to be changed, and for its billing record.
 const MOST_READ = 4 * AT_ONCE;
 const TABLES = ['unsettled_records', 'billing_records', 'usage_marks'];
-const test = suite('unsettled records in Postgres');
 
 const world = await makeWorld([]);
 // Its settler would take the notes away.

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
 import type { Query } from '../../stores/postgres.ts';
@@ -13,7 +13,6 @@ const MOST_READ = 500_000;
 const START_MS = Date.parse('2026-09-01');
 const DAY_MS = 86_400_000;
 const DAYS = 30;
-const test = suite('statements of very much');
 const stores = await connectTestStores();
 
 test('what very many turns tell is read by day, and the statement is as if each had been read', async () => {

@@ -10,7 +10,7 @@ import {
   subarray,
   type Arbitrary,
 } from 'fast-check';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
 import { connectClickHouse, REQUEST_LIMITS } from '../../stores/clickhouse.ts';
@@ -34,7 +34,6 @@ import {
 import { positionOf, readUsage, type Usage } from './query.ts';
 import { usageGroups, type UsageFilters, type UsageGroup } from './sql.ts';
 
-const test = suite('usage-query');
 const stores = await connectTestStores();
 const books = connectClickHouse(stores.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
 const client = createClient({ url: stores.env.CLICKHOUSE_URL! });

@@ -1,10 +1,9 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWebhooksWorld } from '../../../apps/webhooks/helpers/webhooks-world.ts';
 import { launch, rowOf, signedIn } from './helpers/browser.ts';
 
 let isMended = false;
-const test = suite('deliveries in the console');
 const failing = (_: unknown, response: { statusCode: number; end(text: string): void }) => {
   response.statusCode = isMended ? 200 : 500;
   response.end(isMended ? 'thanks' : '<b>out of order</b>');

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
@@ -7,7 +7,6 @@ import { requireFewEnded, stateOf } from './grants.ts';
 import type { GrantRow } from './rows.ts';
 
 const NOW = 1_000;
-const test = suite('what the account says of grants');
 
 test('the state of a grant is the first that applies of VOIDED, EXPIRED, PENDING, USED_UP and ACTIVE', () => {
   for (const [state, row, left] of [

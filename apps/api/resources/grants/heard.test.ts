@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
@@ -10,8 +10,6 @@ import { makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts
 import { makeDuePeriods } from './schedule-job.ts';
 
 // A change that Redis has yet to hear of: it is said so afterwards, and that the sweeper leaves it alone.
-
-const test = suite('voids and credits that Redis has yet to hear of');
 
 const world = await makeWorld();
 const { redis } = world;

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectPostgres, type Query, type Transaction } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
@@ -7,7 +7,6 @@ import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { revokeNextBelow, revokeToken } from './revocations.ts';
 
 let statements = 0;
-const test = suite('revocations');
 const world = await makeWorld();
 const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1, statementTimeoutMs: 0 });
 sql.options.debug = () => void (statements += 1);

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
@@ -9,7 +9,6 @@ import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeBackground, lookedUp } from '../../tests/helpers/background.ts';
 
 const PATH = '/api/v1/access-token';
-const test = suite('access tokens');
 const world = await joinWorld();
 const background = makeBackground(world);
 

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
@@ -6,7 +6,6 @@ import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/access-token';
 const HERE = '127.0.0.1';
-const test = suite('addresses of access tokens');
 // Tests come from a trusted proxy: X-Forwarded-For says from where.
 const world = await joinWorld();
 const env = { TRUSTED_PROXIES: '127.0.0.1,::1' };

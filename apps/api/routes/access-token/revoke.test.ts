@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { newId } from '../../../../shared/values/ids.ts';
@@ -9,7 +9,6 @@ import { goOnRevoking } from '../../resources/revocations/job.ts';
 import { makeBackground, lookedUp } from '../../tests/helpers/background.ts';
 
 const PATH = '/api/v1/access-token';
-const test = suite('revoking access tokens');
 const world = await joinWorld();
 const background = makeBackground(world);
 

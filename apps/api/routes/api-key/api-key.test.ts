@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import { keyShard } from '../../../../shared/values/key-text.ts';
@@ -6,7 +6,6 @@ import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
-const test = suite('API keys');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world, { name: 'Acme' });
 for (const representation of ['invoices', 'orders'])

@@ -1,14 +1,11 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { makeBackground } from '../../tests/helpers/background.ts';
 
 // Once a change is answered, it holds for the very next verification.
 
-const test = suite('changes of API keys in force');
 const world = await joinWorld();
-const background = makeBackground(world);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }))).body;
 const workspacePath = `/api/v1/workspace/${workspace.id}`;
 
@@ -34,27 +31,6 @@ async function create(body: object = {}) {
     status: async (...wanted: string[]): Promise<string> => (await verify(...wanted)).status,
   };
 }
-
-test('a new key is VALID at once, and disabling, enabling, an end and deleting it hold at once', async () => {
-  const key = await create();
-  assert.is(await key.status(), 'VALID');
-  assert.is(await (await create({ enabled: false })).status(), 'DISABLED');
-  for (const [changes, status] of [
-    [{ enabled: false }, 'DISABLED'],
-    [{ enabled: true }, 'VALID'],
-    [{ expiresAt: Date.now() + 60_000 }, 'VALID'],
-  ] as const) {
-    await key.change(changes);
-    assert.is(await key.status(), status);
-  }
-  await world.sql`update api_keys set expires_at = ${Date.now() - 1} where id = ${key.id}`;
-  await background.apply('key', key.id);
-  assert.is(await key.status(), 'EXPIRED');
-  await key.change({ expiresAt: null });
-  assert.is(await key.status(), 'VALID');
-  await must(200, world.call('delete', key.path));
-  assert.is(await key.status(), 'DELETED');
-});
 
 test('granting, removing, renaming and deleting scopes hold at once', async () => {
   const id = await createScope('orders');

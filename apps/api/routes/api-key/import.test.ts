@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashForTeam, hashKeyText, hashShard, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
@@ -10,7 +10,6 @@ const PATH = '/api/v1/api-key/import';
 let workspaceId: string;
 let output = '';
 const hear = (text: string) => void (output += text);
-const test = suite('imported keys');
 outputListeners.add(hear);
 const world = await joinWorld();
 workspaceId = await newWorkspace();

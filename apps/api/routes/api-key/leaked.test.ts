@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
@@ -8,7 +8,6 @@ const PATH = '/api/v1/api-key/leaked';
 const NOTHING = { keys: [], accessTokens: [], linkTokens: [], notFound: [] };
 let output = '';
 const hear = (text: string) => void (output += text);
-const test = suite('leaked secrets');
 outputListeners.add(hear);
 const world = await joinWorld();
 test.after(() => void outputListeners.delete(hear));

@@ -1,9 +1,8 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
-const test = suite('limits of keys, workspaces and billing records');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 

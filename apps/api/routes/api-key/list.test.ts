@@ -1,10 +1,9 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
-const test = suite('lists of API keys');
 const world = await joinWorld();
 
 type Key = { id: string; name: string; maskedKey: string; key?: string };

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
@@ -7,7 +7,6 @@ import { makeRebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
 import { eventually } from '../../../../tests/helpers/world.ts';
 
 // A Redis that comes back from before a rotation, or the deletion of a workspace, still holds as valid what has ended since.
-const test = suite('what has ended in a Redis that comes back older, or empty');
 type Key = { id: string; key: string };
 let rotated: Key, graced: Key, disabled: Key, deleted: Key, ofDeleted: Key, untouched: Key;
 const own = await makeRebuildWorld('rotations', { BUS: 'redis' });

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { readRecord } from '../../../../shared/stores/records.ts';
@@ -7,7 +7,6 @@ import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
 
-const test = suite('rotation of API keys');
 const world = await joinWorld();
 const background = makeBackground(world);
 const workspaceId = await newWorkspace(world, { name: 'Acme' });

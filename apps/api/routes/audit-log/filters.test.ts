@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectPostgres, setTeam } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
@@ -11,7 +11,6 @@ import { selectLines, type LinesQuery } from './list.ts';
 const LINES = 5_000;
 const TAKE = 51;
 const teamId = newId('team');
-const test = suite('filters of the audit log');
 const sql = connectPostgres(await emptyPostgres('filters', 'keytally_template'), { max: 1, statementTimeoutMs: 0 });
 await sql`insert into teams (id, name) values (${teamId}, 'long')`;
 // Without their triggers, which would have them chained. A line a minute; the rare values are in the last one hundred.

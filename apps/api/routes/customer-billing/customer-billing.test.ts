@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
@@ -7,7 +7,6 @@ import { joinWorld, once, wireTo } from '../../../../tests/helpers/world.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 const PATH = '/api/v1/customer-billing';
-const test = suite('customer billing');
 const world = await joinWorld();
 const { redis } = world;
 const records = await makeRecords(world);

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { copyRecentUse } from '../../../consumer/jobs/recent-use.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
@@ -10,7 +10,6 @@ import { makeRecords } from '../../tests/helpers/records.ts';
 
 const HOUR = 3_600_000;
 const MANY = 4_000;
-const test = suite('list of billing records');
 // Of its own: how Postgres reads a list follows from all that its tables hold.
 const world = await makeWorld(['verify', 'consumer']);
 const records = await makeRecords(world);

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
@@ -6,7 +6,6 @@ import { joinWorld, once } from '../../../../tests/helpers/world.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 const PATH = '/api/v1/customer-billing/refill';
-const test = suite('refills');
 const world = await joinWorld();
 const records = await makeRecords(world);
 

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { spanOfMonth } from '../../../../shared/books/statements/span.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
@@ -9,7 +9,6 @@ import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { makeRecords, type Records } from '../../tests/helpers/records.ts';
 
-const test = suite('statements');
 const HOUR = 3_600_000;
 const at = Date.parse;
 // Its test carries events, when it has given them their times.

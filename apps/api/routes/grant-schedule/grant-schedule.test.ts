@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
@@ -10,7 +10,6 @@ import { makeRecords } from '../../tests/helpers/records.ts';
 
 // The contract's lines on schedules of grants. When periods begin is shared/values/calendar's.
 
-const test = suite('grant schedules');
 const DAY = 86_400_000;
 const at = (text: string) => Temporal.Instant.from(text).epochMilliseconds;
 const world = await joinWorld();

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { readBalances } from '../../../../shared/books/balances.ts';
@@ -13,7 +13,6 @@ import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.
 
 // The contract's section on grants, by what the api answers. What is drawn, and when, is the model's (tests/accounts).
 
-const test = suite('grants');
 const HOUR = 3_600_000;
 const world = await joinWorld();
 const { redis } = world;

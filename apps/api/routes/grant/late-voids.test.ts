@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
@@ -13,7 +13,6 @@ import { makeRecords } from '../../tests/helpers/records.ts';
 // Voids that Redis hears of later than Postgres: an api that dies after the commit leaves them to the sweeper. A restore from a
 // backup brings such back, too.
 
-const test = suite('voids that Redis hears of late');
 const HOUR = 3_600_000;
 const world = await joinWorld();
 const { books, redis } = world;

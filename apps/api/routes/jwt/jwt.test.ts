@@ -1,12 +1,11 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, exportJWK, jwtVerify, SignJWT } from 'jose';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { checkJwt } from '../../resources/jwts/jwts.ts';
 import { claimsOf, keySetOf, makeJwts, PATH } from './helpers/jwts.ts';
 
-const test = suite('JWTs');
 const world = await joinWorld();
 const jwts = makeJwts(world);
 

@@ -1,5 +1,5 @@
 import { createLocalJWKSet, createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
@@ -12,7 +12,6 @@ import { claimsOf, keySetOf, makeJwts, PATH } from './helpers/jwts.ts';
 
 const SHARED = '/.well-known/jwks.json';
 const SETTINGS = `${PATH}/settings`;
-const test = suite('key sets');
 const world = await joinWorld();
 const jwts = makeJwts(world);
 

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { MAX_REVOCATIONS } from '../../resources/jwts/revoked-jwts.ts';
 import { claimsOf, makeJwts, PATH, type Team } from './helpers/jwts.ts';
 
-const test = suite('JWTs that end early');
 const world = await joinWorld();
 const jwts = makeJwts(world);
 

@@ -1,5 +1,5 @@
 import { decodeJwt } from 'jose';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
@@ -7,7 +7,6 @@ import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeJwts, PATH } from './helpers/jwts.ts';
 
 const CLAIM = 'keytally_workspaces';
-const test = suite('JWTs of workspaces');
 const world = await joinWorld();
 const jwts = makeJwts(world);
 const [a, b, c] = [await make(), await make(), await make()];

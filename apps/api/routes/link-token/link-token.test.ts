@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/link-token';
-const test = suite('link tokens');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 

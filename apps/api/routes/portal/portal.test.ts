@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
@@ -12,7 +12,6 @@ const SESSION = '/portal/session';
 const PORTAL = '/api/v1/portal';
 const CUSTOMER = 'cus_acme';
 let workspaceId: string;
-const test = suite('the portal');
 const world = await joinWorld();
 const by = callsByCookie(world);
 // An api behind a proxy with TLS, which lets pages of another origin in.

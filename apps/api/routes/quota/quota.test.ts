@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { quotaNames, type Quotas } from '../../../../shared/contract/quotas.ts';
 import { connectPostgres } from '../../../../shared/stores/postgres.ts';
@@ -18,7 +18,6 @@ const LIMITS = {
   link_tokens: 3,
   kept_answer_bytes: 20_000,
 };
-const test = suite('quotas of a team');
 const world = await joinWorld();
 const background = makeBackground(world);
 const url = new URL(process.env.TEST_API_POSTGRES_URL!);

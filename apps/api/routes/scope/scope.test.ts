@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
@@ -8,7 +8,6 @@ import { makeBackground } from '../../tests/helpers/background.ts';
 
 let workspaceId: string;
 let workspacePath: string;
-const test = suite('scopes');
 const world = await joinWorld();
 test.before.each(async () => {
   workspaceId = await newWorkspace(world, { name: 'Acme' });

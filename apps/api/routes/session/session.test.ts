@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
@@ -7,7 +7,6 @@ import { allowedHeaders, callsByCookie, cookieOf, foreignHeaders, marked, own } 
 
 const OURS = 'https://app.example.com';
 const SESSION = '/console/session';
-const test = suite('sessions');
 const world = await joinWorld();
 const by = callsByCookie(world);
 // An api behind a proxy with TLS, which lets pages of another origin in.

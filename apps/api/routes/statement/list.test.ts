@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { readFileRows } from '../../../../tests/helpers/parquet.ts';
@@ -8,7 +8,6 @@ import { makeWorld } from '../../../../tests/helpers/world.ts';
 
 // More than one question to the books takes.
 const RECORDS = 210;
-const test = suite('statements of a workspace');
 // Of its own: no job is to look at hundreds of thousands of records.
 const world = await makeWorld();
 const workspaceId = await newWorkspace(world, { timezone: 'Asia/Kathmandu' });

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { booksProxy, type Way } from '../../../../tests/helpers/books-proxy.ts';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
@@ -14,7 +14,6 @@ const ROWS = 40_000;
 const DAY = '2026-03-29';
 let allowed = '8';
 let gate = Promise.resolve();
-const test = suite('usage export');
 const world = await joinWorld();
 const { books } = world;
 const proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async (request): Promise<Way> => {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import { readUsage } from '../../../../shared/books/usage/query.ts';
@@ -18,7 +18,6 @@ const DAY = '2026-03-29';
 let workspaceId: string;
 let first: string;
 let second: string;
-const test = suite('usage');
 const world = await joinWorld();
 const { books } = world;
 test.before.each(async () => {

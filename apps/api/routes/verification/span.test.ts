@@ -1,10 +1,9 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { cutsOf } from './span.ts';
 
 const NOW = Date.parse('2026-11-20T10:07:00Z');
-const test = suite('periods of verifications');
 
 const cuts = (asked: Partial<Parameters<typeof cutsOf>[0]>) =>
   cutsOf({ interval: 'day', timezone: 'UTC', ...asked }, NOW).map((ms) => new Date(ms).toISOString().slice(0, 16));

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import { readOutcomes } from '../../../../shared/books/usage/outcomes-query.ts';
@@ -17,7 +17,6 @@ const noon = Date.parse(`${day}T12:00:00Z`);
 let own: string;
 let customers: Customers;
 
-const test = suite('GET /api/v1/verifications');
 const world = await joinWorld();
 const { books } = world;
 test.before.each(async () => {

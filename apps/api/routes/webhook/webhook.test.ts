@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { permissions } from '../../../../shared/contract/caller.ts';
@@ -12,7 +12,6 @@ import { resealOnce } from '../../resources/reseal-webhook-secrets.ts';
 
 type Made = { id: string; secret: string };
 
-const test = suite('webhooks');
 let workspaceId: string;
 // Each test in a team of its own: one has 20 webhooks at most.
 let token: string;

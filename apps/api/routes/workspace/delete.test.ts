@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { isGone } from '../../../../shared/stores/records.ts';
@@ -7,7 +7,6 @@ import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
 
-const test = suite('deletion of workspaces');
 const REFUSED = { status: 'INVALID', reason: 'NOT_FOUND' };
 const world = await joinWorld();
 const background = makeBackground(world);

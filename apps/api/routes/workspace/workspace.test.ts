@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/workspace';
-const test = suite('workspaces');
 const world = await joinWorld();
 
 test('a workspace is created, read, listed and changed', async () => {
@@ -119,17 +118,6 @@ test('a time zone must be one that is known', async () => {
       world.call('post', PATH, { name: 'w', timezone }),
     ])
       assert.is((await must(400, asked)).body.error.details[0].path, '/timezone', timezone);
-});
-
-test('a token that is limited to workspaces lists these, and creates no others', async () => {
-  const ours = await world.newWorkspace(world.team.id);
-  const token = await world.newToken(world.team.id, ['workspace:read', 'workspace:write'], [ours]);
-  const { workspaces } = (await world.call('get', PATH, undefined, { token })).body;
-  assert.equal(
-    workspaces.map((one: { id: string }) => one.id),
-    [ours],
-  );
-  assert.is((await world.call('post', PATH, { name: 'n' }, { token })).body.error.code, 40302);
 });
 
 test('a kept refusal is answered again, with the request id of the repetition', async () => {

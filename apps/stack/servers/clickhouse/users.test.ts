@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 
 // Who reaches what on the ClickHouse of one machine.
@@ -11,7 +11,6 @@ const owner = process.env.TEST_CLICKHOUSE_URL!;
 const database = `test_${process.env.TEST_SLOT}_users`;
 const made = join(process.env.TEST_FOLDER ?? '', 'made-by-sql');
 const clients: ClickHouseClient[] = [];
-const test = suite('users of the ClickHouse of one machine');
 
 test.before(async () => {
   await done(owner, `create database if not exists ${database}`);
