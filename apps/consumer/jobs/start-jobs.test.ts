@@ -56,4 +56,3 @@ test('a clock that is set back is seen once, by minutes or again by more; one th
   const looks = [1_000_100, 996_000, 4_600_000, 1_000_000, 1_000_000, 1_000_900, 900_000];
   assert.equal(looks.map(isSetBack), [false, false, false, true, false, false, true]);
 });
-
