@@ -187,13 +187,14 @@ test('a limit that refuses is told once for its window, with whose it is; one pe
   await refused(ofKey.key, 'daily');
   await refused(ofRecord.key, 'monthly');
   await refused(ofWorkspace.key, 'hourly');
-  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: null }));
 
   const told = await webhook.until('limit.reached', await record(meter));
   assert.equal(fieldsOf(told, 'limit', 'externalMeterId'), [
     `{"on":"billing","name":"monthly","per":"month"} "${meter}"`,
   ]);
   const hourly = await webhook.until('limit.reached', ofWorkspace.id);
+  // A limit that was removed before is not told.
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: null }));
   assert.equal(fieldsOf(hourly, 'limit'), ['{"on":"workspace","name":"hourly","per":"hour"}']);
   const { windowStartsAt, windowEndsAt } = hourly[0]!.data as Record<string, number>;
   assert.equal([windowStartsAt! % HOUR, windowEndsAt! - windowStartsAt!], [0, HOUR], 'by the clock');
