@@ -1,5 +1,7 @@
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers';
+import timersPromises from 'node:timers/promises';
 
 /** Numbers that follow from a seed. */
 export type Random = {
@@ -17,6 +19,15 @@ export type Random = {
 const LOGIN_BYTES = 18;
 const { randomBytes } = crypto;
 let filled = 0;
+
+const turn = timersPromises.setImmediate;
+const waiting = new Set<NodeJS.Immediate>();
+
+/** Settles when nobody waits for a turn of the event loop. */
+export async function turnsGiven(): Promise<void> {
+  do await turn();
+  while (waiting.size > 0);
+}
 
 /** Uses up what was drawn ahead from another seed: `draw` is called until it draws anew. */
 export function drawAnew(draw: () => void): void {
@@ -50,8 +61,8 @@ export function makeRandom(seed: number): Random {
 }
 
 /**
- * Makes all that the programs draw from the system follow from a seed too: ids, secrets, and the time that is in an id.
- * Called before any of the product is imported.
+ * Makes all that the programs draw from the system follow from a seed too: ids, secrets, and the time that is in an id; and counts
+ * who waits for a turn of the event loop. Called before any of the product is imported.
  */
 export function drawFrom(source: () => { random: Random; nowMs: number }): void {
   const fill = <Bytes extends NodeJS.ArrayBufferView>(bytes: Bytes): Bytes => {
@@ -74,6 +85,25 @@ export function drawFrom(source: () => { random: Random; nowMs: number }): void 
       to === undefined ? source().random.below(from) : from + source().random.below(to - from),
     randomUUID: uuid,
   });
+  const { setImmediate, clearImmediate } = timers;
+  const countedImmediate = <Args extends unknown[]>(work: (...args: Args) => void, ...args: Args) => {
+    const immediate = setImmediate(() => {
+      waiting.delete(immediate);
+      work(...args);
+    });
+    waiting.add(immediate);
+    return immediate;
+  };
+  const counted = {
+    setImmediate: countedImmediate,
+    clearImmediate(immediate: NodeJS.Immediate) {
+      waiting.delete(immediate);
+      clearImmediate(immediate);
+    },
+  };
+  Object.assign(timers, counted);
+  Object.assign(globalThis, counted);
+  timersPromises.setImmediate = <T>(value?: T) => new Promise<T>((resolve) => countedImmediate(resolve, value as T));
   syncBuiltinESMExports();
   Date.now = () => source().nowMs;
 }

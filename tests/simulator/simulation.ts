@@ -1,6 +1,5 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../shared/runtime/clock.ts';
-import type { Random } from './random.ts';
+import { turnsGiven, type Random } from './random.ts';
 
 export type ServerName = 'redis' | 'postgres' | 'clickhouse' | 'kafka' | 'receiver';
 
@@ -41,8 +40,6 @@ type Asked = Request<unknown> & {
 type Outcome = { value: unknown } | { error: unknown };
 type Timer = { at: number; isLoop: boolean; process: Process; work: () => void };
 
-// Some parts of the programs wait for turns of the event loop that bring nothing: this is more than the longest of those waits.
-const QUIET_TURNS = 6;
 const MOST_WAKES = 2_000;
 
 export type Simulation = ReturnType<typeof makeSimulation>;
@@ -54,7 +51,6 @@ export function makeSimulation(random: Random, startMs: number) {
   let jumpedMs = 0;
   let forthMs = 0;
   let setBackAt = -Infinity;
-  let activity = 0;
   const timers = new Set<Timer>();
   const waiting = new Set<Asked>();
   const deaths = new Map<Process, { die(): void; ends: (() => Promise<void>)[] }>();
@@ -94,15 +90,14 @@ export function makeSimulation(random: Random, startMs: number) {
     const sent = [...waiting].filter((one) => one.process === process);
     for (const one of sent) waiting.delete(one);
     die();
-    await quiet();
+    await turnsGiven();
     for (const one of sent)
       if (!one.outcome && !one.sure && !held.has(one.server) && random.chance(0.5)) await one.execute().catch(() => {});
     for (const end of ends) await end();
-    await quiet();
+    await turnsGiven();
   }
 
   function ask<T>(process: Process, request: Request<T>): Promise<T> {
-    activity += 1;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     if (process.isDead()) return promise;
     const settle = (outcome: Outcome) => {
@@ -130,7 +125,7 @@ export function makeSimulation(random: Random, startMs: number) {
     const first = lane[0]!;
     if (first.outcome) {
       deliver(first, first.outcome);
-      await quiet();
+      await turnsGiven();
       return true;
     }
     // What was sent over one connection is done in its order, and often answered together.
@@ -152,7 +147,7 @@ export function makeSimulation(random: Random, startMs: number) {
       breaks.get(first.process)?.();
       lose((one) => one.server === 'redis' && one.process === first.process);
     }
-    await quiet();
+    await turnsGiven();
     return true;
   }
 
@@ -171,21 +166,11 @@ export function makeSimulation(random: Random, startMs: number) {
   /** Ends the connections to a server: what was not done there never is, and answers under way are lost. */
   async function disconnect(server: ServerName): Promise<void> {
     lose((one) => one.server === server && !one.sure);
-    await quiet();
+    await turnsGiven();
   }
 
   function lose(isLost: (one: Asked) => boolean): void {
     for (const one of waiting) if (isLost(one)) deliver(one, { error: connectionLost() });
-  }
-
-  /** Lets everything do what it can without another answer or more time. */
-  async function quiet(): Promise<void> {
-    for (let turns = 0, seen = activity; turns < QUIET_TURNS; turns++) {
-      await turn();
-      if (seen === activity) continue;
-      seen = activity;
-      turns = -1;
-    }
   }
 
   /** Time passes. Of the loops that are due, each wakes with this probability: a busy machine is late. */
@@ -200,7 +185,7 @@ export function makeSimulation(random: Random, startMs: number) {
       else {
         timers.delete(next);
         next.work();
-        await quiet();
+        await turnsGiven();
       }
     }
     throw new Error('timers wake each other without an end');
@@ -208,7 +193,6 @@ export function makeSimulation(random: Random, startMs: number) {
 
   function clockOf(owner: () => Process): Clock {
     const add = (ms: number, isLoop: boolean, work: () => void): Timer => {
-      activity += 1;
       const timer = { at: passedMs + Math.max(0, ms), isLoop, process: owner(), work };
       if (!owner().isDead()) timers.add(timer);
       return timer;
@@ -220,7 +204,6 @@ export function makeSimulation(random: Random, startMs: number) {
         const { promise, resolve, reject } = Promise.withResolvers<void>();
         const timer = add(ms, true, resolve);
         const abort = () => {
-          activity += 1;
           timers.delete(timer);
           reject(signal!.reason as Error);
         };
@@ -263,7 +246,7 @@ export function makeSimulation(random: Random, startMs: number) {
     kill,
     runOne,
     disconnect,
-    quiet,
+    quiet: turnsGiven,
     advance,
     waiting: () => [...waiting].map(({ process, label }) => `${process.name}: ${label}`),
     /** All clocks of machines jump; what was measured since a moment does not. */
