@@ -48,7 +48,7 @@ export function isForeignText(text: string): boolean {
 
 /** The shard in which a key that was made elsewhere is looked for, from its hash: six of its bits. */
 export function hashShard(hash: string): number {
-  return BASE64URL.indexOf(hash[0]!);
+  return BASE64URL.indexOf(hash[0]!) % SHARDS;
 }
 
 /**

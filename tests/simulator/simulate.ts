@@ -6,7 +6,10 @@ export type Worker = { run(plan: Plan): Promise<Result>; stop(): void };
 
 /** A process of its own: what the product draws from the system follows from the seed there. `env` is that of a test file. */
 export function makeWorker(env: NodeJS.ProcessEnv): Worker {
-  const child = fork(new URL('worker.ts', import.meta.url), { env });
+  const child = fork(new URL('worker.ts', import.meta.url), {
+    env,
+    execArgv: ['--import', new URL('few-shards.ts', import.meta.url).href],
+  });
   return {
     run: (plan) =>
       new Promise((resolve, reject) => {

@@ -9,6 +9,8 @@ export type Fate = 'done' | 'refused' | 'lost' | 'late';
 /** A process of the simulation: it asks servers, and lives by its own view of the one clock. Once dead it never goes on. */
 export type Process = {
   name: string;
+  /** Tells processes of the same name apart. */
+  number: number;
   clock: Clock;
   isDead(): boolean;
   /** Rejects when the process dies. */
@@ -51,6 +53,7 @@ export function makeSimulation(random: Random, startMs: number) {
   let jumpedMs = 0;
   let forthMs = 0;
   let setBackAt = -Infinity;
+  let processes = 0;
   const timers = new Set<Timer>();
   const waiting = new Set<Asked>();
   const deaths = new Map<Process, { die(): void; ends: (() => Promise<void>)[] }>();
@@ -66,6 +69,7 @@ export function makeSimulation(random: Random, startMs: number) {
     died.catch(() => {});
     const process: Process = {
       name,
+      number: (processes += 1),
       clock: clockOf(() => process),
       isDead: () => dead,
       died,
@@ -115,7 +119,7 @@ export function makeSimulation(random: Random, startMs: number) {
     for (const one of waiting) {
       const holder = held.get(one.server);
       if (holder !== undefined && holder !== one.lane) continue;
-      const name = `${one.server} ${one.lane}`;
+      const name = `${one.process.number} ${one.server} ${one.lane}`;
       const lane = lanes.get(name);
       if (lane) lane.push(one);
       else lanes.set(name, [one]);

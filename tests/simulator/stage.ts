@@ -5,6 +5,7 @@ import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { permissions, type Caller } from '../../shared/contract/caller.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { DAY_MS } from '../../shared/values/periods.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 import { makeDatabases } from '../helpers/world.ts';
 import { makeBooksServer } from './books-server.ts';
@@ -70,12 +71,15 @@ export async function makeStage(slot: string): Promise<Stage> {
   async function begin(seed: number): Promise<Simulation> {
     const simulation = makeSimulation(makeRandom(seed), SEEDS_START_MS[seed % SEEDS_START_MS.length]!);
     current.random = simulation.random;
-    current.nowMs = simulation.nowMs;
     await postgres.begin(simulation);
     await redis.begin(simulation);
     await books.begin();
     kafka.begin(simulation);
-    // Emptying the servers drew as much as there was. The first id begins a moment, and draws more than those after it.
+    // Emptying the servers drew as much as there was. An id never goes back by less than 10 s: the first one begins at the moment
+    // of a seed only where those before it are from another day; and it draws more than those after it.
+    current.nowMs = () => simulation.nowMs() + DAY_MS;
+    newId('evt');
+    current.nowMs = simulation.nowMs;
     newId('evt');
     simulation.random.reseed(seed);
     drawAnew(() => newId('evt'));
