@@ -18,6 +18,8 @@ type PostgresOptions = {
   everyTeam?: boolean;
   /** The operator's quotas as JSON: writes beyond them are refused. Without it they are only counted. */
   quotas?: string;
+  /** A Unix socket in place of the URL's host and port. */
+  path?: string;
 };
 
 const STATEMENT_WITHIN_MS = 8_000;
@@ -36,6 +38,7 @@ const endOfLostClient = {
 export function connectPostgres(url: string, options: PostgresOptions = {}): Sql {
   return driver(url, {
     max: options.max ?? 10,
+    ...(options.path && { path: options.path }),
     connect_timeout: 5,
     idle_timeout: 60,
     onnotice: () => {},

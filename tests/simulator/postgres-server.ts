@@ -42,9 +42,6 @@ const clockSql = `
 export async function makePostgresServer(admin: Sql) {
   await admin.unsafe(clockSql);
   let simulation: Simulation;
-  let tables: string[] = [];
-  let kept: { table: string; columns: string }[] = [];
-  let sequences: { name: string; last: number | null }[] = [];
   let setAt = NaN;
   let transactions = 0;
   let commitFate: (readsOnly: boolean) => CommitFate = () => 'done';
@@ -58,35 +55,40 @@ export async function makePostgresServer(admin: Sql) {
   return {
     /** Keeps what is there as the beginning of each simulation. */
     async keepBeginning(): Promise<void> {
-      const names = await admin<{ name: string }[]>`
-        select tablename as name from pg_tables where schemaname = 'public' and tablename <> 'schema_migrations' order by 1`;
-      tables = names.map(({ name }) => name);
       await admin.unsafe(
         'set client_min_messages = warning; drop schema if exists beginning cascade; create schema beginning',
       );
-      kept = [];
-      sequences =
-        await admin`select schemaname || '.' || sequencename as name, last_value as last from pg_sequences where schemaname = 'public'`;
-      for (const table of tables) {
-        await admin.unsafe(`create table beginning.${table} as table public.${table}`);
-        const [{ filled }] = await admin<[{ filled: boolean }]>`select exists (select from ${admin(table)}) as filled`;
-        const columns = await admin<{ name: string }[]>`
-          select quote_ident(column_name) as name from information_schema.columns
-          where table_schema = 'public' and table_name = ${table} and is_generated = 'NEVER'`;
-        if (filled) kept.push({ table, columns: columns.map(({ name }) => name).join() });
+      const tables = await admin<{ name: string; columns: string }[]>`
+        select table_name as name, string_agg(quote_ident(column_name), ',') filter (where is_generated = 'NEVER') as columns
+        from information_schema.columns join information_schema.tables using (table_schema, table_name)
+        where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'schema_migrations' group by 1 order by 1`;
+      const sequences = await admin<{ name: string; last: number | null }[]>`
+        select schemaname || '.' || sequencename as name, last_value as last from pg_sequences where schemaname = 'public'`;
+      const inserts: string[] = [];
+      for (const { name, columns } of tables) {
+        const { count } = await admin.unsafe(`create table beginning.${name} as table public.${name}`);
+        if (count > 0)
+          inserts.push(
+            `insert into public.${name} (${columns}) overriding system value select ${columns} from beginning.${name}`,
+          );
       }
+      // A function keeps the plans of its statements. Few rows are deleted far faster than a file is made anew.
+      const statements = [
+        ...tables.map(({ name }) => `delete from public.${name}`),
+        ...sequences.map(({ name, last }) => `perform setval('${name}', ${last ?? 1}, ${last !== null})`),
+        ...inserts,
+      ];
+      await admin.unsafe(
+        `create or replace function sim.begin() returns void language plpgsql as $$ begin ${statements.join(';\n')}; end $$`,
+      );
     },
     async begin(next: Simulation): Promise<void> {
       simulation = next;
       transactions = 0;
       setAt = NaN;
-      // Few rows are deleted far faster than a file is made anew.
-      await admin.unsafe(`
-        set session_replication_role = replica;
-        ${tables.map((table) => `delete from ${table}`).join(';')};
-        ${sequences.map(({ name, last }) => `select setval('${name}', ${last ?? 1}, ${last !== null})`).join(';')};
-        ${kept.map(({ table, columns }) => `insert into ${table} (${columns}) overriding system value select ${columns} from beginning.${table}`).join(';')};
-        set session_replication_role = origin`);
+      await admin.unsafe(
+        'set session_replication_role = replica; select sim.begin(); set session_replication_role = origin',
+      );
       await tick();
     },
     tick,
@@ -230,8 +232,12 @@ function sure<T>(label: string, lane: string, execute: () => Promise<T>): Reques
   return { server: 'postgres', label, lane, execute, sure: true };
 }
 
+const labels = new WeakMap<TemplateStringsArray, string>();
+
 function labelOf(text: TemplateStringsArray): string {
-  return text.join('…').replace(/\s+/g, ' ').trim().slice(0, 60);
+  const label = labels.get(text) ?? text.join('…').replace(/\s+/g, ' ').trim().slice(0, 60);
+  labels.set(text, label);
+  return label;
 }
 
 function connectionLost(): Error {

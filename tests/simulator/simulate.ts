@@ -8,7 +8,8 @@ export type Worker = { run(plan: Plan): Promise<Result>; stop(): void };
 export function makeWorker(env: NodeJS.ProcessEnv): Worker {
   const child = fork(new URL('worker.ts', import.meta.url), {
     env,
-    execArgv: ['--import', new URL('few-shards.ts', import.meta.url).href],
+    // Most of what a seed makes is dead soon: a larger nursery spares its collection.
+    execArgv: ['--import', new URL('few-shards.ts', import.meta.url).href, '--max-semi-space-size=64'],
   });
   return {
     run: (plan) =>

@@ -44,7 +44,7 @@ const SEEDS_START_MS = [
 /** Makes the servers of simulations, and their beginning. Seeds run on them one after the other. */
 export async function makeStage(slot: string): Promise<Stage> {
   const env = await makeDatabases({ LOG_LEVEL: 'warn', VERIFY_DEADLINE_MS: '250', REQUEST_DEADLINE_MS: '10000' }, slot);
-  // A command over a Unix socket costs half of one over TCP.
+  // A command or a statement over a Unix socket costs half of one over TCP.
   const socket = join(mkdtempSync(join(tmpdir(), 'keytally-simulator-')), 'redis');
   const own = await makeOwnRedis('simulator', { appendonly: 'no', unixsocket: socket });
   const url = (login: string | undefined) => {
@@ -52,18 +52,19 @@ export async function makeStage(slot: string): Promise<Stage> {
     ({ username: result.username, password: result.password } = new URL(login!));
     return result.href;
   };
-  const admin = connectPostgres(env.DATABASE_URL!, { max: 1 });
+  const path = await postgresSocket(env.DATABASE_URL!);
+  const admin = connectPostgres(env.DATABASE_URL!, { max: 1, path });
   const real = connectClickHouse(env.CLICKHOUSE_URL!);
   const postgres = await makePostgresServer(admin);
   const redis = await makeRedisServer(socket);
-  const books = makeBooksServer(real);
+  const books = makeBooksServer(real, new URL(env.CLICKHOUSE_URL!).pathname.slice(1));
   const kafka = makeKafkaServer();
   const apiUrl = url(process.env.TEST_API_POSTGRES_URL);
   const pools = {
-    api: connectPostgres(apiUrl, { everyTeam: true, max: 3 }),
-    team: connectPostgres(apiUrl, { max: 3, quotas: '{}' }),
-    consumer: connectPostgres(url(process.env.TEST_CONSUMER_POSTGRES_URL), { max: 3 }),
-    webhooks: connectPostgres(url(process.env.TEST_WEBHOOKS_POSTGRES_URL), { max: 3 }),
+    api: connectPostgres(apiUrl, { everyTeam: true, max: 3, path }),
+    team: connectPostgres(apiUrl, { max: 3, quotas: '{}', path }),
+    consumer: connectPostgres(url(process.env.TEST_CONSUMER_POSTGRES_URL), { max: 3, path }),
+    webhooks: connectPostgres(url(process.env.TEST_WEBHOOKS_POSTGRES_URL), { max: 3, path }),
   };
   const servers: Servers = { redis, postgres, books, kafka, pools, env };
   const beginning = await makeBeginning(servers);
@@ -125,6 +126,14 @@ export async function makeStage(slot: string): Promise<Stage> {
       rmSync(dirname(socket), { recursive: true, force: true });
     },
   };
+}
+
+async function postgresSocket(url: string): Promise<string> {
+  const sql = connectPostgres(url, { max: 1 });
+  const [{ path }] = await sql<[{ path: string }]>`
+    select current_setting('unix_socket_directories') || '/.s.PGSQL.' || current_setting('port') as path`;
+  await sql.end();
+  return path;
 }
 
 /** Lets everything live without a fault for some time. */

@@ -58,7 +58,8 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
   };
   const settings = {
     listen_addresses: '127.0.0.1',
-    unix_socket_directories: '',
+    // A statement over a Unix socket costs a client far less than one over TCP.
+    unix_socket_directories: throwAway ? data : '',
     port,
     // Test files that run at the same time share it.
     max_connections: throwAway ? 200 : 100,

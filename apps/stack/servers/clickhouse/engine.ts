@@ -109,7 +109,7 @@ async function runOn(session: Session, statement: Statement, limits: Limits): Pr
     // As one text: the engine takes a millisecond to wake up for each.
     return outcomeOf(await session.queryAsync([...before, sql].join(';\n'), { format }));
   }
-  for (const one of before) await session.queryAsync(one);
+  if (before.length > 0) await session.queryAsync(before.join(';\n'));
   const insert = rawInsert.exec(sql)?.groups;
   if (insert) {
     const { table, columns, format: given } = insert as { table: string; columns?: string; format: string };
