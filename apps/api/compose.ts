@@ -10,6 +10,7 @@ import { logFailures } from '../../shared/http/log-failures.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeVerifyBatch } from '../../shared/verification/batch.ts';
+import { makeCancel } from '../../shared/verification/cancel-calls.ts';
 import { makeHoldCalls } from '../../shared/verification/hold-calls.ts';
 import { makeHoldKeys } from '../../shared/verification/hold-keys.ts';
 import { startOutcomes } from '../../shared/verification/outcomes.ts';
@@ -124,6 +125,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, { metrics, tele
       publicUrl: config.PUBLIC_API_URL,
       verify,
       holds: makeHoldCalls({ redis, holdKeys, outboxFull, config, telemetry }),
+      cancel: makeCancel({ redis, outboxFull, requireMemory: outbox.requireMemory, config, telemetry }),
       verifyBatch: makeVerifyBatch({
         verify,
         countCall: countVerification,

@@ -7,6 +7,7 @@ import type { Telemetry } from '../../shared/runtime/telemetry.ts';
 import type { Config } from '../../shared/runtime/variables.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { startTurning } from '../../shared/verification/account-turns.ts';
+import { makeCancel } from '../../shared/verification/cancel-calls.ts';
 import { makeHoldCalls } from '../../shared/verification/hold-calls.ts';
 import { makeHoldKeys } from '../../shared/verification/hold-keys.ts';
 import { startOutcomes } from '../../shared/verification/outcomes.ts';
@@ -41,6 +42,7 @@ export function composeVerify(redis: ShardedRedis, config: VerifyConfig, { metri
       telemetry,
     }),
     holds: makeHoldCalls({ redis, holdKeys, outboxFull: outbox.full, config, telemetry }),
+    cancel: makeCancel({ redis, outboxFull: outbox.full, requireMemory: outbox.requireMemory, config, telemetry }),
     stop: async () => void (await Promise.all(background.map((one) => one.stop()))),
   };
 }

@@ -14,6 +14,8 @@ import { isClient, knowClient } from '../../shared/http/strangers.ts';
 import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
 import { VERIFY_BATCH_PATH, VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody } from '../../shared/verification/operation.ts';
+import { CANCEL_PATH, cancelOperation } from '../../shared/verification/cancel-operation.ts';
+import type { Cancel } from '../../shared/verification/cancel-calls.ts';
 import type { HoldCalls } from '../../shared/verification/hold-calls.ts';
 import { decided, sendAnswer, type Answer } from './answer.ts';
 import { makeBatch, type Asked } from './batch.ts';
@@ -26,6 +28,7 @@ type HandlerOptions = Verifier &
   GatewayOptions &
   DocumentOptions & {
     holds: HoldCalls;
+    cancel: Cancel;
     countCall: CountCall;
     headers: FixedHeaders;
     metrics: Metrics;
@@ -38,6 +41,7 @@ type Came = { id: string; from: number };
 const overloaded = new ApiError('overloaded');
 
 const readVerifyBody = bodyValidator(verifyBody);
+const readCancelBody = bodyValidator(cancelOperation.body);
 const readNoQuery = parameterValidator(object({}));
 
 /** Handles the requests of the verify server, without a framework between the socket and the script. */
@@ -106,6 +110,11 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
   async function decide(request: IncomingMessage, path: string, asked: Asked): Promise<Answer> {
     if (path === VERIFY_BATCH_PATH) return decided(await batch(request, asked));
     if (isOfHolds(path)) return settleHold(request, path, asked.caller);
+    if (path === CANCEL_PATH) {
+      const cancelled = readCancelBody(await readJson(request, VERIFY_BODY_LIMIT));
+      readNoQuery({ ...parse(request.url!.slice(path.length + 1)) });
+      return decided(await options.cancel(asked.caller, cancelled));
+    }
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined;
@@ -124,7 +133,7 @@ function lacksItsBody(request: IncomingMessage): boolean {
 }
 
 function verifies(path: string): boolean {
-  return path === VERIFY_PATH || path === VERIFY_BATCH_PATH || isOfHolds(path);
+  return path === VERIFY_PATH || path === VERIFY_BATCH_PATH || path === CANCEL_PATH || isOfHolds(path);
 }
 
 function pathOf(url: string): string {

@@ -27,7 +27,7 @@ export async function startVerify(
   const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   // A worker that replaces another waits for Redis, so that it takes no call that it could only refuse. Without Redis it starts all the same, and answers 503.
   await redis.connected(2_000).catch(() => {});
-  const { outbox, uses, outcomes, verifier, holds, stop } = composeVerify(redis, config, {
+  const { outbox, uses, outcomes, verifier, holds, cancel, stop } = composeVerify(redis, config, {
     metrics,
     telemetry,
     log,
@@ -63,6 +63,7 @@ export async function startVerify(
       ...verifier,
       noteKeyless: outcomes.noteKeyless,
       holds,
+      cancel,
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: onClientPort(probe, config.OPS_PORT),
       // People read the api's document; this one is for a developer's machine.

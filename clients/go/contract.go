@@ -256,6 +256,25 @@ type BatchedVerification struct {
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
+// CancelVerificationResult is what CancelVerification answers.
+type CancelVerificationResult struct {
+	Cancellation Cancellation `json:"cancellation"`
+}
+
+// Cancellation is a Cancellation of the OpenAPI document.
+type Cancellation struct {
+	// what was given back: debited, or held: decimal text, at most six decimals, at most 9000000000
+	Credits string `json:"credits"`
+}
+
+// CancelVerificationRequest is what CancelVerification takes.
+type CancelVerificationRequest struct {
+	// the key that was verified
+	Key string `json:"key"`
+	// the Idempotency-Key of the verification, sent with the same access token
+	IdempotencyKey string `json:"idempotencyKey"`
+}
+
 // CreateKeyResult is what CreateKey answers.
 type CreateKeyResult struct {
 	APIKey APIKeyWithSecret `json:"apiKey"`

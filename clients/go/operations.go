@@ -7,6 +7,12 @@ import (
 	"net/url"
 )
 
+// CancelVerification: Cancel a verification: give back what it took, or keep it from happening (key:verify).
+func (c *Client) CancelVerification(ctx context.Context, body CancelVerificationRequest, options ...CallOption) (*CancelVerificationResult, error) {
+	done := operation{method: "POST", path: "/api/v1/api-key/verify/cancel", accept: "application/json", ofVerify: true}
+	return call[CancelVerificationResult](ctx, c, done, input{body: body}, options)
+}
+
 // CreateKey: Create an API key; only this answer contains the secret (key:write).
 func (c *Client) CreateKey(ctx context.Context, body CreateKeyRequest, options ...CallOption) (*CreateKeyResult, error) {
 	done := operation{method: "POST", path: "/api/v1/api-key", accept: "application/json", ofVerify: false}

@@ -53,11 +53,11 @@ test('has a function for every operation of the OpenAPI document, and each POST 
     ({ name, operation }) =>
       name.startsWith('post ') && !operation.parameters.some((one: any) => one.name === 'Idempotency-Key'),
   );
-  // Each verification of a batch has a key of its own; what is done to a hold has the hold's id; verifying a JWT only reads.
+  // Each verification of a batch has a key of its own; a cancel has the one that it cancels; what is done to a hold has the hold's id; verifying a JWT only reads.
   const { capture, release, extend } = operations.holds;
   assert.equal(
     unsafe.map(({ name }) => name),
-    [VERIFY_BATCH, capture, release, extend, 'post /api/v1/jwt/verify'],
+    [VERIFY_BATCH, operations.verifications.cancel, capture, release, extend, 'post /api/v1/jwt/verify'],
   );
 });
 

@@ -406,6 +406,21 @@ export interface Contract {
       >;
     };
   };
+  /** Cancel a verification: give back what it took, or keep it from happening (`key:verify`). */
+  'post /api/v1/api-key/verify/cancel': {
+    input: {
+      /** the key that was verified */
+      key: string;
+      /** the Idempotency-Key of the verification, sent with the same access token */
+      idempotencyKey: string;
+    };
+    output: {
+      cancellation: {
+        /** what was given back: debited, or held: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+      };
+    };
+  };
   /** Create an API key; only this answer contains the secret (`key:write`). */
   'post /api/v1/api-key': {
     input: {

@@ -101,6 +101,10 @@ export const errors = {
     40450,
     'The hold does not exist; capture it within 24 hours after its end, with a token that may use its workspace.',
   ],
+  call_not_found: [
+    40451,
+    'No verification with this Idempotency-Key took anything in the last 60 seconds, and none will in the next 60; what an earlier one took goes back by an adjustment.',
+  ],
   grant_schedule_not_found: [40431, 'The grant schedule does not exist in this billing record, or was deleted.'],
   webhook_not_found: [40460, 'The webhook does not exist, or was deleted.'],
   webhook_delivery_not_found: [40461, 'The delivery does not exist for this webhook; they are kept for 30 days.'],
@@ -164,6 +168,11 @@ export const errors = {
   hold_limit_reached: [
     40950,
     'The billing record has 10000 open holds, the most it can have; capture or release some, or let them expire.',
+  ],
+  call_cancelled: [40952, 'The verification was cancelled; send a new one with a new Idempotency-Key.'],
+  not_cancellable: [
+    40953,
+    'The verification store was started again since the verification, or its key is gone: what it took is not known here any more. Look at its usage, and give it back by an adjustment.',
   ],
   hold_settled: [40951, 'The hold was settled in another way already, and stays so.'],
   webhook_limit_reached: [40960, 'A team has at most 20 webhooks; delete one first.'],

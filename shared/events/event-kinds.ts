@@ -6,7 +6,7 @@
  * - witness: the balance after a verification that Redis has lost, as a verify process remembers it.
  * - hold, extension: credits were reserved, or the end of a hold was moved.
  * - capture, release: a hold ended, with usage or without.
- * - correction: the usage of a hold that had ended was corrected.
+ * - correction: the usage of a hold that had ended was corrected, or a verification was cancelled.
  * - turn: the state of an account after a moment (docs/accounts-design.md).
  */
 export const eventKinds = [
@@ -22,6 +22,8 @@ export const OF_HOLDS: Kinds = new Set(['hold', 'capture', 'release', 'extension
 /** Kinds of lines after that of the hold itself, which alone has its key's record at hand. */
 export const ENDING_HOLDS: Kinds = new Set(['capture', 'release', 'extension', 'correction']);
 export const OF_KEYS: Kinds = new Set(['verification', ...OF_HOLDS]);
+/** Kinds that a key without a meter has, too: what it did, and what was cancelled. */
+export const UNMETERED: Kinds = new Set(['verification', 'correction']);
 /** Kinds with a detail, and those that say nothing without it. */
 export const DETAILED: Kinds = new Set([...OF_HOLDS, 'turn']);
 export const NEVER_WITHOUT_DETAIL: Kinds = new Set(['hold', 'extension', 'turn']);

@@ -9,6 +9,7 @@ import {
   NEVER_WITHOUT_DETAIL,
   OF_HOLDS,
   OF_KEYS,
+  UNMETERED,
   type EventKind,
 } from './event-kinds.ts';
 
@@ -51,7 +52,7 @@ export const eventFields = {
   timeMs: field({ json: 't', column: 'time', read: whole(EARLIEST_MS, LATEST_MS) }),
   /** Empty unless the event is a verification or of a hold. */
   keyId: field({ json: 'k', column: 'key_id', read: readKeyId }),
-  /** Empty for a verification of a key that is not metered. */
+  /** Empty for a key that is not metered. */
   billingId: field({ json: 'b', column: 'billing_id', read: readBillingId }),
   /** Empty in events of a version before: the consumer takes it from Postgres. */
   workspaceId: field({ json: 'v', column: 'workspace_id', read: readWorkspaceId, omitted: '' }),
@@ -231,7 +232,7 @@ function readKeyId(value: unknown, name: string, kind: EventKind): string {
 }
 
 function readBillingId(value: unknown, name: string, kind: EventKind): string {
-  return kind === 'verification' && value === '' ? '' : readId(value, name);
+  return UNMETERED.has(kind) && value === '' ? '' : readId(value, name);
 }
 
 function readWorkspaceId(value: unknown, name: string): string {

@@ -13,6 +13,7 @@ export const spans = {
   script: { name: 'verify.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
   settleHold: { name: 'settle hold', kind: 'internal' },
   captureScript: { name: 'capture.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
+  cancelScript: { name: 'cancel.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
   relay: { name: 'relay usage event', kind: 'producer', told: { 'messaging.system': 'kafka' } },
   consume: { name: 'consume usage event', kind: 'consumer' },
   insert: { name: 'insert usage event', kind: 'client', told: { 'db.system.name': 'clickhouse' } },

@@ -21,6 +21,7 @@ export const scripts = {
   // Likewise: what is new is refused before it is stored, so these are changes, and records of an emptied Redis.
   apply: { replicated: true, atMemoryLimit: true },
   begin: { keys: 2, atMemoryLimit: true },
+  cancel: { replicated: true },
   capture: { replicated: true },
   checkpoint: { keys: 1, atMemoryLimit: true },
   close: { keys: 2, atMemoryLimit: true },

@@ -24,11 +24,16 @@ export function fieldsOf({ caller, body, once, question, trace }: AskedCall) {
   return {
     // verify.lua says what it is of a hold.
     costMicros: asked ? `@${[...asked, id.slice('evt_'.length), name].join('\x1f')}` : costMicros,
-    idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
+    idempotencyHash: once === undefined ? '' : idempotencyHashOf(caller, once),
     usageHash: once === undefined ? '' : hash('sha256', hashed, 'base64url').slice(0, USAGE_HASH_LENGTH),
     eventStart: `{${hold ? '"x":"hold",' : ''}"i":"${id}",${tracePart(trace)}${route},${usage}`,
     question,
   };
+}
+
+/** By what the script knows an Idempotency-Key: that of another access token is another one. */
+export function idempotencyHashOf({ tokenId }: Caller, once: string): string {
+  return hash('sha256', `${tokenId} ${once}`, 'base64url');
 }
 
 /** What a call costs, or would hold, in micro-credits. */

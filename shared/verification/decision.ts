@@ -42,6 +42,8 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
   switch (status) {
     case 'CONFLICT':
       throw new ApiError('idempotency_mismatch');
+    case 'CANCELLED':
+      throw new ApiError('call_cancelled');
     case 'HOLDS_FULL':
       throw new ApiError('hold_limit_reached');
     case 'OUTBOX_FULL':

@@ -156,6 +156,7 @@ export const verifyOperation = {
   idempotent: true,
   errors: [
     'idempotency_mismatch',
+    'call_cancelled',
     'hold_limit_reached',
     'memory_short',
     'redis_unavailable',

@@ -23,7 +23,7 @@ const COST_UNDER_WAY = 1_000;
 
 /** A script that decides several calls, each on its own. */
 export type BatchScript<Answer> = {
-  name: 'verify' | 'capture';
+  name: 'verify' | 'capture' | 'cancel';
   /** Reads what it answered to so many calls. */
   readAnswers(answer: string[], calls: number): Answer[];
   /** What a call has cost beyond what was expected of it. */

@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { recordFields } from '../stores/records.ts';
+import { cancelFields, cancelledFields } from './cancel-calls.ts';
 import { captureFields, settledFields } from './capture-protocol.ts';
 import {
   answerFields,
@@ -30,6 +31,7 @@ const tables: Record<string, readonly string[]> = {
   alerts: ['alertsMark', 'count'],
   billingRecord: [...recordFields.billing, 'grants'],
   packedCapture: captureFields,
+  packedCancel: cancelFields,
   // The script alone writes and reads what it keeps for an Idempotency-Key.
   onceRecord: ['usageThen', 'rateLimitThen', 'holdThen', 'limits'],
 };
@@ -74,7 +76,7 @@ test('every script that reads a key record takes its fields in the order of the 
       seen.push(file);
     }
   }
-  assert.equal(seen, ['parts/lookup.lua', 'witness.lua']);
+  assert.equal(seen, ['cancel.lua', 'parts/lookup.lua', 'witness.lua']);
 });
 
 test('the verify script makes and takes a lookup in the order of the table', () => {
@@ -85,7 +87,11 @@ test('the verify script makes and takes a lookup in the order of the table', () 
 
 test('the heads of the scripts name the fields in the order of the tables, and their clock ticks as ours', () => {
   const ofVerify = [[...callFields, ...questionFields], answerFields, newLookupFields];
-  const tablesOf = { 'verify.lua': ofVerify, 'capture.lua': [captureFields, settledFields] };
+  const tablesOf = {
+    'verify.lua': ofVerify,
+    'capture.lua': [captureFields, settledFields],
+    'cancel.lua': [cancelFields, cancelledFields],
+  };
   for (const [file, lists] of Object.entries<(readonly string[])[]>(tablesOf)) {
     const head = headOf(file).replace(/\n--\s+/g, ' ');
     for (const fields of lists) {

@@ -69,7 +69,7 @@ export const batchFields = ['ok', 'nowMs', 'nowTicks'] as const;
 
 /** Then the answer to each call, its fields between `\x1f`. */
 export const answerFields = [
-  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, HOLDS_FULL, CONFLICT, SEARCH, AGAIN, ELSEWHERE, CORRUPT. */
+  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, HOLDS_FULL, CONFLICT, CANCELLED, SEARCH, AGAIN, ELSEWHERE, CORRUPT. */
   'status',
   /** Why it was refused; of CORRUPT the error, of ELSEWHERE the shard. */
   'reason',
@@ -140,9 +140,14 @@ export function packQuestion(
   caller: Pick<Caller, 'teamId' | 'workspaceIds'>,
   scopes: readonly ({ representation: string } & Flags)[],
 ): string {
-  const callerWorkspaceIds = caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '';
+  const callerWorkspaceIds = workspacesOf(caller);
   const values = { callerTeamId: caller.teamId, callerWorkspaceIds, wantedScopes: packWantedScopes(scopes) };
   return packFields(questionFields, values).slice(0, -END.length);
+}
+
+/** The workspaces that a caller is limited to, as scripts take them. */
+export function workspacesOf({ workspaceIds }: Pick<Caller, 'workspaceIds'>): string {
+  return workspaceIds ? ` ${workspaceIds.join(' ')} ` : '';
 }
 
 /** The script's ARGV. */

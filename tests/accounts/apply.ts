@@ -30,6 +30,10 @@ export function apply(account: Account, command: Command): Answer | 'NOTHING' {
       const hold = account.holds[command.hold];
       return hold ? account.extend(hold, command.expiresIn) : 'NOTHING';
     }
+    case 'cancel': {
+      const call = account.calls[command.call];
+      return call ? account.cancel(call) : 'NOTHING';
+    }
     case 'adjust':
       return account.adjust(command.micros);
     case 'tail':

@@ -11,6 +11,7 @@ export type Command =
   | { do: 'capture'; hold: number; micros: bigint }
   | { do: 'release'; hold: number }
   | { do: 'extend'; hold: number; expiresIn: number }
+  | { do: 'cancel'; call: number }
   | { do: 'adjust'; micros: bigint }
   | { do: 'settings'; allowOverages: boolean; spendCap: bigint | undefined }
   | { do: 'alerts'; alerts: Alert[] }
@@ -65,6 +66,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('capture' as const), hold: place, micros }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('release' as const), hold: place }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('cancel' as const), call: place }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('extend' as const), hold: place, expiresIn: later }) },
   {
     weight: 2,

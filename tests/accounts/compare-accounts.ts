@@ -7,7 +7,8 @@ import { Record } from './record.ts';
 
 // What keeps accounts, on a real Redis, against the model. A record is a plain one first.
 
-const OF_HOLDS = ['hold', 'capture', 'release', 'extend'];
+// A call of an earlier epoch can't be cancelled.
+const NOT_WITH_LOSSES = ['hold', 'capture', 'release', 'extend', 'void', 'cancel'];
 
 type Sequence = { total: bigint; used: bigint; commands: Command[] };
 
@@ -20,7 +21,7 @@ export function compareAccounts(redis: Redis, run: Run): Promise<Compared> {
 export function compareLosses(redis: Redis, run: Run): Promise<Compared> {
   // What is late is drawn when it is known: of grants that end or have yet to begin that may be another one.
   const isAsked = (command: Command) =>
-    ![...OF_HOLDS, 'void'].includes(command.do) &&
+    !NOT_WITH_LOSSES.includes(command.do) &&
     (command.do !== 'grant' || (command.lasts === 0 && command.beginsIn === 0));
   return compare(redis, run, isAsked);
 }

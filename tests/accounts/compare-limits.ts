@@ -6,8 +6,8 @@ import { slidingWindows } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { compareSequences, type Compared, type Run } from './compare.ts';
-import { ModelLimit, msOf } from './limits.ts';
-import { limitedKey, loadVerify, type Answered } from './limits-product.ts';
+import { ModelLimit, msOf, type Noted } from './limits.ts';
+import { limitedKey, loadCancel, loadVerify, type Answered } from './limits-product.ts';
 import { setMicros } from './test-shard.ts';
 
 // Limits in the verify script, on a real Redis, against the model of limits.ts: of all windows, at any instant.
@@ -18,7 +18,8 @@ type Command =
   | { do: 'wait'; micros: bigint }
   | { do: 'turn'; of: number; byMs: number }
   | { do: 'back'; ms: number }
-  | { do: 'amount'; of: number; amount: number };
+  | { do: 'amount'; of: number; amount: number }
+  | { do: 'cancel'; of: number };
 
 // Whatever changes is looked at by the next call.
 const AFTER_CHANGE: Command = { do: 'verify', micros: 100_001, usageName: 'a', twice: false };
@@ -56,6 +57,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     weight: 2,
     arbitrary: fc.record({ do: fc.constant('turn' as const), of: fc.nat(7), byMs: fc.constantFrom(-1, 0, 1) }),
   },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), of: fc.nat(5) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('back' as const), ms: fc.integer({ min: 1, max: 5_000 }) }) },
   {
     weight: 1,
@@ -85,13 +87,16 @@ type Sequence = { ofKey: Limit[]; ofRecord: Limit[]; from: string; commands: Com
 
 /** Compares what the script lets through and tells with the model. */
 export async function compareLimits(redis: Redis, run: Run): Promise<Compared> {
-  const sha = await loadVerify(redis);
+  const [sha, cancelSha] = [await loadVerify(redis), await loadCancel(redis)];
   const doAll = async (sequence: Sequence) => {
     // Their amounts change on the way.
     const { ofKey, ofRecord } = structuredClone(sequence);
     const one = limitedKey(redis, sha);
     const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
     const declare = () => one.set(ofKey, ofRecord);
+    // What was let through, the last one first.
+    let taken: Taken[] = [];
+    let calls = 0;
     let now = Temporal.Instant.from(sequence.from).epochNanoseconds / 1_000n;
     try {
       await declare();
@@ -99,16 +104,37 @@ export async function compareLimits(redis: Redis, run: Run): Promise<Compared> {
         const limit = 'of' in command ? limits[command.of] : undefined;
         if (command.do === 'amount' && limit) {
           limit.setAmount(command.amount);
+          // Redis hears of the amount with the next call that it lets through.
+          taken = [];
           await declare();
+        }
+        if (command.do === 'cancel') {
+          const call = taken[command.of];
+          if (!call) continue;
+          await setMicros(redis, now);
+          for (const [i, noted] of call.isCancelled ? [] : call.noted.entries()) limits[i]!.giveBack(noted, now);
+          call.isCancelled = true;
+          assert.is(await one.cancel(cancelSha, call.once), `OK ${call.micros}`);
+          continue;
         }
         if (command.do !== 'verify') {
           now = timeAfter(command, limit, limits, now);
           continue;
         }
         await setMicros(redis, now);
-        const calls = command.twice ? [command, command] : [command];
-        const wanted = calls.map((call) => expected(limits, call, now));
-        const answers = await one.verify(...calls.map(({ micros, usageName }) => ({ costMicros: micros, usageName })));
+        const asked = (command.twice ? [command, command] : [command]).map((call) => ({
+          ...call,
+          once: `call-${calls++}`,
+        }));
+        const wanted = asked.map((call) => {
+          const noted = limits.map((limit) => limit.note(limit.amountOf(call), now));
+          const answer = expected(limits, call, now);
+          if (answer.status === 'VALID') taken.unshift({ ...call, noted, isCancelled: false });
+          return answer;
+        });
+        const answers = await one.verify(
+          ...asked.map(({ micros, usageName, once }) => ({ costMicros: micros, usageName, once })),
+        );
         if (limits.length > 0) assert.equal(answers.map(told), wanted);
       }
     } finally {
@@ -118,9 +144,12 @@ export async function compareLimits(redis: Redis, run: Run): Promise<Compared> {
   return compareSequences(sequences(run.most ?? 50), doAll, ({ commands }) => commands, run);
 }
 
+/** A call that was let through, and what it took of each limit. */
+type Taken = { once: string; micros: number; noted: Noted[]; isCancelled: boolean };
+
 /** What the clock says after a command, in µs. */
 function timeAfter(
-  command: Exclude<Command, Call>,
+  command: Exclude<Command, Call | { do: 'cancel' }>,
   limit: ModelLimit | undefined,
   limits: ModelLimit[],
   now: bigint,

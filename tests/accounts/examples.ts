@@ -4,7 +4,7 @@ import { left, type Account, type Answer } from './model.ts';
 // Examples in words, one step each. Times are ms after the beginning, grants and holds are named by their place.
 //
 //   grant 10 from 5 until 100 priority 10 rolls 200 most 3     verify 4       hold 6 for 50 charge      extend 0 for 10
-//   capture 0 6     release 0     void 0     adjust -3         at 100         settings overages cap 12
+//   capture 0 6     release 0     cancel 0     void 0     adjust -3         at 100         settings overages cap 12
 //   alerts gone:100% left:4                                    amounts 10 4 6 0 0    gave 4/0/6    overdrawn 2    crossed gone
 //
 // A step is VALID or DONE unless it says another answer at its end; `amounts` are total, used, available, held, expired, and `gave`
@@ -68,6 +68,8 @@ function readCommand(what: string, words: string[], nowMs: number): Command {
       return { do: what, micros };
     case 'capture':
       return { do: 'capture', hold: place, micros };
+    case 'cancel':
+      return { do: 'cancel', call: place };
     case 'release':
       return { do: 'release', hold: place };
     case 'extend':

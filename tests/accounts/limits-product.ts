@@ -3,12 +3,14 @@ import { plainClass } from '../../apps/api/sync/loaders/classes.ts';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { packAccountSettings, type PackedAlert } from '../../shared/stores/account-settings.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
+import { packFields } from '../../shared/stores/fields.ts';
 import { withLimits, withOwnLimits } from '../../shared/stores/limits.ts';
 import { packRecord } from '../../shared/stores/records.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { statesOf, type LimitState } from '../../shared/verification/limit-states.ts';
 import { makeLookupCache, type Lookup } from '../../shared/verification/lookup-cache.ts';
+import { cancelFields } from '../../shared/verification/cancel-calls.ts';
 import { packCapture, readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
 import type { HoldFields } from '../../shared/verification/hold-id.ts';
 import {
@@ -36,6 +38,11 @@ export type Asked = {
 export type Held = Omit<HoldFields, 'shard' | 'meter'> | undefined;
 type More = { rate?: number | ''; alerts?: readonly PackedAlert[] };
 export type Answered = { status: string; reason: string; limitedBy: string; states: LimitState[]; held: Held };
+
+/** Makes the script that cancels known to Redis. */
+export async function loadCancel(redis: Redis): Promise<string> {
+  return (await redis.script('LOAD', byClock(scriptText('cancel')))) as string;
+}
 
 /** Makes the script known to Redis, and opens the shard for it. */
 export async function loadVerify(redis: Redis): Promise<string> {
@@ -142,6 +149,15 @@ export function limitedKey(redis: Redis, sha: string) {
     return readCaptureAnswers(answer, 1)[0]!.status;
   }
 
+  /** Cancels a call by its name; gives the script's answer. */
+  async function cancel(cancelSha: string, once: string): Promise<string> {
+    const packed = packFields(cancelFields, { idempotencyHash: once, callerTeamId: teamId, callerWorkspaceIds: '' });
+    const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, [packed]);
+    const [, , answer = ''] = (await redis.evalsha(cancelSha, 1, key, ...args)) as string[];
+    await takeCrossed();
+    return answer.replace('\x1f', ' ');
+  }
+
   async function takeCrossed(): Promise<void> {
     const entries = (await redis.xrange(keyspace.outbox(SHARD), '-', '+')) as [string, [string, string]][];
     for (const [, [, text]] of entries)
@@ -153,6 +169,7 @@ export function limitedKey(redis: Redis, sha: string) {
     set,
     verify,
     settle,
+    cancel,
     /** The alerts that were crossed, and by which line. */
     crossed,
     counters,

@@ -9,6 +9,9 @@ import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
 const REQUEST = 1_000_000n;
 const BASE_MICROS = 1_735_689_600_000_000n;
 
+/** What a call took of a limit, and when. */
+export type Noted = { amount: bigint; at: bigint };
+
 /** What a sliding limit counts: a level that falls by the limit in each window, never below what was let through. */
 export class SlidingCounter {
   limit: bigint;
@@ -56,6 +59,19 @@ export class SlidingCounter {
     if (used > held) this.level = level + used - held;
     else this.level = level - (kept < 0n ? 0n : kept < level ? kept : level);
     this.at = now;
+  }
+
+  /** What a call will take now, and until when none of that falls: what was counted before falls first. */
+  note(amount: bigint, now: bigint): Noted {
+    const level = this.levelAt(now);
+    const room = level < this.limit ? this.limit - level : 0n;
+    return { amount: amount < room ? amount : room, at: now + (level * this.window) / this.limit };
+  }
+
+  /** Gives back of what a call took as much as can't have fallen since then. */
+  giveBack({ amount, at }: Noted, now: bigint, since: bigint): void {
+    this.correct(amount, 0n, at, now);
+    this.at = since;
   }
 
   remaining(now: bigint): bigint {
@@ -168,6 +184,17 @@ export class ModelLimit {
     const how = this.setting.shadow ? 'watch' : 'take';
     if (this.sliding) this.sliding[how](amount, this.units(now), this.units(now, true));
     else this.calendar![how](amount, msOf(now));
+  }
+
+  /** What a call that is let through now will take; for `giveBack`. */
+  note(amount: bigint, now: bigint): Noted {
+    return this.sliding ? this.sliding.note(amount, this.units(now)) : { amount, at: now };
+  }
+
+  giveBack(noted: Noted, now: bigint): void {
+    if (noted.amount === 0n) return;
+    if (this.sliding) this.sliding.giveBack(noted, this.units(now), this.units(now, true));
+    else this.calendar!.correct(noted.amount, 0n, msOf(noted.at), msOf(now));
   }
 
   /** Corrects what a hold took at a time to what was used. */

@@ -5,6 +5,7 @@ export type Line = {
   kind: string;
   id: string;
   cost: number;
+  timeMs: number;
   used: number;
   held: number;
   sequence: number;
@@ -17,7 +18,7 @@ export type Line = {
   turn?: { before: string; total: string; expired: string; told: string[]; state: string };
 };
 
-type Json = { x?: string; i: string; c: number; u: number; s: number; e: number } & {
+type Json = { x?: string; i: string; c: number; t: number; u: number; s: number; e: number } & {
   h?: number;
   o?: string;
   m?: number;
@@ -29,9 +30,20 @@ const CHANGES: Record<string, number> = { hold: 1, correction: 1, capture: -1, r
 
 /** Reads the JSON of a line. */
 export function readLine(text: string): Line {
-  const { x = 'verification', i, c, u, s, e, h = 0, o, m = 0, g = '', l = '' } = JSON.parse(text) as Json;
+  const { x = 'verification', i, c, t, u, s, e, h = 0, o, m = 0, g = '', l = '' } = JSON.parse(text) as Json;
   const hold = o !== undefined && { hold: { id: o, change: m * CHANGES[x]!, detail: g } };
-  const line = { kind: x, id: i, cost: c, used: u, held: h, sequence: s, epoch: e, crossed: readCrossed(l), ...hold };
+  const line = {
+    kind: x,
+    id: i,
+    cost: c,
+    timeMs: t,
+    used: u,
+    held: h,
+    sequence: s,
+    epoch: e,
+    crossed: readCrossed(l),
+    ...hold,
+  };
   if (x !== 'turn') return line;
   const [before = '', total = '', expired = '', told = '', ...state] = g.split(END);
   return {

@@ -41,6 +41,9 @@ export type Hold = {
   old: boolean;
 };
 
+/** A call that was VALID: what it cost, or what it held. */
+export type Call = { micros: bigint; hold?: Hold; isCancelled: boolean };
+
 export type Alert = { name: string; when: { usedPercent: bigint } | { available: bigint } };
 
 export type Settings = { allowOverages: boolean; spendCap: bigint | undefined };
@@ -54,6 +57,7 @@ export class Account {
   settings: Settings = { allowOverages: false, spendCap: undefined };
   grants: Grant[] = [];
   holds: Hold[] = [];
+  calls: Call[] = [];
   used = 0n;
   /** Used beyond all grants. */
   overdrawn = 0n;
@@ -130,6 +134,7 @@ export class Account {
   verify(cost: bigint): Answer {
     if (!this.passes(cost)) return 'REFUSED';
     this.use(cost);
+    this.calls.push({ micros: cost, isCancelled: false });
     this.watch();
     return 'VALID';
   }
@@ -150,6 +155,7 @@ export class Account {
     const id = this.holds.length;
     const hold: Hold = { id, micros, endsAt: this.now + expiresIn, onExpiry, state: 'OPEN', usage: 0n, old: false };
     this.holds.push(hold);
+    this.calls.push({ micros, hold, isCancelled: false });
     return hold;
   }
 
@@ -174,6 +180,16 @@ export class Account {
     if (hold.state === 'OPEN') this.settle(hold, 'RELEASED', 0n);
     this.watch();
     return hold.state === 'RELEASED' || hold.state === 'EXPIRED' ? 'DONE' : 'CONFLICT';
+  }
+
+  /** Gives back what a call took, once. What it held and was captured stays; so does what was given back otherwise. */
+  cancel(call: Call): Answer {
+    if (call.isCancelled) return 'DONE';
+    const { hold, micros } = call;
+    const ofHold = (one: Hold) => (one.state === 'CHARGED' ? this.capture(one, 0n) : this.release(one));
+    const answer = hold ? ofHold(hold) : this.adjust(-micros);
+    call.isCancelled = answer === 'DONE';
+    return answer;
   }
 
   extend(hold: Hold, expiresIn: number): Answer {

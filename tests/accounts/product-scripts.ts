@@ -2,10 +2,11 @@ import type { Redis } from 'ioredis';
 import { lineId } from '../../shared/events/event.ts';
 import { readLine, type Line } from './lines.ts';
 import { packDefaultAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
-import { END } from '../../shared/stores/fields.ts';
+import { END, packFields, readFields } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
+import { cancelFields, cancelledFields } from '../../shared/verification/cancel-calls.ts';
 import {
   packCapture,
   readCaptureAnswers,
@@ -31,7 +32,7 @@ const LATEST = 9e15;
 let epoch = FIRST_EPOCH;
 const [teamId, workspaceId] = [newId('team'), newId('ws')];
 
-const used = ['verify', 'adjust', 'capture', 'turn', 'settle'] as const;
+const used = ['verify', 'cancel', 'adjust', 'capture', 'turn', 'settle'] as const;
 export type Scripts = Record<(typeof used)[number], string>;
 
 /** Makes the scripts known to Redis, and opens the shard for them. */
@@ -49,7 +50,9 @@ export async function declareDefaultAlerts(redis: Redis, alerts: readonly Packed
 }
 
 /** A hold that is asked for, by the name that the test has for it. */
-export type AskedHold = { name: string; micros: number; forMs: number; onExpiry: 'release' | 'charge' };
+export type AskedHold = { name: string; micros: number; forMs: number; onExpiry: 'release' | 'charge'; once?: string };
+/** What a call costs, and the name by which it can be cancelled. */
+export type AskedCost = { micros: number; once: string };
 
 /** A record with a key on which the scripts of the product do commands. Throws where lines, numbers and state differ. */
 export function recordOfProduct(redis: Redis, scripts: Scripts) {
@@ -69,15 +72,17 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
 
   /** Verifies the key, once for each cost or hold, in one script. */
   async function verify(
-    ...costs: (number | AskedHold)[]
+    ...costs: (number | AskedCost | AskedHold)[]
   ): Promise<{ status: string; amounts: string; reason: string }[]> {
     const question = packQuestion({ teamId, workspaceIds: undefined }, []);
     const packed = costs.map((cost) => {
       const id = newId('evt');
-      const nothing = { searchedList: '', listed: '', idempotencyHash: '', usageHash: '' };
-      if (typeof cost === 'number') {
-        const eventStart = `{"i":"${id}","r":"","c":${cost},"n":"default"`;
-        return packCall({ lookup, ...nothing, costMicros: cost, eventStart, question });
+      const once = (typeof cost === 'object' && cost.once) || '';
+      const nothing = { searchedList: '', listed: '', idempotencyHash: once, usageHash: once && 'usage' };
+      if (typeof cost === 'number' || !('name' in cost)) {
+        const costMicros = typeof cost === 'number' ? cost : cost.micros;
+        const eventStart = `{"i":"${id}","r":"GET /a","c":${costMicros},"n":"default"`;
+        return packCall({ lookup, ...nothing, costMicros, eventStart, question });
       }
       const asked = [cost.micros, cost.forMs, cost.onExpiry, id.slice('evt_'.length), 'default'];
       const eventStart = `{"x":"hold","i":"${id}","r":"","c":0,"n":"default"`;
@@ -92,7 +97,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     for (const [i, cost] of costs.entries()) {
       const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = '', turn = ''] =
         answers[i]!.fields.usedMicros.split(' ');
-      if (typeof cost === 'number' || id === '') continue;
+      if (typeof cost === 'number' || !('name' in cost) || id === '') continue;
       const { name, micros, onExpiry } = cost;
       const told = {
         id,
@@ -139,6 +144,16 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     more: { known?: string; trace?: string } = {},
   ): string {
     return packCapture({ what, amount, known: '', trace: '', ...more }, holds.get(name)!);
+  }
+
+  /** Cancels a call by its name; gives the script's status and detail. */
+  async function cancel(once: string): Promise<string> {
+    const packed = packFields(cancelFields, { idempotencyHash: once, callerTeamId: teamId, callerWorkspaceIds: '' });
+    const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, [packed]);
+    const [, , answer = ''] = (await redis.evalsha(scripts.cancel, 1, key, ...args)) as string[];
+    await takeLines();
+    const { status, detail } = readFields(cancelledFields, answer, '\x1f');
+    return status === 'AGAIN' ? cancel(once) : `${status} ${detail}`;
   }
 
   async function adjust(micros: number | bigint, ...voided: (string | number | bigint)[]): Promise<string> {
@@ -196,13 +211,23 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     const [first = 0, ...rest] = args;
     if (command === 'tail') return loseTail();
     if (command === 'adjust') return adjust(BigInt(first));
+    if (command === 'cancel') {
+      const told = lines.length;
+      const [status = '', detail = ''] = (await cancel(String(first))).split(' ');
+      // One that gives back no credits looks at no account.
+      if (lines.length === told) await turn();
+      // Real holds are not cancelled a day later.
+      return status === 'OK' ? 'DONE' : status === 'UNSETTLED' ? detail : status;
+    }
     if (command === 'void') return adjust(0, first, ...rest);
     if (command === 'capture' || command === 'release' || command === 'extend')
       return settleHold(command, String(first), Number(rest[0] ?? 0));
     if (command !== 'verify' && command !== 'hold') return turn();
     // Now and then in a batch, after another call of the record.
     const isBatch = Number(command === 'hold' ? rest[0] : first) % 2 === 1;
-    const costs = [...(isBatch ? [0] : []), command === 'hold' ? askedHold(String(first), rest) : Number(first)];
+    const asked =
+      command === 'hold' ? askedHold(String(first), rest) : { micros: Number(first), once: String(rest[0] ?? '') };
+    const costs = [...(isBatch ? [0] : []), asked];
     const { status, reason } = (await verify(...costs)).at(-1)!;
     if (status === 'AGAIN') return answerTo([command, ...args]);
     if (status === 'VALID') return 'VALID';
@@ -242,6 +267,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     packSettling,
     /** The id of a hold, by the name that the test has for it. */
     holdId: (name: string) => holds.get(name)!.id,
+    cancel,
     turn,
     settle,
     /** All that Redis has of it. */
@@ -312,6 +338,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   } satisfies Doer & Record<string, unknown>;
 }
 
-function askedHold(name: string, [micros = 0, forMs = 0, onExpiry]: Call): AskedHold {
-  return { name, micros: Number(micros), forMs: Number(forMs), onExpiry: onExpiry === 'charge' ? 'charge' : 'release' };
+function askedHold(name: string, [micros = 0, forMs = 0, onExpiry, once = '']: Call): AskedHold {
+  const ends = onExpiry === 'charge' ? ('charge' as const) : ('release' as const);
+  return { name, micros: Number(micros), forMs: Number(forMs), onExpiry: ends, once: String(once) };
 }

@@ -74,6 +74,8 @@ export class Record {
     if (total > 0n) apply(model, command);
     model.verify(used);
     for (const grant of model.grants) this.store(grant, command);
+    // That was no call of this shard.
+    model.calls = [];
     await this.doer.startPlain(used);
   }
 
@@ -81,15 +83,25 @@ export class Record {
   private callOf(command: Command): Call {
     const hold = 'hold' in command ? this.model.holds[command.hold] : undefined;
     if ('hold' in command && !hold) return ['turn'];
-    const name = `hold-${hold?.id}`;
+    const [name, nextCall] = [`hold-${hold?.id}`, `call-${this.model.calls.length}`];
     switch (command.do) {
       case 'tail':
         return ['tail'];
-      case 'verify':
       case 'adjust':
-        return [command.do, command.micros];
+        return ['adjust', command.micros];
+      case 'verify':
+        return ['verify', command.micros, nextCall];
       case 'hold':
-        return ['hold', `hold-${this.model.holds.length}`, command.micros, command.expiresIn, command.onExpiry];
+        return [
+          'hold',
+          `hold-${this.model.holds.length}`,
+          command.micros,
+          command.expiresIn,
+          command.onExpiry,
+          nextCall,
+        ];
+      case 'cancel':
+        return this.model.calls[command.call] ? ['cancel', `call-${command.call}`] : ['turn'];
       case 'capture':
         return ['capture', name, command.micros];
       case 'release':
@@ -177,7 +189,9 @@ export class Record {
     const { now } = this.model;
     // A clock that was set back, seen by what depends on it in nothing else.
     const back =
-      this.toldMs === now && !['hold', 'extend', 'capture', 'tail'].includes(String(call[0])) ? CLOCK_BACK_MS : 0;
+      this.toldMs === now && !['hold', 'extend', 'capture', 'cancel', 'tail'].includes(String(call[0]))
+        ? CLOCK_BACK_MS
+        : 0;
     this.toldMs = now;
     const answer = await this.doer.run(now - back, call);
     for (const line of (answer[8] ?? '').split('\n')) if (line !== '') this.note(line.split(' '));

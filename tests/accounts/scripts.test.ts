@@ -3,6 +3,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readAccountState } from '../../shared/books/account-state.ts';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
@@ -264,6 +265,39 @@ test('a grant of an end that is past when Redis hears of it counts once, whateve
     assert.is((await record.verify(0))[0]!.amounts, '4 0 90 36');
   }
   assert.equal(endedOf(await record.fields()), [`${ending(NOON + 10, 0).ref} 4 0`]);
+  await record.remove();
+});
+
+test("a cancelled call's credits go back at its own time, also a day later, and its numbers have no gap", async () => {
+  const midnight = Date.UTC(2027, 0, 2);
+  for (const record of [await plainRecord(100), await begin(client, [plain(100)])]) {
+    await setClock(client, midnight - 1);
+    await record.verify({ micros: 7, once: 'a' });
+    await setClock(client, midnight + 30_000);
+    assert.equal([await record.cancel('a'), await record.cancel('a')], ['OK 7', 'OK 7']);
+    assert.is((await record.verify({ micros: 7, once: 'a' }))[0]!.status, 'CANCELLED');
+    const [taken, back, ...others] = record.lines.filter(({ cost }) => cost !== 0);
+    assert.equal([taken!.kind, back!.kind, others.length], ['verification', 'correction', 0]);
+    assert.equal([back!.cost, back!.used, back!.timeMs, taken!.timeMs], [-7, 0, midnight - 1, midnight - 1]);
+    await record.remove();
+  }
+});
+
+test('a call of an earlier epoch is not cancelled, nor told as never made while one may have been lost', async () => {
+  const record = await plainRecord(100);
+  await setClock(client, NOON);
+  await record.verify({ micros: 7, once: 'a' });
+  const meta = keyspace.meta(SHARD);
+  const { epoch = '' } = await client.hgetall(meta);
+  await client.hset(meta, { epoch: Number(epoch) + 1, openedAt: NOON - 59_999 });
+  assert.equal([await record.cancel('a'), await record.cancel('b')], ['LOST ', 'LOST ']);
+  assert.is((await record.fields()).u, '7');
+  await client.hset(meta, { epoch, openedAt: NOON - 60_000 });
+  assert.equal(
+    [await record.cancel('c'), await record.cancel('b'), await record.cancel('a')],
+    ['UNKNOWN ', 'LOST ', 'OK 7'],
+  );
+  await client.hdel(meta, 'openedAt');
   await record.remove();
 });
 

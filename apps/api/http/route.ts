@@ -12,6 +12,7 @@ import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys, Sealer } from '../../../shared/values/seal.ts';
 import type { AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import type { VerifyBatch } from '../../../shared/verification/batch.ts';
+import type { Cancel } from '../../../shared/verification/cancel-calls.ts';
 import type { HoldCalls } from '../../../shared/verification/hold-calls.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
@@ -46,6 +47,7 @@ export type Services = {
   verify: Verify;
   verifyBatch: VerifyBatch;
   holds: HoldCalls;
+  cancel: Cancel;
   /** The operator's quotas, for teams without limits of their own. */
   quotas: Quotas;
   sessionCookies: SessionCookies;

@@ -11,6 +11,7 @@ import importApiKeys from './api-key/import.ts';
 import listApiKeys from './api-key/list.ts';
 import rotateApiKey from './api-key/rotate.ts';
 import updateApiKey from './api-key/update.ts';
+import cancelVerification from './api-key/cancel.ts';
 import verifyApiKeys from './api-key/verify-batch.ts';
 import verifyApiKey from './api-key/verify.ts';
 import listAuditLog from './audit-log/list.ts';
@@ -92,6 +93,7 @@ import updateWorkspace from './workspace/update.ts';
 export const routes: readonly ApiRoute[] = [
   verifyApiKey,
   verifyApiKeys,
+  cancelVerification,
   createApiKey,
   importApiKeys,
   listApiKeys,

@@ -498,6 +498,10 @@ class Verifications:
         """List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`)."""
         return cast("types.ListRecentVerificationsResult", self._call("get /api/v1/verifications/recent", input, options))
 
+    def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancelVerificationResult:
+        """Cancel a verification: give back what it took, or keep it from happening (`key:verify`)."""
+        return cast("types.CancelVerificationResult", self._call("post /api/v1/api-key/verify/cancel", input, options))
+
 
 class AsyncVerifications:
     def __init__(self, call: AsyncCall) -> None:
@@ -510,6 +514,10 @@ class AsyncVerifications:
     async def recent(self, input: types.ListRecentVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListRecentVerificationsResult:
         """List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`)."""
         return cast("types.ListRecentVerificationsResult", await self._call("get /api/v1/verifications/recent", input, options))
+
+    async def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancelVerificationResult:
+        """Cancel a verification: give back what it took, or keep it from happening (`key:verify`)."""
+        return cast("types.CancelVerificationResult", await self._call("post /api/v1/api-key/verify/cancel", input, options))
 
 
 class Jwts:

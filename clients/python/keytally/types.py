@@ -1663,6 +1663,22 @@ class ListRecentVerificationsResult(TypedDict):
     data: list[RecentVerification]
 
 
+class CancelVerificationInput(TypedDict):
+    key: str
+    """The key that was verified"""
+    idempotencyKey: str
+    """The Idempotency-Key of the verification, sent with the same access token"""
+
+
+class Cancellation(TypedDict):
+    credits: str
+    """What was given back: debited, or held: decimal text, at most six decimals, at most 9000000000"""
+
+
+class CancelVerificationResult(TypedDict):
+    cancellation: Cancellation
+
+
 class CreateJwtInput(TypedDict):
     payload: dict[str, Any]
     """Claims of your own: a JSON object of at most 4096 bytes and 10 levels, without keys __proto__, constructor and prototype"""

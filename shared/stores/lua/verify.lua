@@ -32,7 +32,7 @@
 --           onExpiry, the hold's 26 characters, usage name; and the event is one of kind hold
 -- Gives {"OK", now in ms, now in ticks,
 --        then one per call, fields between \31: status, reason, usedMicros, sequence, ratePerSecond, arrivalTicks,
---          askedAtTicks, and after \30 what tellLimits gives; or "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "SEARCH" (the caller must search the lookup's
+--          askedAtTicks, and after \30 what tellLimits gives; or "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CANCELLED" (cancel.lua was asked to) | "SEARCH" (the caller must search the lookup's
 --          list of addresses and ask again) | "AGAIN" (more fell due than one script does: ask again) |
 --          "HOLDS_FULL" (the record has too many open holds) |
 --          "ELSEWHERE" with the shard of an imported key as its reason (ask there) | "CORRUPT" with the error as its reason,
@@ -40,6 +40,7 @@
 --          workspace's defaults)}
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local NOT_FOUND = 'INVALID\31NOT_FOUND'
+local CANCELLED = 33 -- what cancel.lua keeps begins with it
 
 local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
 local nowTicksText = format('%d', nowTicks)
@@ -71,7 +72,8 @@ local accounts
 local function makeLimits()
   -- uses: limits
   return {
-    read = readLimits, judge = judgeLimits, crossed = crossedByLimits, take = takeLimits, tell = tellLimits, write = writeCounters,
+    read = readLimits, judge = judgeLimits, crossed = crossedByLimits, note = noteTaken, take = takeLimits, tell = tellLimits,
+    write = writeCounters,
   }
 end
 local limitFunctions
@@ -156,6 +158,7 @@ local function judge(key, packedCall)
   local pendingOnce = onceKey and batch and batch.onceRecords[onceKey]
   local onceRecord = onceKey and (pendingOnce or call('GET', onceKey))
   if onceRecord then
+    if byte(onceRecord) == CANCELLED then return 'CANCELLED' end
     local usageThen, rateLimitThen, holdThenAt = unpackFields('ss', onceRecord)
     -- Earlier releases kept the usage itself, with which the event's start ends.
     if usageThen ~= usageHash and ',' .. usageThen ~= sub(eventStart, -1 - #usageThen) then return 'CONFLICT' end
@@ -221,13 +224,17 @@ local function judge(key, packedCall)
     arrivalText = format('%d', arrival + interval)
     rateLimit = ratePerSecond .. '\31' .. arrivalText
   end
+  local taken = ''
   if limits then
+    if onceKey then taken = limitFunctions.note(limits, hold and account) end
     limitFunctions.take(limits)
     toldLimits = limitFunctions.tell(limits, '', '')
   end
-  -- While the outbox is full, what is kept must not grow; a repetition takes no credits either.
+  -- While the outbox is full, what is kept must not grow; a repetition takes no credits either. Behind the rate limit stands what
+  -- cancel.lua goes by.
   onceRecord = onceKey and not outboxFull and
-    usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '') .. '\0' .. (hold and holdThen .. '\0' or '') ..
+    usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '\31\31') .. '\31' .. nowText .. '\31' .. epoch .. '\31' ..
+    sequenceText .. '\31' .. eventStart .. '\31' .. taken .. '\0' .. (hold and holdThen .. '\0' or '') ..
     (limits and limitFunctions.tell(limits, '', nowTicksText) or '')
 
   if batch then

@@ -101,4 +101,18 @@ export const accounts: Mutant[] = [
     to: 'nowMs - 1000 >= tonumber(holdsUntilMs)',
     seenBy: 'tests/accounts/limits-script.test.ts',
   },
+  {
+    name: 'a call of an epoch that may be lost is cancelled',
+    file: 'shared/stores/lua/cancel.lua',
+    from: 'if not one or one.epoch ~= shard[2] then',
+    to: 'if not one then',
+    seenBy: 'tests/accounts/scripts.test.ts',
+  },
+  {
+    name: 'what is cancelled is given back at the time of the cancel',
+    file: 'shared/stores/lua/cancel.lua',
+    from: 'cjson.encode(one.usageName), one.atMs,',
+    to: 'cjson.encode(one.usageName), nowText,',
+    seenBy: 'tests/accounts/scripts.test.ts',
+  },
 ];

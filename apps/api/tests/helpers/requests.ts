@@ -66,6 +66,8 @@ export const unknownThing: Record<keyof Things, number> = {
 const forbidden = { code: 40302, message: errors.workspace_forbidden[1] };
 const METER = 'meter';
 const IN_2100 = Date.UTC(2100, 0);
+// What a batch debited, a cancel of the same token gives back.
+const BATCHED = 'batched';
 const CLOSING_MONTH = '2099-12';
 const REPRESENTATION = 'documents';
 const granted = [{ representation: REPRESENTATION, read: true }];
@@ -87,9 +89,16 @@ export const requests: Record<string, MatrixRequest> = {
     foreign: { body: { status: 'INVALID', reason: 'NOT_FOUND' } },
   },
   'post /api/v1/api-key/verify/batch': {
-    make: ({ keyText }) => ({ body: { verifications: [{ key: keyText, billing: { usage: '1' } }] } }),
+    make: ({ keyText }) => ({
+      body: { verifications: [{ key: keyText, billing: { usage: '1' }, idempotencyKey: BATCHED }] },
+    }),
     limited: { body: { results: [{ status: 'INVALID', reason: 'NOT_FOUND' }] } },
     foreign: { body: { results: [{ status: 'INVALID', reason: 'NOT_FOUND' }] } },
+  },
+  'post /api/v1/api-key/verify/cancel': {
+    make: ({ keyText }) => ({ body: { key: keyText, idempotencyKey: BATCHED } }),
+    limited: 40451,
+    foreign: 40451,
   },
   'post /api/v1/api-key': {
     make: ({ workspace }) => ({

@@ -23,6 +23,8 @@
 --         judgeLimits(limits, costMicros)       notes which are the first that refuse: limits.ofRequests, limits.ofCredits
 --         crossedByLimits(limits)               of a call that was judged and will be taken: place and name of the arming, in turn, of each alert
 --                          that it crosses; nil where there is none. To be asked where limits.alerts has some
+--         noteTaken(limits, isHeld)             what a call will take of limits that were judged, for cancel.lua to give back: of each
+--                          micro-credits, "=", and what noteLimits notes of a hold. isHeld: its credits are a hold's, which notes them
 --         takeLimits(limits)                    counts the call that was judged
 --         writeCounters(counters, run)          writes what was counted, by call or redis.pcall
 --         tellLimits(limits, limitedBy, asked)  the end of an answer: see script-protocol.ts
@@ -144,6 +146,34 @@ local function crossedByLimits(limits)
     end
   end
   return crossed
+end
+
+local function noteTaken(limits, isHeld)
+  local noted, index = '', 0
+  for p = 1, #limits do
+    local counters = limits[p]
+    local values, whats = counters.values, counters.whats
+    for i = 1, #whats do
+      index = index + 1
+      local what, level, amount = byte(whats, i), limits.levels[index], limits.amounts[index]
+      local since, limit, window = values[4 * i], values[4 * i + 1], values[4 * i + 2]
+      if amount > 0 and not (isHeld and what ~= REQUESTS and what ~= WATCHED_REQUESTS) then
+        if window < LONGEST_WINDOW then
+          if level + amount > limit then amount = math.max(0, limit - level) end
+          -- What was counted before falls first; until then none of this does. A product beyond 2^53 is not exact.
+          local product = level * window
+          local busy = math.floor(product / limit) - (product > 2^53 and 1 or 0)
+          since = (window == HOUR and nowHundreds or nowMicros) + math.max(0, busy)
+        end
+        -- One that watches may have had no room for it.
+        if amount > 0 then
+          noted = noted ..
+            format('%d=%d:%s:%d:%d:%d ', amount, counters.place, sub(counters.head, 8 * i - 7, 8 * i), window, since, limit)
+        end
+      end
+    end
+  end
+  return noted
 end
 
 local function takeLimits(limits)

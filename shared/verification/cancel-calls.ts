@@ -1,0 +1,116 @@
+import type { Caller } from '../contract/caller.ts';
+import { ApiError } from '../contract/errors.ts';
+import { spans, noTelemetry, type Telemetry } from '../runtime/telemetry.ts';
+import type { Config } from '../runtime/variables.ts';
+import { packFields, readFields } from '../stores/fields.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { formatCredits } from '../values/credits.ts';
+import { hashForTeam, hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
+import { idempotencyHashOf } from './call-fields.ts';
+import type { CancelBody } from './cancel-operation.ts';
+import { makePlaces } from './places.ts';
+import { workspacesOf } from './script-protocol.ts';
+import { batchScriptCalls, type BatchScript } from './script-batches.ts';
+
+type CancelOptions = {
+  redis: ShardedRedis;
+  outboxFull(): boolean;
+  /** Throws while Redis is short of memory: what is cancelled before it came is kept, too. */
+  requireMemory(): void;
+  config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
+  telemetry?: Telemetry;
+};
+
+/** Cancels a verification, and answers as JSON text. */
+export type Cancel = (caller: Caller, body: CancelBody) => Promise<string>;
+
+/** One call of cancel.lua, packed; the script calls its fields by the same names. */
+export const cancelFields = ['idempotencyHash', 'callerTeamId', 'callerWorkspaceIds'] as const;
+/** What it answers to a call, its fields between `\x1f`. */
+export const cancelledFields = ['status', 'detail'] as const;
+type CancelAnswer = Record<(typeof cancelledFields)[number], string>;
+
+const cancelScript: BatchScript<CancelAnswer> = {
+  name: 'cancel',
+  readAnswers: (answer, calls) => answer.slice(2, 2 + calls).map((text) => readFields(cancelledFields, text, '\x1f')),
+};
+// What one is expected to cost, as in call-cost.ts: most turn an account or correct counters.
+const COST = 30;
+
+/** Cancels verifications by the cancel script: each by its Idempotency-Key, which makes it safe to repeat. */
+export function makeCancel({
+  redis,
+  outboxFull,
+  requireMemory,
+  config,
+  telemetry = noTelemetry,
+}: CancelOptions): Cancel {
+  const places = makePlaces(config.VERIFY_MAX_WAITING);
+  const askAlone = batchScriptCalls(cancelScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
+  const ask = telemetry.part(spans.cancelScript, askAlone);
+
+  return async function cancel(caller, body) {
+    const { teamId } = caller;
+    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
+    places.enter(teamId);
+    try {
+      return presented(await askScript(caller, body));
+    } finally {
+      places.leave(teamId);
+    }
+  };
+
+  async function askScript(caller: Caller, { key: text, idempotencyKey }: CancelBody): Promise<CancelAnswer> {
+    const ownShard = keyShard(text);
+    if (ownShard === undefined && !isForeignText(text)) return { status: 'UNKNOWN', detail: '' };
+    requireMemory();
+    const textHash = hashKeyText(text);
+    const keyHash = ownShard === undefined ? hashForTeam(caller.teamId, textHash) : textHash;
+    const packed = packFields(cancelFields, {
+      idempotencyHash: idempotencyHashOf(caller, idempotencyKey),
+      callerTeamId: caller.teamId,
+      callerWorkspaceIds: workspacesOf(caller),
+    });
+    const since = redis.clock.monotonic();
+    let shard = ownShard ?? hashShard(textHash);
+    for (;;) {
+      const call = { shard, key: keyspace.keyText(shard, keyHash), packed, team: caller.teamId, cost: COST, since };
+      const answer = await ask(call).catch((cause: unknown) => {
+        throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
+      });
+      const isInTime = redis.clock.monotonic() < since + config.VERIFY_DEADLINE_MS;
+      // The key of an imported secret has moved, or the script goes on where it was asked before.
+      if (isInTime && answer.status === 'ELSEWHERE') shard = Number(answer.detail);
+      else if (!isInTime || answer.status !== 'AGAIN') return answer;
+    }
+  }
+}
+
+function presented({ status, detail }: CancelAnswer): string {
+  switch (status) {
+    case 'OK':
+      return JSON.stringify({ cancellation: { credits: formatCredits(Number(detail)) } });
+    case 'UNKNOWN':
+      throw new ApiError('call_not_found');
+    case 'LOST':
+      throw new ApiError('not_cancellable');
+    case 'CONFLICT':
+      throw new ApiError('not_cancellable', { message: conflicts[detail]! });
+    case 'OUTBOX_FULL':
+      throw new ApiError('outbox_full');
+    default:
+      throw undecided(new Error(`the cancel script answered ${status} ${detail}`));
+  }
+}
+
+const conflicts: Record<string, string> = {
+  captured: 'What the verification held was captured already, and stays so.',
+  'given back': 'The credits were given back by hand already; the used credits would become negative.',
+};
+
+function undecided(cause: unknown): ApiError {
+  const message =
+    'The verification was not cancelled in time, or that was not confirmed. Repeat the request: it is cancelled once.';
+  return new ApiError('undecided', { message, cause });
+}
