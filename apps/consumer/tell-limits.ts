@@ -4,6 +4,7 @@ import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
 import { countOf, OTHER, refusalOf, type CarriedOutcome } from '../../shared/events/outcome.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
+import { windowOf } from '../../shared/stores/limits.ts';
 import { tellWebhooks } from '../../shared/stores/tell-webhooks.ts';
 import { windowAt, type Span } from '../../shared/values/calendar.ts';
 import { chunks } from '../../shared/values/chunks.ts';
@@ -16,7 +17,6 @@ const WITHIN_MS = 15_000;
 const REFUSALS_AT_ONCE = 500;
 const MOST_KNOWN = 10_000;
 const MINUTE_MS = 60_000;
-const slidingMs: Partial<Record<Limit['per'], number>> = { minute: MINUTE_MS, hour: 60 * MINUTE_MS };
 
 /**
  * A limit is told once for its window, since the id follows from both. This process remembers for which minutes it told a limit of
@@ -105,7 +105,7 @@ function eventOf(refused: Refused, row: Row): WebhookEvent[] {
   const { teamId, billingId, meter } = row;
   const list = { key: row.limits, workspace: row.defaultLimits, billing: row.limitsOfRecord }[on];
   const limit = list?.find((one) => one.name === name);
-  const span = limit && windowOf(limit, atMs);
+  const span = limit && toldOnceIn(limit, atMs);
   if (!limit || !span) return [];
   const { startMs: windowStartsAt, endMs: windowEndsAt } = span;
   const ofWhat = on === 'billing' ? { billingId: billingId!, externalMeterId: meter! } : { apiKeyId: keyId };
@@ -122,11 +122,11 @@ function eventOf(refused: Refused, row: Row): WebhookEvent[] {
   ];
 }
 
-/** The window of the calendar, or the minute or hour of the clock; none for seconds. */
-function windowOf({ per, timezone = 'UTC' }: Limit, atMs: number): Span | undefined {
-  if (per === 'second') return undefined;
-  const lengthMs = slidingMs[per];
-  if (lengthMs === undefined) return windowAt(per as 'day' | 'week' | 'month', timezone, atMs);
-  const startMs = Math.floor(atMs / lengthMs) * lengthMs;
-  return { startMs, endMs: startMs + lengthMs };
+/** The window of the calendar, or the minutes or hours of the clock; none for less than a minute. */
+function toldOnceIn({ per, timezone = 'UTC' }: Limit, atMs: number): Span | undefined {
+  const window = windowOf(per);
+  if (!('ms' in window)) return windowAt(window.unit, timezone, atMs, window.count);
+  if (window.ms < MINUTE_MS) return undefined;
+  const startMs = Math.floor(atMs / window.ms) * window.ms;
+  return { startMs, endMs: startMs + window.ms };
 }

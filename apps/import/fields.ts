@@ -1,5 +1,3 @@
-import type { Limit } from '../../shared/contract/limits.ts';
-
 // What the forms have in common: reading one field of a key.
 
 /** Reads the first of these fields that has a value. */
@@ -111,13 +109,22 @@ export function creditsOf(parts: bigint): string {
   return `${micros / 1_000_000n}${fraction && `.${fraction}`}`;
 }
 
-const windows: Record<string, Limit['per']> = { 60_000: 'minute', 3_600_000: 'hour', 86_400_000: 'day' };
+const windows = [
+  { unit: 'day', ms: 86_400_000, most: 31 },
+  { unit: 'hour', ms: 3_600_000, most: 23 },
+  { unit: 'minute', ms: 60_000, most: 59 },
+  { unit: 'second', ms: 1_000, most: 59 },
+];
 
 /** A limit on requests in so many milliseconds, as fields of an item; undefined where keytally has no such window. */
 export function limitOf(name: string, count: string, durationMs: string): Record<string, unknown> | undefined {
   const limit = Number(count);
   if (!Number.isInteger(limit) || limit < 1) throw new Error(`${name} is no number of requests`);
   if (durationMs === '1000') return { rateLimitPerSecond: limit };
-  const per = windows[durationMs];
-  return per && { limits: [{ name, unit: 'requests', limit, per }] };
+  const window = windows.find(({ ms, most }) => Number(durationMs) % ms === 0 && Number(durationMs) <= most * ms);
+  if (!window) return undefined;
+  const units = Number(durationMs) / window.ms;
+  if (!(units >= 1)) return undefined;
+  const per = units === 1 ? window.unit : `${units} ${window.unit}s`;
+  return { limits: [{ name, unit: 'requests', limit, per }] };
 }

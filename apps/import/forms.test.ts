@@ -16,6 +16,7 @@ test('each form gives the keys of its file, with all that keytally has a place f
     limits: [
       { name: 'rate-limiting minute', unit: 'requests', limit: 60, per: 'minute' },
       { name: 'rate-limiting month', unit: 'requests', limit: 1_000, per: 'month' },
+      { name: 'rate-limiting year', unit: 'requests', limit: 5_000, per: 'year' },
     ],
   };
   const cases: [form: string, text: string, ...rows: object[]][] = [
@@ -26,6 +27,7 @@ test('each form gives the keys of its file, with all that keytally has a place f
         `k,${hash.toString('base64')},acme_3Z,n,c,"{""plan"":""pro, yearly""}",2099-01-02 03:04:05.678,0,100,7,1000`,
         'k,h,3Z,,\\N,null,NULL,,,7,60000',
         'k,h,3Z,,,,,,,7,61000',
+        'k,h,3Z,,,,,,,7,300000',
       ),
       {
         place: 'line 2',
@@ -53,6 +55,16 @@ test('each form gives the keys of its file, with all that keytally has a place f
         id: 'k',
       },
       { place: 'line 4', item: { name: '3Z', hash: sha256('h'), enabled: true }, id: 'k', lost: ['ratelimit_limit'] },
+      {
+        place: 'line 5',
+        item: {
+          name: '3Z',
+          hash: sha256('h'),
+          limits: [{ name: 'ratelimit_limit', unit: 'requests', limit: 7, per: '5 minutes' }],
+          enabled: true,
+        },
+        id: 'k',
+      },
     ],
     [
       'unkey',
@@ -177,7 +189,10 @@ test('each form gives the keys of its file, with all that keytally has a place f
             acls: [{ group: 'g' }],
             tags: ['gold'],
             plugins: [
-              { name: 'rate-limiting', config: { second: 5, minute: 60, month: 1_000, hour: null, policy: 'local' } },
+              {
+                name: 'rate-limiting',
+                config: { second: 5, minute: 60, month: 1_000, year: 5_000, hour: null, policy: 'local' },
+              },
               { name: 'cors' },
             ],
             keyauth_credentials: [

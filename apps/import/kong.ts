@@ -85,7 +85,7 @@ function ofKey(credential: Fields, { username, custom_id, id }: Fields, limits: 
   };
 }
 
-const windows = ['minute', 'hour', 'day', 'month'] as const;
+const windows = ['minute', 'hour', 'day', 'month', 'year'] as const;
 
 /** The limits of a consumer's plugin rate-limiting, for each of its keys; and what of its plugins has no place. */
 function limitsOf(plugins: unknown, keys: number): { limits: Fields; lost: string[] } {
@@ -103,7 +103,6 @@ function limitsOf(plugins: unknown, keys: number): { limits: Fields; lost: strin
   const lost = all
     .filter((one) => one !== limiting && one['enabled'] !== false)
     .map((one) => `plugin ${String(one['name'])}`);
-  if (typeof config['year'] === 'number') lost.push('plugin rate-limiting: year');
   if (limiting && keys > 1) lost.push('plugin rate-limiting: of all keys together, now of each');
   return {
     limits: {

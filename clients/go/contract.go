@@ -82,7 +82,7 @@ type Limit struct {
 	Unit string `json:"unit"`
 	// most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0
 	Limit Amount `json:"limit"`
-	// its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar; one of "second", "minute", "hour", "day", "week", "month"
+	// its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01
 	Per string `json:"per"`
 	// the zone of the calendar, by its IANA name; without one UTC
 	Timezone string `json:"timezone,omitempty"`

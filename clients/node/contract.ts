@@ -101,8 +101,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -302,8 +302,8 @@ export interface Contract {
                 unit: 'requests' | 'credits';
                 /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
                 limit: number | string;
-                /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-                per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+                /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+                per: string;
                 /** the zone of the calendar, by its IANA name; without one UTC */
                 timezone?: string;
                 /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -466,8 +466,8 @@ export interface Contract {
             unit: 'requests' | 'credits';
             /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
             limit: number | string;
-            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+            per: string;
             /** the zone of the calendar, by its IANA name; without one UTC */
             timezone?: string | undefined;
             /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -520,8 +520,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -603,8 +603,8 @@ export interface Contract {
               unit: 'requests' | 'credits';
               /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
               limit: number | string;
-              /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-              per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+              /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+              per: string;
               /** the zone of the calendar, by its IANA name; without one UTC */
               timezone?: string | undefined;
               /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -687,8 +687,8 @@ export interface Contract {
             unit: 'requests' | 'credits';
             /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
             limit: number | string;
-            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+            per: string;
             /** the zone of the calendar, by its IANA name; without one UTC */
             timezone?: string;
             /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -781,8 +781,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -854,8 +854,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -918,8 +918,8 @@ export interface Contract {
             unit: 'requests' | 'credits';
             /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
             limit: number | string;
-            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+            per: string;
             /** the zone of the calendar, by its IANA name; without one UTC */
             timezone?: string | undefined;
             /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -975,8 +975,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1085,8 +1085,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1158,8 +1158,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1200,8 +1200,8 @@ export interface Contract {
             unit: 'requests' | 'credits';
             /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
             limit: number | string;
-            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+            per: string;
             /** the zone of the calendar, by its IANA name; without one UTC */
             timezone?: string | undefined;
             /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1256,8 +1256,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1321,8 +1321,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1386,8 +1386,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1475,8 +1475,8 @@ export interface Contract {
             unit: 'requests' | 'credits';
             /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
             limit: number | string;
-            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+            per: string;
             /** the zone of the calendar, by its IANA name; without one UTC */
             timezone?: string | undefined;
             /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1531,8 +1531,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1594,8 +1594,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1823,8 +1823,8 @@ export interface Contract {
             unit: 'requests' | 'credits';
             /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
             limit: number | string;
-            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+            per: string;
             /** the zone of the calendar, by its IANA name; without one UTC */
             timezone?: string | undefined;
             /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1880,8 +1880,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -1962,8 +1962,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -2031,8 +2031,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -2100,8 +2100,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -2165,8 +2165,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -2249,8 +2249,8 @@ export interface Contract {
             unit: 'requests' | 'credits';
             /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
             limit: number | string;
-            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+            per: string;
             /** the zone of the calendar, by its IANA name; without one UTC */
             timezone?: string | undefined;
             /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -2307,8 +2307,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -2456,8 +2456,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -2655,8 +2655,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -3219,8 +3219,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -3288,8 +3288,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */
@@ -3363,8 +3363,8 @@ export interface Contract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */

@@ -25,7 +25,9 @@ const amount = (description: string, example: number | string) =>
   });
 const on = Type.Enum(['key', 'workspace', 'billing'], { description: 'whose limit it is' });
 
-const sliding = ['second', 'minute', 'hour'] as const;
+// A year has no more than one window in it, and a number of weeks or months none that people would expect.
+const N_TO_59 = '([2-9]|[1-5][0-9])';
+const PER = `^(second|minute|hour|day|week|month|year|${N_TO_59} (seconds|minutes)|([2-9]|1[0-9]|2[0-3]) hours|([2-9]|[12][0-9]|3[01]) days)$`;
 
 export const limit = named(
   'Limit',
@@ -36,9 +38,12 @@ export const limit = named(
       `most of it in the window: of requests a whole number from 1 to ${MOST_REQUESTS}, of credits decimal text above 0`,
       10_000,
     ),
-    per: Type.Enum([...sliding, 'day', 'week', 'month'], {
+    per: Type.String({
+      maxLength: 16,
+      pattern: PER,
       description:
-        'its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar',
+        'its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01',
+      examples: ['day'],
     }),
     timezone: Type.Optional(
       Type.String({
@@ -118,6 +123,6 @@ function wrongAmount({ unit, limit }: Limit): string | undefined {
 
 function wrongTimezone({ per, timezone }: Limit): string | undefined {
   if (timezone === undefined) return undefined;
-  if ((sliding as readonly string[]).includes(per)) return `is for day, week and month; a ${per} slides`;
+  if (/(second|minute|hour)s?$/.test(per)) return `is for days, week, month and year; ${per} slides`;
   return isTimezone(timezone) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin';
 }

@@ -13,6 +13,8 @@ import { withTimeout } from '../runtime/timeout.ts';
 /** Conditions on events: those that `/usage` bills, and those of them that it counts. */
 export const IS_USAGE = `kind in ('verification', 'adjustment', 'capture', 'correction')`;
 export const IS_COUNTED = `kind in ('verification', 'capture')`;
+/** Lines that take back what a verification used; they have its time. */
+export const IS_CANCELLED = `kind = 'correction' and detail = 'cancelled'`;
 
 /** The books: usage events and their daily sums. */
 export type Books = {

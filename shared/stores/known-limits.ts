@@ -1,8 +1,8 @@
 import type { Limit } from '../contract/limits.ts';
-import { windowAt, type Span, type WindowUnit } from '../values/calendar.ts';
+import { windowAt, type Span } from '../values/calendar.ts';
 import { parseCredits } from '../values/credits.ts';
 import { END } from './fields.ts';
-import { counterName, hashName, slidingWindows, type LimitPlace, type SlidingUnit } from './limits.ts';
+import { counterName, hashName, windowOf, type CalendarWindow, type LimitPlace, type SlidingWindow } from './limits.ts';
 
 // Limits with their windows at a time, and their counters as Redis keeps them (lua/parts/limits.lua). A request counts a million, so
 // all amounts are micro-credits.
@@ -12,9 +12,11 @@ export type KnownLimit = Limit & {
   on: LimitPlace;
   counter: string;
   limitMicros: number;
-  /** Of a window of the calendar. */
-  span?: Span;
-};
+} & (
+    | { span: Span; sliding?: never }
+    /** Where the window is none of the calendar. */
+    | { span?: never; sliding: SlidingWindow }
+  );
 
 export const MICROS_OF_REQUEST = 1_000_000;
 
@@ -25,7 +27,7 @@ export function knownLimits(on: LimitPlace, limits: readonly Limit[], nowMs: num
     on,
     counter: counterName(on, limit),
     limitMicros: typeof limit.limit === 'number' ? limit.limit * MICROS_OF_REQUEST : parseCredits(limit.limit)!,
-    ...(!slides(limit.per) && { span: spanAt(limit.per, limit.timezone ?? 'UTC', nowMs) }),
+    ...windowAtTime(limit, nowMs),
   }));
 }
 
@@ -35,8 +37,8 @@ export function amountOf({ unit }: KnownLimit, { events, micros }: { events: num
 }
 
 /** How long a window that slides is, in ms; undefined of one of the calendar. */
-export function slidingMs({ per }: KnownLimit): number | undefined {
-  return slides(per) ? slidingWindows[per].ms : undefined;
+export function slidingMs({ sliding }: KnownLimit): number | undefined {
+  return sliding?.ms;
 }
 
 const HOUR_MS = 3_600_000;
@@ -46,10 +48,9 @@ const BASE_MS = 1_735_689_600_000;
 /** Counters as the script keeps them (lua/parts/limits.lua), which had counted so much at a time, and for how long it keeps them. */
 export function packCounters(limits: readonly KnownLimit[], levels: readonly number[], nowMs: number) {
   const neededMs = Math.max(nowMs + HOUR_MS, ...endsOf(limits));
-  const numbers = limits.flatMap(({ span, per, limitMicros }, i) => {
+  const numbers = limits.flatMap(({ span, sliding, limitMicros }, i) => {
     if (span) return [levels[i]!, span.startMs, limitMicros, span.startMs];
-    const { ms, units } = slidingWindows[per as SlidingUnit];
-    return [levels[i]!, Math.ceil(((nowMs - BASE_MS) * units) / ms), limitMicros, units];
+    return [levels[i]!, Math.ceil(((nowMs - BASE_MS) * 1_000) / sliding.unitMicros), limitMicros, sliding.mark];
   });
   const packed = new DataView(new ArrayBuffer(8 * (numbers.length + 2)));
   for (const [i, number] of [neededMs + HOUR_MS, Math.max(0, ...endsOf(limits)), ...numbers].entries())
@@ -67,19 +68,19 @@ export function endsOf(list: readonly KnownLimit[]): number[] {
 const MOST_SPANS = 2_000;
 const spans = new Map<string, Span>();
 
-function spanAt(per: WindowUnit, timezone: string, nowMs: number): Span {
-  const name = `${per} ${timezone}`;
+function windowAtTime({ per, timezone = 'UTC' }: Limit, nowMs: number) {
+  const window = windowOf(per);
+  return 'ms' in window ? { sliding: window } : { span: spanAt(window, timezone, nowMs) };
+}
+
+function spanAt({ unit, count }: CalendarWindow, timezone: string, nowMs: number): Span {
+  const name = `${count} ${unit} ${timezone}`;
   const known = spans.get(name);
   if (known && nowMs >= known.startMs && nowMs < known.endMs) return known;
-  const span = windowAt(per, timezone, nowMs);
+  const span = windowAt(unit, timezone, nowMs, count);
   if (spans.size >= MOST_SPANS) spans.clear();
   spans.set(name, span);
   return span;
-}
-
-/** Whether a window slides; others are those of the calendar. */
-export function slides(per: SlidingUnit | WindowUnit): per is SlidingUnit {
-  return Object.hasOwn(slidingWindows, per);
 }
 
 /** The names of the counters of a place, and of their settings: counters with this head are not read from a call again. */
@@ -91,9 +92,6 @@ export function headOf(limits: readonly KnownLimit[]): string {
 /** What the script takes in with a new head: until when the windows of the calendar run, and of each limit the most and its window. */
 export function packSettings(limits: readonly KnownLimit[]): string {
   if (limits.length === 0) return '';
-  const windows = limits.flatMap(({ limitMicros, span, per }) => [
-    limitMicros,
-    span ? span.startMs : slidingWindows[per as SlidingUnit].units,
-  ]);
+  const windows = limits.flatMap(({ limitMicros, span, sliding }) => [limitMicros, span?.startMs ?? sliding!.mark]);
   return [Math.max(0, ...endsOf(limits)), ...windows].join(END) + END;
 }

@@ -1,16 +1,36 @@
 import { hash } from 'node:crypto';
 import type { Limit } from '../contract/limits.ts';
+import { memoize } from '../runtime/memoize.ts';
+import type { CalendarUnit } from '../values/calendar.ts';
 
 // Limits over windows as they stand in Postgres and in packed records, behind what a record has in their place: `100@[…]` of a
 // key or a workspace with a rate, `@[…]` without one.
 
-/** The windows that slide, with their length in ms and in the units in which Redis counts their time. */
-export const slidingWindows = {
-  second: { ms: 1_000, units: 1_000_000 },
-  minute: { ms: 60_000, units: 60_000_000 },
-  hour: { ms: 3_600_000, units: 36_000_000 },
-} as const;
-export type SlidingUnit = keyof typeof slidingWindows;
+/** A window that slides: its length, the units of time in which Redis counts it, and what says so there (lua/parts/limits.lua). */
+export type SlidingWindow = { ms: number; unitMicros: number; mark: number };
+/** A window of the calendar of a zone: so many of a unit. */
+export type CalendarWindow = { unit: CalendarUnit; count: number };
+
+const MICROS = { second: 1_000_000, minute: 60_000_000, hour: 3_600_000_000 } as const;
+const HOUR = 36_000_000;
+const COUNTED = 1e11;
+
+/** The window of a limit, by its `per`: `hour`, `5 minutes`, `year`. */
+export const windowOf = memoize((per: string): SlidingWindow | CalendarWindow => {
+  const [, count = '1', unit = ''] = /^(?:(\d+) )?([a-z]+?)s?$/.exec(per)!;
+  if (!Object.hasOwn(MICROS, unit)) return { unit: unit as CalendarUnit, count: Number(count) };
+  const micros = Number(count) * MICROS[unit as keyof typeof MICROS];
+  // The script's products stay exact below 9.4e7 units.
+  const unitMicros = micros <= MICROS.minute ? 1 : micros <= MICROS.hour ? 100 : 1_000;
+  const mark = per === 'hour' ? HOUR : per === unit ? micros : COUNTED + micros;
+  return { ms: micros / 1_000, unitMicros, mark };
+});
+
+/** The window of a limit, where it slides. */
+export function slidingWindow(per: string): SlidingWindow | undefined {
+  const window = windowOf(per);
+  return 'ms' in window ? window : undefined;
+}
 
 /** Whose limit it is: that of a workspace counts for each of its keys. */
 export type LimitPlace = 'key' | 'workspace' | 'billing';

@@ -1,13 +1,13 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { isTimezone, periodAt, periodStart, windowAt, type CalendarUnit, type WindowUnit } from './calendar.ts';
+import { isTimezone, periodAt, periodStart, windowAt, type CalendarUnit } from './calendar.ts';
 
 const at = (text: string) => Temporal.Instant.from(text).epochMilliseconds;
 const show = (ms: number) => new Date(ms).toISOString().replace('.000Z', 'Z');
 const starts = (every: CalendarUnit, timezone: string, anchor: string, periods: number[]) =>
   periods.map((period) => show(periodStart({ every, timezone, anchorMs: at(anchor) }, period)));
-const window = (unit: WindowUnit, timezone: string, instant: string) => {
-  const { startMs, endMs } = windowAt(unit, timezone, at(instant));
+const window = (unit: CalendarUnit, timezone: string, instant: string, count = 1) => {
+  const { startMs, endMs } = windowAt(unit, timezone, at(instant), count);
   return [show(startMs), show(endMs)];
 };
 
@@ -119,13 +119,32 @@ test('weeks begin on Monday, months on the 1st, across the end of a year', () =>
   assert.equal(window('month', 'UTC', '2028-02-29T23:59Z'), ['2028-02-01T00:00:00Z', '2028-03-01T00:00:00Z']);
 });
 
+test('a year begins on 1 January of its zone, and some days are counted from 1970 on, there too', () => {
+  assert.equal(window('year', 'Europe/Berlin', '2026-12-31T22:59Z'), ['2025-12-31T23:00:00Z', '2026-12-31T23:00:00Z']);
+  assert.equal(window('year', 'UTC', '2028-02-29T12:00Z'), ['2028-01-01T00:00:00Z', '2029-01-01T00:00:00Z']);
+  assert.equal(window('day', 'UTC', '1970-01-10T23:59Z', 10), ['1970-01-01T00:00:00Z', '1970-01-11T00:00:00Z']);
+  // 20,750 days since then.
+  assert.equal(window('day', 'UTC', '2026-10-25T12:00Z', 10), ['2026-10-24T00:00:00Z', '2026-11-03T00:00:00Z']);
+  assert.equal(window('day', 'Europe/Berlin', '2026-10-24T12:00Z', 10), [
+    '2026-10-23T22:00:00Z',
+    '2026-11-02T23:00:00Z',
+  ]);
+});
+
 test('windows follow each other without a gap, through every change of clocks', () => {
   for (const timezone of ['Europe/Berlin', 'America/St_Johns', 'Australia/Lord_Howe', 'America/Havana', 'Africa/Cairo'])
-    for (const unit of ['day', 'week', 'month'] as const) {
-      let { endMs } = windowAt(unit, timezone, at('2010-01-15T00:00Z'));
+    for (const [unit, count] of [
+      ['day', 1],
+      ['day', 2],
+      ['day', 31],
+      ['week', 1],
+      ['month', 1],
+      ['year', 1],
+    ] as const) {
+      let { endMs } = windowAt(unit, timezone, at('2010-01-15T00:00Z'), count);
       for (const until = at('2012-01-15T00:00Z'); endMs < until;) {
-        const next = windowAt(unit, timezone, endMs);
-        assert.is(next.startMs, endMs, `${timezone} ${unit}`);
+        const next = windowAt(unit, timezone, endMs, count);
+        assert.is(next.startMs, endMs, `${timezone} ${count} ${unit}`);
         endMs = next.endMs;
       }
     }

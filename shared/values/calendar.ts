@@ -1,10 +1,9 @@
 // Local time and instants: the periods of schedules, and the windows of limits that follow the calendar. Every instant is
 // computed from a local date and the rules of its zone, so it does not matter from where one counts.
 
-/** Units of a schedule; those but `year` are windows of limits too. */
+/** Units of a schedule, and of windows of limits. */
 export const calendarUnits = ['day', 'week', 'month', 'year'] as const;
 export type CalendarUnit = (typeof calendarUnits)[number];
-export type WindowUnit = Exclude<CalendarUnit, 'year'>;
 
 /** From an instant, in Unix ms, up to another one that is no more in it. */
 export type Span = { startMs: number; endMs: number };
@@ -52,19 +51,28 @@ export function periodAt(recurrence: Recurrence, atMs: number): number {
   return period;
 }
 
-/** The day, week (from Monday) or month of a zone that an instant lies in, from the first instant of its first date. */
-export function windowAt(unit: WindowUnit, timezone: string, atMs: number): Span {
+/**
+ * The day, week (from Monday), month or year of a zone that an instant lies in, from the first instant of its first date; or so many
+ * days, counted from 1970 on.
+ */
+export function windowAt(unit: CalendarUnit, timezone: string, atMs: number, count = 1): Span {
   const date = inZone(atMs, timezone).toPlainDate();
   let first = date;
+  if (unit === 'day' && count > 1) first = date.subtract({ days: daysSince1970(date) % count });
   if (unit === 'week') first = date.subtract({ days: date.dayOfWeek - 1 });
   if (unit === 'month') first = date.with({ day: 1 });
+  if (unit === 'year') first = date.with({ month: 1, day: 1 });
   for (;;) {
-    const next = first.add({ [`${unit}s`]: 1 });
+    const next = first.add({ [`${unit}s`]: count });
     const [startMs, endMs] = [startOf(first, timezone), startOf(next, timezone)];
     // Clocks that are set back over midnight show the old date again; its next one has begun.
     if (atMs < endMs) return { startMs, endMs };
     first = next;
   }
+}
+
+function daysSince1970(date: Temporal.PlainDate): number {
+  return new Temporal.PlainDate(1970, 1, 1).until(date).days;
 }
 
 function startOf(date: Temporal.PlainDate, timezone: string): number {

@@ -1,4 +1,5 @@
-import { slidingWindows, type LimitPlace, type SlidingUnit } from '../stores/limits.ts';
+import { windowOf, type CalendarWindow, type LimitPlace, type SlidingWindow } from '../stores/limits.ts';
+import type { Span } from '../values/calendar.ts';
 import { formatCredits } from '../values/credits.ts';
 import { MICROS_OF_REQUEST, type KnownLimit } from '../stores/known-limits.ts';
 import { TICKS_PER_SECOND, type ScriptAnswer } from './script-protocol.ts';
@@ -32,7 +33,9 @@ export function statesOf(answer: ScriptAnswer, list: readonly KnownLimit[], usag
   const countedBy = (i: number) => counted[i] ?? 0;
   const refusing = new Set(wouldRefuse.split(' '));
   return list.map((limit, i) => {
-    const state = limit.span ? calendarState(limit, countedBy(i)) : slidingState(limit, countedBy(i), clock);
+    const state = limit.sliding
+      ? slidingState(limit, limit.sliding, { level: countedBy(i), clock })
+      : calendarState(limit, limit.span, countedBy(i));
     const limitsRequests = limit.unit === 'requests' && !limit.shadow && (limit.usageName ?? usageName) === usageName;
     return { ...state, limitsRequests, ...(limit.shadow && { wouldRefuse: refusing.has(String(i + 1)) }) };
   });
@@ -41,23 +44,24 @@ export function statesOf(answer: ScriptAnswer, list: readonly KnownLimit[], usag
 type Clock = { ticks: number; tickZeroMs: number };
 
 const TICKS_PER_MS = TICKS_PER_SECOND / 1_000;
-const SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400, week: 604_800 } as const;
+const DAYS: Record<string, number> = { day: 1, week: 7 };
 
-function calendarState(limit: KnownLimit, count: number) {
-  const { startMs, endMs } = limit.span!;
-  const windowSeconds = limit.per === 'month' ? Math.round((endMs - startMs) / 1_000) : SECONDS[limit.per];
+function calendarState(limit: KnownLimit, { startMs, endMs }: Span, count: number) {
+  const { unit, count: units } = windowOf(limit.per) as CalendarWindow;
+  // Days are not of one length where clocks change, and are called so.
+  const days = DAYS[unit];
+  const windowSeconds = days === undefined ? Math.round((endMs - startMs) / 1_000) : units * days * 86_400;
   const passesAt = (micros: number) => (micros > limit.limitMicros ? undefined : endMs);
   return { ...told(limit, count), resetAt: endMs, windowSeconds, passesAt };
 }
 
-function slidingState(limit: KnownLimit, level: number, { ticks, tickZeroMs }: Clock) {
-  const { ms } = slidingWindows[limit.per as SlidingUnit];
+function slidingState(limit: KnownLimit, { ms }: SlidingWindow, { level, clock }: { level: number; clock: Clock }) {
+  const { ticks, tickZeroMs } = clock;
   const { limitMicros } = limit;
   const fallenAt = (micros: number) =>
     tickZeroMs + Math.ceil(ticks / TICKS_PER_MS + (Math.max(0, micros) / limitMicros) * ms);
   const passesAt = (micros: number) => (micros > limitMicros ? undefined : fallenAt(level + micros - limitMicros));
-  const windowSeconds = SECONDS[limit.per as SlidingUnit];
-  return { ...told(limit, level), resetAt: fallenAt(level), windowSeconds, passesAt };
+  return { ...told(limit, level), resetAt: fallenAt(level), windowSeconds: ms / 1_000, passesAt };
 }
 
 function told({ on, name, limit, unit, limitMicros }: KnownLimit, countedMicros: number) {

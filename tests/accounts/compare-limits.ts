@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import type { Redis } from 'ioredis';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
-import { slidingWindows } from '../../shared/stores/limits.ts';
+import { slidingWindow, windowOf } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { compareSequences, type Compared, type Run } from './compare.ts';
@@ -25,17 +25,21 @@ type Command =
 const AFTER_CHANGE: Command = { do: 'verify', micros: 100_001, usageName: 'a', twice: false };
 
 const zones = ['UTC', 'Asia/Kathmandu', 'America/St_Johns', 'Europe/Berlin', 'Africa/Cairo'];
+const oneOf = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
+// In each of the units in which Redis counts time; 36 seconds have as many of theirs as an hour.
+const someOf = ['2 seconds', '36 seconds', '5 minutes', '59 minutes', '10 hours', '23 hours', '2 days', '31 days'];
+const windows = [...oneOf, ...someOf];
 const limitOf = fc
   .record({
     unit: fc.constantFrom('requests' as const, 'credits' as const),
     amount: fc.integer({ min: 1, max: 9 }),
-    per: fc.constantFrom('second', 'minute', 'hour', 'day', 'week', 'month'),
+    per: fc.constantFrom(...windows),
     timezone: fc.constantFrom(...zones),
     usageName: fc.option(fc.constantFrom('a', 'b'), { nil: undefined }),
     shadow: fc.boolean(),
   })
   .map(({ unit, amount, per, timezone, usageName, shadow }) => {
-    const slides = Object.hasOwn(slidingWindows, per);
+    const slides = slidingWindow(per) !== undefined;
     const limit = { unit, per, limit: unit === 'requests' ? amount : formatCredits(amount * 333_333) };
     return { ...limit, ...(!slides && { timezone }), ...(usageName && { usageName }), ...(shadow && { shadow }) };
   });
@@ -162,9 +166,10 @@ function timeAfter(
         a > b ? a : b,
       );
     case 'turn': {
-      if (!limit || Object.hasOwn(slidingWindows, limit.setting.per)) return now;
-      const { per, timezone = 'UTC' } = limit.setting;
-      return BigInt(windowAt(per as 'day', timezone, msOf(now)).endMs + command.byMs) * 1_000n;
+      const window = limit && windowOf(limit.setting.per);
+      if (!window || 'ms' in window) return now;
+      const { timezone = 'UTC' } = limit.setting;
+      return BigInt(windowAt(window.unit, timezone, msOf(now), window.count).endMs + command.byMs) * 1_000n;
     }
     case 'amount':
       return now;

@@ -61,7 +61,7 @@ const limitOf = fc.record(
   {
     unit: fc.constant('credits' as const),
     limit: fc.integer({ min: 1, max: 5_000_000 }).map((micros) => formatCredits(micros)),
-    per: fc.constantFrom('second', 'minute', 'hour', 'day', 'month'),
+    per: fc.constantFrom('second', 'minute', '5 minutes', 'hour', '10 hours', 'day', 'month', 'year'),
     usageName: fc.constantFrom('a', 'b'),
     shadow: fc.constant(true),
   },

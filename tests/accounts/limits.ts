@@ -2,8 +2,8 @@
 // amount is micro-credits, or a million for a request: so a changed limit keeps its count. Time is in whole units, of which
 // the caller rounds now down.
 import type { Limit } from '../../shared/contract/limits.ts';
-import { slidingWindows } from '../../shared/stores/limits.ts';
-import { windowAt, type WindowUnit } from '../../shared/values/calendar.ts';
+import { slidingWindow, windowOf, type CalendarWindow } from '../../shared/stores/limits.ts';
+import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
 
 const REQUEST = 1_000_000n;
@@ -94,14 +94,14 @@ export class SlidingCounter {
 /** What a calendar limit counts: the sum of its zone's day, week or month. Time is in ms. */
 export class CalendarCounter {
   limit: bigint;
-  private readonly unit: WindowUnit;
+  private readonly window: CalendarWindow;
   private readonly timezone: string;
   private startMs = -Infinity;
   private count = 0n;
 
-  constructor(limit: bigint, unit: WindowUnit, timezone: string) {
+  constructor(limit: bigint, window: CalendarWindow, timezone: string) {
     this.limit = limit;
-    this.unit = unit;
+    this.window = window;
     this.timezone = timezone;
   }
 
@@ -125,7 +125,7 @@ export class CalendarCounter {
   /** Corrects what a hold took, while the window that it was counted in runs. */
   correct(held: bigint, used: bigint, heldAtMs: number, nowMs: number): void {
     this.turn(nowMs);
-    if (windowAt(this.unit, this.timezone, heldAtMs).startMs !== this.startMs) return;
+    if (this.startAt(heldAtMs) !== this.startMs) return;
     const count = this.count + used - held;
     this.count = count < 0n ? 0n : count;
   }
@@ -135,9 +135,13 @@ export class CalendarCounter {
     return this.count < this.limit ? this.limit - this.count : 0n;
   }
 
+  private startAt(atMs: number): number {
+    return windowAt(this.window.unit, this.timezone, atMs, this.window.count).startMs;
+  }
+
   /** A clock that is set back does not open the window of before again. */
   private turn(nowMs: number): void {
-    const { startMs } = windowAt(this.unit, this.timezone, nowMs);
+    const startMs = this.startAt(nowMs);
     if (startMs <= this.startMs) return;
     this.startMs = startMs;
     this.count = 0n;
@@ -153,9 +157,10 @@ export class ModelLimit {
   constructor(setting: Limit) {
     this.setting = setting;
     const { per, timezone = 'UTC' } = setting;
-    if (per === 'second' || per === 'minute' || per === 'hour')
-      this.sliding = new SlidingCounter(this.limit(), BigInt(slidingWindows[per].units));
-    else this.calendar = new CalendarCounter(this.limit(), per, timezone);
+    const window = windowOf(per);
+    if ('ms' in window)
+      this.sliding = new SlidingCounter(this.limit(), BigInt((window.ms * 1_000) / window.unitMicros));
+    else this.calendar = new CalendarCounter(this.limit(), window, timezone);
   }
 
   limit(): bigint {
@@ -211,7 +216,9 @@ export class ModelLimit {
    */
   startOf(now: bigint): bigint {
     const { per, timezone = 'UTC' } = this.setting;
-    return this.sliding ? 0n : BigInt(windowAt(per as 'day', timezone, msOf(now)).startMs) * 1_000n;
+    const window = windowOf(per);
+    if ('ms' in window) return 0n;
+    return BigInt(windowAt(window.unit, timezone, msOf(now), window.count).startMs) * 1_000n;
   }
 
   remaining(now: bigint): number | string {
@@ -221,7 +228,8 @@ export class ModelLimit {
 
   private units(now: bigint, up = false): bigint {
     const micros = now - BASE_MICROS;
-    return this.setting.per === 'hour' ? (micros + (up ? 99n : 0n)) / 100n : micros;
+    const unit = BigInt(slidingWindow(this.setting.per)!.unitMicros);
+    return (micros + (up ? unit - 1n : 0n)) / unit;
   }
 }
 

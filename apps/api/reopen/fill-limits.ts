@@ -2,13 +2,7 @@ import { readWindowedSums, type WindowedSums } from '../../../shared/books/sums/
 import type { Limit } from '../../../shared/contract/limits.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import {
-  amountOf,
-  knownLimits,
-  packCounters,
-  slidingMs,
-  type KnownLimit,
-} from '../../../shared/stores/known-limits.ts';
+import { amountOf, knownLimits, packCounters, type KnownLimit } from '../../../shared/stores/known-limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { requireBooks, type WriteGrant } from '../../../shared/books/settling/settle.ts';
 import { byHalves } from '../../../shared/books/by-halves.ts';
@@ -16,10 +10,11 @@ import { batchesById } from '../sync/batches.ts';
 import type { Stores } from './settle.ts';
 
 const FILL_WITHIN_MS = 2_000;
+const SECOND_MS = 1_000;
 
 /**
  * Sets what limits of keys without a billing record have counted in an emptied shard to what the books have: windows of the calendar
- * to their sum, a minute and an hour to the sum of the last one, which is never less than their level was. A second is over by the
+ * to their sum, those that slide to the sum of the last one, which is never less than their level was. A second is over by the
  * time the shard opens. It costs a query for each page of such keys, and where the books can't answer that, for halves of it. Without
  * what they have of a key the shard stays closed: nothing would set the key's limits later. All other limits are raised as their
  * record is settled (raise-limits.ts).
@@ -62,7 +57,7 @@ async function fill(stores: Stores, shard: number, grant: WriteGrant, owners: Ow
 
 function sinceOf(limit: KnownLimit, nowMs: number): number | undefined {
   if (limit.span) return limit.span.startMs;
-  return limit.per === 'second' ? undefined : nowMs - slidingMs(limit)!;
+  return limit.sliding.ms === SECOND_MS ? undefined : nowMs - limit.sliding.ms;
 }
 
 function levelOf(sums: WindowedSums, id: string, limit: KnownLimit, nowMs: number): number {

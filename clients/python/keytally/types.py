@@ -33,8 +33,8 @@ class Limit(TypedDict):
     """What it counts"""
     limit: int | str
     """Most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0"""
-    per: Literal["second", "minute", "hour", "day", "week", "month"]
-    """Its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar"""
+    per: str
+    """Its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01"""
     timezone: NotRequired[str]
     """The zone of the calendar, by its IANA name; without one UTC"""
     usageName: NotRequired[str]

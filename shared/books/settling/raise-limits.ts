@@ -33,8 +33,9 @@ const OWNERS_PER_SCRIPT = 16;
 const SCRIPTS_AT_ONCE = 8;
 const ATTEMPTS = 3;
 const WITHIN_MS = 2_000;
-// No window is longer.
+// No window is longer, but a year.
 const LONGEST_MS = 32 * 86_400_000;
+const YEAR_MS = 367 * 86_400_000;
 
 /**
  * Raises what limits of some records and their keys have counted in the windows under way, by usage that the books have and these
@@ -59,7 +60,7 @@ export async function raiseLimits(
 
 /** A balance that lacks so many events. */
 type Behind = { balance: Balance; events: number };
-type Limited = Behind & { limits: Limit[]; hasKeys: boolean };
+type Limited = Behind & { limits: Limit[]; hasKeys: boolean; hasYears: boolean };
 
 async function raiseSome(stores: Stores, limited: Limited[], grant: Grant): Promise<FailedRecord[]> {
   const nowMs = await stores.redis.node(limited[0]!.balance.billing.shard).now();
@@ -74,7 +75,8 @@ async function raiseSome(stores: Stores, limited: Limited[], grant: Grant): Prom
       .map(({ balance: { billing }, limits }) => ownerOf({ billing, keyId: '', on: 'billing', limits }, nowMs)),
   );
   const withKeys = limited.filter(({ hasKeys }) => hasKeys).map(({ balance }) => balance);
-  const page = { sinceMs: nowMs - LONGEST_MS, limit: KEYS_AT_ONCE };
+  const longestMs = limited.some(({ hasYears }) => hasYears) ? YEAR_MS : LONGEST_MS;
+  const page = { sinceMs: nowMs - longestMs, limit: KEYS_AT_ONCE };
   let keyIds = withKeys.length === 0 ? [] : await readLateKeys(stores.books, withKeys, { ...page, after: '' });
   while (keyIds.length > 0) {
     const keys = await keysWithLimits(stores.sql, keyIds, balances);
@@ -98,17 +100,20 @@ function ownerOf({ billing, keyId, on, limits }: Read, nowMs: number): Owner {
 /** Those of some records that limits count the usage of, on the record or on keys of it. */
 async function recordsWithLimits(sql: Query, behind: Behind[]): Promise<Limited[]> {
   const byId = new Map(behind.map((one) => [one.balance.billing.id, one]));
-  const rows = await sql<{ id: string; limits: Limit[] | null; hasKeys: boolean }[]>`
+  const rows = await sql<{ id: string; limits: Limit[] | null; hasKeys: boolean; hasYears: boolean }[]>`
     select * from (
       select b.id, b.limits, exists (
         select from api_keys k
         where k.workspace_id = b.workspace_id and k.external_meter_id = b.external_meter_id and k.deleted_at is null
-          and (k.limits is not null or w.default_limits is not null)) as has_keys
+          and (k.limits is not null or w.default_limits is not null)) as has_keys, exists (
+        select from api_keys k cross join json_array_elements(coalesce(k.limits, w.default_limits)) as one
+        where k.workspace_id = b.workspace_id and k.external_meter_id = b.external_meter_id and k.deleted_at is null
+          and one ->> 'per' = 'year') as has_years
       from billing_records b join workspaces w on w.id = b.workspace_id and w.deleted_at is null
       where b.id = any(${eachOf(sql, [...byId.keys()])})
     ) as found
     where has_keys or limits is not null`;
-  return rows.map(({ id, limits, hasKeys }) => ({ ...byId.get(id)!, limits: limits ?? [], hasKeys }));
+  return rows.map(({ id, limits, ...has }) => ({ ...byId.get(id)!, limits: limits ?? [], ...has }));
 }
 
 async function keysWithLimits(sql: Query, ids: string[], balances: Map<string, Balance>): Promise<Read[]> {

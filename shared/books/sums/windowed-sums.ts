@@ -1,4 +1,4 @@
-import { IS_COUNTED, type Books } from '../../stores/clickhouse.ts';
+import { IS_CANCELLED, IS_COUNTED, type Books } from '../../stores/clickhouse.ts';
 import type { Balance } from '../balances.ts';
 
 // What limits over windows count, as the books have it.
@@ -18,7 +18,7 @@ type Wanted = {
   sinceMs: number[];
 };
 
-/** Sums what verifications and captures of some keys or records used since some instants, in one query. */
+/** Sums what verifications that were not cancelled and captures of some keys or records used since some instants, in one query. */
 export async function readWindowedSums(
   books: Books,
   { workspaceIds, billingIds, keyIds, lateFor, sinceMs }: Wanted,
@@ -30,10 +30,10 @@ export async function readWindowedSums(
     query: `
       ${lateFor ? LATE : ''}
       select ${owner}, usage_name, arrayCount(start -> toUnixTimestamp64Milli(time) >= start, {starts:Array(Int64)}) as passed,
-             count(), sum(cost_micros)
+             sum(if(${IS_COUNTED}, 1, -1)), sum(cost_micros)
       from usage_events final ${lateFor ? LATE_JOINS : ''}
       where workspace_id in {workspaceIds:Array(String)} and billing_id in {billingIds:Array(String)} ${keyIds ? 'and key_id in {keyIds:Array(String)}' : ''}
-        and day >= toDate(fromUnixTimestamp64Milli({first:Int64}), 'UTC') and ${IS_COUNTED} ${lateFor ? `and ${IS_LATE}` : ''}
+        and day >= toDate(fromUnixTimestamp64Milli({first:Int64}), 'UTC') and (${IS_COUNTED} or ${IS_CANCELLED}) ${lateFor ? `and ${IS_LATE}` : ''}
       group by ${owner}, usage_name, passed having passed > 0`,
     query_params: {
       ...(lateFor && lateParams(lateFor)),

@@ -43,11 +43,15 @@ end
 -- Raises a counter by usage that Redis has lost. False where its window is another one.
 local function raiseCounter(counters, i, window, micros)
   local values = counters.values
-  local slides = window < LONGEST_WINDOW
+  local slides, since = window < LONGEST_WINDOW, window
   if not slides and values[4 * i] > window then return false end
   if not slides and values[4 * i] < window then values[4 * i - 1], values[4 * i], values[4 * i + 2] = 0, window, window end
+  if slides then
+    local units, now = slideOf(window)
+    since = now
+  end
   correctCounter(counters, i, {
-    window = window, since = slides and nowIn(window) or window, held = 0, used = micros, isLost = true, alerts = '', crossed = {},
+    window = window, since = since, held = 0, used = micros, isLost = true, alerts = '', crossed = {},
   })
   return true
 end

@@ -1,6 +1,6 @@
 import type { Alert } from '../../../../shared/contract/alerts.ts';
 import { ApiError, type ErrorDetail } from '../../../../shared/contract/errors.ts';
-import { slides } from '../../../../shared/stores/known-limits.ts';
+import { slidingWindow } from '../../../../shared/stores/limits.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { creditsIn, type BillingRow } from './billings.ts';
@@ -19,8 +19,8 @@ export function alertsValue(sql: Query, field: string, alerts: Alert[] | null | 
 
 /** What an answer says besides of the alerts of a record: those that are never told, because they name no limit that it has. */
 export function alertWarnings({ alerts, limits }: BillingRow): { warnings?: ErrorDetail[] } {
-  const watched = new Set((limits ?? []).filter(({ per }) => !slides(per)).map(({ name }) => name));
-  const message = 'names no limit of the record for a day, a week or a month, so the alert is never told';
+  const watched = new Set((limits ?? []).filter(({ per }) => !slidingWindow(per)).map(({ name }) => name));
+  const message = 'names no limit of the record for days, a week, a month or a year, so the alert is never told';
   const warnings = (alerts ?? []).flatMap(({ when: { limit } }, i) =>
     limit === undefined || watched.has(limit) ? [] : [{ path: `/alerts/${i}/when/limit`, message }],
   );

@@ -8,6 +8,10 @@ const workspaceId = await newWorkspace(world);
 
 const daily = { name: 'daily', unit: 'requests', limit: 10, per: 'day', timezone: 'Europe/Berlin' };
 const spend = { name: 'spend', unit: 'credits', limit: '25.5', per: 'hour', usageName: 'tokens', shadow: true };
+const inDays = { ...daily, name: 'ten days', per: '10 days' };
+const yearly = { ...daily, name: 'yearly', per: 'year' };
+const soon = { ...spend, name: 'soon', per: '5 minutes' };
+const wrongWindows = ['1 minute', '60 seconds', '24 hours', '32 days', '2 weeks', '2 years', '05 days', '5minutes', 5];
 const imported = async (key: string, limits: readonly object[]) => {
   const keys = [{ name: 'k', workspaceId, key: `imported-${key}-0123456789`, allowWeak: true, limits }];
   return (await must(200, world.call('post', '/api/v1/api-key/import', { keys }))).body.results[0];
@@ -24,6 +28,8 @@ test('wrong limits are refused with a 400 that names the field, wherever they ar
     [[{ ...daily, timezone: 'Europe/Atlantis' }], '/0/timezone'],
     [[{ ...daily, timezone: '+05:45' }], '/0/timezone'],
     [[{ ...spend, timezone: 'UTC' }], '/0/timezone'],
+    [[{ ...spend, per: '5 minutes', timezone: 'UTC' }], '/0/timezone'],
+    ...wrongWindows.map((per) => [[{ ...daily, per }], '/0/per'] as const),
   ] as const) {
     for (const [field, answer] of [
       ['/limits', world.call('post', '/api/v1/api-key', { name: 'k', workspaceId, limits })],
@@ -36,7 +42,7 @@ test('wrong limits are refused with a 400 that names the field, wherever they ar
 });
 
 test('limits are answered as they were set, changed by PATCH, and cleared by null', async () => {
-  const limits = [daily, spend];
+  const limits = [inDays, spend, yearly, soon];
   for (const [path, name, body, pathOf] of [
     [
       '/api/v1/api-key',

@@ -130,8 +130,8 @@ export interface PortalContract {
           unit: 'requests' | 'credits';
           /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
           limit: number | string;
-          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
-          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
+          per: string;
           /** the zone of the calendar, by its IANA name; without one UTC */
           timezone?: string;
           /** counts only calls under this name; at most 256 bytes in UTF-8 */

@@ -11,7 +11,7 @@ const units = [
   ['requests', 'requests'],
   ['credits', 'credits'],
 ] as const;
-const windows = ['second', 'minute', 'hour', 'day', 'week', 'month'].map((one) => [one, one] as const);
+const windows = ['second', 'minute', '5 minutes', 'hour', 'day', 'week', '30 days', 'month', 'year'];
 
 const columns: readonly Column<Limit>[] = [
   { title: 'Name', cell: ({ name }) => <span title={name}>{name}</span>, isMain: true, below: windowOf },
@@ -24,6 +24,11 @@ const columns: readonly Column<Limit>[] = [
 /** What a limit counts, and over which window. */
 export function windowOf(limit: Limit): string {
   return `${ofWhat(limit)} per ${limit.per}`;
+}
+
+// Others, such as 45 seconds, come from the api.
+function windowsWith(per = 'day') {
+  return [...new Set([...windows, per])].map((one) => [one, one] as const);
 }
 
 function ofWhat({ unit, usageName }: Limit): string {
@@ -68,7 +73,7 @@ export function LimitsForm({
         name: value(`name ${row}`),
         unit,
         limit: unit === 'requests' ? Number(amount) : amount,
-        per: value(`per ${row}`) as Limit['per'],
+        per: value(`per ${row}`),
         ...(value(`timezone ${row}`) && { timezone: value(`timezone ${row}`) }),
         ...(value(`usageName ${row}`) && { usageName: value(`usageName ${row}`) }),
         ...(form.has(`shadow ${row}`) && { shadow: true }),
@@ -82,12 +87,12 @@ export function LimitsForm({
           <Field label="Name" name={`name ${row}`} required value={limit.name ?? ''} />
           <Field label="At most" name={`limit ${row}`} required inputMode="decimal" value={limit.limit ?? ''} />
           <Choice label="Of" name={`unit ${row}`} options={units} value={limit.unit ?? 'requests'} />
-          <Choice label="Per" name={`per ${row}`} options={windows} value={limit.per ?? 'day'} />
+          <Choice label="Per" name={`per ${row}`} options={windowsWith(limit.per)} value={limit.per ?? 'day'} />
           <Field
             label="Time zone"
             name={`timezone ${row}`}
             value={limit.timezone ?? ''}
-            hint="Of a day, week or month; empty: UTC."
+            hint="Of days, a week, month or year; empty: UTC."
           />
           <Field
             label="Only the usage"

@@ -11,8 +11,8 @@
 --                              where they have changed. kept: those that a batch has read, which stay as they are. A counter that has
 --                              begun anew since, or of which a window has turned, stays
 local UNKNOWN_SETTINGS, MOST_LIMITS = '........', 4
--- No window of the calendar is longer.
-local CALENDAR_MS = 2764800000
+-- No window of the calendar is longer than a year.
+local CALENDAR_MS = 31708800000
 
 local function noteLimits(limits)
   local noted, index = {}, 0
@@ -23,7 +23,10 @@ local function noteLimits(limits)
       index = index + 1
       if what == 'c' and limits.amounts[index] > 0 then
         local window, since = values[4 * i + 2], values[4 * i]
-        if window < LONGEST_WINDOW then since = window == HOUR and sinceHundreds or nowMicros end
+        if window < LONGEST_WINDOW then
+          local units, now
+          units, now, since = slideOf(window)
+        end
         local alerts = ''
         for place, crossedAt, alert, percent in string.gmatch(limits.alerts, '(%d+):(%d+):(%d+):(%d+) ') do
           if counters.place == 2 and tonumber(place) == i then
@@ -37,8 +40,6 @@ local function noteLimits(limits)
   end
   return table.concat(noted)
 end
-
-local function nowIn(window) return window == HOUR and nowHundreds or nowMicros end
 
 -- Corrects a counter, which is the i-th of its text.
 local function correctCounter(counters, i, hold)
@@ -59,16 +60,17 @@ local function correctCounter(counters, i, hold)
       end
     end
   else
-    level = levelAfter(level, limit, window, math.max(0, nowIn(window) - since))
+    local units, now, nowUp, lengthMs = slideOf(window)
+    level = levelAfter(level, limit, units, math.max(0, now - since))
     if hold.isLost then
       -- Until now all of it has fallen, or else no more than the limit is left.
-      if nowIn(window) - hold.since >= window then return end
+      if now - hold.since >= units then return end
       level = math.max(level, math.min(limit, level + more))
     elseif more > 0 then level = math.min(MOST, level + more)
     -- Given back is only what can't have fallen since the hold: the rest has let others through.
-    else level = level - math.min(level, levelAfter(-more, limit, window, math.max(0, nowIn(window) - hold.since))) end
-    since = window == HOUR and sinceHundreds or nowMicros
-    local restMs = math.min(level / limit * (window == HOUR and HOUR_MS or window / 1000), MOST_MS)
+    else level = level - math.min(level, levelAfter(-more, limit, units, math.max(0, now - hold.since))) end
+    since = nowUp
+    local restMs = math.min(level / limit * lengthMs, MOST_MS)
     if counters.isNew or nowMs + restMs > values[1] then
       values[1] = nowMs + restMs + HOUR_MS
       counters.restMs, counters.isNew = values[1] - nowMs, nil

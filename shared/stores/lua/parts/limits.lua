@@ -29,12 +29,24 @@
 --         writeCounters(counters, run)          writes what was counted, by call or redis.pcall
 --         tellLimits(limits, limitedBy, asked)  the end of an answer: see script-protocol.ts
 local unpackTexts, packTexts, sub, byte = struct.unpack, struct.pack, string.sub, string.byte
-local MOST, LONGEST_WINDOW, HOUR, HOUR_MS, MOST_MS = 9e15, 1e9, 3.6e7, 3600000, 34560000000
+-- A window that slides is marked by its length in µs, an hour by that in units of 100, and some seconds, minutes or hours by COUNTED and µs.
+-- One of the calendar is marked by its beginning in ms, which is more.
+local MOST, LONGEST_WINDOW, HOUR, COUNTED, HOUR_MS, MOST_MS = 9e15, 1e12, 3.6e7, 1e11, 3600000, 34560000000
 local DOUBLES, LEVELS = '<dddddddddddddddddd', '%d %d %d %d %d %d %d %d '
 local REQUESTS, WATCHED_REQUESTS, NOT_COUNTED, LOWER = 114, 82, 45, 97
 local nowMicros = nowTicks / 8
 -- Now is rounded down, and what is stored up: what falls until the next call is never more than the time allows.
-local nowHundreds, sinceHundreds = math.floor(nowMicros / 100), math.ceil(nowMicros / 100)
+local floor, ceil = math.floor, math.ceil
+
+-- Of a window that slides: how many units of time it has, now in these, rounded down and up, and how long it is in ms. Products of two
+-- such numbers of units are exact.
+local function slideOf(window)
+  if window == HOUR then return window, floor(nowMicros / 100), ceil(nowMicros / 100), HOUR_MS end
+  if window < COUNTED then return window, nowMicros, nowMicros, window / 1000 end
+  local micros = window - COUNTED
+  local unit = micros <= 6e7 and 1 or micros <= 3.6e9 and 100 or 1000
+  return micros / unit, floor(nowMicros / unit), ceil(nowMicros / unit), micros / 1000
+end
 
 -- What is left of a level after a time. Every product stays below 2^53 where it counts: a larger one is more than any level.
 local function levelAfter(level, limit, window, elapsed)
@@ -100,8 +112,9 @@ local function readLimits(packedCall, ratePerSecond, names, kept, own)
       for i = 1, #whats do
         local level, window = values[4 * i - 1], values[4 * i + 2]
         if level > 0 and window < LONGEST_WINDOW then
-          local elapsed = (window == HOUR and nowHundreds or nowMicros) - values[4 * i]
-          if elapsed > 0 then level = levelAfter(level, values[4 * i + 1], window, elapsed) end
+          local units, now = slideOf(window)
+          local elapsed = now - values[4 * i]
+          if elapsed > 0 then level = levelAfter(level, values[4 * i + 1], units, elapsed) end
         end
         count = count + 1
         levels[count] = level
@@ -161,9 +174,10 @@ local function noteTaken(limits, isHeld)
         if window < LONGEST_WINDOW then
           if level + amount > limit then amount = math.max(0, limit - level) end
           -- What was counted before falls first; until then none of this does. A product beyond 2^53 is not exact.
-          local product = level * window
-          local busy = math.floor(product / limit) - (product > 2^53 and 1 or 0)
-          since = (window == HOUR and nowHundreds or nowMicros) + math.max(0, busy)
+          local units, now = slideOf(window)
+          local product = level * units
+          local busy = floor(product / limit) - (product > 2^53 and 1 or 0)
+          since = now + math.max(0, busy)
         end
         -- One that watches may have had no room for it.
         if amount > 0 then
@@ -195,11 +209,15 @@ local function takeLimits(limits)
           if window < LONGEST_WINDOW then level = was > limit and was or limit elseif level > MOST then level = MOST end
         end
         values[4 * i - 1], levels[index], counters.changed = level, level, true
-        if window == HOUR then values[4 * i] = sinceHundreds elseif window < LONGEST_WINDOW then values[4 * i] = nowMicros end
+        if window < LONGEST_WINDOW then
+          local units, now, since = slideOf(window)
+          values[4 * i] = since
+        end
       end
       local window = values[4 * i + 2]
       if values[4 * i - 1] > values[4 * i + 1] and window < LONGEST_WINDOW then
-        local restMs = values[4 * i - 1] / values[4 * i + 1] * (window == HOUR and HOUR_MS or window / 1000)
+        local units, now, since, lengthMs = slideOf(window)
+        local restMs = values[4 * i - 1] / values[4 * i + 1] * lengthMs
         neededMs = math.max(neededMs, nowMs + math.min(restMs, MOST_MS))
       end
     end
