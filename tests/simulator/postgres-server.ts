@@ -17,8 +17,15 @@ const clockSql = `
   create schema sim;
   create unlogged table sim.clock (ms double precision not null);
   insert into sim.clock values (0);
-  create function sim.now() returns timestamptz language sql stable as 'select to_timestamp(ms / 1000) from sim.clock';
-  create function sim.clock_timestamp() returns timestamptz language sql stable as 'select sim.now()';
+  create function sim.clock_timestamp() returns timestamptz language sql stable as 'select to_timestamp(ms / 1000) from sim.clock';
+  -- The same for all of a transaction.
+  create function sim.now() returns timestamptz language plpgsql stable as $now$
+  begin
+    if coalesce(current_setting('sim.at', true), '') = '' then
+      perform set_config('sim.at', ms::text, true) from sim.clock;
+    end if;
+    return to_timestamp(current_setting('sim.at')::float8 / 1000);
+  end $now$;
   grant usage on schema sim to public;
   grant select on sim.clock to public;
   do $$

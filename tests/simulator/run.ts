@@ -140,7 +140,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   async function doStep(name: string): Promise<void> {
     switch (name) {
       case 'time':
-        return pass(random.pick([10, 50, 200, 1_000, 3_000]), 0.25);
+        return pass(random.pick([10, 50, 200, 1_000, 3_000]) + random.below(10), 0.25);
       case 'hours':
         return pass(random.pick([3_600_000, 3_600_000, 26 * 3_600_000]), 0.5);
       case 'deaths': {

@@ -358,6 +358,8 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
         `a verification of ${micros} was refused, though ${meter.total.least} were bought and at most ${model.mostTaken(meter)} taken`,
       );
     if (status === 'VALID' && answer.billing && !isOld) {
+      if (!meter.allowOverages && answer.billing.availableCredits.startsWith('-'))
+        breaks(`more was taken of ${meter.name} than was available: ${JSON.stringify(answer.billing)}`);
       const taken = parseCredits(answer.billing.usedCredits)! + parseCredits(answer.billing.heldCredits ?? '0')!;
       if (!meter.allowOverages && !meter.hasLost && taken > mostGiven(meter) + adjusted(meter))
         breaks(`${taken} are taken of ${meter.name}, of which at most ${mostGiven(meter)} were given`);
