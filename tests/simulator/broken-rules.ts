@@ -95,18 +95,6 @@ export const brokenRules: BrokenRule[] = [
     to: `(await Promise.all(answers)).reverse().join()`,
   },
   {
-    rule: 'a known key ends when it expires',
-    file: 'shared/stores/lua/parts/lookup.lua',
-    from: `    if expiresAtMs ~= '0' and (holdsUntilMs == '0'`,
-    to: `    if false and (holdsUntilMs == '0'`,
-  },
-  {
-    rule: 'a list of addresses is searched again once it is another',
-    file: 'shared/stores/lua/verify.lua',
-    from: `  if addressList ~= '' and addressList ~= searchedList or`,
-    to: `  if addressList ~= '' and searchedList == '' or`,
-  },
-  {
     rule: 'no key has a scope that was deleted',
     file: 'apps/api/routes/scope/delete.ts',
     from: `    changed('scope', row.id);`,
@@ -119,22 +107,10 @@ export const brokenRules: BrokenRule[] = [
     to: ``,
   },
   {
-    rule: 'a changed limit keeps its count',
-    file: 'shared/stores/lua/parts/limits.lua',
-    from: `      if sub(counters.head, 8 * j - 7, 8 * j) == name then level, since = before[4 * j - 1], before[4 * j] end`,
-    to: ``,
-  },
-  {
     rule: 'what a window has counted falls no faster than its limit',
     file: 'shared/stores/lua/parts/limits.lua',
     from: `        if level > 0 and window < LONGEST_WINDOW then`,
     to: `        if level > 0 and window < LONGEST_WINDOW then level = level / 2`,
-  },
-  {
-    rule: 'an emptied Redis gets what limits have counted from the books',
-    file: 'shared/books/settling/raise-limits.ts',
-    from: `    late.some(({ sinceMs, micros }, i) => micros >`,
-    to: `    late.some(({ sinceMs, micros }, i) => -micros >`,
   },
   {
     rule: 'a delivery that was refused comes again',
@@ -147,17 +123,5 @@ export const brokenRules: BrokenRule[] = [
     file: 'apps/webhooks/message.ts',
     from: `timestamp: new Date(at).toISOString()`,
     to: `timestamp: now.toISOString()`,
-  },
-  {
-    rule: 'what was read from Kafka is committed once it is in the books',
-    file: 'apps/consumer/kafka-reader.ts',
-    from: `      held.add(decodePart(fetched));`,
-    to: `      held.add(decodePart(fetched)); void consuming.commit(new Map([[fetched.partition, fetched.lastOffset]]));`,
-  },
-  {
-    rule: 'a day is that of its zone',
-    file: 'shared/values/calendar.ts',
-    from: `  return firstInstantOf(date.toPlainDateTime(), timezone);`,
-    to: `  return firstInstantOf(date.toPlainDateTime(), timezone && 'UTC');`,
   },
 ];
