@@ -2,8 +2,8 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorker, type Worker } from './simulate.ts';
 
-const SEEDS = [1, 2, 3, 4, 5, 6];
-const STEPS = Array.from({ length: 120 }, (_, step) => step);
+const SEEDS = Array.from({ length: 12 }, (_, i) => i + 1);
+const STEPS = Array.from({ length: 200 }, (_, step) => step);
 let worker: Worker;
 const test = suite('simulator');
 test.before(() => {
