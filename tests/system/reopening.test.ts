@@ -237,8 +237,9 @@ async function keep(): Promise<Kept> {
 
 /** As a server does that starts again with an older disk: it has another run id than the one that its shards name. */
 async function comeBackAs(kept: Kept): Promise<void> {
-  const { client } = redis.node(0);
-  await client.flushdb();
-  await Promise.all(kept.map(([name, value, ttlMs]) => client.restore(name, ttlMs, value)));
-  await setInAll('owner', 'of an older run');
+  // In one step: verify must not write in between.
+  const step = redis.node(0).client.multi().flushdb();
+  for (const [name, value, ttlMs] of kept) step.restore(name, ttlMs, value);
+  for (const shard of ALL_SHARDS) step.hset(keyspace.meta(shard), 'owner', 'of an older run');
+  for (const [error] of (await step.exec())!) if (error) throw error;
 }
