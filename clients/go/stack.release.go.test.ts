@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../tests/helpers/world.ts';
@@ -12,7 +12,6 @@ import { freePorts } from '../../apps/stack/process/ports.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { gofmt, module, raceFlag, runGo } from './helpers/go.ts';
 
-const test = suite('the Go client');
 const world = await makeWorld(['verify', 'consumer']);
 
 test('its files are as gofmt writes them', async () => {
@@ -71,5 +70,3 @@ test('the program of the page protects an API as it stands, in a module of its o
     await once(server, 'exit');
   }
 });
-
-test.run();

@@ -133,7 +133,6 @@ export async function runCases(name: string, apps: Record<string, CaseApp>): Pro
       });
     }
   }
-  test.run();
 }
 
 /** A key that may read documents, with a billing record of its own. */

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { joinWorld } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
@@ -14,7 +14,6 @@ import { makeProxy } from './helpers/proxy.ts';
 const clock = makeClock();
 const retried: KeytallyError[] = [];
 
-const test = suite('the client');
 const world = await joinWorld();
 const [api, verify] = await Promise.all([makeProxy(world.api.url), makeProxy(world.verify.url)]);
 const options = { url: `${api.url}/`, verifyUrl: verify.url, token: world.team.token };
@@ -229,5 +228,3 @@ test('a missing, wrong or unknown option is named, and a token is never repeated
 test('the client shows the same display forms as the service', () => {
   assert.equal(displayForms, ours);
 });
-
-test.run();

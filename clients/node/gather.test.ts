@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
@@ -17,7 +17,6 @@ import type { Keytally } from './index.ts';
 const clock = makeClock();
 const clients: Record<string, Keytally> = {};
 
-const test = suite('gathered verifications');
 const world = await joinWorld();
 const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
 const customers = makeCustomers(world, workspace.id);
@@ -163,8 +162,6 @@ test('verifyBatch gives each verification a key of its own, and can be repeated'
   assert.equal(paths(), [VERIFY_BATCH_PATH, VERIFY_BATCH_PATH]);
   assert.is((await customers.billing(meter)).usedCredits, '2');
 });
-
-test.run();
 
 /** What a call fails with, but for the request that it was. */
 async function contentOf(call: Promise<unknown>): Promise<unknown> {

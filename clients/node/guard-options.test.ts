@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeClient } from './client.ts';
 import { verifyInputOf } from './guard-options.ts';
@@ -9,7 +9,6 @@ import { rateLimitHeaders } from './refusal.ts';
 const clock = makeClock();
 const client = makeClient({ url: 'http://127.0.0.1:1', token: 'x' }, clock);
 
-const test = suite("a guard's options");
 const inputOf = (url: string, ip?: string, options: object = {}) =>
   verifyInputOf('k', options, {}, { method: 'GET', url, ip, header: () => undefined });
 
@@ -112,8 +111,6 @@ test('without onError the cause is on the console, at most one line a second', a
   );
   assert.match(lines[1]!, /\(and 2 more since the last line\)$/);
 });
-
-test.run();
 
 function throws(make: () => unknown, message: string): void {
   assert.throws(make, (error: Error) => error.message === message, message);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { request as ask, type IncomingMessage } from 'node:http';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
@@ -19,7 +19,6 @@ const apps: Record<string, App> = {};
 const errors: string[] = [];
 let handled = 0;
 
-const test = suite('the guards');
 const world = await joinWorld();
 const proxy = await makeProxy(world.verify.url);
 const client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
@@ -147,8 +146,6 @@ for (const [name, start] of Object.entries(frameworks)) {
 test('there is no identity without a guard', () => {
   assert.throws(() => identityOf({}), /no keytally guard/);
 });
-
-test.run();
 
 function onError(error: Error): void {
   errors.push(error.message);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
@@ -17,7 +17,6 @@ const errors: Error[] = [];
 const options = { cost: '10', hold: { expiresIn: 600 }, onError: (error: Error) => void errors.push(error) };
 const { 'node:http': _, ...frameworks } = guarded;
 
-const test = suite('holds by the client');
 const world = await joinWorld();
 const proxy = await makeProxy(world.verify.url);
 const client = keytally({ url: world.api.url, verifyUrl: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
@@ -204,8 +203,6 @@ test('a handler without a guard that holds is told so', async () => {
   assert.throws(() => captureAtEnd({}, () => '1'), /captureAtEnd\(\): no keytally guard with a hold/);
   assert.match(String(await caught(capture({}, '1'))), /capture\(\): no keytally guard with a hold/);
 });
-
-test.run();
 
 async function start(name: string): Promise<App> {
   const { cost, ...others } = options;

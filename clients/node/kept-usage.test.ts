@@ -1,7 +1,7 @@
 // Usage that is kept while keytally is unavailable: it is billed once, bounded, or told to the app.
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
@@ -36,7 +36,6 @@ const answers: Record<string, [status: number, body: string]> = {
 let isBack = false;
 const asked: string[] = [];
 
-const test = suite('usage that is kept while keytally is unavailable');
 const world = await joinWorld();
 const proxy = await makeProxy(world.verify.url);
 const client = makeClient({ url: proxy.url, token: world.team.token }, clock);
@@ -216,8 +215,6 @@ test('a refusal says nothing of an earlier attempt, unless keytally looked for i
     assert.equal([await kept.flush(), lost.splice(0)], [0, [why]], key);
   }
 });
-
-test.run();
 
 function keep(options: Partial<KeptUsageOptions> = {}, reporting = client) {
   const onLost = (_: unknown, why: unknown) => void lost.push(why);

@@ -1,5 +1,5 @@
 // The packed package on every Node that it is for, loaded in each way, and with types resolved as TypeScript 5 still can.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
 import { spawnWorld } from '../../tests/helpers/world.ts';
@@ -7,7 +7,6 @@ import { installPackage, nodes, project, run, strict, write } from './helpers/pr
 
 // Commands run while this process waits, so keytally needs processes of its own.
 
-const test = suite('the package on older Node and TypeScript');
 const world = await spawnWorld(['verify']);
 const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
 const customers = makeCustomers(world, workspace.id);
@@ -81,5 +80,3 @@ test('works in strict TypeScript 5 that resolves as node10 does', async () => {
   write('node10/package.json', '{ "type": "commonjs" }');
   assert.is(run([process.execPath, 'node10/node10.js'], project), "VALID [ 'a' ] function\n");
 });
-
-test.run();

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
@@ -25,7 +25,6 @@ const pages = ['README.md', 'docs/protect-node.md', 'clients/node/README.md'];
 
 // Commands run while this process waits, so keytally needs processes of its own.
 
-const test = suite('the package');
 const world = await spawnWorld(['verify']);
 const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
 const customers = makeCustomers(world, workspace.id);
@@ -141,8 +140,6 @@ for (const [page, framework] of [
     }
   });
 }
-
-test.run();
 
 async function assertProtected(port: number): Promise<void> {
   const meter = await customers.newMeter({ totalCredits: '10' });

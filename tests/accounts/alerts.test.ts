@@ -140,5 +140,3 @@ test('alerts of its own hold in place of the default ones, an empty list too', a
   await declareDefaultAlerts(client, []);
   await record.remove();
 });
-
-test.run();

@@ -316,5 +316,3 @@ async function clear(records: Begun[]): Promise<void> {
   for (const record of records) await record.remove();
   await own.admin.flushall();
 }
-
-test.run();

@@ -319,5 +319,3 @@ for (const [guarantee, steps] of Object.entries(examples)) {
     await doer.remove();
   });
 }
-
-test.run();

@@ -235,5 +235,3 @@ test('an alert on a limit has one name in its window, whichever call or capture 
   assert.is.not(again.split(': ')[1], today);
   await one.remove();
 });
-
-test.run();

@@ -126,5 +126,3 @@ test('counters have a lifetime, a key without limits has none, and limits that a
   assert.is(await bytes(), ofLimits(1));
   await one.remove();
 });
-
-test.run();

@@ -81,5 +81,3 @@ test('the arithmetic of doubles is exact for every limit and window', () => {
       { numRuns: 5_000 },
     );
 });
-
-test.run();

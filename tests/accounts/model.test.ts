@@ -44,5 +44,3 @@ test('a call is accepted only if it fits, so credits alone are never passed by c
     { numRuns: 500, seed: 1 },
   );
 });
-
-test.run();

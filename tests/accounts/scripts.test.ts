@@ -340,5 +340,3 @@ test('at its memory limit Redis takes no debit, refuses what it would refuse, an
     await own.remove();
   }
 });
-
-test.run();

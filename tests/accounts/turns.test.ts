@@ -24,5 +24,3 @@ test('the scripts decide as the model does, and their numbered lines tell every 
 test('crossed again after Redis lost its tail, under another event, each alert of the model is listed once', async () => {
   assert.is((await compareLosses(client, { sequences: SEQUENCES, seed: 1 })).failure, undefined);
 });
-
-test.run();

@@ -1,11 +1,10 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorker, type Worker } from './simulate.ts';
 
 const SEEDS = Array.from({ length: 12 }, (_, i) => i + 1);
 const STEPS = Array.from({ length: 200 }, (_, step) => step);
 let worker: Worker;
-const test = suite('simulator');
 test.before(() => {
   worker = makeWorker(process.env);
 });
@@ -26,5 +25,3 @@ test('a seed does the same each time', async () => {
   assert.ok(first.trace.length > 40);
   assert.equal(first.trace, second.trace);
 });
-
-test.run();

@@ -1,12 +1,11 @@
 // Backup and restore of the whole stack, through the commands as an operator gives them.
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
-const test = suite('a backup of the stack');
 const folder = process.env.TEST_FOLDER ?? '';
 const file = join(folder, 'keytally.backup');
 let stack: Awaited<ReturnType<typeof makeOwnStack>>;
@@ -74,5 +73,3 @@ test('the restored stack goes on: its token, its keys and its signing keys work,
   const status = await eventually('it is decided', async () => (await stack.verify(busy)).body.status as string);
   assert.is(status, 'DISABLED');
 });
-
-test.run();

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../shared/contract/errors.ts';
 import { must } from '../helpers/customers.ts';
@@ -8,7 +8,6 @@ import { eventually, once } from '../helpers/world.ts';
 
 // What happens to verification when its Redis restarts or is emptied. This file has a Redis of its own for that.
 
-const test = suite('the fence');
 let own: RebuildWorld;
 
 test.before(async () => {
@@ -64,5 +63,3 @@ test('an emptied Redis gets settings, balances, holds and limits back from Postg
   await own.isExact(one);
   await eventually('usage', async () => (await customers.usage(meter)) === '50');
 });
-
-test.run();

@@ -1,5 +1,5 @@
 // A Redis whose machine dies and takes with it what was not on the disk.
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
@@ -13,7 +13,6 @@ import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
 // As many as the consumer carries at a time: it waits for no more.
 const BATCH = 5_000;
-const test = suite('the log on the disk');
 let redis: OwnRedis;
 let world: World;
 let customers: Customers;
@@ -56,5 +55,3 @@ function otherEvents() {
     pipeline.xadd(keyspace.outbox(i % SHARDS), '*', EVENT_FIELD, encodeEvent(testEvent({ id: newId('evt') })));
   return pipeline;
 }
-
-test.run();

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
@@ -13,7 +13,6 @@ import { eventually, once } from '../helpers/world.ts';
 
 type Entries = [outbox: string, fields: string[]][];
 
-const test = suite('credits of a Redis that was lost');
 let own: RebuildWorld;
 
 test.before(async () => void (own = await makeRebuildWorld('lost', { BUS: 'redis' })));
@@ -215,8 +214,6 @@ test('an emptied shard opens without a record that the books do not tell of, whi
   await api.stop();
   refusing.close();
 });
-
-test.run();
 
 /** A consumer carries all that waits into the books, and runs until that is proved. */
 async function book(proof = async () => {}): Promise<void> {

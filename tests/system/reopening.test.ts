@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { reopen } from '../../apps/api/reopen/reopen.ts';
 import { adoptHistory, moveCheckpoints } from '../../apps/api/sync/checkpoints.ts';
@@ -20,7 +20,6 @@ import { makeWorld, once, type World } from '../helpers/world.ts';
 type Key = { id: string; key: string };
 type Kept = [name: Buffer, value: Buffer, ttlMs: number][];
 
-const test = suite('reopening');
 const log = makeLogger('test', 'silent');
 /** Settling may take as long as it does, and a shard that was closed has been closed for long enough. */
 const clock: Clock = {
@@ -185,8 +184,6 @@ test('a checkpoint never goes back within its history', async () => {
     assert.equal(await client.hmget(meta, 'checkpoint', 'history'), [checkpoint, history], String(args));
   }
 });
-
-test.run();
 
 async function isUpToDate(): Promise<void> {
   const found = await Promise.all([disabled.key, rotated.key, fresh, later.key, spent.key].map(statusOf));

@@ -3,13 +3,12 @@ import type { ChildProcess } from 'node:child_process';
 import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
-const test = suite('a restore');
 const folder = process.env.TEST_FOLDER ?? '';
 const file = join(folder, 'keytally.backup');
 const key = join(folder, 'key.copy');
@@ -119,8 +118,6 @@ test('a restore that was cut off between its two moves is finished by the next s
   assert.match(finished, `${stack.home}/lost-since-backup.txt`);
   assert.is(await stack.usageOf(settled), '100');
 });
-
-test.run();
 
 /** What a restore into a home has left that a start would need. */
 function loaded(home: string): string[] {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../shared/contract/errors.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
@@ -9,7 +9,6 @@ import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
 // Postgres is restored from an older backup while Redis and the books have gone on: nothing is skipped silently, and
 // everything that changed since is settled on the safe side.
 
-const test = suite('a Postgres restored from an older backup');
 let world: World;
 let workspaceId: string;
 let customers: Customers;
@@ -109,8 +108,6 @@ test('the api refuses changes until an operator has decided; then all that chang
     return !waiting && (await metric(world.api.url, 'keytally_audit_log_broken')) === 0;
   });
 });
-
-test.run();
 
 async function made(path: string, body: object, field: string) {
   return (await must(201, world.call('post', path, body))).body[field] as { id: string; token: string };

@@ -194,8 +194,6 @@ test("each verification of a batch takes a place and counts for its team's reque
   }
 });
 
-test.run();
-
 type BatchOptions = { url?: string; token?: string | null; headers?: Record<string, string> };
 
 function batch(verifications: unknown[], options: BatchOptions = {}): Promise<Answer> {

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { CANCEL_PATH } from '../../../shared/verification/cancel-operation.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
@@ -9,7 +9,6 @@ import { joinWorld, once, request, type Answer } from '../../../tests/helpers/wo
 
 // A verification is cancelled by its Idempotency-Key, on the verify server and on the api. tests/accounts has its arithmetic.
 
-const test = suite('cancelling a verification');
 const world = await joinWorld();
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
@@ -147,5 +146,3 @@ test('a deleted key is cancelled for, another access token is not, and a name in
   await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${id}`));
   assert.equal([await said(cancel(key, name)), await said(cancel(key, batched)), await used(meter)], ['2.5', '1', '0']);
 });
-
-test.run();

@@ -116,5 +116,3 @@ test('an Idempotency-Key debits once, and another cost under it is refused', asy
   const scoped = await once({ billing: { usage: '2' }, requestedScopes: [{ representation: 'users', read: true }] });
   assert.is(scoped.body.status, 'INVALID_SCOPES');
 });
-
-test.run();

@@ -33,5 +33,3 @@ test('while the outbox is full, metered calls, holds and captures are 503 and ta
   assert.is((await must(200, customers.verify({ key: plain }, { url }))).body.status, 'VALID');
   await must(200, capture(world.verify!.url));
 });
-
-test.run();

@@ -82,8 +82,6 @@ test('management calls of one token are limited per second, verifications are no
   assert.is((await world.call('get', '/api/v1/workspace', undefined, { token })).status, 200, 'another token');
 });
 
-test.run();
-
 // Well-formed tokens that nobody created.
 const guess = () => makeKeyText('kt', 7);
 

@@ -1,4 +1,4 @@
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
@@ -9,7 +9,6 @@ import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts
 
 const CLOCKS_APART_MS = 1_000;
 
-const test = suite('holds');
 const world = await joinWorld();
 const { redis } = world;
 const workspaceId = await newWorkspace(world);
@@ -312,5 +311,3 @@ test('the api lists what is held, since when, until when, and by which key, page
   for (const holdId of ids) await must(200, release(holdId));
   assert.equal((await list('')).holds, []);
 });
-
-test.run();

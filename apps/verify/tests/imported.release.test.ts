@@ -31,5 +31,3 @@ test('they verify again after Redis was emptied, and after a shard came back fro
   await own.redis.admin.flushall();
   await allAreValid();
 });
-
-test.run();

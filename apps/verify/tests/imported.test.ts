@@ -131,8 +131,6 @@ test('it is refused once its workspace is deleted, and leaves Redis, the shard o
   await background.removeUntil(async () => (await gone(key, id)).every(Boolean));
 });
 
-test.run();
-
 function foreign(): string {
   return `sk-${randomBytes(24).toString('hex')}`;
 }

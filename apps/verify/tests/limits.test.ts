@@ -186,8 +186,6 @@ test('a `shadow` limit is counted and told, and never refuses', async () => {
   ]);
 });
 
-test.run();
-
 async function verify(body: object) {
   return (await must(200, customers.verify(body))).body;
 }

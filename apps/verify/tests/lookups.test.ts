@@ -127,5 +127,3 @@ function reasonIn({ status, body, text }: Answer): string {
   assert.is(status, 200, text);
   return body.reason ?? body.status;
 }
-
-test.run();

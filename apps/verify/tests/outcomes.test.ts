@@ -142,8 +142,6 @@ test('a secret that is no key of the token counts for its team alone, without ke
   assert.not(rows.some((row) => row.team_id === other.id || row.key_id === foreign.id));
 });
 
-test.run();
-
 /** Asks a verify server; gives the rows of the books once it has stopped and they have all that it counted. */
 async function rowsAfter(ask: (server: Started) => Promise<void>, settings = {}): Promise<Row[]> {
   const server = await world.start('verify', settings);

@@ -65,8 +65,6 @@ test('with OPS_PORT, clients of the hot port reach /healthz alone of the probes,
   }
 });
 
-test.run();
-
 /** One answer as its bytes came, without a client that unpacks it. */
 function raw(url: string, path: string, headers: string) {
   return new Promise<{ status: number; headers: Map<string, string>; body: Buffer }>((resolve, reject) => {

@@ -92,8 +92,6 @@ test('what is not HTTP, or asks for a feature that the servers lack, gets the er
   }
 });
 
-test.run();
-
 // The code of an error, or else the status.
 function codeOf({ status, text }: RawAnswer): number {
   return (JSON.parse(text) as { error?: { code: number } }).error?.code ?? status;

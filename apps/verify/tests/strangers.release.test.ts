@@ -113,8 +113,6 @@ test('three hundred requests of strangers that came first do not all go before o
   assert.ok(order.indexOf('client') < 150, `${order.indexOf('client')} of 300 went first`);
 });
 
-test.run();
-
 const verified = () => world.call('post', world.verify!.url + VERIFY_PATH, { key: 'none' });
 
 function connectTo(url: string): Socket {

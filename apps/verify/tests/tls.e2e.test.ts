@@ -53,8 +53,6 @@ test('in production no program starts with plain HTTP on an outside address, or 
   }
 });
 
-test.run();
-
 function scriptOf(program: string): string {
   return new URL(`../../${program}/main.ts`, import.meta.url).pathname;
 }

@@ -156,5 +156,3 @@ test('requests whose clients left before verify could read them cost nothing', a
   );
   assert.is((await customers.billing(meter)).usedCredits, '2');
 });
-
-test.run();

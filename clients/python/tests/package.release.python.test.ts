@@ -3,7 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
@@ -17,7 +17,6 @@ const site = join(folder, 'site');
 // The package that was built, in the place of the source.
 const env = { ...process.env, PYTHONPATH: (process.env.PYTHONPATH ?? '').replace(pythonClient, site) };
 
-const test = suite('the Python package');
 mkdirSync(site, { recursive: true });
 const world = await makeWorld(['verify']);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
@@ -141,8 +140,6 @@ test('the example of asyncio lists the workspaces', () => {
   );
   assert.match(python(['server.py'], folder, addresses()), /^w$/m);
 });
-
-test.run();
 
 function uvicorn(port: string): string[] {
   return ['-m', 'uvicorn', 'server:app', '--port', port, '--log-level', 'error'];

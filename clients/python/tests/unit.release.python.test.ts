@@ -4,12 +4,11 @@ import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import { basename } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { suite } from 'uvu';
+import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 
-const test = suite('the Python client');
 const world = await makeWorld(['verify']);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
 const env = {
@@ -36,5 +35,3 @@ for (const file of globSync('test_*.py', { cwd: import.meta.dirname }).toSorted(
     assert.match(said, /^Ran [1-9]\d* tests? in [^]*^OK$/m, said);
   });
 }
-
-test.run();

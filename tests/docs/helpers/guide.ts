@@ -51,6 +51,4 @@ export function testGuide({ page, program, env }: Guide): void {
     };
     assert.ok(code === 0 && outputs.some(isAsTold), `exit code ${code}:\n${out}\n${err}`);
   });
-
-  test.run();
 }

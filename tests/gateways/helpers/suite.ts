@@ -43,5 +43,4 @@ function run(
   });
   for (const [title, check] of Object.entries(cases)) test(title, () => check(setting));
   more?.(test, setting);
-  test.run();
 }
