@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
+import { makeCustomers } from '../../../tests/helpers/customers.ts';
 import { eventually, spawnWorld, request } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
@@ -10,6 +11,8 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 const BUNDLE = '/docs/swagger-ui-bundle.js';
 const servers = () => [world.api, world.verify!];
 const world = await spawnWorld(['verify']);
+const { body } = await world.call('post', '/api/v1/workspace', { name: 'beside' });
+const customers = makeCustomers(world, body.workspace.id);
 
 test('documents are sent compressed to whoever takes that, and not again to whoever has them', async () => {
   for (const { url } of servers()) {
@@ -63,6 +66,21 @@ test('with OPS_PORT, clients of the hot port reach /healthz alone of the probes,
     assert.is((await fetch(url + VERIFY_PATH, { method: 'POST' })).status, 404);
     await server.stop();
   }
+});
+
+test('with OPS_PORT and several workers one scrape has the sum of all of them', async () => {
+  const [port = 0, ops = 0] = await freePorts(2);
+  const settings = { WORKERS: '2', PORT: String(port), OPS_PORT: String(ops) };
+  const server = await world.start('verify', settings);
+  const total = async () => {
+    const answer = await fetch(`http://127.0.0.1:${ops}/metrics`, { headers: { Connection: 'close' } });
+    return Number(/^keytally_verifications_total\{[^}]*status="VALID"[^}]*\} (\d+)$/m.exec(await answer.text())?.[1]);
+  };
+  const { key } = await customers.newKey();
+  await Promise.all(Array.from({ length: 50 }, () => customers.verify({ key }, { url: server.url })));
+  await eventually('all are counted', async () => (await total()) === 50);
+  for (let i = 0; i < 5; i++) assert.is(await total(), 50);
+  await server.stop();
 });
 
 /** One answer as its bytes came, without a client that unpacks it. */
