@@ -40,3 +40,13 @@ test('what begins, ends, and ends soon is told in its millisecond, once; a delet
   assert.equal(await alive.told(), ['grant.began', 'grant.expired', 'grant.expiring', 'key.expiring']);
   assert.equal(await deleted.told(), []);
 });
+
+test('what was stored while a consumer looked is told at the next look, however late that comes', async () => {
+  const looked = Date.UTC(2020, 2, 10, 12);
+  const stored = await makeEnding(looked + 2 * DAY_MS, { beginsAt: looked - 1_000, expiresAt: looked + 3 * DAY_MS });
+  await own.sql`
+    update grants g set created_at = ${new Date(looked - 1_000)}
+    from billing_records b where b.id = g.billing_id and b.workspace_id = ${stored.workspaceId}`;
+  await tellMoments(own.sql, looked, looked + 1);
+  assert.equal(await stored.told(), ['grant.began']);
+});

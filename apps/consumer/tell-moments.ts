@@ -95,7 +95,7 @@ function grantsAt(sql: Sql, { type, before }: Moment, after: After, { from, to }
     join workspaces w on w.id = b.workspace_id and w.deleted_at is null
     where g.voided_at is null and ${isThere} and ${at} >= ${after.at + before}::bigint and ${at} <= ${to + before}::bigint
       and (${at}, g.id) > (${after.at + before}::bigint, ${after.id})
-      and (${at} > ${from + before}::bigint or g.created_at > now() - ${2 * UNSEEN_MS} * interval '1 millisecond')
+      and (${at} > ${from + before}::bigint or g.created_at > ${new Date(from - 2 * UNSEEN_MS)})
     order by ${at}, g.id limit ${ROWS_AT_ONCE}`;
 }
 
@@ -107,7 +107,7 @@ function keysAt(sql: Sql, before: number, after: After, { from, to }: Window) {
       and k.expires_at >= ${after.at + before}::bigint and k.expires_at <= ${to + before}::bigint
       and (k.expires_at, k.id) > (${after.at + before}::bigint, ${after.id})
       and k.expires_at - ${before} >= extract(epoch from k.created_at) * 1000
-      and (k.expires_at > ${from + before}::bigint or k.updated_at > now() - ${2 * UNSEEN_MS} * interval '1 millisecond')
+      and (k.expires_at > ${from + before}::bigint or k.updated_at > ${new Date(from - 2 * UNSEEN_MS)})
     order by k.expires_at, k.id limit ${ROWS_AT_ONCE}`;
 }
 
