@@ -67,7 +67,7 @@ test('the next adjustment applies first the one before it that is stored and not
     await tx`update billing_records set last_adjustment = 1 where id = ${id}`;
     await tx`
       insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
-      select ${entityId}, ${world.team.id}, ${id}, 1, 3000000, 'default', '2026-02-01', 'r', min(id), 'r'
+      select ${entityId}, ${world.team.id}, ${id}, 1, 3000000, 'default', ${FIRST_DAY}, 'r', min(id), 'r'
       from access_tokens where team_id = ${world.team.id}`;
     await tx`insert into changes (kind, entity_id, shard) values ('adjustment', ${entityId}, ${shard})`;
   });
