@@ -59,6 +59,19 @@ export function hashForTeam(teamId: string, textHash: string): string {
   return hash('sha256', `${teamId}:${textHash}`, 'base64url');
 }
 
+/** Where the record of a key is looked for, by the text that a team presents: its first shard, and its name there. */
+export type PlaceOfKey = { home: number; hash: string; isForeign: boolean };
+
+/** The place of a key text; `undefined` for one that no key has. */
+export function placeOfKey(text: string, teamId: string): PlaceOfKey | undefined {
+  const shard = keyShard(text);
+  if (shard === undefined && !isForeignText(text)) return undefined;
+  const textHash = hashKeyText(text);
+  return shard === undefined
+    ? { home: hashShard(textHash), hash: hashForTeam(teamId, textHash), isForeign: true }
+    : { home: shard, hash: textHash, isForeign: false };
+}
+
 /** The part of a foreign key that may be shown: of a short one little, because the rest could be guessed. */
 export function maskForeignText(text: string): string {
   return (text.length < 24 ? '' : text.slice(0, 4)) + '****' + (text.length < 16 ? '' : text.slice(-4));

@@ -6,7 +6,7 @@ import { packFields, readFields } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { formatCredits } from '../values/credits.ts';
-import { hashForTeam, hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
+import { placeOfKey } from '../values/key-text.ts';
 import { idempotencyHashOf } from './call-fields.ts';
 import type { CancelBody } from './cancel-operation.ts';
 import { makePlaces } from './places.ts';
@@ -50,32 +50,21 @@ export function makeCancel({
   const askAlone = batchScriptCalls(cancelScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.cancelScript, askAlone);
 
-  return async function cancel(caller, body) {
-    const { teamId } = caller;
-    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
-    places.enter(teamId);
-    try {
-      return presented(await askScript(caller, body));
-    } finally {
-      places.leave(teamId);
-    }
-  };
+  return (caller, body) => places.during(caller.teamId, async () => presented(await askScript(caller, body)));
 
   async function askScript(caller: Caller, { key: text, idempotencyKey }: CancelBody): Promise<CancelAnswer> {
-    const ownShard = keyShard(text);
-    if (ownShard === undefined && !isForeignText(text)) return { status: 'UNKNOWN', detail: '' };
+    const place = placeOfKey(text, caller.teamId);
+    if (!place) return { status: 'UNKNOWN', detail: '' };
     requireMemory();
-    const textHash = hashKeyText(text);
-    const keyHash = ownShard === undefined ? hashForTeam(caller.teamId, textHash) : textHash;
     const packed = packFields(cancelFields, {
       idempotencyHash: idempotencyHashOf(caller, idempotencyKey),
       callerTeamId: caller.teamId,
       callerWorkspaceIds: workspacesOf(caller),
     });
     const since = redis.clock.monotonic();
-    let shard = ownShard ?? hashShard(textHash);
+    let shard = place.home;
     for (;;) {
-      const call = { shard, key: keyspace.keyText(shard, keyHash), packed, team: caller.teamId, cost: COST, since };
+      const call = { shard, key: keyspace.keyText(shard, place.hash), packed, team: caller.teamId, cost: COST, since };
       const answer = await ask(call).catch((cause: unknown) => {
         throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
       });

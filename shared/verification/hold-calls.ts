@@ -79,17 +79,12 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
     },
   };
 
-  async function settleAlone(caller: Caller, holdId: string, what: What, amount: number): Promise<Settled> {
-    const { teamId, workspaceIds } = caller;
-    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
-    places.enter(teamId);
-    try {
+  function settleAlone({ teamId, workspaceIds }: Caller, holdId: string, what: What, amount: number): Promise<Settled> {
+    return places.during(teamId, async () => {
       const hold = await readId(holdId, teamId);
       if (!hold || (workspaceIds && !workspaceIds.includes(hold.workspaceId))) throw new ApiError('hold_not_found');
-      return await askScript(hold, { team: teamId, what, amount });
-    } finally {
-      places.leave(teamId);
-    }
+      return askScript(hold, { team: teamId, what, amount });
+    });
   }
 
   async function readId(holdId: string, teamId: string): Promise<HoldFields | undefined> {

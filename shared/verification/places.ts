@@ -1,3 +1,5 @@
+import { ApiError } from '../contract/errors.ts';
+
 /** Places for calls that are being decided, of which each team has a share. */
 export type Places = {
   /**
@@ -7,6 +9,8 @@ export type Places = {
   hasRoom(team?: string): boolean;
   enter(team: string): void;
   leave(team: string): void;
+  /** Decides a call, which has a place meanwhile; `overloaded` where there is none for its team. */
+  during<Decided>(team: string, decide: () => Promise<Decided>): Promise<Decided>;
 };
 
 /**
@@ -17,7 +21,7 @@ export function makePlaces(most: number): Places {
   const taken = new Map<string, number>();
   let total = 0;
 
-  return {
+  const places: Places = {
     hasRoom(team) {
       if (total < most) return true;
       if (total >= 2 * most) return false;
@@ -35,5 +39,15 @@ export function makePlaces(most: number): Places {
       else taken.delete(team);
       total -= 1;
     },
+    async during(team, decide) {
+      if (!places.hasRoom(team)) throw new ApiError('overloaded');
+      places.enter(team);
+      try {
+        return await decide();
+      } finally {
+        places.leave(team);
+      }
+    },
   };
+  return places;
 }

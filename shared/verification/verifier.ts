@@ -6,7 +6,7 @@ import { noTelemetry, spans, type Telemetry } from '../runtime/telemetry.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
-import { hashForTeam, hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
+import { placeOfKey } from '../values/key-text.ts';
 import { makeAddressLists } from './address-lists.ts';
 import { costOfCall, costOfLookup } from './call-cost.ts';
 import { fieldsOf } from './call-fields.ts';
@@ -102,13 +102,11 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     const { caller, body, clientAddress, isGone } = call;
     const since = waitedSince(call.patience, call.since ?? redis.clock.monotonic(), config.VERIFY_DEADLINE_MS);
     const once = idempotencyKey(call.idempotencyKey);
-    const ownShard = keyShard(body.key);
-    if (ownShard === undefined && !isForeignText(body.key)) return refusal(body, 'MALFORMED');
-    const textHash = hashKeyText(body.key);
-    const keyHash = ownShard === undefined ? hashForTeam(caller.teamId, textHash) : textHash;
+    const place = placeOfKey(body.key, caller.teamId);
+    if (!place) return refusal(body, 'MALFORMED');
+    const { home, hash: keyHash, isForeign } = place;
     const question = packQuestion(caller, body.requestedScopes ?? []);
     const fields = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
-    const home = ownShard ?? hashShard(textHash);
     if (body.billing?.hold) options.requireMemory();
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));
@@ -149,7 +147,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
         }
       }
       if (status === 'ELSEWHERE' || reason === 'NOT_FOUND') {
-        return refusal(body, ownShard === undefined ? 'MALFORMED' : 'NOT_FOUND');
+        return refusal(body, isForeign ? 'MALFORMED' : 'NOT_FOUND');
       }
       if (status === 'SEARCH') {
         const missing = listed === undefined && lookup!.addressList === searched;

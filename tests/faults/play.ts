@@ -159,14 +159,11 @@ async function mountDisks(home: string, bus: Bus): Promise<ReadonlyMap<string, D
 
 /** Clients that do one thing after the other until they are stopped. */
 function startClients(work: Work, random: Random) {
-  const names = Object.keys(workKinds) as (keyof Work['actions'])[];
-  const total = names.reduce((sum, name) => sum + workKinds[name]!, 0);
   let stopped = false;
   let done = 0;
   const client = async () => {
     for (; !stopped; done++) {
-      let at = random.next() * total;
-      const name = names.find((each) => (at -= workKinds[each]!) < 0)!;
+      const name = random.weighted(workKinds) as keyof Work['actions'];
       await work.actions[name]().catch((error: Error) => work.breaks(String(error.stack)));
       await sleep(PAUSE_MS);
     }

@@ -11,6 +11,8 @@ export type Random = {
   below(end: number): number;
   chance(probability: number): boolean;
   pick<T>(list: readonly T[]): T;
+  /** One of these names, each as often as its weight says. */
+  weighted(weights: Readonly<Record<string, number>>): string;
   /** Begins anew from another seed: what comes then does not depend on what was drawn before. */
   reseed(seed: number): void;
 };
@@ -56,6 +58,10 @@ export function makeRandom(seed: number): Random {
     below,
     chance: (probability) => next() < probability,
     pick: (list) => list[below(list.length)]!,
+    weighted(weights) {
+      let at = next() * Object.values(weights).reduce((sum, weight) => sum + weight, 0);
+      return Object.keys(weights).find((name) => (at -= weights[name]!) < 0)!;
+    },
     reseed,
   };
 }

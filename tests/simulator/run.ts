@@ -38,8 +38,6 @@ const kinds: Record<string, number> = {
 };
 /** The faults, each of which can be switched off. */
 export const faults = ['deaths', 'losses', 'messages', 'commits', 'jumps', 'fullness'] as const;
-const names = Object.keys(kinds);
-const total = Object.values(kinds).reduce((sum, weight) => sum + weight, 0);
 
 /**
  * Runs a seed: does the steps of the plan, brings everything to rest, and proves the books. What a step does follows from the seed and
@@ -84,8 +82,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   for (const step of steps) {
     if (work.broken.length > 0) break;
     random.reseed(seed * 100_003 + step);
-    let at = random.next() * total;
-    const name = names.find((each) => (at -= kinds[each]!) < 0)!;
+    const name = random.weighted(kinds);
     if (!without.includes(name as Fault)) await doStep(name);
     await simulation.quiet();
     for (let some = random.below(25); some > 0 && (await simulation.runOne()); some--);
