@@ -57,6 +57,8 @@ func (e *Error) Unavailable() bool {
 
 const (
 	firstRequestStillRuns = 40905
+	// A cancel found nothing that was taken.
+	nothingTaken = 40451
 	// What a wrong access token gets after some 401s.
 	tooManyFailures = 42901
 	// A flood of wrong keys can use up the team's quota, and must not let them pass.

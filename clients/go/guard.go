@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,8 @@ type guard struct {
 	client  *Client
 	options GuardOptions
 	onError func(error, *http.Request)
+	// How many cancels are under way.
+	cancelling atomic.Int32
 }
 
 // Guard makes middleware for net/http, and for every router that takes it: it verifies the key of each request, debits its cost, and
@@ -89,6 +92,10 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 	if err == nil {
 		call.idempotencyKey, err = g.options.idempotencyKeyOf(r)
 	}
+	isNew := call.idempotencyKey == ""
+	if isNew {
+		call.idempotencyKey = newID()
+	}
 	if err != nil {
 		tell(err)
 		return nil, reason{name: "FAILED"}
@@ -105,7 +112,12 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 	ctx := detached{r.Context()}
 	decision, err := call.send(ctx, g.client, WithRequestID(requestID))
 	if err != nil {
-		return g.failed(err, call, tell)
+		found, why := g.failed(err, call, tell)
+		// One that the options give is for repeating the request: cancelled, that would be refused.
+		if why.name == "AWAY" && !call.sentAt.IsZero() && isNew {
+			g.cancelLater(call, tell)
+		}
+		return found, why
 	}
 	setRateLimit(w.Header(), decision.RateLimit, time.Now())
 	if decision.Status != StatusValid {
@@ -137,6 +149,28 @@ func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, rea
 	}
 	tell(err)
 	return nil, reason{name: "AWAY"}
+}
+
+// While keytally is unavailable each is repeated for as long as a call may take.
+const mostCancels = 1_000
+
+// cancelLater gives back what a call may have taken: its end client is answered that nothing was decided, and shall not pay for it.
+func (g *guard) cancelLater(call keptCall, tell func(error)) {
+	if g.cancelling.Add(1) > mostCancels {
+		g.cancelling.Add(-1)
+		return
+	}
+	g.client.settling.Add(1)
+	go func() {
+		defer g.client.settling.Done()
+		defer g.cancelling.Add(-1)
+		_, err := g.client.CancelVerification(context.Background(), CancelVerificationRequest{
+			Key: call.verification.Key, IdempotencyKey: call.idempotencyKey,
+		})
+		if err != nil && codeOf(err) != nothingTaken {
+			safely("OnError", func() { tell(fmt.Errorf("not cancelled: %w", err)) })
+		}
+	}()
 }
 
 // detached has the values of a context, and does not end with it.

@@ -110,16 +110,13 @@ func (o *GuardOptions) verification(key string, r *http.Request) (Verification, 
 	return asked, err
 }
 
-// idempotencyKeyOf gives the Idempotency-Key of a request.
+// idempotencyKeyOf gives the Idempotency-Key that the options give a request; "": a new one.
 func (o *GuardOptions) idempotencyKeyOf(r *http.Request) (string, error) {
 	given := ""
 	if o.IdempotencyKey != nil {
 		given = o.IdempotencyKey(r)
 	}
-	if given == "" {
-		return newID(), nil
-	}
-	if !isPrintable(given, longestHeader) {
+	if given != "" && !isPrintable(given, longestHeader) {
 		return "", mistake{fmt.Sprintf("idempotencyKey is %s; it must be 1 to 255 visible ASCII characters", shown(given))}
 	}
 	return given, nil

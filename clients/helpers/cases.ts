@@ -30,6 +30,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { refusalTable } from '../../apps/api/generate/refusals.ts';
+import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';
 import { waitingEvents } from '../../tests/helpers/outbox.ts';
@@ -70,7 +71,7 @@ type Step =
   | { verify: Fate }
   /** What becomes of the next ones. */
   | { next: Fate[] }
-  /** What verify was asked since the last such step, readiness left out. */
+  /** What verify was asked since the last such step, readiness and cancels left out. */
   | { asked: { requests?: number; requestsAtMost?: number; paths?: string[]; idempotencyKeys?: number } }
   /** The credits of the case's own customer, eventually. */
   | { credits: { used: string; held: string } }
@@ -219,7 +220,7 @@ function makeSteps({ url, keys, proxy }: { url: string; keys: Record<string, str
 }
 
 function checkAsked(expected: Extract<Step, { asked: unknown }>['asked'], proxy: Proxy): void {
-  const seen = proxy.seen.splice(0).filter(({ url }) => url !== '/readyz' && url !== '/servingz');
+  const seen = proxy.seen.splice(0).filter(({ url }) => !['/readyz', '/servingz', CANCEL_PATH].includes(url ?? ''));
   const { requests, requestsAtMost = Infinity, paths, idempotencyKeys } = expected;
   if (requests !== undefined) assert.is(seen.length, requests);
   assert.ok(seen.length <= requestsAtMost, `${seen.length} requests`);

@@ -36,6 +36,8 @@ const FIRST_REQUEST_STILL_RUNS = 40905;
 
 // What a wrong access token gets after some 401s.
 export const TOO_MANY_FAILURES = 42901;
+// A cancel found nothing that was taken.
+export const NOTHING_TAKEN = 40451;
 // A flood of wrong keys can use up the team's quota, and must not let them pass.
 export const OVER_QUOTA = 42920;
 const REDIS_UNAVAILABLE = 50301;

@@ -112,13 +112,13 @@ export async function verifyInputOf<Request>(
   };
 }
 
-/** The Idempotency-Key of a request. Throws an `OptionError` when the function gives something wrong. */
+/** The Idempotency-Key that the options give a request; undefined: a new one. Throws an `OptionError` when the function gives something wrong. */
 export async function idempotencyKeyOf<Request>(
   { idempotencyKey }: GuardOptions<Request>,
   request: Request,
-): Promise<string> {
+): Promise<string | undefined> {
   const given = await idempotencyKey?.(request);
-  if (given === undefined) return crypto.randomUUID();
+  if (given === undefined) return undefined;
   if (typeof given === 'string' && /^[!-~]{1,255}$/.test(given)) return given;
   throw new OptionError(`idempotencyKey is ${shown(given)}; it must be 1 to 255 visible ASCII characters`);
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { request as ask, type IncomingMessage } from 'node:http';
 import { test } from 'uvu';
@@ -124,7 +125,8 @@ for (const [name, start] of Object.entries(frameworks)) {
     const asked = () => proxy.fate === 'hang' && clock.pass(600);
     proxy.server.on('request', asked);
     const impatient = makeClient({ url: proxy.url, token: world.team.token }, clock);
-    const app = await start(impatient, { costOf: () => '1', onError }, unreachable);
+    // Names of its own: cancels, which last longer than their requests, would let this clock's time pass.
+    const app = await start(impatient, { costOf: () => '1', idempotencyKey: randomUUID, onError }, unreachable);
     for (const [fate, said] of [
       ['html', 'HTTP 502, but the answer is not from keytally; check the address'],
       ['refuse', `keytally cannot be reached at ${proxy.url}`],

@@ -1,7 +1,7 @@
 import type { Keytally } from './client.ts';
 import { clockOf } from './clock.ts';
 import { refusals } from './contract.ts';
-import { KeytallyError, OVER_QUOTA, TOO_MANY_FAILURES } from './error.ts';
+import { KeytallyError, NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES } from './error.ts';
 import {
   checkOptions,
   idempotencyKeyOf,
@@ -14,6 +14,7 @@ import { noteHold, type HoldEvents } from './hold.ts';
 import { sendKept, type KeptCall } from './kept-usage.ts';
 import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Answer, type Refusal, type Refused } from './refusal.ts';
+import { noteSettling } from './settling.ts';
 import type { Verification } from './status.ts';
 import { tell } from './tell.ts';
 
@@ -28,6 +29,9 @@ export type Outcome = {
   hold?: HoldEvents;
 };
 
+// While keytally is unavailable each is repeated for as long as a call may take.
+const MOST_CANCELS = 1_000;
+
 const identities = new WeakMap<object, Identity>();
 
 /** Whose request it is, for a handler behind a guard. It takes what the guard got: Koa's and Hono's context, else the request. */
@@ -40,6 +44,7 @@ export function identityOf(request: object): Identity {
 /** Makes the function that decides whether a request may pass. If it may, `identityOf(request)` knows whose it is. */
 export function makeDecide<Request extends object>(client: Keytally, options: GuardOptions<Request>) {
   checkOptions(options);
+  let cancelling = 0;
   const { open, outOfCredits, refusalBody, onError = logEachSecond(clockOf(client).now) } = options;
 
   return async function decide(request: Request, seen: Seen): Promise<Outcome> {
@@ -55,6 +60,19 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     };
     const note = (message: string, cause: unknown) =>
       tell('onError', onError, new Error(`keytally guard, request ${requestId}: ${message}`, { cause }), request);
+    // The end client is answered that nothing was decided, and shall not pay for it.
+    const cancelLater = ({ input, idempotencyKey }: KeptCall) => {
+      if (cancelling >= MOST_CANCELS) return;
+      cancelling += 1;
+      const cancelled = client.verifications.cancel({ key: input.key, idempotencyKey }).catch((error: unknown) => {
+        if (!(error instanceof KeytallyError && error.code === NOTHING_TAKEN))
+          note(`not cancelled: ${describe(error)}`, error);
+      });
+      noteSettling(
+        client,
+        cancelled.finally(() => (cancelling -= 1)),
+      );
+    };
     const [key, another] = keysOf(seen.header, seen.rawHeaders);
     if (key === undefined) return refuse('NO_KEY');
     if (another !== undefined) return refuse('TWO_KEYS');
@@ -62,9 +80,11 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     if (!/^[!-~]{1,512}$/.test(key)) return refuse('INVALID');
 
     let call: KeptCall;
+    let given: string | undefined;
     try {
       const input = await verifyInputOf(key, options, request, seen);
-      call = { input, idempotencyKey: await idempotencyKeyOf(options, request) };
+      given = await idempotencyKeyOf(options, request);
+      call = { input, idempotencyKey: given ?? crypto.randomUUID() };
     } catch (error) {
       // What the caller's own function throws is for the framework's error handler.
       if (error instanceof OptionError) return fail('FAILED', error.message, error);
@@ -87,7 +107,10 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
       // The end client did nothing wrong, and must not see the status that the error has for this server.
       if (!(error instanceof KeytallyError) || isMistake(error)) return fail('FAILED', describe(error), error);
       const mayPass = error.code !== OVER_QUOTA && keep(error.code !== 0);
-      return mayPass ? { headers: {} } : fail('AWAY', describe(error), error);
+      if (mayPass) return { headers: {} };
+      // One that the options give is for repeating the request: cancelled, that would be refused.
+      if (call.sentAtMs !== undefined && given === undefined) cancelLater(call);
+      return fail('AWAY', describe(error), error);
     }
     const headers = rateLimitHeaders(answer.rateLimit, Date.now());
     const refused = refusedFor(answer);

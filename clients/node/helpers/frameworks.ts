@@ -22,6 +22,7 @@ type Settings = {
   hold?: HoldOptions;
   scopes?: RequestedScopes;
   open?: KeptUsage;
+  idempotencyKey?: () => string;
   onError?: (error: Error) => void;
 };
 /** Gives an object, which is answered as JSON, or the lines of a stream. `request` is what `identityOf` takes. */

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import re
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from keytally._options import CallOptions
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
 from keytally._tell import tell
 from keytally._wire import Retry
-from keytally.errors import OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
+from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
 OnError = Callable[[Exception, RequestT], object]
 MakeBody = Callable[[Refusal, RequestT], RefusalBody]
@@ -74,6 +75,8 @@ class _Question(Generic[RequestT]):
     request_id: str
     input: types.VerifyKeyInput
     idempotency_key: str
+    # One that the options give is for repeating the request: cancelled, that would be refused.
+    may_be_cancelled: bool
 
     @property
     def options(self) -> CallOptions:
@@ -81,6 +84,9 @@ class _Question(Generic[RequestT]):
 
 
 class _Guard(Generic[RequestT]):
+    # While keytally is unavailable each is repeated for as long as a call may take.
+    _most_cancels: int
+
     def __init__(
         self,
         open: KeptUsage | AsyncKeptUsage | None,
@@ -108,6 +114,7 @@ class _Guard(Generic[RequestT]):
         self._on_error = on_error or _log_each_second()
         self._out_of_credits = check_out_of_credits(out_of_credits)
         self._refusal_body = refusal_body
+        self._cancels = threading.Semaphore(self._most_cancels)
 
     def _key_of(self, request: RequestT, seen: Seen, request_id: str) -> str | Outcome[Any]:
         keys = keys_of(seen.header)
@@ -141,7 +148,8 @@ class _Guard(Generic[RequestT]):
             idempotency_key = idempotency_key_of(values.get("idempotency_key"))
         except OptionError as error:
             return self._fail("FAILED", request, request_id, error)
-        question = _Question(request, request_id, input, idempotency_key)
+        may_be_cancelled = values.get("idempotency_key") is None
+        question = _Question(request, request_id, input, idempotency_key, may_be_cancelled)
         if self._open and self._open.away:
             return self._unanswered(question, "keytally is unavailable, and no more usage can be kept")
         return question
@@ -160,7 +168,18 @@ class _Guard(Generic[RequestT]):
             call = question.input, question.idempotency_key, sent_at
             if self._open.keep(*call, was_answered=code != 0):
                 return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
+        # The end client is answered that nothing was decided, and shall not pay for it.
+        if sent_at is not None and question.may_be_cancelled and self._cancels.acquire(blocking=False):
+            self._cancel_later(question)
         return self._fail("AWAY", question.request, question.request_id, cause)
+
+    def _cancel_later(self, question: _Question[RequestT]) -> None:
+        raise NotImplementedError
+
+    def _cancelled(self, question: _Question[RequestT], error: Exception | None) -> None:
+        self._cancels.release()
+        if error and not (isinstance(error, KeytallyError) and error.code == NOTHING_TAKEN):
+            self._tell(question.request, question.request_id, error, "not cancelled: ")
 
     def _answered(
         self, question: _Question[RequestT], answer: types.Decision, hold_of: Callable[[str | None, OnFailure], HoldT]
@@ -179,14 +198,17 @@ class _Guard(Generic[RequestT]):
         self._tell(request, request_id, cause)
         return self._refuse(why, request, request_id)
 
-    def _tell(self, request: RequestT, request_id: str, cause: Exception | str) -> None:
-        error = GuardError(f"keytally guard, request {request_id}: {_describe(cause)}")
+    def _tell(self, request: RequestT, request_id: str, cause: Exception | str, what: str = "") -> None:
+        error = GuardError(f"keytally guard, request {request_id}: {what}{_describe(cause)}")
         error.__cause__ = cause if isinstance(cause, Exception) else None
         tell("on_error", self._on_error, error, request)
 
 
 class Guard(_Guard[RequestT]):
     """Decides whether a request may pass, for threads."""
+
+    # Each has a thread.
+    _most_cancels = 32
 
     def __init__(
         self,
@@ -215,9 +237,23 @@ class Guard(_Guard[RequestT]):
             return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
         return self._answered(question, answer, lambda id, on_failure: Hold(self._client, id, on_failure))
 
+    def _cancel_later(self, question: _Question[RequestT]) -> None:
+        def cancel() -> None:
+            error = None
+            try:
+                self._client.verifications.cancel(_cancel_of(question))
+            except Exception as failed:
+                error = failed
+            self._cancelled(question, error)
+
+        # The process waits for it.
+        threading.Thread(target=cancel, name="keytally cancel").start()
+
 
 class AsyncGuard(_Guard[RequestT]):
     """Decides whether a request may pass, for asyncio."""
+
+    _most_cancels = 1_000
 
     def __init__(
         self,
@@ -249,6 +285,17 @@ class AsyncGuard(_Guard[RequestT]):
             return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
         return self._passes(question, answer)
 
+    def _cancel_later(self, question: _Question[RequestT]) -> None:
+        self._client._background.begin(self._cancel(question))
+
+    async def _cancel(self, question: _Question[RequestT]) -> None:
+        error = None
+        try:
+            await self._client.verifications.cancel(_cancel_of(question))
+        except Exception as failed:
+            error = failed
+        self._cancelled(question, error)
+
     async def _verify(self, question: _Question[RequestT], retry: Retry) -> types.Decision:
         asking = self._client._verify(question.input, question.options, retry)
         if not self._options.has_hold:
@@ -272,6 +319,10 @@ class AsyncGuard(_Guard[RequestT]):
 
     def _passes(self, question: _Question[RequestT], answer: types.Decision) -> Outcome[AsyncHold]:
         return self._answered(question, answer, lambda id, on_failure: AsyncHold(self._client, id, on_failure))
+
+
+def _cancel_of(question: _Question[Any]) -> types.CancelVerificationInput:
+    return {"key": question.input["key"], "idempotencyKey": question.idempotency_key}
 
 
 def passed_of(request: Any, caller: str) -> Passed[Any]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing_extensions import TypedDict
 
 _FIRST_REQUEST_STILL_RUNS = 40905
+NOTHING_TAKEN = 40451
+"""A cancel found nothing that was taken."""
 TOO_MANY_FAILURES = 42901
 """What a wrong access token gets after many a 401."""
 OVER_QUOTA = 42920
