@@ -279,6 +279,11 @@ test("a cancelled call's credits go back at its own time, also a day later, and 
     const [taken, back, ...others] = record.lines.filter(({ cost }) => cost !== 0);
     assert.equal([taken!.kind, back!.kind, others.length], ['verification', 'correction', 0]);
     assert.equal([back!.cost, back!.used, back!.timeMs, taken!.timeMs], [-7, 0, midnight - 1, midnight - 1]);
+    // Also of one that cost nothing: by its line the books know that limits on requests do not count it.
+    await record.verify({ micros: 0, once: 'free' });
+    assert.is(await record.cancel('free'), 'OK 0');
+    const kinds = record.lines.map(({ kind }) => kind).filter((kind) => kind !== 'turn');
+    assert.equal(kinds, ['verification', 'correction', 'verification', 'correction']);
     await record.remove();
   }
 });

@@ -66,7 +66,8 @@ local function readCall(onceRecord)
   }
 end
 
--- Gives back what a call debited; gives the status, nil where it is done.
+-- Gives back what a call debited; gives the status, nil where it is done. Also of nothing: by its line the books know that limits on
+-- requests no longer count it.
 local function giveCreditsBack(key, one)
   local billingKey, sequenceField = key.billingKey, 'n' .. one.epoch
   local billingId, record = '', {}
@@ -77,8 +78,8 @@ local function giveCreditsBack(key, one)
   -- The time is the call's: so all that sums usage, in whatever zone, sums to nothing.
   local function lineOf(used, sequence, more)
     local id = sub(redis.sha1hex(one.id .. ' ' .. one.epoch .. ' ' .. format('%d', sequence)), 1, 25)
-    return format('{"x":"correction","i":"evt_0%s","r":%s,"c":-%d,"n":%s,"t":%s,"k":"%s","b":"%s","v":"%s","u":%d,"s":%d,"e":%s%s,' ..
-      '"o":"%s","m":0,"g":"cancelled"}', id, cjson.encode(one.route), one.micros, cjson.encode(one.usageName), one.atMs, key.id,
+    return format('{"x":"correction","i":"evt_0%s","r":%s,"c":%d,"n":%s,"t":%s,"k":"%s","b":"%s","v":"%s","u":%d,"s":%d,"e":%s%s,' ..
+      '"o":"%s","m":0,"g":"cancelled"}', id, cjson.encode(one.route), -one.micros, cjson.encode(one.usageName), one.atMs, key.id,
       billingId, key.workspaceId, used, sequence, one.epoch, more, one.id)
   end
   if not one.isMetered then
@@ -169,7 +170,7 @@ local function cancel(keyText, packedCancel)
     -- Lines first: should Redis refuse them, nothing was given back.
     local failed, micros = nil, format('%d', one.micros)
     if one.isHold then failed, micros = releaseHold(key, one)
-    elseif one.micros > 0 then failed = giveCreditsBack(key, one) end
+    else failed = giveCreditsBack(key, one) end
     if failed then return failed end
     giveRateBack(key, one)
     giveLimitsBack(key, one)
