@@ -1,8 +1,9 @@
 // The package as its users get it: built, installed, typed; and the examples of its pages, as they stand.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
@@ -22,11 +23,11 @@ const world = await makeWorld(['verify']);
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
 const customers = makeCustomers(world, workspace.id);
 
-test('the package holds only what its users need, and its types', () => {
-  python(['-m', 'hatchling', 'build', '-t', 'wheel', '-d', folder], pythonClient);
+test('the package holds only what its users need, and its types', async () => {
+  await python(['-m', 'hatchling', 'build', '-t', 'wheel', '-d', folder], pythonClient);
   const wheel = readdirSync(folder).find((name) => name.endsWith('.whl'))!;
   assert.is(wheel, 'keytally-1.0.0-py3-none-any.whl');
-  python(['-m', 'zipfile', '-e', join(folder, wheel), site]);
+  await python(['-m', 'zipfile', '-e', join(folder, wheel), site]);
   const files = readdirSync(site, { recursive: true }).map(String);
   assert.ok(files.includes('keytally/py.typed'));
   const others = files.filter(
@@ -35,7 +36,7 @@ test('the package holds only what its users need, and its types', () => {
   assert.equal(others, []);
 });
 
-test('mypy knows inputs and answers, and every example of the pages passes it', () => {
+test('mypy knows inputs and answers, and every example of the pages passes it', async () => {
   const blocks = [...blocksOf(PAGE, 'python'), ...blocksOf('clients/python/README.md', 'python')];
   assert.ok(blocks.length >= 9, `${blocks.length} examples`);
   const files = blocks.map((text, i) => write(`example_${i}.py`, text));
@@ -57,7 +58,7 @@ client.verify({"key": "k"}, timeuot=1)
   const flags = ['--strict', '--python-version', '3.10', '--cache-dir', cache, '--no-error-summary'];
   // Django has no types of its own.
   const loose = ['--disable-error-code', 'import-untyped', '--disable-error-code', 'no-any-unimported'];
-  const told = mypy([...flags, ...loose, ...files, typed]);
+  const told = await mypy([...flags, ...loose, ...files, typed]);
   assert.not.match(told, /^example_/m, told);
   const lines = [...told.matchAll(/typed\.py:(\d+): (error|note)/g)].map(([, line]) => Number(line));
   assert.equal([...new Set(lines)], [5, 6, 7, 8, 9, 10], told);
@@ -124,21 +125,21 @@ test('the example that captures debits what the handler says, and what a stream 
   });
 });
 
-test('the example of the other operations makes a workspace and lists its keys', () => {
+test('the example of the other operations makes a workspace and lists its keys', async () => {
   write(
     'server.py',
     blocksOf(PAGE, 'python').find((block) => block.includes('each('))!,
   );
   const { KEYTALLY_API_URL, ...more } = addresses();
-  assert.is(python(['server.py'], folder, { KEYTALLY_API_URL, ...more }), 'first\n');
+  assert.is(await python(['server.py'], folder, { KEYTALLY_API_URL, ...more }), 'first\n');
 });
 
-test('the example of asyncio lists the workspaces', () => {
+test('the example of asyncio lists the workspaces', async () => {
   write(
     'server.py',
     blocksOf(PAGE, 'python').find((block) => block.includes('each_async('))!,
   );
-  assert.match(python(['server.py'], folder, addresses()), /^w$/m);
+  assert.match(await python(['server.py'], folder, addresses()), /^w$/m);
 });
 
 function uvicorn(port: string): string[] {
@@ -154,21 +155,13 @@ function write(name: string, text: string): string {
   return name;
 }
 
-function python(args: string[], cwd = folder, more: Record<string, string> = {}): string {
-  return execFileSync('python3', args, {
-    cwd,
-    env: { ...env, ...more },
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+/** The stack answers meanwhile: it runs in this process. */
+async function python(args: string[], cwd = folder, more: Record<string, string> = {}): Promise<string> {
+  return (await promisify(execFile)('python3', args, { cwd, env: { ...env, ...more } })).stdout;
 }
 
-function mypy(args: string[]): string {
-  try {
-    return python(['-m', 'mypy', ...args]);
-  } catch (error) {
-    return (error as { stdout: string }).stdout;
-  }
+async function mypy(args: string[]): Promise<string> {
+  return python(['-m', 'mypy', ...args]).catch((error: { stdout: string }) => error.stdout);
 }
 
 async function whileServed(command: string[], act: () => Promise<void>): Promise<void> {
