@@ -5,8 +5,8 @@ import { helmSchemaFile, renderHelmSchema } from './helm-schema.ts';
 import { referenceFile, referencePages, renderReference } from './reference.ts';
 
 for (const page of referencePages) {
-  test(`docs/reference/${page}.md says what the code says (npm run reference writes it)`, () => {
-    assert.is(renderReference(page), readFileSync(referenceFile(page), 'utf8'));
+  test(`docs/reference/${page}.md says what the code says (npm run reference writes it)`, async () => {
+    assert.is(await renderReference(page), readFileSync(referenceFile(page), 'utf8'));
   });
 }
 

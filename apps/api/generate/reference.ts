@@ -1,4 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { format, resolveConfig } from 'prettier';
 import { errors } from '../../../shared/contract/errors.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { variables } from '../../../shared/runtime/variables.ts';
@@ -15,13 +17,15 @@ export function referenceFile(page: (typeof referencePages)[number]): URL {
 }
 
 /** A reference page with its table made again from the code; the text around the table stays. */
-export function renderReference(
+export async function renderReference(
   page: (typeof referencePages)[number],
   text = readFileSync(referenceFile(page), 'utf8'),
-): string {
+): Promise<string> {
   const place = new RegExp(`(<!-- ${page} -->\n)[^]*?(<!-- /${page} -->)`);
   if (!place.test(text)) throw new Error(`docs/reference/${page}.md has no place for its table`);
-  return text.replace(place, (_, begin: string, end: string) => `${begin}\n${tables[page]()}\n\n${end}`);
+  const whole = text.replace(place, (_, begin: string, end: string) => `${begin}\n${tables[page]()}\n\n${end}`);
+  const file = fileURLToPath(referenceFile(page));
+  return await format(whole, { ...(await resolveConfig(file)), filepath: file });
 }
 
 function operations(): string {
@@ -70,12 +74,11 @@ function readersOf(variable: string): string {
   return readers.length === Object.keys(programs).length ? 'all' : readers.map(([name]) => name).join(', ');
 }
 
-// Columns are padded as prettier does it, so that formatting a page changes nothing.
 function markdown(headings: string[], rows: string[][]): string {
   const escaped = rows.map((row) => row.map((cell) => cell.replaceAll('|', '\\|')));
-  const widths = headings.map((heading, i) => Math.max(heading.length, ...escaped.map((row) => row[i]!.length)));
-  const line = (cells: string[]) => `| ${cells.map((cell, i) => cell.padEnd(widths[i]!)).join(' | ')} |`;
-  return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...escaped.map(line)].join('\n');
+  const line = (cells: string[]) => `| ${cells.join(' | ')} |`;
+  return [line(headings), line(headings.map(() => '---')), ...escaped.map(line)].join('\n');
 }
 
-if (import.meta.main) for (const page of referencePages) writeFileSync(referenceFile(page), renderReference(page));
+if (import.meta.main)
+  for (const page of referencePages) writeFileSync(referenceFile(page), await renderReference(page));
