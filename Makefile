@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets digests monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
-.PHONY: history neighbours refusals test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model simulate simulate-broken faults kubernetes check audit sbom release lint fmt
+.PHONY: history neighbours test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model simulate simulate-broken faults kubernetes check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -98,9 +98,6 @@ history: install ## measure what a record with 100,000,000 events costs, and 100
 
 neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=15 ONLY=part-of-a-name
 	@$(node) bench/neighbours/main.ts --seconds $(or $(SECONDS),15) --only '$(ONLY)'
-
-refusals: install ## send calls with unknown keys and routes, and show what they leave; CALLS=1000000
-	@REFUSED_CALLS=$(or $(CALLS),1000000) $(node) tests/runner/main.ts refused-load --show --within 3600
 
 fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -154,28 +152,6 @@ func TestACallThatHangsIsAskedAgainInTimeAndOneWithoutAnAnswerFails(t *testing.T
 	equal(t, nobody.Ready(ctx), false)
 	verify.become("pass")
 	equal(t, client.Ready(ctx), true)
-}
-
-func TestOnlyWhatKeytallyAnswersMakesItReady(t *testing.T) {
-	for _, one := range []struct {
-		status int
-		text   string
-		ready  bool
-	}{
-		{200, `{"status":"ready"}`, true},
-		{404, `{"error":{"code":40401,"message":"no such path"}}`, true},
-		{200, "<html>", false},
-		{200, "null", false},
-		{404, "<html>", false},
-	} {
-		one := one
-		url := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(one.status)
-			_, _ = io.WriteString(w, one.text)
-		})
-		ready := newTestClient(t, Options{URL: url, Token: "x"}).Ready(context.Background())
-		equal(t, fmt.Sprint(one.text, ready), fmt.Sprint(one.text, one.ready))
-	}
 }
 
 func TestACallEndsWithItsContextBetweenTwoAttemptsToo(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 )
@@ -38,26 +37,6 @@ func TestACallThatIsTooOldToBeRepeatedIsHandedBackNotDebitedTwice(t *testing.T) 
 	equal(t, kept.Flush(context.Background()), 0)
 	equal(t, fmt.Sprint(lost), "[1true 4INVALIDfalse 8true]")
 	acme.become(t, "2 used 0 held")
-}
-
-func TestAReportOfOneCallEndsSoonHoweverLongAVerificationMayTake(t *testing.T) {
-	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/servingz" {
-			_, _ = io.WriteString(w, `{}`)
-			return
-		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-	})
-	retried := make(chan bool, 100)
-	client := newTestClient(t, Options{URL: url, Token: "x", VerifyTimeout: time.Hour, OnRetry: func(*Error) { retried <- true }})
-	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: time.Hour})
-	must(t, err)
-	kept.keep(keptOf("key_x", "1"), false)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go kept.Flush(ctx)
-	eventually(t, "the half of its time is over", func() bool { return len(retried) > 0 })
 }
 
 func TestFlushEndsWithItsContextWhateverElseReports(t *testing.T) {
@@ -101,22 +80,6 @@ func TestCallbacksThatPanicEndNeitherReportsNorTheProgram(t *testing.T) {
 		equal(t, <-lost, StatusInvalid)
 		equal(t, <-lost, StatusInvalid)
 	}
-}
-
-func TestKeytallyIsAskedAgainAfterAllKeptUsageWasGivenUp(t *testing.T) {
-	verify := newProxy(t, requireStack(t).verify)
-	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, VerifyTimeout: time.Second})
-	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: 10 * time.Millisecond})
-	must(t, err)
-	verify.become("refuse")
-	old := keptOf("key_x", "1")
-	old.sentAt = time.Now().Add(-repeatableFor)
-	kept.keep(old, false)
-	// One report asks less often.
-	eventually(t, "reports go on", func() bool { return len(strings.Fields(verify.paths())) >= 20 })
-	equal(t, fmt.Sprint(kept.Len(), kept.Unavailable()), "0 true")
-	verify.become("pass")
-	eventually(t, "keytally is back", func() bool { return !kept.Unavailable() })
 }
 
 func TestUsageStaysKeptWhileSomethingOtherThanKeytallyAnswers(t *testing.T) {

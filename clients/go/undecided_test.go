@@ -7,31 +7,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
-
-func TestACallThatKeytallyItselfCannotDecideStaysKeptAndTheOthersAreReported(t *testing.T) {
-	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if strings.Contains(string(body), "key_of_a_closed_shard") {
-			w.Header().Set("Retry-After", "60")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, `{"error":{"code":50301,"message":"closed"}}`)
-			return
-		}
-		_, _ = io.WriteString(w, `{"status":"VALID"}`)
-	})
-	client := newTestClient(t, Options{URL: url, Token: "x"})
-	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { t.Error(one.Status, one.Err) }, Pause: time.Hour})
-	must(t, err)
-	for _, key := range []string{"key_a", "key_of_a_closed_shard", "key_b"} {
-		kept.keep(keptOf(key, "1"), true)
-	}
-	equal(t, fmt.Sprint(kept.Flush(context.Background()), kept.Unavailable()), "1 false")
-}
 
 func TestWhatKeytallySurelyDidNotDebitIsSentAgainHoweverLongThatTakes(t *testing.T) {
 	for _, one := range []struct {
@@ -126,38 +105,6 @@ func reset(w http.ResponseWriter) {
 		_ = connection.(*net.TCPConn).SetLinger(0)
 		_ = connection.Close()
 	}
-}
-
-func TestHoweverManyKeptConnectionsHaveEndedTheNextAttemptTakesANewOne(t *testing.T) {
-	const many = 16
-	var mutex sync.Mutex
-	ended := map[string]bool{}
-	waiting, resets := 0, 0
-	all := make(chan bool)
-	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		mutex.Lock()
-		isEnded := ended[r.RemoteAddr]
-		if isEnded {
-			resets++
-		} else if waiting < many {
-			ended[r.RemoteAddr] = true
-			if waiting++; waiting == many {
-				close(all)
-			}
-		}
-		mutex.Unlock()
-		if isEnded {
-			reset(w)
-			return
-		}
-		<-all
-		_, _ = io.WriteString(w, `{"status":"VALID"}`)
-	})
-	client := newTestClient(t, Options{URL: url, Token: "x"})
-	equal(t, together(many, func(int) string { return fmt.Sprint(client.Ready(context.Background())) }), fmt.Sprintf("map[true:%d]", many))
-	_, err := client.Verify(context.Background(), Verification{Key: "key_x"})
-	must(t, err)
-	equal(t, resets, 1)
 }
 
 func TestARefusalProvesNoMissingDebitWhereAnEarlierAttemptMayHaveBeenDebited(t *testing.T) {

@@ -63,23 +63,6 @@ test.after(() => {
   return world.stop();
 });
 
-test('requests pass while keytally is unavailable, only the first one waits for it, and each is debited once later', async () => {
-  const { key, meter } = await customers.meteredKey('100');
-  const kept = keep();
-  proxy.fate = 'refuse';
-  for (let i = 0; i < 5; i++) assert.equal(await get(client, kept, key), [200, 'UNDECIDED']);
-  assert.equal(await get(client, kept, undefined), [401, undefined]);
-  assert.equal([kept.size, kept.away], [5, true]);
-  assert.is(new Set(proxy.seen.map(({ headers }) => headers['idempotency-key'])).size, 1, 'only the first was sent');
-  proxy.fate = 'pass';
-  // It reports by itself; flush waits for that.
-  clock.pass(PAUSE_MS);
-  assert.is(await kept.flush(), 0);
-  assert.equal([await used(meter), kept.away, lost], ['5', false, []]);
-  assert.equal(await get(client, kept, key), [200, 'VALID']);
-  assert.equal(await get(client, kept, 'key_nobody'), [401, undefined]);
-});
-
 test('no more calls are kept than atMost: beyond that, requests are refused', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const kept = keep({ atMost: 2 });

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { Kafka as Client, logLevel } from 'kafkajs';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
@@ -69,12 +68,6 @@ export async function makeKafkaWorld() {
       return (await progress()).reduce((sum, { end }) => sum + end, 0);
     },
   };
-}
-
-/** Kills the run's broker, which the run then starts again; or freezes it, or lets it go on. */
-export function signalBroker(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
-  const processes = JSON.parse(readFileSync(process.env.TEST_KAFKA_PROCESSES!, 'utf8')) as { kafka?: { pid: number } };
-  if (processes.kafka) process.kill(processes.kafka.pid, signal);
 }
 
 async function meterMaker(world: ProcessWorld): Promise<() => Promise<Meter>> {

@@ -31,20 +31,6 @@ test.after(async () => {
   if (broker) await stopProcess(broker, 'SIGKILL', 5_000);
 });
 
-test('topics are created as configured, once, and never by being asked for', async () => {
-  const kafka = open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 5 });
-  assert.equal(await kafka.progress(), []);
-  const refused = await kafka
-    .produce(kafka.topics.usage, [{ key: null, value: 'early' }])
-    .catch((error: Error) => error);
-  assert.instance(refused, Error);
-  await Promise.all([kafka.ensureTopics(), kafka.ensureTopics()]);
-  await open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 7 }).ensureTopics();
-  // A broker that has just begun to coordinate groups refuses at first.
-  const progress = await eventually('the progress', () => kafka.progress().catch(() => undefined));
-  assert.is(progress.length, 5, 'a topic that is there stays as it is');
-});
-
 test('more records than fit a request all arrive, whatever bytes they take, and the next consumer begins at the commit', async () => {
   const kafka = open({ KAFKA_TOPIC_PREFIX: 'bytes' });
   await kafka.ensureTopics();
@@ -145,19 +131,6 @@ test('relay and consumer need no more rights than docs/security.md names', async
     );
     assert.match(answer, /not authorized|authorization|does not host this topic/i, what);
   }
-});
-
-test('a broker that starts again on other ports has everything that it acknowledged', async () => {
-  const kafka = open({ KAFKA_TOPIC_PREFIX: 'again' });
-  await kafka.ensureTopics();
-  await kafka.produce(kafka.topics.usage, [{ key: 'bill_1', value: 'before' }]);
-  await stopProcess(broker!, program.stopSignal, program.stopWithinMs);
-  assert.instance(await kafka.ready().catch((error: Error) => error), Error);
-  await startOn(await freePorts(2));
-  const after = open({ KAFKA_TOPIC_PREFIX: 'again' });
-  const { records, consuming } = consume(after);
-  await eventually('the record of before', async () => records.length > 0);
-  await consuming.stop();
 });
 
 let program: Program;

@@ -5,11 +5,10 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
-import { makeCustomers, must, type TestKey } from '../helpers/customers.ts';
+import { makeCustomers, must } from '../helpers/customers.ts';
 import { eventually, makeWorld, type Answer } from '../helpers/world.ts';
 import {
   isInSync,
-  isPrimary,
   kill,
   pairOf,
   refuseReplicas,
@@ -81,34 +80,6 @@ test('a replica that takes over without the last changes is fenced, and nothing 
   await Promise.all([lax.stop(), api.stop()]);
   await restart(primary);
   await until(() => isInSync(primary));
-});
-
-test('a primary without its replica refuses hundreds of calls at once, and its connection stays free', async () => {
-  const { key } = await customers.newKey();
-  const { replica } = await pairOf(members, keyShard(key)!);
-  await eventually('it serves', async () => (await verify(key)).body.status === 'VALID');
-  await kill(replica);
-  const answers = await Promise.all(Array.from({ length: 400 }, () => verify(key)));
-  for (const answer of answers) assert.is(answer.status, 503, answer.text);
-  await restart(replica);
-  await until(() => isInSync(replica));
-  await eventually('it serves again', async () => (await verify(key)).body.status === 'VALID');
-});
-
-test('while a server is frozen, shards on the others are served', async () => {
-  const frozenKey = await customers.meteredKey('100');
-  const { primary: frozen, replica: successor } = await pairOf(members, keyShard(frozenKey.key)!);
-  let other: TestKey;
-  do other = await customers.meteredKey('100');
-  while ((await pairOf(members, keyShard(other.key)!)).primary === frozen);
-  process.kill(frozen.running.pid, 'SIGSTOP');
-  await until(() => isPrimary(successor));
-  await eventually('others are served', async () => (await verify(other.key)).body.status === 'VALID');
-  const path = `/api/v1/workspace/${workspaceId}/api-key/${other.id}`;
-  await eventually('changes pass', async () => (await world.call('patch', path, { name: 'n' })).status === 200);
-  process.kill(frozen.running.pid, 'SIGCONT');
-  await until(() => isInSync(frozen));
-  await eventually('all is served', async () => (await verify(frozenKey.key)).body.status === 'VALID');
 });
 
 /** Whether the consumer has read every waiting entry of an outbox at least twice, or has emptied it. */

@@ -9,7 +9,7 @@ import { ALL_SHARDS, SHARDS } from '../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
 import { testEvent } from '../helpers/events.ts';
 import { makeOwnRedis, untilOpen } from '../helpers/own-redis.ts';
-import { eventually, makeWorld, once } from '../helpers/world.ts';
+import { eventually, makeWorld } from '../helpers/world.ts';
 
 const LIMIT = 16 * 1024 * 1024;
 // Percent of the limit: Redis refuses more before it has so much in use.
@@ -56,65 +56,12 @@ test('a key is disabled, deleted, rotated and a token revoked at the limit, also
   await eventually('the token is refused', async () => (await verify(again.key, token.token)).status === 401);
 });
 
-test('a consumer that starts at the limit drains Redis and sets aside what is no event, and metered keys go on', async () => {
-  const { key, meter } = await customers.meteredKey('100');
-  const [first, last] = [once(), once()];
-  await eventually('metered keys go on after the test before', async () => metered(await spend(key, '1', first)));
-  await redis.admin.xadd(keyspace.outbox(7), '*', 'hello', 'world');
-  const events = await fillUp();
-  assert.ok(events > 10_000, `${events} events`);
-  world.consumer = await world.start('consumer');
-  await eventually('it is drained', async () => (await waiting()) === 0);
-  assert.is(await redis.admin.xlen(keyspace.dead(7)), 1);
-  await eventually('metered keys go on', async () => metered(await spend(key, '1', last)));
-  await eventually('usage', async () => (await customers.usage(meter)) === '2');
-});
-
-test('a verification that Redis has no memory for is a 503 and costs nothing; one that writes nothing is decided', async () => {
-  const { key, meter } = await customers.meteredKey('100');
-  const plain = await customers.newKey();
-  await spend(key, '1');
-  const codes: number[] = [];
-  let used = 1;
-  await eventuallyAt(FULL, 'no event is needed', async () => {
-    const answer = await spend(key, '1');
-    // Redis may have found room again since it was filled.
-    if (answer.status === 200) used += 1;
-    else codes.push(answer.body.error?.code);
-    return codes.length > 0 && (await verify(plain.key)).body.status === 'VALID';
-  });
-  assert.equal([...new Set(codes)], [50306]);
-  await eventually('nothing else was debited', async () => (await customers.billing(meter)).usedCredits === `${used}`);
-  // Nothing is kept for its key: it costs nothing, whoever repeats it.
-  assert.is((await verify(plain.key, undefined, { 'Idempotency-Key': 'a' })).body.status, 'VALID');
-  assert.is((await verify('key_unknown')).body.status, 'INVALID');
-});
-
-function spend(key: string, usage: string, headers: Record<string, string> = {}) {
-  return customers.verify({ key, billing: { usage } }, { headers });
-}
-
 function verify(key: string, token = world.team.token, headers: Record<string, string> = {}) {
   return customers.verify({ key }, { token, headers });
 }
 
-function metered({ body }: { body: { status?: string } }): boolean {
-  return body.status === 'VALID';
-}
-
 function makeKey() {
   return world.call('post', '/api/v1/api-key', { name: 'k', workspaceId });
-}
-
-/**
- * Waits while so much memory is in use. What Redis keeps of many commands while it answers them is memory too and leaves room when
- * it is gone, so it is filled up again before each look.
- */
-function eventuallyAt(percent: number, what: string, look: () => Promise<boolean>) {
-  return eventually(what, async () => {
-    await fillUp(percent);
-    return look();
-  });
 }
 
 /**
@@ -143,9 +90,4 @@ async function isFull(): Promise<boolean> {
     () => false,
     (error: Error) => error.message.startsWith('OOM'),
   );
-}
-
-async function waiting(): Promise<number> {
-  const lengths = await Promise.all(ALL_SHARDS.map((shard) => redis.admin.xlen(keyspace.outbox(shard))));
-  return lengths.reduce((sum, one) => sum + one, 0);
 }

@@ -1,5 +1,4 @@
 // What programs send to a collector of OpenTelemetry, and that it changes nothing of what they do.
-import { once } from 'node:events';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../helpers/customers.ts';
@@ -10,7 +9,6 @@ import { eventually, spawnWorld, outputListeners, type Spawned } from '../helper
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
 const sampled = { traceparent: `00-${TRACE}-${CALLER}-01` };
-const preload = `--import=${new URL('../helpers/tell-loaded.mjs', import.meta.url).pathname}`;
 const started: Spawned[] = [];
 
 const receiver = await startOtlpReceiver();
@@ -91,43 +89,6 @@ test('nothing that was sent to the collector holds a secret', async () => {
   const sent = receiver.requests.map(({ text }) => text).join('\n');
   for (const secret of [key, world.team.token, world.env.MASTER_KEY!, world.env.REDIS_URL!, 'of ours'])
     assert.not.ok(sent.includes(secret), secret);
-});
-
-test('a collector that does not answer, or is not there, delays no call and no stop', async () => {
-  const silent = await startOtlpReceiver({ answers: false });
-  const gone = await startOtlpReceiver();
-  await gone.stop();
-  for (const { url } of [silent, gone]) {
-    let said = '';
-    outputListeners.add((text) => void (said += text));
-    const more = { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_TRACES_SAMPLER: 'always_on' };
-    const verify = await start('verify', more);
-    const { key } = await customers.newKey();
-    const answers = await Promise.all(
-      Array.from({ length: 200 }, () => customers.verify({ key }, { url: verify.url })),
-    );
-    assert.equal(new Set(answers.map(({ body }) => body.status)), new Set(['VALID']));
-    // With all that it has said.
-    const ended = once(verify.process, 'close');
-    verify.process.kill('SIGTERM');
-    const [code] = (await ended) as [number];
-    assert.is(code, 0);
-    assert.match(said, url === silent.url ? 'the last telemetry was not sent' : 'telemetry could not be sent');
-    outputListeners.clear();
-  }
-  await silent.stop();
-});
-
-// The client of Prometheus loads @opentelemetry/api, with or without telemetry.
-test('a program that is not told of a collector loads nothing of OpenTelemetry that it would not load anyway', async () => {
-  let said = '';
-  outputListeners.add((text) => void (said += text));
-  for (const program of ['api', 'verify', 'consumer', 'webhooks'] as const)
-    await (await start(program, { NODE_OPTIONS: preload })).stop();
-  assert.match(said, /loaded file:\S+@opentelemetry\/api\//);
-  assert.not.match(said, /loaded file:\S+@opentelemetry\/(?!api\/)/);
-  await (await start('verify', { ...settings, NODE_OPTIONS: preload })).stop();
-  assert.match(said, /loaded file:\S+@opentelemetry\/sdk-trace/);
 });
 
 /** Waits for spans with these names. A busy program that stops gives up what it can't send at once. */

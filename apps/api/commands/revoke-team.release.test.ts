@@ -97,27 +97,6 @@ test('a command that is killed in the middle is finished by the api, and by the 
   }
 });
 
-test('asked again before it has finished, it also ends what was made in between', async () => {
-  const { beginTeamRevocation } = await import('../resources/revocations/team-revocation.ts');
-  const { id } = await world.newTeam();
-  // What an earlier request has left, and nobody works on.
-  await world.sql`
-    insert into revocations (team_id, operation, step, worked_at)
-    values (${id}, 'npm run revoke-team', 'link_tokens', now() + interval '1 hour')`;
-  const token = await newOperatorToken(id);
-  await must(201, mint(token));
-  await must(201, world.call('post', '/api/v1/jwt', { payload: {} }, { token }));
-  const again = await beginTeamRevocation(world.sql, id, 'npm run revoke-team');
-  assert.ok(again.since && again.signingKeys > 0);
-  assert.is((await mint(token)).status, 401);
-  await eventually('all is revoked', async () => {
-    const [left] = await world.sql`
-      select from access_tokens where team_id = ${id} and revoked_at is null
-      union all select from revocations where team_id = ${id}`;
-    return !left;
-  });
-});
-
 async function makeTeam(keyCount: number) {
   const team = await world.newTeam();
   const options = { token: team.token };

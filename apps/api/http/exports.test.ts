@@ -1,7 +1,7 @@
 import { EventEmitter, on, once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { PassThrough, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import Koa from 'koa';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -44,18 +44,6 @@ test('a team has so many exports under way, all teams so many, and so many are m
   assert.is((await again).status, 200);
 });
 
-test('an export may take longer to make than a connection may stand still', async () => {
-  const { get, nextMade, server } = await serve({});
-  server.timeout = 50;
-  const answer = get('a');
-  const making = await nextMade();
-  // One that came later is closed for it.
-  const still = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
-  await once(still.resume(), 'close');
-  making.done();
-  assert.is(await (await answer).text(), 'whole');
-});
-
 test('one that is given up is not made, is ended if it is being made, and its file is closed if it is read', async () => {
   const { get, nextMade, arrival, departure } = await serve({ ofTeam: 2, made: 1 });
   const [making, waiting] = [new AbortController(), new AbortController()];
@@ -84,57 +72,6 @@ test('one that is given up is not made, is ended if it is being made, and its fi
   const closed = once(read, 'close');
   await answer.body!.cancel();
   await closed;
-});
-
-test('a client that has left or ended its side before its export begins takes no place', async () => {
-  let client: Socket;
-  const going = [
-    async ({ res }: Koa.Context) => {
-      client.resetAndDestroy();
-      await once(res, 'close');
-    },
-    async ({ req }: Koa.Context) => {
-      client.end();
-      await once(req.socket, 'end');
-    },
-  ];
-  const { get, nextMade, ask, arrival } = await serve({ ofTeam: 1 }, async (ctx) => going.shift()?.(ctx));
-  for (let i = 0; i < 2; i++) {
-    client = ask('left');
-    await arrival();
-  }
-  const answer = get('a');
-  const making = await nextMade();
-  assert.is(making.team, 'a');
-  making.done();
-  assert.is((await answer).status, 200);
-});
-
-test('a client that ends its side has gone while its export is made, and reads it to the end after that', async () => {
-  const sockets: Socket[] = [];
-  const { nextMade, ask } = await serve({ ofTeam: 1 }, async ({ req }) => void sockets.push(req.socket));
-  const leaving = ask('a');
-  const { signal } = await nextMade();
-  const ended = once(signal, 'abort');
-  leaving.end();
-  await ended;
-  await once(leaving, 'close');
-  assert.is(leaving.bytesRead, 0);
-  const reader = ask('a');
-  const making = await nextMade();
-  const stream = new PassThrough();
-  making.done({ stream, bytes: undefined });
-  let received = '';
-  stream.write('one part');
-  for await (const [bytes] of on(reader, 'data')) if ((received += String(bytes)).includes('one part')) break;
-  const halfClosed = once(sockets[1]!, 'end');
-  reader.end();
-  await halfClosed;
-  assert.not.ok(making.signal.aborted);
-  reader.on('data', (bytes: Buffer) => (received += bytes.toString())).resume();
-  stream.end('the other');
-  await once(reader, 'end');
-  assert.match(received, /the other\r\n0\r\n\r\n$/);
 });
 
 test('an export that breaks, or that nobody reads, is cut off, so that no part of it looks like the whole', async () => {

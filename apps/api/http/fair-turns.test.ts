@@ -49,49 +49,6 @@ test('what waits is bounded for a team and for all; a refused call has begun not
   assert.is(began.length, 6);
 });
 
-test('teams that fill all places of those who wait keep no other team out, nor a leaked token the tokens of its team', async () => {
-  const { turns, began, endAll, refusals, waitingOf } = makeStage({});
-  const room = TURNS.waiting / TURNS.waitingOfTeam;
-  for (let team = 0; team < room + 2; team++) {
-    for (let i = 0; i < 1_000; i++) for (const token of ['one', 'two', 'three']) turns(`hostile ${team}`, token);
-  }
-  await settled();
-  const waited = waitingOf();
-  assert.ok(waited >= TURNS.waiting && waited <= 2 * TURNS.waiting, `${waited} wait`);
-  const before = refusals.length;
-  for (const team of ['a', 'b', 'c']) turns(team, 'one');
-  await settled();
-  assert.is(refusals.length, before, 'others wait with them');
-  await endAll();
-  assert.is(began.length, waited + TURNS.running + 3);
-  assert.is(waitingOf(), 0);
-});
-
-test('one token never takes all the places in which its team waits', async () => {
-  const { turns, refusals, endAll, waitingOf } = makeStage({});
-  for (let i = 0; i < 1_000; i++) turns('a', 'leaked');
-  await settled();
-  assert.is(waitingOf(), TURNS.waitingOfToken);
-  const before = refusals.length;
-  for (let i = 0; i < TURNS.ofTeam; i++) turns('a', 'owner');
-  await settled();
-  assert.is(refusals.length, before);
-  await endAll();
-});
-
-test('a call that gets its turn at once is not refused because others wait', async () => {
-  const { turns, began, refusals, endAll, fair } = makeStage({ waiting: 1, waitingOfTeam: 10 });
-  // Two tokens have all turns of their team, and so many of its calls wait, while turns of other teams are free.
-  for (let i = 0; i < 20; i++) turns('a', `token ${i % 2}`);
-  await settled();
-  const before = refusals.length;
-  fair.requireRoom(callerOf('b', 'one'));
-  turns('b', 'one');
-  await settled();
-  assert.equal([began.length, refusals.length], [TURNS.ofTeam + 1, before]);
-  await endAll();
-});
-
 test('a failed call gives its turn back', async () => {
   const fair = makeFairTurns({ ...TURNS, running: 1, ofTeam: 1, ofToken: 1 });
   for (let i = 0; i < 3; i++) {

@@ -13,8 +13,6 @@ export type Repeatable = {
   teamId: string;
   keyHash: string;
   requestHash: string;
-  /** The hash that an earlier version kept for 24 hours: of the fields as they were sent. */
-  earlierHash: string;
   secret: string;
 };
 
@@ -27,13 +25,11 @@ export function describeRequest(
   idempotencyKey: string,
   { method, path, body = null }: { method: string; path: string; body: unknown },
 ): Repeatable {
-  const hashOf = (text: string) => sha256(`${method} ${path} ${text}`);
   return {
     tokenId: caller.tokenId,
     teamId: caller.teamId,
     keyHash: sha256(idempotencyKey),
-    requestHash: hashOf(JSON.stringify(body, inOrder)),
-    earlierHash: hashOf(JSON.stringify(body)),
+    requestHash: sha256(`${method} ${path} ${JSON.stringify(body, inOrder)}`),
     secret: `${callerSecret} ${idempotencyKey}`,
   };
 }
@@ -47,7 +43,7 @@ export async function claimKey(
   masterKeys: MasterKeys,
   request: Repeatable,
 ): Promise<KeptAnswer | undefined> {
-  const { tokenId, teamId, keyHash, requestHash, earlierHash, secret } = request;
+  const { tokenId, teamId, keyHash, requestHash, secret } = request;
   await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
   const claimed = await tx`
     insert into idempotency_keys (token_id, team_id, key_hash, request_hash)
@@ -62,7 +58,7 @@ export async function claimKey(
     select request_hash, status, answer, change_ids from idempotency_keys where token_id = ${tokenId} and key_hash = ${keyHash}`;
   // The kept answer expired between the two statements: the caller's next attempt counts as the first.
   if (!kept) throw busy();
-  if (kept.requestHash !== requestHash && kept.requestHash !== earlierHash) throw new ApiError('idempotency_mismatch');
+  if (kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
   const text = sealerOf(masterKeys, secret).unseal(kept.answer, `${tokenId} ${keyHash}`);
   return { status: kept.status, text, changeIds: kept.changeIds };
 }

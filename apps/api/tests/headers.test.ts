@@ -16,27 +16,6 @@ const preflight = {
 
 const world = await makeWorld(['verify']);
 
-test('no browser guesses the type of an answer, whatever it answers', async () => {
-  for (const { url } of [world.api, world.verify!]) {
-    const answers = [
-      await world.call('post', url + VERIFY_PATH, { key: 'k' }),
-      await world.call('post', url + VERIFY_PATH, { key: 'k' }, { token: null }),
-      await world.call('post', url + VERIFY_PATH, undefined, { raw: '{' }),
-      await world.call('get', `${url}/nowhere`),
-      await world.call('get', `${url}/metrics`),
-      await world.call('get', `${url}/openapi.json`),
-      ...(await speak(url, ['NONSENSE\r\n\r\n'])).answers,
-      ...(await speak(url, [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`])).answers,
-      ...(await speak(url, ['GET / HTTP/1.1\r\n\r\n'])).answers,
-    ];
-    assert.is(answers.length, 9);
-    for (const { headers, status } of answers) {
-      assert.is(headers.get('x-content-type-options'), 'nosniff', `${url} ${status}`);
-      assert.not.ok(headers.get('strict-transport-security'), 'this is plain HTTP');
-    }
-  }
-});
-
 test('where clients speak TLS, browsers are told to use nothing else, except by what a gateway hands on', async () => {
   const wanted = 'max-age=31536000';
   for (const program of ['api', 'verify'] as const) {

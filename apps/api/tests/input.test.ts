@@ -1,9 +1,7 @@
-import { hash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
-import { must } from '../../../tests/helpers/customers.ts';
 import { joinWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../http/route.ts';
 import {
@@ -132,17 +130,6 @@ test('a creation repeated with its Idempotency-Key is answered as before and don
     assert.is(mismatch!.body.error?.code, errors.idempotency_mismatch[0], `${what}: ${mismatch!.text}`);
     assert.is(await auditLines(), lines, `${what} was done once`);
   }
-});
-
-test('an answer that an earlier version kept, by the fields as they were sent, is still given for 24 hours', async () => {
-  const [body, headers] = [{ name: 'kept', defaultKeyPrefix: 'aa' }, once()];
-  const first = await must(201, world.call('post', '/api/v1/workspace', body, { headers }));
-  const earlier = hash('sha256', `post /api/v1/workspace ${JSON.stringify(body)}`, 'base64url');
-  const keyHash = hash('sha256', headers['Idempotency-Key'], 'base64url');
-  const kept = await world.sql`update idempotency_keys set request_hash = ${earlier} where key_hash = ${keyHash}`;
-  assert.is(kept.count, 1);
-  const again = await world.call('post', '/api/v1/workspace', body, { headers });
-  assert.equal([again.status, again.text], [201, first.text]);
 });
 
 /** The same JSON with its fields in the other order, at every depth. */

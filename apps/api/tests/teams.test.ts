@@ -79,27 +79,6 @@ test('a change without its team filter changes rows of its own team only, and cr
   );
 });
 
-test('a deletion without its team filter deletes workspaces of its own team only', async () => {
-  const undone = new Error('undone');
-  const deleting = asApi.begin(async (tx) => {
-    await setTeam(tx, other.id);
-    const rows = await tx`update workspaces set deleted_at = now() returning team_id`;
-    assert.equal([...new Set(rows.map((row) => row['teamId']))], [other.id]);
-    throw undone;
-  });
-  assert.is(await deleting.catch((error: unknown) => error), undone);
-});
-
-test('the consumer may call what removes secrets, which touches none that works', async () => {
-  const before = await world.sql`select hash from key_texts order by hash`;
-  const [row] = await world.sql`
-    select has_function_privilege('keytally_consumer', 'remove_ended_secrets(int)', 'execute') as consumer,
-           has_function_privilege('keytally_api', 'remove_ended_secrets(int)', 'execute') as api,
-           remove_ended_secrets(1000) as removed`;
-  assert.equal([row!['consumer'], row!['api'], row!['removed']], [true, false, 0]);
-  assert.equal(await world.sql`select hash from key_texts order by hash`, before);
-});
-
 test('the team of a transaction ends with the transaction', async () => {
   // One connection: a leftover of the first transaction would show in the second.
   assert.is((await asTeam(asApi, other.id)`select id from workspaces`).length, 1);

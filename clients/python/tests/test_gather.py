@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-import signal
 import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from unittest import mock
 
 import httpx
 from stack import (
@@ -43,16 +41,6 @@ class Threads(unittest.TestCase):
                 as_valid(one)
             self.assertEqual([call.result() for call in calls], [VALID] * 41)
 
-    def test_a_call_that_waits_for_a_batch_is_given_up_at_its_own_deadline(self) -> None:
-        with serving(hold_up) as (url, asked), ThreadPoolExecutor(3) as threads:
-            client = new_client(url)
-            threads.submit(client.verify, {"key": "first"}, timeout=0.2)
-            eventually("the first is on its way", lambda: len(asked) == 1)
-            late = [threads.submit(client.verify, {"key": "k"}, timeout=0.2) for _ in range(2)]
-            for one in late:
-                with self.assertRaisesRegex(KeytallyError, "in time"):
-                    one.result()
-
     def test_a_call_with_little_time_left_makes_no_other_fail(self) -> None:
         is_answering = threading.Event()
 
@@ -72,32 +60,6 @@ class Threads(unittest.TestCase):
                 as_valid(one)
             self.assertEqual([call.result() for call in calls], [VALID] * 31)
             self.assertEqual(sum(one.keys.count("long") for one in asked), 30)
-
-    def test_a_call_that_dies_while_it_waits_leads_nobody(self) -> None:
-        def decide(asked: Asked) -> None:
-            if asked.keys != ["first"]:
-                as_valid(asked)
-
-        def die(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        def interrupt() -> None:
-            eventually("a call waits", lambda: len(client._gatherer._waiting) == 1)
-            signal.pthread_kill(main, signal.SIGUSR1)
-
-        main = threading.get_ident()
-        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, die))
-        with serving(decide) as (url, asked), ThreadPoolExecutor(2) as threads:
-            client = new_client(url)
-            first = threads.submit(client.verify, {"key": "first"})
-            eventually("the first is on its way", lambda: len(asked) == 1)
-            with mock.patch("keytally._gather._WAIT_SECONDS", 60), self.assertRaises(KeyboardInterrupt):
-                threads.submit(interrupt)
-                client.verify({"key": "dies"})
-            self.assertEqual(client.verify({"key": "next"}), VALID)
-            self.assertEqual([one.keys for one in asked], [["first"], ["next"]])
-            as_valid(asked[0])
-            first.result()
 
     def test_calls_whose_leader_dies_while_it_sends_them_are_sent_again_at_once(self) -> None:
         died: list[object] = []
@@ -121,42 +83,6 @@ class Threads(unittest.TestCase):
             as_valid(asked[0])
             first.result()
             self.assertLess(sum(call.exception() is not None for call in calls), 3)
-
-    def test_results_that_are_not_from_keytally_are_errors_of_their_calls(self) -> None:
-        def decide(asked: Asked) -> None:
-            if asked.keys != ["first"]:
-                asked.answer(200, {"results": [None for _ in asked.keys]})
-
-        with serving(decide) as (url, asked), ThreadPoolExecutor(21) as threads:
-            client = new_client(url)
-            first = threads.submit(client.verify, {"key": "first"})
-            eventually("the first is on its way", lambda: len(asked) == 1)
-            calls = [threads.submit(client.verify, {"key": f"key {i}"}) for i in range(20)]
-            for call in calls:
-                self.assertRegex(str(call.exception()), "not from keytally")
-            as_valid(asked[0])
-            first.result()
-
-    def test_a_server_that_knows_no_batches_is_asked_with_single_calls(self) -> None:
-        def decide(asked: Asked) -> None:
-            if asked.path.endswith("/batch"):
-                asked.answer(404, {"error": {"code": 40401, "message": ""}})
-            elif asked.body["key"] != "first":
-                as_valid(asked)
-
-        with serving(decide) as (url, asked), ThreadPoolExecutor(11) as threads:
-            client = new_client(url)
-            first = threads.submit(client.verify, {"key": "first"})
-            eventually("the first is on its way", lambda: len(asked) == 1)
-            counts = []
-            for _ in range(2):
-                results = list(threads.map(lambda i: client.verify({"key": f"key {i}"}), range(10)))
-                self.assertEqual(results, [VALID] * 10)
-                counts.append(sum(one.path.endswith("/batch") for one in asked))
-            as_valid(asked[0])
-            first.result()
-            # Once it is known, no batch is sent; a busy machine may start the threads too slowly for one.
-            self.assertTrue(counts[0] == 0 or counts[0] == counts[1], counts)
 
 
 class OneTurn(unittest.IsolatedAsyncioTestCase):

@@ -2,7 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
-import { connectPostgres, type Sql } from '../../../../shared/stores/postgres.ts';
+import { type Sql } from '../../../../shared/stores/postgres.ts';
 import { makeCustomers, must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { hear, lastChange, unhear } from '../../../../tests/helpers/unheard.ts';
@@ -32,12 +32,6 @@ test('no credits are added to a record while Redis has yet to hear of the void o
   for (const add of [refill, grant, schedule]) assert.ok((await add(one)).status < 300);
 });
 
-test('the void of a grant that has begun keeps no credits from its record', async () => {
-  const one = await record();
-  await unhear(world, await voided(one, await granted(one, 0)));
-  for (const add of [refill, grant, schedule]) assert.ok((await add(one)).status < 300);
-});
-
 test('the next period of a schedule is made once Redis has heard of the void, and those of other records meanwhile', async () => {
   const [one, other] = [await record(), await record()];
   for (const each of [one, other]) await must(201, schedule(each));
@@ -48,33 +42,6 @@ test('the next period of a schedule is made once Redis has heard of the void, an
   await hear(world, redis, one.id);
   await makePeriods();
   assert.is(await periodsOf(one), 4);
-});
-
-test('however many schedules must wait or fail, those behind them get their periods', async () => {
-  const [one, other] = [await record(), await record()];
-  const { id } = (await must(201, schedule(one))).body.grantSchedule;
-  await must(201, schedule(other));
-  await unhear(world, await voided(one, await granted(one, HOUR)));
-  // More than a round takes at a time, all due for longer than the other one, and the first of them can't be made at all.
-  await world.sql`
-    insert into grant_schedules
-    select (jsonb_populate_record(made, jsonb_build_object(
-      'id', 'sched_waiting_' || i, 'next_at', i, 'next_period', 0,
-      'timezone', case when i = 1 then 'Nowhere' else timezone end))).*
-    from grant_schedules made, generate_series(1, 150) i where id = ${id}`;
-  await passTime(world, redis, other.id, DAY);
-  assert.equal(await makePeriods(), ['the periods of a grant schedule can not be made now; trying again']);
-  assert.is(await periodsOf(other), 4);
-  const waiting = await world.sql`select from grant_schedules where id like 'sched_waiting_%' and next_at < 1000`;
-  assert.is(waiting.length, 150);
-  // As on a standby: a failure that all would meet ends the round.
-  const url = new URL(world.env.DATABASE_URL!);
-  url.searchParams.set('default_transaction_read_only', 'on');
-  const standby = connectPostgres(url.href, { max: 1, everyTeam: true });
-  const failure = await makePeriods(standby).catch((error: Error) => error.message);
-  await standby.end();
-  assert.match(String(failure), 'read-only');
-  await world.sql`delete from grant_schedules where id like 'sched_waiting_%'`;
 });
 
 test('no grant to come is voided while Redis has yet to hear of added credits', async () => {

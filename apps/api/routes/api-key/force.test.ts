@@ -57,13 +57,3 @@ test('granting, removing, renaming and deleting scopes hold at once', async () =
   await key.change({ scopes: null });
   assert.is(await key.status('invoices'), 'INVALID_SCOPES');
 });
-
-test('after concurrent changes, what Postgres has is in force, and clearing metadata too', async () => {
-  const key = await create({ allowedIPs: [], metadata: { plan: 'free' } });
-  await Promise.all(Array.from({ length: 12 }, (_, i) => key.change({ metadata: { i }, enabled: i % 2 === 0 })));
-  const { apiKey } = (await must(200, world.call('get', key.path))).body;
-  const { status, metadata } = await key.verify();
-  assert.equal([status, metadata], [apiKey.enabled ? 'VALID' : 'DISABLED', apiKey.metadata]);
-  await key.change({ metadata: null, enabled: true });
-  assert.is((await key.verify()).metadata, undefined);
-});

@@ -1,8 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { hashForTeam, hashKeyText, hashShard, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
+import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, outputListeners } from '../../../../tests/helpers/world.ts';
 
@@ -227,27 +226,6 @@ test('a deleted key comes back where that is asked, with its first meter and its
   assert.is(other.error!.code, 40931);
   assert.is((await verify(key)).status, 'DELETED');
   assert.is((await verify(replaced)).status, 'INVALID');
-});
-
-test('texts that were kept by their plain hash are kept by team after the migration, and those of our own form stay', async () => {
-  const migration = readFileSync(
-    new URL('../../../../sql/postgres/0031_imported_keys_by_team.sql', import.meta.url),
-    'utf8',
-  );
-  const meter = { externalMeterId: 'of-old' };
-  const texts = [foreign(), foreign(), makeKeyText('other', hashShard(hashKeyText('any')))];
-  await importKeys([{ key: texts[0] }, { key: texts[1], ...meter }, { key: texts[2] }]);
-  const hashes = texts.map(hashKeyText);
-  const wanted = [...hashes.slice(0, 2).map((hash) => hashForTeam(world.team.id, hash)), hashes[2]!];
-  const rolledBack = new Error('rolled back');
-  const migrated = world.sql.begin(async (sql) => {
-    for (const [i, hash] of hashes.entries()) await sql`update key_texts set hash = ${hash} where hash = ${wanted[i]!}`;
-    await sql.unsafe(migration);
-    const rows = await sql<{ hash: string }[]>`select hash from key_texts where hash = any(${wanted})`;
-    assert.equal(rows.map(({ hash }) => hash).toSorted(), wanted.toSorted());
-    throw rolledBack;
-  });
-  assert.is(await migrated.catch((error: Error) => error), rolledBack);
 });
 
 test('the text of an imported key is in no answer, log, table or audit line', async () => {

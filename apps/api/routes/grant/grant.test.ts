@@ -1,8 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
-import { readBalances } from '../../../../shared/books/balances.ts';
-import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
 import { END } from '../../../../shared/stores/fields.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
@@ -113,21 +111,6 @@ test('what is left of a voided grant is gone at once; voided again it answers th
   );
 });
 
-test('grants, refills and voids of one record at the same time answer as if they came one after the other', async () => {
-  const { key, id, meter } = await records.record('1');
-  const four = async (call: () => Promise<any>) => {
-    const answers = await Promise.all([call(), call(), call(), call()]);
-    return { answers, totals: answers.map(({ billing }) => Number(billing.totalCredits)).toSorted((a, b) => a - b) };
-  };
-  const made = await four(() => records.grant(id, { credits: '3', priority: 10 }));
-  assert.equal(made.totals, [4, 7, 10, 13]);
-  assert.equal((await four(() => records.refill(meter, '2'))).totals, [15, 17, 19, 21]);
-  await records.spend(key, '5');
-  const voids = await Promise.all(made.answers.map(({ grant }) => records.voided(id, grant.id)));
-  assert.is(Math.max(...voids.map(({ billing }) => Number(billing.expiredCredits))), 7);
-  assert.equal(await records.amounts(id), ['21', '5', '9', '0', '7']);
-});
-
 test('first credits and refills are grants of priority 50 without an end, listed in pages with the others and voided like them', async () => {
   const { key, id, meter } = await records.record('10');
   await records.refill(meter, '2.5');
@@ -210,26 +193,6 @@ test('grants of a deleted workspace can be read, and no longer made or voided', 
   assert.is(await gone.refused(`${gone.path(id)}/grant`, { credits: '5' }), 40907);
   assert.is(await gone.refused(`${gone.path(id)}/grant/${one}/void`, { reason: 'r' }), 40907);
   assert.is((await gone.get(`${gone.path(id)}/grant/${one}`)).grant.remainingCredits, '5');
-});
-
-test('reconcile proves the five amounts of a record by its grants, and finds what is not theirs', async () => {
-  const { key, id } = await records.record('10');
-  await records.granted(id, { credits: '5', expiresAt: Date.now() + HOUR, priority: 10 });
-  const other = await records.granted(id, { credits: '4', priority: 20 });
-  await records.granted(id, { credits: '3', priority: 70 });
-  await records.spend(key, '6');
-  await passTime(world, redis, id, 2 * HOUR);
-  await records.voided(id, other);
-  await records.spend(key, '2');
-  const record = await recordOf(world.sql, id);
-  await copyRecord(world.sql, redis, record);
-  await world.booked();
-  const told = { totalCredits: '22', grantedCredits: '22', expiredCredits: '3', grantsExpiredCredits: '3' };
-  const proved = await records.proof(id);
-  assert.equal([proved.status, proved.grants], ['EXACT', { ...told, difference: '0' }]);
-  await world.sql`update grant_classes set used_micros = used_micros - 1000000 where billing_id = ${id} and ends_at is not null`;
-  const [wrong] = (await proveGrants(world.sql, await readBalances(redis, [record]))).values();
-  assert.equal([wrong!.grantsExpiredMicros, wrong!.differenceMicros], [4_000_000, 1_000_000]);
 });
 
 async function ledger(id: string): Promise<string[]> {

@@ -1,10 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { keyspace } from '../../../../shared/stores/keyspace.ts';
-import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
-import { makeBackground } from '../../tests/helpers/background.ts';
 
 let workspaceId: string;
 let workspacePath: string;
@@ -99,25 +96,6 @@ test('a workspace holds at most 1000 scopes, deleted ones not counted', async ()
   const last = answers.find(({ status }) => status === 201)!.body.scope;
   await must(200, world.call('delete', `${workspacePath}/scope/${last.id}`));
   await made('again');
-});
-
-test('a deleted scope leaves every shard of Redis once no late writer can fill its place, and no replay brings it back', async () => {
-  const background = makeBackground(world);
-  const { id } = await made('a');
-  await made('b');
-  await must(200, world.call('delete', `${workspacePath}/scope/${id}`));
-  const fields = async (name: string) => {
-    const values = ALL_SHARDS.map((shard) =>
-      world.redis.node(shard).client.hget(keyspace.workspace(shard, workspaceId), name),
-    );
-    return (await Promise.all(values)).filter((value) => value !== null).length;
-  };
-  assert.is(await fields('s1'), 64);
-  await world.sql`update scopes set deleted_at = now() - interval '25 hours' where id = ${id}`;
-  await background.removeUntil(async () => (await fields('s1')) === 0);
-  await world.sql`update changes set applied_at = null, created_at = now() - interval '1 hour' where entity_id = ${id}`;
-  await background.sweep();
-  assert.equal([await fields('s1'), await fields('s2'), await fields('d')], [0, 64, 64]);
 });
 
 function requestKey(representation: string): Promise<Answer> {

@@ -1,14 +1,12 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
-import { readUsage } from '../../../../shared/books/usage/query.ts';
 import type { UsageGroup } from '../../../../shared/books/usage/sql.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
-import { connectClickHouse, REQUEST_LIMITS } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { DAY_MS, daysOfUtc } from '../../../../shared/values/periods.ts';
+import { daysOfUtc } from '../../../../shared/values/periods.ts';
 import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, wireTo } from '../../../../tests/helpers/world.ts';
+import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { refuseTooManyEvents } from '../../resources/usage-rows.ts';
 
 // Usage of a workspace and of a record, as the api answers it. That the sums are those of the events, late ones too, in every
@@ -167,42 +165,6 @@ test('pages give each row once, for the bounds of page one; a cursor of another 
   assert.is((await get(asked)).body.openFrom, undefined);
 });
 
-test('a cursor carries the bounds of page one: those of today do not move the pages that follow', async () => {
-  const day = new Date(Date.now() - DAY_MS).toISOString().slice(0, 10);
-  const names = ['a', 'b'];
-  await insert(names.map((usage_name) => ({ billing_id: first, usage_name, time: `${day} 12:00:00`, cost_micros: 1 })));
-  const { nextCursor, openFrom } = (await get({ limit: 1 })).body;
-  assert.match(openFrom, /^\d{4}-\d\d-\d\dT00:00:00\+00:00$/);
-  const [mark, start, end, period, ...row] = partsOf(nextCursor);
-  const following = async (cursor: string) => (await list({ cursor })).map(({ usageName }) => usageName);
-  assert.equal(await following(nextCursor), ['b']);
-  // As if page one had been asked a day ago, and two days ago, when its day had not begun.
-  assert.equal(await following(cursorOf([mark, start - 96, end - 96, period + 1, ...row])), ['b']);
-  assert.equal(await following(cursorOf([mark, start - 192, end - 192, 0, ...row])), []);
-});
-
-test('an export has the rows of the answer, with formulas disarmed in CSV', async () => {
-  const one = { billing_id: first, time: `${DAY} 01:15:00` };
-  await insert([
-    { ...one, usage_name: '=1+1', cost_micros: 1_500_000 },
-    { ...one, usage_name: 'a;"b', cost_micros: -250_000 },
-  ]);
-  const answer = await get({ from: DAY, to: DAY, format: 'csv' });
-  const start = `${DAY}T00:00:00+00:00`;
-  assert.is(
-    answer.text,
-    [
-      '"start","billingId","externalMeterId","usageName","totalBillingUsage","events","partial"',
-      `"${start}","${first}","of 1","'=1+1",1.5,1,false`,
-      `"${start}","${first}","of 1","a;""b",-0.25,1,false`,
-      '',
-    ].join('\r\n'),
-  );
-  assert.is(answer.headers.get('content-disposition'), 'attachment; filename="usage.csv"');
-  const none = await get({ from: '2026-03-01', to: '2026-03-02', format: 'csv' });
-  assert.is(none.text.split('\r\n').length, 2, none.text);
-});
-
 test('by key, more events than are summed at a time, or of more than 92 days, are refused; those of one record, and by name, are not', async () => {
   await insert([first, first, second].map((billing_id) => ({ billing_id, time: `${DAY} 01:15:00`, cost_micros: 1 })));
   const refusal = async (groupBy: UsageGroup[], billingIds?: string[]) => {
@@ -308,65 +270,6 @@ test('usage of a record of more than 10,000 rows is refused whole, as JSON and a
     assert.is((await must(400, ofRecord(first, query))).body.error.code, 40020, query);
   assert.is((await ofRecord(first, '?to=2026-03-10')).body.data.length, 5_001);
   assert.is((await ofRecord(first, '?usageName=n7')).body.data.length, 1);
-});
-
-test('sums of more groups than the answer may have rows are refused while they are grouped', async () => {
-  const limited = connectClickHouse(world.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
-  const question = {
-    workspace: allowWorkspace(workspaceId),
-    periods: daysOfUtc(DAY, DAY),
-    groupBy: ['usageName' as const],
-    filters: { billingIds: [first] },
-  };
-  const read = () => {
-    const page = { limit: 3, mostGroups: 2, nowMs: Date.parse(DAY) };
-    return readUsage({ sql: world.sql, books: limited }, question, page).catch((error: ApiError) => error.errorName);
-  };
-  const named = (names: number[]) =>
-    insert(names.map((n) => ({ billing_id: first, time: `${DAY} 12:00:00`, usage_name: `n${n}`, cost_micros: 1 })));
-  await named([0, 1, 2]);
-  assert.is((await read()).length, 3);
-  // More than three in one part: each thread counts the groups of the parts that it reads.
-  await named([3, 4, 5, 6]);
-  assert.is(await read(), 'usage_too_large');
-  await limited.close();
-});
-
-test('while ClickHouse is unavailable, usage is a 503 and everything else works', async () => {
-  const wire = await wireTo(world.env.CLICKHOUSE_URL!);
-  const api = await world.start('api', { CLICKHOUSE_URL: wire.url });
-  await must(200, world.call('get', `${api.url}${PATH}/${first}`));
-  await wire.cut();
-  const { body, headers } = await world.call('get', `${api.url}${PATH}/${first}`);
-  assert.equal([body.error.code, headers.get('retry-after')], [50303, '1']);
-  await must(200, world.call('get', `${api.url}/api/v1/workspace`));
-});
-
-test('every CSV has a name to be kept under, and begins with a byte order mark where that is asked for', async () => {
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'naïve 日本' }))).body;
-  const meter = { workspaceId: workspace.id, externalMeterId: 'naïve 日本' };
-  const { id } = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing;
-  const span = 'from=2026-09-01&to=2026-09-30';
-  for (const [path, name] of [
-    [`/api/v1/usage/${id}?`, 'usage'],
-    [`/api/v1/usage/${id}?interval=day&${span}&`, 'usage'],
-    [`/api/v1/usage?workspaceId=${workspace.id}&${span}&`, 'usage'],
-    [`/api/v1/customer-billing/${id}/statement?${span}&`, 'statement'],
-    [`/api/v1/statements?workspaceId=${workspace.id}&from=2026-11-01&to=2026-12-31&`, 'statements'],
-  ] as const) {
-    const read = async (query: string) => {
-      const response = await fetch(`${world.api.url}${path}format=csv${query}`, {
-        headers: { Authorization: `Bearer ${world.team.token}` },
-      });
-      assert.is(response.status, 200, path);
-      assert.is(response.headers.get('content-disposition'), `attachment; filename="${name}.csv"`, path);
-      return Buffer.from(await response.arrayBuffer()).toString();
-    };
-    const plain = await read('');
-    assert.not.ok(plain.startsWith('\ufeff'), path);
-    if (name === 'usage') assert.is(await read('&bom=0'), plain, path);
-    assert.is(await read('&bom=1'), `\ufeff${plain}`, path);
-  }
 });
 
 test('a group that is named twice is refused', async () => {
