@@ -25,6 +25,11 @@ export type AccountState = {
   returnedMicros: number;
 };
 
+/** The version of the settings that the account of such a text took in. */
+export function versionTaken(text: string): number {
+  return Number(text.split(END, 2)[1]);
+}
+
 /** Reads the field `t` of an account in Redis, which is the state of a turn's line too. */
 export function readAccountState(text: string): AccountState {
   const fields = text.split(END);

@@ -1,11 +1,13 @@
 import { ApiError } from '../contract/errors.ts';
 import { withTimeout } from '../runtime/timeout.ts';
+import { hasClasses } from '../stores/account-settings.ts';
 import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
-import { versionOf } from '../stores/records.ts';
+import { readRecord, versionOf } from '../stores/records.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { chunks } from '../values/chunks.ts';
+import { versionTaken } from './account-state.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 
 /**
@@ -28,6 +30,8 @@ export type Balance = {
   expiredMicros?: number;
   /** When something falls due at it, and its state after the last turn (account-state.ts). */
   account?: { untilMs: number; state: string };
+  /** It has an account that has yet to take in its settings, or will have one. */
+  lacksSettings?: boolean;
   /** The part of `usedMicros` that comes from the books alone, and the number of events that it is the sum of. */
   lateMicros: number;
   lateEvents: number;
@@ -156,6 +160,9 @@ function addBalance(
     version: versionOf(fields.s!),
     ...account,
     ...(account && { account: { untilMs: Number(fields.u!.split(END)[6]), state: fields.t ?? '' } }),
+    lacksSettings: account
+      ? versionTaken(fields.t ?? '') !== versionOf(fields.s!)
+      : hasClasses(readRecord('billing', fields.s!).limitMicros),
     lateMicros: known.get('x') ?? 0,
     lateEvents: known.get('c') ?? 0,
     raisedEvents: known.get('l') ?? 0,

@@ -55,6 +55,23 @@ test('a record with a lifetime ends with it, and one that is written again witho
   assert.is(await node.client.ttl(TEXT), -1);
 });
 
+test('a billing record whose account lacks its settings is due at once, and no other one', async () => {
+  const plain = (version: number) => `${version}\0bill\x005\0\0`;
+  const withClasses = (version: number) => `${version}\0bill\0@\0\x000\0\0`;
+  const name = keyspace.billing(SHARD, 'ws', 'm');
+  const dueAfter = async (value: string, used: string) => {
+    await node.client.del(keyspace.due(SHARD));
+    await node.client.hset(name, 'u', used);
+    await apply([{ key: name, field: 's', value }]);
+    return node.client.zrange(keyspace.due(SHARD), 0, -1, 'WITHSCORES');
+  };
+  assert.equal(await dueAfter(plain(1), '3'), []);
+  assert.equal(await dueAfter(withClasses(2), '3'), [name, '0']);
+  assert.equal(await dueAfter(withClasses(2), '@'), [], 'nothing new');
+  assert.equal(await dueAfter(plain(3), '@'), [name, '0'], 'the account that a hold made');
+  assert.equal(await dueAfter(plain(2), '@'), [], 'an older version');
+});
+
 test('each call counts a write, which ends every lookup of the shard, and the last change never goes back', async () => {
   for (const [change, expected] of [
     [11, ['6', '11']],

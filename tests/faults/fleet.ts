@@ -3,7 +3,7 @@ import { ApiError, errors, type ErrorName } from '../../shared/contract/errors.t
 import { CAPTURE_PATH, EXTEND_PATH, RELEASE_PATH } from '../../shared/verification/hold-operations.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 import type { Json } from '../simulator/programs.ts';
-import type { Fleet } from '../simulator/work.ts';
+import type { Fleet } from '../simulator/clients.ts';
 
 const names = new Map(Object.entries(errors).map(([name, [code]]) => [code, name as ErrorName]));
 // Longer than any deadline of the service: an answer that was lost would never come.

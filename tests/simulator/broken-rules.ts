@@ -124,4 +124,40 @@ export const brokenRules: BrokenRule[] = [
     from: `timestamp: new Date(at).toISOString()`,
     to: `timestamp: now.toISOString()`,
   },
+  {
+    rule: 'the numbers of a record have no gap',
+    file: 'shared/stores/lua/verify.lua',
+    from: `usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 1)`,
+    to: `usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 2)`,
+  },
+  {
+    rule: 'no billed usage goes without its event while the outbox is full',
+    file: 'shared/stores/lua/verify.lua',
+    from: `  if outboxFull and metered then return 'OUTBOX_FULL' end`,
+    to: ``,
+  },
+  {
+    rule: 'a secret that was rotated away has ended',
+    file: 'apps/api/sync/loaders/keys.ts',
+    from: `    where c.kind = 'key' and (c.id = any(`,
+    to: `    where false and c.kind = 'key' and (c.id = any(`,
+  },
+  {
+    rule: 'a capture that is repeated gets its first answer',
+    file: 'shared/stores/lua/capture.lua',
+    from: `    for _, id in ipairs(closed) do call('SETEX', tag .. 'z:' .. id, SETTLED_SECONDS, settled[id]) end`,
+    to: ``,
+  },
+  {
+    rule: 'an adjustment is applied once',
+    file: 'shared/stores/lua/adjust.lua',
+    from: `if number <= last then return { 'OK', nowText, usedText } end`,
+    to: `if number < last then return { 'OK', nowText, usedText } end`,
+  },
+  {
+    rule: 'a spend cap holds',
+    file: 'shared/values/credits.ts',
+    from: `  const cap = record.spendCapMicros ?? MAX_MICROS;`,
+    to: `  const cap = MAX_MICROS;`,
+  },
 ];

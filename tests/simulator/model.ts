@@ -1,3 +1,6 @@
+import { parseSignedCredits } from '../../shared/values/credits.ts';
+import type { Setting } from './work/settings.ts';
+
 /**
  * What the clients of a simulation know for sure, and what may be: an answer that never came leaves both. Amounts are in
  * micro-credits.
@@ -9,12 +12,17 @@ export type Meter = {
   id: string;
   /** What was bought: at least, and at most. */
   total: { least: number; most: number };
-  allowOverages: boolean;
+  bounds: Setting<Bounds>;
   grants: Grant[];
   keys: Key[];
-  /** Redis lost debits of it: it may be used for more than was bought. */
-  hasLost: boolean;
+  /** What Redis lost of it, at most: debits that come late, and holds that are captured all the same, take so much more than was given. */
+  lostMicros: number;
+  /** It was once used beyond its credits, or may have been. */
+  wasUnbounded: boolean;
 };
+
+/** How far a record may be used: as far as its credits go, or beyond, and to its cap. */
+export type Bounds = { allowOverages: boolean; capMicros: number };
 
 /** Credits between two moments (Unix ms). */
 export type Grant = {
@@ -29,41 +37,76 @@ export type Grant = {
 export type Key = {
   id: string;
   text: string;
+  /** Those that a rotation ended. */
+  endedTexts: string[];
   meter: Meter;
-  /** As the last change that was answered left it; unclear while one is under way, or was never answered. */
+  /** As the last change that was answered left it; unclear while one is under way, was never answered, or crossed another. */
   state: 'enabled' | 'disabled' | 'deleted' | 'unclear';
-  /** Counts the changes that began. */
+  /** Counts beginnings and ends of changes. */
   changes: number;
-  changing: boolean;
+  /** How many changes are under way. */
+  changing: number;
   /** A rotation was never answered: it may have another text. */
   mayBeRotated: boolean;
 };
 
 /** Something that is debited once, or not at all. Its amount is no other's. */
 export type Debit = {
-  what: 'verification' | 'capture' | 'adjustment';
+  what: 'verification' | 'adjustment';
   micros: number;
   meter: Meter;
   /** Sure: it was answered. Undecided: it may have been. */
   state: 'undecided' | 'sure' | 'none';
   /** Redis lost what it had of it before it was in the books. */
   mayBeLost: boolean;
-  /** It was asked for again after Redis had forgotten that it was decided. */
+  /** Redis has forgotten that it was decided: asked for again, it may be debited again. */
+  isForgotten: boolean;
   mayBeDouble: boolean;
+  /** When it was asked for first, by the latest that the clock had said. */
+  sinceMs: number;
   answeredMs: number;
+  /** How many of its requests are under way. */
+  asking: number;
+  /** By the clock, after when it is not debited any more: all who asked for it were answered. */
+  noLaterThanMs?: number;
 };
 
-export type Hold = { id: string; meter: Meter; micros: number; endsAtMs: number; settled: boolean };
+export type Hold = {
+  id: string;
+  meter: Meter;
+  micros: number;
+  /** When it ends by itself. */
+  endsAtMs: number;
+  /** Whether it is charged then, and not released. */
+  charges: boolean;
+  /** It was refused, captured or released: nothing is held of it. */
+  isOver: boolean;
+  captures: Capture[];
+  release: 'none' | 'undecided' | 'sure';
+  /** When somebody was last answered about it; not by the clock. */
+  changedMs: number;
+  /** Redis lost it, or how it was settled. */
+  mayBeLost: boolean;
+};
+
+/** A capture of a hold: what it debits, and whether the hold had ended before. */
+export type Capture = { micros: number; state: 'undecided' | 'sure' | 'none'; isLate: boolean; atMs?: number };
 
 // What begins or ends takes effect with the next turn.
 const UNSURE_MS = 2_000;
 
-export function makeModel() {
+export function makeModel(nowMs: () => number) {
+  let latestMs = 0;
   const meters: Meter[] = [];
   const debits: Debit[] = [];
   const holds: Hold[] = [];
   let amounts = 0;
+  const latest = () => (latestMs = Math.max(latestMs, nowMs()));
   return {
+    /** How often Redis lost something. */
+    losses: 0,
+    /** The latest that the clock ever said: what ended by then has ended, though it was set back. */
+    latestMs: latest,
     meters,
     debits,
     holds,
@@ -77,33 +120,131 @@ export function makeModel() {
         meter,
         state: 'undecided',
         mayBeLost: false,
+        isForgotten: false,
         mayBeDouble: false,
+        sinceMs: latest(),
         answeredMs: Infinity,
+        asking: 0,
       };
       debits.push(debit);
       return debit;
     },
-    /** The most that may be used of a meter, or held. */
-    mostTaken: (meter: Meter) =>
-      sum(debits.filter((one) => one.meter === meter && one.state !== 'none')) +
-      sum(holds.filter((one) => one.meter === meter)),
+    newHold(meter: Meter, micros: number, charges: boolean): Hold {
+      const open = { id: '', endsAtMs: Infinity, isOver: false, captures: [], release: 'none' } as const;
+      const hold: Hold = { ...open, captures: [], meter, micros, charges, changedMs: Infinity, mayBeLost: false };
+      holds.push(hold);
+      return hold;
+    },
+    /** The most that may be used of a meter, or held from a moment on. */
+    mostTaken: (meter: Meter, fromMs: number) =>
+      // Since when something is given back is not known.
+      sum(debits.filter((one) => one.meter === meter && one.state !== 'none' && one.micros > 0)) +
+      holds.reduce((all, one) => all + (one.meter === meter ? mostOfHold(one, fromMs) : 0), 0),
   };
+}
+
+/** The most that is held of a hold from a moment on, or was debited. */
+function mostOfHold(hold: Hold, fromMs: number): number {
+  const { isOver, charges, endsAtMs, micros } = hold;
+  return Math.max(mostCaptured(hold), !isOver && (charges || endsAtMs > fromMs - UNSURE_MS) ? micros : 0);
+}
+
+function mostCaptured({ captures }: Hold): number {
+  return Math.max(0, ...captures.filter(({ state }) => state !== 'none').map(({ micros }) => micros));
+}
+
+/** Whether captures, charges and corrections of a hold may sum up to this, once it has ended. */
+export function maySumTo(hold: Hold, micros: number): boolean {
+  const { id, charges, release, mayBeLost } = hold;
+  const captures = hold.captures.filter(({ state }) => state !== 'none');
+  if (captures.some(({ state }) => state === 'sure') && !mayBeLost)
+    return captures.some((one) => one.state === 'sure' && one.micros === micros);
+  const isUntouched = id !== '' && release === 'none' && captures.length === 0 && !mayBeLost;
+  if (charges && isUntouched) return micros === hold.micros;
+  return (
+    micros === 0 ||
+    captures.some((one) => one.micros === micros) ||
+    (charges && micros === hold.micros && (release !== 'sure' || mayBeLost))
+  );
+}
+
+/** What Redis may lose of a hold: what is held, and what was captured. */
+export function mostLost(hold: Hold): number {
+  return Math.max(hold.micros, mostCaptured(hold));
+}
+
+/** The least that was given of a record when something was asked for: bought, and grants that were answered. */
+export type LeastGiven = { micros: number; grants: Grant[] };
+
+export function leastGiven({ total, grants }: Meter): LeastGiven {
+  return { micros: total.least, grants: grants.filter(({ state }) => state === 'sure') };
 }
 
 /**
  * Whether an answer may say that the credits of a record are used up, between two moments; what it was asked for is among what may
  * be taken. What was taken of grants that ended leaves more than this counts.
  */
-export function maySayUsedUp(model: Model, meter: Meter, fromMs: number, toMs: number): boolean {
-  const granted = meter.grants.filter(
-    ({ state, mayBeVoid, beginsAt, endsAt }) =>
-      state === 'sure' && !mayBeVoid && beginsAt < fromMs - UNSURE_MS && endsAt > toMs + UNSURE_MS,
+export function maySayUsedUp(model: Model, meter: Meter, least: LeastGiven, [fromMs, toMs]: [number, number]): boolean {
+  const granted = least.grants.filter(
+    ({ mayBeVoid, beginsAt, endsAt }) => !mayBeVoid && beginsAt < fromMs - UNSURE_MS && endsAt > toMs + UNSURE_MS,
   );
-  return !meter.allowOverages && model.mostTaken(meter) > meter.total.least + sum(granted);
+  const given = least.micros + sum(granted);
+  const mayTake = ({ allowOverages, capMicros }: Bounds) => Math.min(allowOverages ? Infinity : given, capMicros);
+  return meter.bounds.may.some((bounds) => model.mostTaken(meter, fromMs) > mayTake(bounds));
+}
+
+export type Amounts = { total: number; used: number; available: number; held: number; expired: number };
+
+/** The five amounts of a billing record in an answer. */
+export function amountsOf(billing: Record<`${keyof Amounts}Credits`, string>): Amounts {
+  const micros = (name: keyof Amounts) => parseSignedCredits(billing[`${name}Credits`])!;
+  return {
+    total: micros('total'),
+    used: micros('used'),
+    available: micros('available'),
+    held: micros('held'),
+    expired: micros('expired'),
+  };
+}
+
+/**
+ * What cannot be true of the amounts of a record that an answer names; `bounds` are those by which it has just debited or held some,
+ * where they are known.
+ */
+export function faultOfAmounts(model: Model, meter: Meter, amounts: Amounts, bounds?: Bounds): string | undefined {
+  const { total, used, available, held, expired } = amounts;
+  if (total !== used + available + held + expired) return `the amounts of ${meter.name} do not add up`;
+  if (total > mostGiven(meter)) return `${meter.name} has more than the ${mostGiven(meter)} that were given`;
+  if (!bounds) return undefined;
+  if (used + held > bounds.capMicros) return `more was taken of ${meter.name} than its cap of ${bounds.capMicros}`;
+  if (bounds.allowOverages) return undefined;
+  if (available < 0) return `more was taken of ${meter.name} than was available`;
+  if (meter.wasUnbounded) return undefined;
+  const most = mostGiven(meter) + meter.lostMicros + beyondCredits(model, meter);
+  if (used + held > most) return `${used + held} are taken of ${meter.name}, and at most ${most} were given, or lost`;
+  const taken = sum(
+    model.debits.filter((one) => one.meter === meter && one.what === 'verification' && one.state === 'sure'),
+  );
+  return taken > most ? `${taken} were VALID of ${meter.name}, and at most ${most} were given, or lost` : undefined;
+}
+
+// An adjustment is booked whatever is left, and so is what a capture takes beyond its hold, or after its end.
+function beyondCredits(model: Model, meter: Meter): number {
+  const adjusted = model.debits.filter(
+    (one) => one.meter === meter && one.what === 'adjustment' && one.state !== 'none',
+  );
+  const captured = model.holds
+    .filter((one) => one.meter === meter)
+    .flatMap(({ micros: held, captures }) =>
+      captures.map(({ micros, isLate, state }) =>
+        state === 'none' ? 0 : isLate ? micros : Math.max(0, micros - held),
+      ),
+    );
+  return [...adjusted.map(({ micros }) => Math.abs(micros)), ...captured].reduce((all, micros) => all + micros, 0);
 }
 
 /** The most that was ever bought of a record, or granted. */
-export function mostGiven({ total, grants }: Meter): number {
+function mostGiven({ total, grants }: Meter): number {
   return total.most + sum(grants.filter(({ state }) => state !== 'none'));
 }
 

@@ -1,34 +1,74 @@
-import { parseCredits } from '../../shared/values/credits.ts';
+import type { ApiError } from '../../shared/contract/errors.ts';
+import { parseSignedCredits } from '../../shared/values/credits.ts';
 import { IS_USAGE, type Books } from '../../shared/stores/clickhouse.ts';
-import type { Debit } from './model.ts';
-import type { Json } from './programs.ts';
+import {
+  amountsOf,
+  faultOfAmounts,
+  maySumTo,
+  type Amounts,
+  type Debit,
+  type Hold,
+  type Key,
+  type Meter,
+} from './model.ts';
+import type { Json, SimulatedApi, SimulatedVerify } from './programs.ts';
+import type { Beginning } from './stage.ts';
 import type { Work } from './work.ts';
 
-/** What the books have: of each amount of a record how many events. */
-export type Booked = (debit: Debit) => number;
+/** What the books have of a debit: how many events, and when the last of them happened (Unix ms). */
+type Found = { count: number; lastMs: number };
+export type Booked = {
+  of(debit: Debit): Found;
+  /** What the events of a hold sum up to; undefined without any. */
+  ofHold(hold: Hold): number | undefined;
+  /** What those of a record sum up to. */
+  ofRecord(id: string): number;
+  /** Their sums by record, day and usage name, but those of 0. */
+  days: [billingId: string, day: string, usageName: string, micros: string][];
+  /** How many debits and holds it has. */
+  size: number;
+};
 
 /** Reads the books, as no program does. */
-export async function readBooked(
-  { client }: Books,
-  workspaceId: string,
-): Promise<{ booked: Booked; micros: Map<string, number>; events: number }> {
-  const query = `select billing_id, cost_micros, kind, toUInt32(count()) from usage_events final
-    where ${IS_USAGE} and workspace_id = {workspaceId:String} and cost_micros <> 0 group by all`;
+export async function readBooked({ client }: Books, workspaceId: string): Promise<Booked> {
+  const isDebit = `(${IS_USAGE} and cost_micros <> 0)`;
+  const query = `
+    select billing_id, if(hold_id = '', kind::String, 'hold') as of, if(of = 'hold', hold_id, cost_micros::String) as which,
+           toUInt32(countIf(${isDebit})), toInt64(sumIf(cost_micros, ${isDebit})), toUnixTimestamp64Milli(maxIf(time, ${isDebit})),
+           maxIf(hold_micros, kind = 'hold')
+    from usage_events final where workspace_id = {workspaceId:String} and (${isDebit} or kind = 'hold') group by all`;
   const answer = await client.query({ query, query_params: { workspaceId }, format: 'JSONCompactEachRow' });
-  const rows = await answer.json<[billingId: string, micros: string, kind: string, events: number]>();
-  const counts = new Map<string, number>();
-  const micros = new Map<string, number>();
-  let events = 0;
-  for (const [billingId, cost, kind, count] of rows) {
-    const at = `${billingId} ${kind} ${cost}`;
-    counts.set(at, (counts.get(at) ?? 0) + count);
-    micros.set(billingId, (micros.get(billingId) ?? 0) + Number(cost) * count);
-    events += count;
+  const rows =
+    await answer.json<
+      [billingId: string, of: string, which: string, count: number, micros: string, lastMs: string, held: string]
+    >();
+  const bySum = `
+    select billing_id, day, usage_name, toInt64(sum(cost_micros)) as micros
+    from usage_events final
+    where ${IS_USAGE} and workspace_id = {workspaceId:String} group by all having micros <> 0`;
+  const sums = await client.query({ query: bySum, query_params: { workspaceId }, format: 'JSONCompactEachRow' });
+  const found = new Map<string, Found & { micros: number }>();
+  const holds = new Map<string, string>();
+  const records = new Map<string, number>();
+  for (const [billingId, of, which, count, micros, lastMs, held] of rows) {
+    if (of === 'hold') holds.set(`${billingId} ${held}`, which);
+    if (count === 0) continue;
+    found.set(`${billingId} ${of} ${which}`, { count, micros: Number(micros), lastMs: Number(lastMs) });
+    records.set(billingId, (records.get(billingId) ?? 0) + Number(micros));
   }
   return {
-    booked: ({ meter, what, micros: amount }) => counts.get(`${meter.id} ${what} ${amount}`) ?? 0,
-    micros,
-    events,
+    of: ({ meter, what, micros }) => found.get(`${meter.id} ${what} ${micros}`) ?? { count: 0, lastMs: 0 },
+    ofHold({ meter, micros, id }) {
+      // The books name it by a part of its id; of one that nobody was answered they know the amount.
+      const which =
+        id === ''
+          ? holds.get(`${meter.id} ${micros}`)
+          : Buffer.from(id.slice(5), 'base64url').toString().split('\0')[4];
+      return found.get(`${meter.id} hold ${which}`)?.micros;
+    },
+    ofRecord: (id) => records.get(id) ?? 0,
+    days: await sums.json<[string, string, string, string]>(),
+    size: found.size,
   };
 }
 
@@ -36,23 +76,124 @@ export async function readBooked(
 export async function proveBooks(
   books: Books,
   { model, breaks, workspaceId }: Work,
-  usedOf: (id: string) => Promise<Json>,
-): Promise<void> {
-  const { booked, micros, events } = await readBooked(books, workspaceId);
-  let told = 0;
+  billingOf: (id: string) => Promise<Json>,
+): Promise<Booked> {
+  const booked = await readBooked(books, workspaceId);
   for (const debit of model.debits) {
-    const count = booked(debit);
-    told += count;
+    const { count } = booked.of(debit);
     const what = `${debit.what} of ${debit.micros} from ${debit.meter.name} (${debit.state})`;
     if (count > 1 && !debit.mayBeDouble) breaks(`the ${what} is in the books ${count} times`);
     if (count > 0 && debit.state === 'none') breaks(`the ${what} is in the books`);
     if (count === 0 && debit.state === 'sure' && !debit.mayBeLost) breaks(`the ${what} is not in the books`);
   }
-  if (told !== events) breaks(`the books have ${events - told} events that nobody asked for`);
+  for (const hold of model.holds)
+    if (!maySumTo(hold, booked.ofHold(hold) ?? 0))
+      breaks(`the books have ${booked.ofHold(hold)} of ${JSON.stringify({ ...hold, meter: hold.meter.name })}`);
+  const told =
+    model.debits.filter((one) => booked.of(one).count > 0).length +
+    model.holds.filter((one) => booked.ofHold(one) !== undefined).length;
+  if (told !== booked.size) breaks(`the books have ${booked.size - told} debits that nobody asked for`);
   for (const meter of model.meters) {
-    const billing = await usedOf(meter.id);
-    const used = parseCredits(billing.usedCredits);
-    if (used !== (micros.get(meter.id) ?? 0))
-      breaks(`${meter.name} has used ${used}, and its events are ${micros.get(meter.id) ?? 0}`);
+    const billing = await billingOf(meter.id);
+    const amounts = amountsOf(billing);
+    const sum = booked.ofRecord(meter.id);
+    if (amounts.used !== sum) breaks(`${meter.name} has used ${amounts.used}, and its events are ${sum}`);
+    const fault = faultOfAmounts(model, meter, amounts);
+    if (fault) breaks(`${fault}: ${JSON.stringify(billing)}`);
   }
+  return booked;
+}
+
+/** What is asked when all is at rest. */
+export type Asks = {
+  read(operationId: string, params: object, query?: object): Promise<Json>;
+  verify(text: string): Promise<Json>;
+};
+
+export function asksOf({ caller }: Beginning, api: SimulatedApi, { verify }: SimulatedVerify): Asks {
+  return {
+    read: async (operationId, params, query = {}) => (await api.handle(caller, { operationId, params, query })).body,
+    async verify(text) {
+      const call = { caller, body: { key: text }, clientAddress: '192.0.2.1', idempotencyKey: undefined };
+      return JSON.parse((await verify(call)).body);
+    },
+  };
+}
+
+/**
+ * Holds what verify decides by, what Postgres has, and what the api says of it against each other. Where a client's request ends with
+ * that of its process, nothing is debited after it was answered.
+ */
+export async function proveRest(work: Work, booked: Booked, asks: Asks): Promise<void> {
+  const { model, breaks } = work;
+  for (const debit of model.debits) {
+    const { count, lastMs } = booked.of(debit);
+    const lateMs = lastMs - (debit.noLaterThanMs ?? Infinity);
+    if (count > 0 && debit.asking === 0 && lateMs > 0)
+      breaks(`the ${debit.what} of ${debit.micros} was debited ${lateMs} ms after its client was answered`);
+  }
+  for (const meter of model.meters) {
+    const { billing } = await asks.read('getBilling', { bid: meter.id });
+    const amounts = amountsOf(billing);
+    if (amounts.held !== 0) breaks(`${amounts.held} of ${meter.name} are still held`);
+    await proveGrants(work, asks, meter, amounts);
+    await proveUsage(work, asks, meter, booked);
+    for (const key of meter.keys) await proveKey(work, asks, key, amounts);
+  }
+}
+
+/** What grants gave, kept and lost adds up to their credits; together they are no more than the record has of each. */
+async function proveGrants({ breaks }: Work, { read }: Asks, meter: Meter, amounts: Amounts): Promise<void> {
+  const { grants } = await read('listGrants', { bid: meter.id }, { limit: 100 });
+  const sums = { credits: 0, used: 0, expired: 0 };
+  for (const grant of grants) {
+    const [credits, used, expired, remaining] = ['credits', 'usedCredits', 'expiredCredits', 'remainingCredits'].map(
+      (name) => parseSignedCredits(grant[name])!,
+    ) as [number, number, number, number];
+    const isBegun = grant.state !== 'PENDING' && !(grant.voidedAt < grant.beginsAt);
+    if (isBegun && credits !== used + expired + remaining) breaks(`${JSON.stringify(grant)} does not add up`);
+    if (Math.min(used, expired, remaining) < 0) breaks(`${JSON.stringify(grant)} is less than nothing`);
+    if (!isBegun) continue;
+    sums.credits += credits;
+    sums.used += used;
+    sums.expired += expired;
+  }
+  if (sums.credits > amounts.total || sums.used > amounts.used || sums.expired > amounts.expired)
+    breaks(`the grants of ${meter.name} sum up to ${JSON.stringify(sums)}, it has ${JSON.stringify(amounts)}`);
+}
+
+/** The usage of a record by day and name, and in a zone, is what its events sum up to. */
+async function proveUsage({ breaks }: Work, { read }: Asks, meter: Meter, booked: Booked): Promise<void> {
+  const rows = (await read('getUsage', { bid: meter.id })).data as {
+    day: string;
+    billingUsageName: string;
+    totalBillingUsage: string;
+  }[];
+  const said = rows
+    .map((row) => `${row.day} ${row.billingUsageName} ${parseSignedCredits(row.totalBillingUsage)}`)
+    .toSorted();
+  const should = booked.days
+    .filter(([id]) => id === meter.id)
+    .map(([, day, name, micros]) => `${day} ${name} ${micros}`);
+  if (said.filter((row) => !row.endsWith(' 0')).join() !== should.toSorted().join())
+    breaks(`the usage of ${meter.name} is ${said.join(', ')}, its events are ${should.join(', ')}`);
+}
+
+/** What verify decides is what Postgres has, and what clients were answered. */
+async function proveKey(
+  { breaks, workspaceId }: Work,
+  { read, verify }: Asks,
+  key: Key,
+  amounts: Amounts,
+): Promise<void> {
+  const stored = await read('getKey', { id: workspaceId, akid: key.id }).catch((error: ApiError) => error.errorName);
+  const state =
+    stored === 'key_not_found' || stored.apiKey.deleted ? 'deleted' : stored.apiKey.enabled ? 'enabled' : 'disabled';
+  if (key.state !== 'unclear' && key.state !== state) breaks(`a key is ${state}, and it was ${key.state}`);
+  if (key.mayBeRotated) return;
+  const { status, billing } = await verify(key.text);
+  const should = { enabled: 'VALID', disabled: 'DISABLED', deleted: 'DELETED' }[state];
+  if (status !== should) breaks(`a key is ${state}, and ${status}`);
+  if (billing && JSON.stringify(amountsOf(billing)) !== JSON.stringify(amounts))
+    breaks(`verify says ${JSON.stringify(amountsOf(billing))}, the api ${JSON.stringify(amounts)}`);
 }

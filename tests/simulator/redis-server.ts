@@ -137,6 +137,15 @@ export async function makeRedisServer(url: string) {
       const closed = answers.filter((one, i) => i % 2 === 1 && one !== runId()).length;
       return [entries && `${entries} entries`, closed && `${closed} closed shards`].filter(Boolean).join(', ');
     },
+    /** What should be gone once nothing is under way: holds, what lives for a minute at most, and what has no end and should have one. */
+    async leftovers(): Promise<string[]> {
+      const names = (await real.keys('{*}:*')).toSorted();
+      const ends = await Promise.all(names.map((name) => real.pttl(name)));
+      const kindOf = (name: string) => /^\{\d+\}:([a-z]):/.exec(name)?.[1] ?? '';
+      return names.filter(
+        (name, i) => 'oerif'.includes(kindOf(name) || '-') || ('lmyz'.includes(kindOf(name) || '-') && ends[i]! < 0),
+      );
+    },
     async setFull(full: boolean): Promise<void> {
       isFull = full;
       await setLimit(full);

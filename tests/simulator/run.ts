@@ -1,7 +1,6 @@
-import { proveBooks, readBooked } from './proofs.ts';
+import { asksOf, proveBooks, proveRest, readBooked } from './proofs.ts';
 import {
   type Bus,
-  type Json,
   startApi,
   startConsumer,
   startRelaying,
@@ -26,7 +25,7 @@ const kinds: Record<string, number> = {
   ...otherKinds,
   ...workKinds,
   deliver: 2,
-  job: 0.7,
+  job: 1,
   time: 25,
   hours: 1,
   deaths: 2,
@@ -56,6 +55,8 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
   let isJobUnderWay = false;
+  let lossAfter: string | undefined;
+  let next: (() => Promise<void>) | undefined;
   simulation.setFates(fateOf);
   servers.postgres.setCommitFates((readsOnly) => {
     if (commitsTroubled === 0 || readsOnly) return 'done';
@@ -85,7 +86,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     const name = random.weighted(kinds);
     if (!without.includes(name as Fault)) await doStep(name);
     await simulation.quiet();
-    for (let some = random.below(25); some > 0 && (await simulation.runOne()); some--);
+    for (let some = random.below(25); some > 0 && (await runOne()); some--);
   }
   random.reseed(seed);
   if (work.broken.length === 0) await rest();
@@ -100,7 +101,11 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     await simulation.kill(process);
   return result;
 
-  function fateOf({ server }: Request<unknown>): Fate {
+  function fateOf({ server, label }: Request<unknown>): Fate {
+    if (lossAfter && label.includes(lossAfter)) {
+      lossAfter = undefined;
+      next = loseTail;
+    }
     if (troubled?.server !== server) return 'done';
     troubled.left -= 1;
     const fate = random.pick(troubled.fates);
@@ -128,10 +133,19 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   }
 
   async function settle(): Promise<void> {
-    for (let done = 0; await simulation.runOne(); done++) {
+    for (let done = 0; await runOne(); done++) {
       if (done > 5_000)
         throw new Error(`requests follow each other without an end: ${simulation.waiting().join('; ')}`);
     }
+  }
+
+  /** Does a request, and what was to happen after it. */
+  async function runOne(): Promise<boolean> {
+    const ran = await simulation.runOne();
+    const then = next;
+    next = undefined;
+    await then?.();
+    return ran;
   }
 
   async function doStep(name: string): Promise<void> {
@@ -142,24 +156,29 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         return pass(random.pick([3_600_000, 3_600_000, 26 * 3_600_000]), 0.5);
       case 'deaths': {
         const all = [...alive(apis), ...alive(verifies), ...alive(consumers), ...alive(webhooks), ...alive(relays)];
-        if (all.length > 3 || random.chance(0.3)) await simulation.kill(random.pick(all).process);
+        if (all.length > 3 && random.chance(0.5))
+          troubled = { server: random.pick(['redis', 'postgres', 'clickhouse']), left: 1, fates: ['fatal'] };
+        else if (all.length > 3 || random.chance(0.3)) await simulation.kill(random.pick(all).process);
         if (random.chance(0.7)) startAll();
         return;
       }
       case 'losses': {
         if (!servers.redis.isUp()) return servers.redis.start();
-        const becomes = random.pick([
-          'kept',
-          'kept',
-          'its tail lost',
-          'its tail lost',
-          'those of a replica that lagged',
-          'emptied',
-        ] as const);
-        const { booked } = becomes === 'kept' ? {} : await readBooked(servers.books.real, beginning.workspaceId);
-        const outlivesUntilMs = servers.redis.outlivesUntilMs(becomes);
-        await servers.redis.stop(becomes);
-        if (booked) for (const { noteLoss } of [work, others]) noteLoss(outlivesUntilMs, (debit) => booked(debit) > 0);
+        if (random.chance(0.3)) {
+          // Just after events were read from it, or are in the books.
+          lossAfter = random.pick(['callBuffer', 'insert into usage_events', 'insert into usage_events']);
+          return;
+        }
+        await lose(
+          random.pick([
+            'kept',
+            'kept',
+            'its tail lost',
+            'its tail lost',
+            'those of a replica that lagged',
+            'emptied',
+          ] as const),
+        );
         if (random.chance(0.8)) await servers.redis.start();
         return;
       }
@@ -182,6 +201,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       case 'jumps': {
         const ms = random.pick([-60_000, -4_000, -500, 500, 4_000, 3_600_000]);
         say(`the clocks jump by ${ms} ms`);
+        if (ms < 0) work.noteSetBack();
         simulation.jump(ms);
         return pass(0, 0);
       }
@@ -190,7 +210,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         others.noteFull();
         await servers.redis.setFull(true);
         await pass(random.pick([100, 2_000]), 0.3);
-        for (let some = random.below(30); some > 0 && (await simulation.runOne()); some--);
+        for (let some = random.below(30); some > 0 && (await runOne()); some--);
         return servers.redis.setFull(false);
       case 'commits':
         commitsTroubled = 1 + random.below(2);
@@ -217,10 +237,25 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     }
   }
 
+  async function loseTail(): Promise<void> {
+    if (!servers.redis.isUp()) return;
+    await lose('its tail lost');
+    await servers.redis.start();
+  }
+
+  async function lose(becomes: Parameters<typeof servers.redis.stop>[0]): Promise<void> {
+    if (becomes === 'kept') return servers.redis.stop(becomes);
+    const booked = await readBooked(servers.books.real, beginning.workspaceId);
+    const outlivesUntilMs = servers.redis.outlivesUntilMs(becomes);
+    await servers.redis.stop(becomes);
+    for (const { noteLoss } of [work, others])
+      noteLoss(outlivesUntilMs, (debit) => booked.of(debit).count > 0, becomes !== 'its tail lost');
+  }
+
   /** Faults end, everything runs, and what was begun comes to its end; then the proofs. */
   async function rest(): Promise<void> {
     say('faults end');
-    troubled = undefined;
+    [troubled, lossAfter, next] = [undefined, undefined, undefined];
     commitsTroubled = 0;
     if (!servers.redis.isUp()) await servers.redis.start();
     // One of each is enough from here on.
@@ -252,15 +287,16 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       `select string_agg(billing_id || ' ' || status || ' ' || difference_micros || ' ' || held_difference_micros, ', ') as unproved from unproved_records`,
     );
     if (unproved) work.breaks(`reconcile finds ${unproved}`);
-    await proveBooks(servers.books.real, work, readBilling);
+    const leftovers = await servers.redis.leftovers();
+    if (leftovers.length > 0) work.breaks(`redis still has ${leftovers.join(', ')}`);
+    const asks = asksOf(beginning, alive(apis)[0]!, alive(verifies)[0]!);
+    const booked = await until(
+      'proving the books',
+      proveBooks(servers.books.real, work, async (bid) => (await asks.read('getBilling', { bid })).billing),
+    );
+    await until('proving what is at rest', proveRest(work, booked, asks));
     await settle();
     others.receiver.prove();
-  }
-
-  async function readBilling(id: string): Promise<Json> {
-    const api = alive(apis)[0]!;
-    const reading = api.handle(beginning.caller, { operationId: 'getBilling', params: { bid: id } });
-    return (await until('reading a record', reading)).body.billing;
   }
 
   /** Lets time pass until something is done. */

@@ -3,8 +3,8 @@ import { turnsGiven, type Random } from './random.ts';
 
 export type ServerName = 'redis' | 'postgres' | 'clickhouse' | 'kafka' | 'receiver';
 
-/** What becomes of a request to a server: it is done and answered; it never gets there; it is done, and the answer is lost, or comes later. */
-export type Fate = 'done' | 'refused' | 'lost' | 'late';
+/** What becomes of a request to a server: it is done and answered; it never gets there; it is done, and the answer is lost, or comes later, or its process dies before that. */
+export type Fate = 'done' | 'refused' | 'lost' | 'late' | 'fatal';
 
 /** A process of the simulation: it asks servers, and lives by its own view of the one clock. Once dead it never goes on. */
 export type Process = {
@@ -141,7 +141,7 @@ export function makeSimulation(random: Random, startMs: number) {
     );
     for (const [i, one] of some.entries()) {
       if (fates[i] !== 'done') say(`${one.process.name}: ${one.label} is ${fates[i]}`);
-      if (fates[i] === 'late') one.outcome = outcomes[i]!;
+      if (fates[i] === 'late' || fates[i] === 'fatal') one.outcome = outcomes[i]!;
       // What comes after it on its connection is answered after it.
       else if (some.slice(0, i).some(({ outcome }) => outcome))
         one.outcome = outcomes[i] ?? { error: connectionLost() };
@@ -151,6 +151,7 @@ export function makeSimulation(random: Random, startMs: number) {
       breaks.get(first.process)?.();
       lose((one) => one.server === 'redis' && one.process === first.process);
     }
+    if (fates.includes('fatal')) await kill(first.process);
     await turnsGiven();
     return true;
   }

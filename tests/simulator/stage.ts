@@ -16,7 +16,7 @@ import { makeRedisServer } from './redis-server.ts';
 import { drawAnew, makeRandom } from './random.ts';
 import { makeSimulation, type Simulation } from './simulation.ts';
 import { current } from './current.ts';
-import type { Home } from './work.ts';
+import type { Home } from './clients.ts';
 import { beginOtherWork, type Begun } from './work/all.ts';
 
 /** What each seed begins with: a team with a workspace, and shards that are open. */

@@ -1,32 +1,24 @@
-import type { Caller } from '../../shared/contract/caller.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
-import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
+import { formatCredits } from '../../shared/values/credits.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 import {
+  amountsOf,
+  faultOfAmounts,
+  leastGiven,
   makeModel,
+  mostLost,
   maySayUsedUp,
-  mostGiven,
   type Debit,
   type Grant,
-  type Hold,
   type Key,
-  type Meter,
 } from './model.ts';
-import type { ApiRequest, Json, SimulatedApi, SimulatedVerify } from './programs.ts';
+import type { ApiRequest, Json } from './programs.ts';
 import type { Simulation } from './simulation.ts';
+import { answered, type Asked, type Asking, type Fleet, type Home, type Told, type WorldOfWork } from './clients.ts';
+import { holdKinds, makeHolds } from './work/holds.ts';
+import { change as changeSetting, setting } from './work/settings.ts';
 
-/** Where clients work. */
-export type WorldOfWork = Pick<Simulation, 'random' | 'say' | 'nowMs' | 'passedMs'>;
-/** Whose keys they are. */
-export type Home = { caller: Caller; workspaceId: string };
-/** Whom clients can ask; undefined while none runs. */
-export type Fleet = { api(): SimulatedApi | undefined; verify(): SimulatedVerify | undefined };
-/** What came of a request; undefined where no answer came, or one that leaves it open whether it was done. */
-export type Asked = { body?: Json; error?: unknown } | undefined;
-export type Told = { status: string; reason: string; body: string };
-/** Asks for a verification; undefined where nobody can be asked. */
-export type Asking = (body: Json, idempotencyKey?: string) => (() => Promise<Told>) | undefined;
 /** What the other kinds of work build on. */
 export type Parts = Pick<
   Work,
@@ -41,25 +33,28 @@ const IDEMPOTENT_FOR_MS = 30_000;
 const MOST_METERS = 3;
 const MOST_KEYS_OF_METER = 3;
 const MOST_GRANTS = 4;
+const MOST_TRIES = 4;
+// What had ended by then stays over.
+const HELD_AGAIN_MS = 5_000;
 
 /** What clients do, and how often. */
 export const workKinds: Record<string, number> = {
   verify: 24,
   verifyOnce: 10,
   verifyAgain: 8,
-  hold: 6,
-  capture: 5,
-  release: 2,
-  extend: 1,
+  verifyEnded: 1,
+  ...holdKinds,
   createMeter: 2,
   refill: 3,
   adjust: 2,
+  bound: 0.7,
   grant: 3,
   voidGrant: 1,
   read: 1,
   createKey: 3,
   enable: 2,
   disable: 2,
+  changeTwice: 1,
   deleteKey: 1,
   rotate: 1,
 };
@@ -69,8 +64,8 @@ export type Work = ReturnType<typeof makeWork>;
 /** What clients do, each thing once when it is called; what they are answered is held against what they know. */
 export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home, fleet: Fleet, scale = 1) {
   const { random, say } = simulation;
-  const model = makeModel();
-  const repeatable: { debit: Debit; key: Key; idempotencyKey: string; sinceMs: number }[] = [];
+  const model = makeModel(simulation.nowMs);
+  const repeatable: { debit: Debit; key: Key; idempotencyKey: string }[] = [];
   const broken: string[] = [];
   const asked: { request: ApiRequest; answer: Asked }[] = [];
   let requests = 0;
@@ -86,35 +81,43 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     return (one.answer = await askApi(request));
   }
 
+  /** Asks again with the same key where no answer came, or one that leaves it open whether it was done; undefined where that stays open. */
   async function askApi(request: ApiRequest): Promise<Asked> {
+    const idempotencyKey = `request ${(requests += 1)}`;
+    say(`${idempotencyKey}: ${request.operationId} ${JSON.stringify(request.body ?? '')}`);
+    let answer = await askOnce({ ...request, idempotencyKey });
+    for (let tries = 1; !answer && tries < MOST_TRIES && random.chance(0.7); tries++) {
+      say(`${idempotencyKey} is repeated`);
+      const again = await askOnce({ ...request, idempotencyKey });
+      // An error says nothing of the tries before.
+      if (again?.body) answer = again;
+    }
+    return answer;
+  }
+
+  async function askOnce(request: ApiRequest): Promise<Asked> {
     const api = fleet.api();
     if (!api) return { error: new ApiError('postgres_unavailable') };
-    const number = (requests += 1);
-    say(`request ${number}: ${request.operationId} ${JSON.stringify(request.body ?? '')}`);
+    const name = request.idempotencyKey;
     try {
-      const asked = api.handle(caller, { ...request, idempotencyKey: `request ${number}` });
-      const answer = await Promise.race([asked, api.process.died.catch(() => undefined)]);
-      if (!answer) return undefined;
-      const { body } = answer;
-      say(`request ${number} is answered`);
+      const { body } = await answered(api.process, api.handle(caller, request));
+      say(`${name} is answered`);
       return { body };
     } catch (error) {
       if (!(error instanceof ApiError)) {
         breaks(`${request.operationId} failed with ${(error as Error).stack}`);
         return undefined;
       }
-      say(`request ${number} is answered ${error.code} ${error.errorName} ${(error.cause as Error)?.message ?? ''}`);
-      const undone =
-        error.status < 500 ||
-        !['stored_not_in_force', 'stored_or_not', 'undecided', 'deadline'].includes(error.errorName);
-      return undone || error.errorName === 'deadline' ? { error } : undefined;
+      say(`${name} is answered ${error.code} ${error.errorName} ${(error.cause as Error)?.message ?? ''}`);
+      const isOpen = ['stored_not_in_force', 'stored_or_not', 'undecided'].includes(error.errorName);
+      return isOpen ? undefined : { error };
     }
   }
 
   const actions = {
     async createMeter() {
       if (model.meters.length >= MOST_METERS) return;
-      const micros = (200 + random.below(2_000)) * scale;
+      const micros = (random.pick([50, 200, 2_000]) + random.below(200)) * scale;
       const name = `meter ${model.meters.length + 1}`;
       const allowOverages = random.chance(0.3);
       const body = { workspaceId, externalMeterId: name, totalCredits: formatCredits(micros), allowOverages };
@@ -125,10 +128,11 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
         name,
         id: answer.body.billing.id,
         total,
-        allowOverages,
+        bounds: setting({ allowOverages, capMicros: Infinity }),
+        wasUnbounded: allowOverages,
         grants: [],
         keys: [],
-        hasLost: false,
+        lostMicros: 0,
       });
     },
     async createKey() {
@@ -141,50 +145,33 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
       });
       if (!answer?.body) return;
       const { id, key } = answer.body.apiKey;
-      meter.keys.push({ id, text: key, meter, state: 'enabled', changes: 0, changing: false, mayBeRotated: false });
+      meter.keys.push({
+        id,
+        text: key,
+        endedTexts: [],
+        meter,
+        state: 'enabled',
+        changes: 0,
+        changing: 0,
+        mayBeRotated: false,
+      });
     },
     verify: () => verify(),
     verifyOnce: () => verify(newId('evt')),
     async verifyAgain() {
-      const recent = repeatable.filter(
-        ({ sinceMs, debit }) => simulation.passedMs() - sinceMs < IDEMPOTENT_FOR_MS && !debit.mayBeDouble,
-      );
-      if (recent.length === 0) return;
-      const { debit, key, idempotencyKey } = random.pick(recent);
+      const recent = repeatable.filter(({ debit }) => isRemembered(debit));
+      const undecided = recent.filter(({ debit }) => debit.state === 'undecided');
+      const some = undecided.length > 0 && random.chance(0.5) ? undecided : recent;
+      if (some.length === 0) return;
+      const { debit, key, idempotencyKey } = random.pick(some);
       await verifyKey(key, debit, idempotencyKey);
     },
-    async hold() {
+    /** With a text that a rotation ended. */
+    async verifyEnded() {
       const key = pickKey();
-      if (!key) return;
-      const micros = model.newAmount();
-      const verifying = fleet.verify();
-      if (!verifying) return;
-      const expiresIn = random.pick([1, 10, 60]);
-      // Until it is answered it may be held.
-      const hold: Hold = {
-        id: '',
-        meter: key.meter,
-        micros,
-        endsAtMs: Infinity,
-        settled: false,
-      };
-      model.holds.push(hold);
-      const body = { key: key.text, billing: { usage: formatCredits(micros), hold: { expiresIn } } };
-      const answer = await decide(
-        () => verifying.verify({ caller, body, clientAddress: '192.0.2.1', idempotencyKey: undefined }),
-        key,
-        micros,
-      );
-      if (answer?.hold) Object.assign(hold, { id: answer.hold.id, endsAtMs: simulation.nowMs() + expiresIn * 1_000 });
-      else if (answer) model.holds.splice(model.holds.indexOf(hold), 1);
-    },
-    capture: () => settleHold('capture'),
-    release: () => settleHold('release'),
-    async extend() {
-      const hold = pickHold();
-      const verifying = fleet.verify();
-      if (!hold || !verifying) return;
-      await verifying.holds.extend(caller, { holdId: hold.id, expiresIn: 60 }).catch(known);
+      if (!key || key.endedTexts.length === 0) return;
+      const answer = await verifyBy(askOne, { key: random.pick(key.endedTexts) }, 'an ended text');
+      if (answer?.status === 'VALID') breaks(`a key was VALID by a text that was rotated away`);
     },
     async refill() {
       if (model.meters.length === 0) return;
@@ -199,11 +186,25 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     async adjust() {
       if (model.meters.length === 0) return;
       const meter = random.pick(model.meters);
-      const debit = model.newDebit('adjustment', meter, model.newAmount());
+      const debit = model.newDebit('adjustment', meter, model.newAmount() * (random.chance(0.3) ? -1 : 1));
       const body = { amount: formatCredits(debit.micros), reason: 'r' };
       const answer = await ask({ operationId: 'adjustBilling', params: { bid: meter.id }, body });
       if (answer?.body) decideDebit(debit, 'sure');
       if (answer?.error) decideDebit(debit, 'none');
+    },
+    async bound() {
+      if (model.meters.length === 0) return;
+      const meter = random.pick(model.meters);
+      const bounds = {
+        allowOverages: random.chance(0.4),
+        capMicros: random.pick([Infinity, Infinity, (100 + random.below(1_000)) * scale]),
+      };
+      const { allowOverages, capMicros } = bounds;
+      if (allowOverages) meter.wasUnbounded = true;
+      const body = { allowOverages, spendCap: capMicros === Infinity ? null : formatCredits(capMicros) };
+      await changeSetting(meter.bounds, bounds, () =>
+        ask({ operationId: 'updateBilling', params: { bid: meter.id }, body }),
+      );
     },
     async grant() {
       if (model.meters.length === 0) return;
@@ -225,6 +226,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
         credits: formatCredits(grant.micros),
         ...(beginsAt > now && { beginsAt }),
         ...(endsAt && { expiresAt: endsAt }),
+        priority: random.pick([50, 50, 10, 90]),
       };
       const answer = await ask({ operationId: 'createGrant', params: { bid: meter.id }, body });
       if (answer?.body) Object.assign(grant, { id: answer.body.grant.id, state: 'sure' });
@@ -243,9 +245,15 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     enable: () => change('enabled'),
     disable: () => change('disabled'),
     deleteKey: () => change('deleted'),
-    async rotate() {
-      const key = pickUnchanging();
+    /** Two changes of one key at once. */
+    async changeTwice() {
+      const key = pickLasting();
       if (!key) return;
+      await Promise.all([change('disabled', key), change('enabled', key)]);
+    },
+    async rotate() {
+      const key = pickLasting();
+      if (!key || key.mayBeRotated) return;
       await changing(key, async () => {
         key.mayBeRotated = true;
         const answer = await ask({
@@ -253,7 +261,10 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
           params: { id: workspaceId, akid: key.id },
           body: { graceSeconds: 0 },
         });
-        if (answer?.body) key.text = answer.body.apiKey.key;
+        if (answer?.body) {
+          key.endedTexts.push(key.text);
+          key.text = answer.body.apiKey.key;
+        }
         if (answer) key.mayBeRotated = false;
         return answer;
       });
@@ -269,27 +280,31 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     return keys.length === 0 ? undefined : random.pick(keys);
   }
 
-  function pickUnchanging(): Key | undefined {
-    const keys = model.keys().filter(({ changing, state }) => !changing && state !== 'deleted');
+  function pickLasting(): Key | undefined {
+    const keys = model.keys().filter(({ state }) => state !== 'deleted');
     return keys.length === 0 ? undefined : random.pick(keys);
-  }
-
-  function pickHold(): Hold | undefined {
-    const holds = model.holds.filter(({ id, settled }) => id !== '' && !settled);
-    return holds.length === 0 ? undefined : random.pick(holds);
   }
 
   async function verify(idempotencyKey?: string, asking?: Asking): Promise<void> {
     const key = pickKey();
     if (!key) return;
     const debit = model.newDebit('verification', key.meter, model.newAmount());
-    if (idempotencyKey) repeatable.push({ debit, key, idempotencyKey, sinceMs: simulation.passedMs() });
+    if (idempotencyKey) repeatable.push({ debit, key, idempotencyKey });
     await verifyKey(key, debit, idempotencyKey, asking);
+  }
+
+  /** Whether it is debited once, however often it is asked for again now. */
+  function isRemembered({ sinceMs, isForgotten }: Debit): boolean {
+    return model.latestMs() - sinceMs < IDEMPOTENT_FOR_MS && !isForgotten;
   }
 
   function askOne(body: Json, idempotencyKey?: string): ReturnType<Asking> {
     const verifying = random.chance(0.1) ? fleet.api() : fleet.verify();
-    return verifying && (() => verifying.verify({ caller, body, clientAddress: '192.0.2.1', idempotencyKey }));
+    return (
+      verifying &&
+      (() =>
+        answered(verifying.process, verifying.verify({ caller, body, clientAddress: '192.0.2.1', idempotencyKey })))
+    );
   }
 
   /** Asks for a verification and gives the answer, if one came. */
@@ -315,26 +330,37 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     asking: Asking = askOne,
   ): Promise<void> {
     const body = { key: key.text, billing: { usage: formatCredits(debit.micros) } };
-    const verifying = asking(body, idempotencyKey);
-    if (!verifying) return;
-    const answer = await decide(verifying, key, debit.micros, idempotencyKey !== undefined);
-    if (!answer) return;
+    const asked = asking(body, idempotencyKey);
+    if (!asked) return;
+    const answer = await decided(debit, () => decide(asked, key, debit.micros, idempotencyKey !== undefined));
+    if (!answer) {
+      // As clients do.
+      if (idempotencyKey && isRemembered(debit) && random.chance(0.5)) await verifyKey(key, debit, idempotencyKey);
+      return;
+    }
     // A key that was revoked since is refused, whatever it is asked again.
     const isRefused = ['USAGE_LIMITED', 'RATE_LIMITED'].includes(answer.status);
-    if (debit.state === 'sure' && isRefused && !debit.mayBeLost)
+    if (debit.state === 'sure' && isRefused && !debit.mayBeLost && !debit.isForgotten)
       breaks(`a verification of ${debit.micros} was VALID, and ${answer.status} when it was asked for again`);
-    decideDebit(debit, answer.status === 'VALID' ? 'sure' : 'none');
+    // Another request for it may still be under way.
+    if (answer.status === 'VALID' || debit.asking === 0)
+      decideDebit(debit, answer.status === 'VALID' ? 'sure' : 'none');
   }
 
-  function decideDebit(debit: Debit, state: 'sure' | 'none'): void {
-    if (debit.state === 'sure') return;
-    debit.state = state;
-    debit.answeredMs = simulation.passedMs();
+  /** Asks for something that is debited: once it has ended, nothing of it is debited later. */
+  async function decided<T>(debit: Debit, asking: () => Promise<T>): Promise<T> {
+    debit.asking += 1;
+    const answer = await asking();
+    debit.asking -= 1;
+    debit.noLaterThanMs = Math.max(debit.noLaterThanMs ?? 0, simulation.nowMs());
+    return answer;
   }
 
   /** The answer of a verification, if one came; it is held against what is known of the key. */
   async function decide(verifying: () => Promise<Told>, key: Key, micros: number, isOld = false): Promise<Json> {
     const { state, changes, meter } = key;
+    const bounded = meter.bounds.changes;
+    const least = leastGiven(meter);
     const fromMs = simulation.nowMs();
     const number = (requests += 1);
     say(`request ${number}: verify key ${key.id} for ${micros}`);
@@ -353,57 +379,24 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
       if (state === 'enabled' && !isOn) breaks(`an enabled key was ${status} ${reason}`);
       if ((state === 'disabled' || state === 'deleted') && isOn) breaks(`a ${state} key was ${status}`);
     }
-    if (status === 'USAGE_LIMITED' && !maySayUsedUp(model, meter, fromMs, simulation.nowMs()) && !isOld)
+    const isJudged = status === 'USAGE_LIMITED' && !isOld && meter.bounds.changes === bounded;
+    if (isJudged && !maySayUsedUp(model, meter, least, [fromMs, simulation.nowMs()]))
       breaks(
-        `a verification of ${micros} was refused, though ${meter.total.least} were bought and at most ${model.mostTaken(meter)} taken`,
+        `a verification of ${micros} was refused, though ${least.micros} were bought and at most ${model.mostTaken(meter, fromMs)} taken`,
       );
-    if (status === 'VALID' && answer.billing && !isOld) {
-      if (!meter.allowOverages && answer.billing.availableCredits.startsWith('-'))
-        breaks(`more was taken of ${meter.name} than was available: ${JSON.stringify(answer.billing)}`);
-      const taken = parseCredits(answer.billing.usedCredits)! + parseCredits(answer.billing.heldCredits ?? '0')!;
-      if (!meter.allowOverages && !meter.hasLost && taken > mostGiven(meter) + adjusted(meter))
-        breaks(`${taken} are taken of ${meter.name}, of which at most ${mostGiven(meter)} were given`);
+    if (answer.billing) {
+      const { may, changes: boundedNow } = meter.bounds;
+      const isBound = status === 'VALID' && !isOld && boundedNow === bounded && may.length === 1;
+      const fault = faultOfAmounts(model, meter, amountsOf(answer.billing), isBound ? may[0] : undefined);
+      if (fault) breaks(`${fault}: ${JSON.stringify(answer.billing)}`);
     }
     return { ...answer, status };
   }
 
-  // An adjustment is booked whatever is left.
-  function adjusted(meter: Meter): number {
-    return model.debits
-      .filter((one) => one.meter === meter && one.what === 'adjustment')
-      .reduce((all, { micros }) => all + micros, 0);
-  }
-
-  async function settleHold(what: 'capture' | 'release'): Promise<void> {
-    const hold = pickHold();
-    const verifying = fleet.verify();
-    if (!hold || !verifying) return;
-    hold.settled = true;
-    const debit = what === 'capture' ? model.newDebit('capture', hold.meter, hold.micros) : undefined;
-    const error = await settleOnce(verifying, hold, what, debit);
-    if (!error) return;
-    if (debit && error.status < 500) decideDebit(debit, 'none');
-    // It may be tried again.
-    const again = error.status >= 500 && random.chance(0.5) && fleet.verify();
-    if (again) await settleOnce(again, hold, what, debit);
-  }
-
-  /** Gives the error where it failed. */
-  async function settleOnce(
-    { holds }: SimulatedVerify,
-    hold: Hold,
-    what: 'capture' | 'release',
-    debit: Debit | undefined,
-  ): Promise<ApiError | undefined> {
-    try {
-      if (what === 'capture') await holds.capture(caller, { holdId: hold.id, usage: formatCredits(hold.micros) });
-      else await holds.release(caller, { holdId: hold.id });
-      if (debit) decideDebit(debit, 'sure');
-      return undefined;
-    } catch (error) {
-      known(error);
-      return error as ApiError;
-    }
+  function decideDebit(debit: Debit, state: 'sure' | 'none'): void {
+    if (debit.state === 'sure') return;
+    debit.state = state;
+    debit.answeredMs = simulation.passedMs();
   }
 
   /** What is said of an error that clients expect; any other breaks a promise. */
@@ -413,8 +406,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     return String(error);
   }
 
-  async function change(to: 'enabled' | 'disabled' | 'deleted'): Promise<void> {
-    const key = pickUnchanging();
+  async function change(to: 'enabled' | 'disabled' | 'deleted', key = pickLasting()): Promise<void> {
     if (!key) return;
     const params = { id: workspaceId, akid: key.id };
     await changing(
@@ -433,14 +425,16 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     to?: 'enabled' | 'disabled' | 'deleted',
   ): Promise<void> {
     const before = key.state;
-    key.changing = true;
-    key.changes += 1;
+    const changes = (key.changes += 1);
+    const isAlone = key.changing === 0;
+    key.changing += 1;
     key.state = 'unclear';
     const answer = await work();
+    key.changing -= 1;
+    const crossed = !isAlone || key.changes !== changes;
     key.changes += 1;
-    key.changing = false;
-    if (answer?.body) key.state = to ?? before;
-    if (answer?.error) key.state = before;
+    if (answer?.body && to === 'deleted') key.state = to;
+    else if (answer && !crossed) key.state = answer.body && to ? to : before;
   }
 
   return {
@@ -448,7 +442,11 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     workspaceId,
     broken,
     breaks,
-    actions,
+    actions: {
+      ...actions,
+      ...makeHolds({ simulation, home: { caller, workspaceId }, fleet, model, breaks, known, askOne, decide, pickKey })
+        .actions,
+    },
     ask,
     /** All that the api was asked for, with what came of it. */
     asked,
@@ -457,14 +455,32 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     verifyBy,
     known,
     decideDebit,
-    /** Redis has lost what was answered since a moment, and is in no book. */
-    noteLoss(sinceMs: number, isBooked: (debit: Debit) => boolean): void {
+    /** Redis has lost what was answered since a moment, and is in no book; `forgets` says that the books may have more. */
+    noteLoss(sinceMs: number, isBooked: (debit: Debit) => boolean, forgets: boolean): void {
       for (const debit of model.debits) {
-        debit.mayBeDouble = true;
-        if (debit.state !== 'none' && debit.answeredMs >= sinceMs && !isBooked(debit)) debit.mayBeLost = true;
+        // Postgres has adjustments.
+        if (debit.what === 'adjustment') continue;
+        // What it keeps of a decision, it loses together with its event.
+        if (forgets) debit.isForgotten = true;
+        if (forgets && debit.asking > 0) debit.mayBeDouble = true;
+        if (debit.state === 'none' || debit.answeredMs < sinceMs || isBooked(debit)) continue;
+        debit.mayBeLost = true;
+        debit.meter.lostMicros += debit.micros;
       }
-      // What is held may be lost or found again.
-      for (const meter of model.meters) meter.hasLost = true;
+      // What was held is lost, and what was settled is held again.
+      for (const hold of model.holds) {
+        if (hold.changedMs < sinceMs) continue;
+        hold.mayBeLost = true;
+        if (hold.captures.length > 0 || hold.charges || hold.endsAtMs > model.latestMs() - HELD_AGAIN_MS)
+          hold.meter.lostMicros += mostLost(hold);
+        hold.isOver = false;
+      }
+      model.losses += 1;
+    },
+    /** The clocks are about to be set back: what is debited then may have a later time than its answer. */
+    noteSetBack(): void {
+      model.latestMs();
+      for (const debit of model.debits) if (debit.asking > 0) debit.noLaterThanMs = Infinity;
     },
   };
 }

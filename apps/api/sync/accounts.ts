@@ -11,10 +11,11 @@ export type RecordAccount = { balance: Balance; state: AccountState };
 
 type PlainRecord = BillingRef & { totalMicros: number };
 
-/** Reads a record's balance, after turning its account where something is due; undefined where Redis does not know it. */
+/** Reads a record's balance, after turning its account where something is due or its settings are new; undefined where Redis does not know it. */
 export async function readTurned(redis: ShardedRedis, record: BillingRef): Promise<Balance | undefined> {
   const [balance] = await readBalances(redis, [record]);
-  if (!balance?.account || balance.account.untilMs > balance.atMs) return balance;
+  const isDue = balance?.account && balance.account.untilMs <= balance.atMs;
+  if (!isDue && !balance?.lacksSettings) return balance;
   await turnAccount(redis, record.shard, billingKey(record));
   const [turned] = await readBalances(redis, [record]);
   return turned;

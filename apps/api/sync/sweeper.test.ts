@@ -82,6 +82,8 @@ async function accountOf(totalCredits: string): Promise<Damaged> {
   const { id } = await customers.billing(await customers.newMeter({ totalCredits }));
   const grant = { credits: '5', priority: 10 };
   await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: once() }));
+  // Whoever reads it turns it.
+  await must(200, world.call('get', `/api/v1/customer-billing/${id}`));
   const record = await recordOf(world.sql, id);
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
   const fields = await client.hgetall(name);

@@ -1,13 +1,10 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
-import { mapLimited } from '../../../shared/runtime/map-limited.ts';
-import { hasClasses } from '../../../shared/stores/account-settings.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { readRecord, versionOf } from '../../../shared/stores/records.ts';
+import { versionOf } from '../../../shared/stores/records.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { chunks } from '../../../shared/values/chunks.ts';
-import { turnAccount } from '../../../shared/verification/account-turns.ts';
 import { applyAdjustments } from './adjustments.ts';
 import { WRITE_WITHIN_MS, type Change, type Entry, type StoredChange } from './change.ts';
 import { loadChanged } from './entries.ts';
@@ -17,7 +14,6 @@ const APPLY_WITHIN_MS = 2_000;
 const ENTRIES_PER_CALL = 100;
 const BYTES_PER_CALL = 50_000;
 const CALLS_AT_ONCE = 64;
-const TURNS_AT_ONCE = 16;
 
 /** The right to write entries. */
 export type EntryGrant = {
@@ -48,10 +44,7 @@ export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: Store
     change: Math.max(0, ...changes.map((change) => change.id)),
     notAfter: writeDeadline(redis, changes),
   };
-  for await (const entries of loadChanged(sql, changes)) {
-    await writeEntries(sql, redis, grant, entries);
-    await turnAccounts(redis, entries);
-  }
+  for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, redis, grant, entries);
   const adjusted = changes.filter((change) => change.kind === 'adjustment').map((change) => change.entityId);
   if (adjusted.length === 0) return [];
   const notApplied = await applyAdjustments(sql, redis, adjusted);
@@ -70,14 +63,6 @@ export async function writeEntries(sql: Sql, redis: ShardedRedis, grant: EntryGr
       notWritten.filter((one) => one.version === 'CORRUPT').map(({ entry }) => entry),
     );
   }
-}
-
-/** Brings accounts up to date with settings that were just written: nobody may call for long. */
-async function turnAccounts(redis: ShardedRedis, entries: Entry[]): Promise<void> {
-  const accounts = entries.filter(
-    ({ kind, value }) => kind === 'billing' && hasClasses(readRecord('billing', value.toString()).limitMicros),
-  );
-  await mapLimited(accounts, TURNS_AT_ONCE, ({ shard, key }) => turnAccount(redis, shard, key));
 }
 
 /** Counts from before the entries are loaded: a process that stops between loading and writing must not write later. */

@@ -1,5 +1,6 @@
--- uses: names time build
--- Writes versioned records of one shard. It leaves a record alone that has a newer version already.
+-- uses: names time build records
+-- Writes versioned records of one shard. It leaves a record alone that has a newer version already. An account whose settings are
+-- other ones now has to be turned (turn.lua), also where nobody calls.
 --
 -- KEYS  1 meta
 --       2.. one per record
@@ -39,6 +40,9 @@ for i = 2, #KEYS do
     if field == '' then call('UNLINK', key) else call('HDEL', key, field) end
   elseif field ~= '' then
     call('HSET', key, field, value)
+    if field == 's' and current ~= value and (declaresClasses(value) or string.byte(call('HGET', key, 'u') or '') == 64) then
+      redis.pcall('ZADD', string.sub(key, 1, 5) .. 'due', '0', key)
+    end
   elseif lifetime > 0 then
     call('SET', key, value, 'EX', lifetime)
   else

@@ -38,10 +38,12 @@ end
 local function readCounters(name, lastTurn)
   local record = call('HMGET', name, 'u', 'x', 'c', 'a', 'n' .. epoch)
   -- Of a record that hold.lua held: what it had set aside. Without that it has no counters, and all that it used is in the books.
-  if record[1] == 'held' then record[1] = call('HGET', name, 'h') end
+  local wasHeld = record[1] == 'held'
+  if wasHeld then record[1] = call('HGET', name, 'h') end
   local account = accountIn(record, lastTurn)
   if account then record[1] = account.used end
   for i = 1, 5 do record[i] = tonumber(record[i] or '0') or error('a counter of a billing record is no number') end
+  record[6] = wasHeld
   return account, unpack(record)
 end
 
@@ -65,7 +67,7 @@ local function addToAccount(name, account, sequence, micros)
 end
 
 local function settle(name, eventStart, lastTurn, late, events, from, to, adjusted, lastBalance)
-  local read, account, used, before, counted, last, sequence = pcall(readCounters, name, lastTurn)
+  local read, account, used, before, counted, last, sequence, wasHeld = pcall(readCounters, name, lastTurn)
   if not read then return 'CORRUPT', type(account) == 'table' and account.err or tostring(account) end
 
   local change = 0
@@ -98,6 +100,8 @@ local function settle(name, eventStart, lastTurn, late, events, from, to, adjust
   -- Its holds come after it. Whoever dies before that is followed by one that looks for them again.
   if account or lastTurn ~= '' then call('HSET', name, 'y', nowText) end
   if account and account.stateText then writeState(account) end
+  -- No turn could take in what its settings became meanwhile.
+  if wasHeld then redis.pcall('ZADD', string.sub(name, 1, 5) .. 'due', '0', name) end
   return 'OK', format('%.0f', change)
 end
 

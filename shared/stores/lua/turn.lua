@@ -29,8 +29,8 @@ local function turn()
     tellTurn(account)
     appendLines(KEYS[3], account.lines)
     call('HSET', KEYS[2], 'u', usedTextOf(account), sequenceField, format('%d', account.sequence))
-    writeState(account)
   end
+  writeState(account)
   return whole and 'OK' or 'AGAIN', amountsOf(account)
 end
 

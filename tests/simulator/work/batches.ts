@@ -1,7 +1,8 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Json } from '../programs.ts';
-import type { Asking, Parts, Told } from '../work.ts';
+import { answered, type Asking, type Told } from '../clients.ts';
+import type { Parts } from '../work.ts';
 
 /** How often they are. */
 export const batchKinds = { batch: 3 };
@@ -30,9 +31,11 @@ export function makeBatches(
     const wrongAt = random.chance(0.3) ? verifications.push(WRONG) - 1 : undefined;
     if (verifications.length === 0) return;
     const { caller } = home;
-    verifying
-      .verifyBatch({ caller, verifications, clientAddress: '192.0.2.1', requestId: '', header: () => undefined })
-      .then((text) => sent.resolve(JSON.parse(text).results), sent.reject);
+    const call = { caller, verifications, clientAddress: '192.0.2.1', requestId: '', header: () => undefined };
+    answered(verifying.process, verifying.verifyBatch(call)).then(
+      (text) => sent.resolve(JSON.parse(text).results),
+      sent.reject,
+    );
     await Promise.all(decided);
     const results = await sent.promise.catch(() => undefined);
     if (results && wrongAt !== undefined && results[wrongAt].error?.code !== 40001)

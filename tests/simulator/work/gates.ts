@@ -1,6 +1,7 @@
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import type { Json } from '../programs.ts';
-import type { Asking, Parts } from '../work.ts';
+import type { Asking } from '../clients.ts';
+import type { Parts } from '../work.ts';
 import { change, isSurely, setting, type Setting } from './settings.ts';
 
 // Keys that cost nothing: what their workspaces, scopes, addresses and ends let through.

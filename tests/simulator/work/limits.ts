@@ -2,7 +2,8 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import type { Debit, Meter } from '../model.ts';
 import type { Json } from '../programs.ts';
-import type { Asking, Parts } from '../work.ts';
+import type { Asking } from '../clients.ts';
+import type { Parts } from '../work.ts';
 import { change, setting, type Setting } from './settings.ts';
 
 // Keys and billing records with limits over windows. What a limit has counted is known from below and from above: what was VALID for
@@ -253,7 +254,8 @@ function first(name: string, unit: Limit['unit'], limit: number, per: Limit['per
 }
 
 function meterOf(id: string, name: string): Meter {
-  return { name, id, total: { least: 0, most: 0 }, allowOverages: true, grants: [], keys: [], hasLost: false };
+  const bounds = setting({ allowOverages: true, capMicros: Infinity });
+  return { name, id, total: { least: 0, most: 0 }, bounds, wasUnbounded: true, grants: [], keys: [], lostMicros: 0 };
 }
 
 function bodyOf({ name, unit, limit, per, timezone, shadow }: Limit): Json {

@@ -35,6 +35,13 @@ test('each refill adds exactly its amount, a decimal text or a number, and write
   assert.match(last.id, /^ledger_[0-9a-z]{26}$/);
 });
 
+test('a refill beside an open hold is in the total at once, before any call', async () => {
+  const { id, meter, key } = await records.record('5');
+  await records.customers.hold({ key }, '2');
+  assert.is((await records.refill(meter, 3)).billing.totalCredits, '8');
+  assert.equal(await records.amounts(id), ['8', '0', '6', '2', '0']);
+});
+
 test('concurrent refills all count', async () => {
   const { id, meter } = await records.record();
   const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => records.refill(meter, i + 0.000001)));

@@ -21,7 +21,7 @@ local function workspaceAlerts(billingKey)
 end
 
 local function hasClasses(billingRecord, billingKey)
-  return string.find(billingRecord, '^[^%z]*%z[^%z]*%z@') ~= nil or workspaceAlerts(billingKey) ~= ''
+  return declaresClasses(billingRecord) or workspaceAlerts(billingKey) ~= ''
 end
 
 local function microsOf(credits)
