@@ -6,7 +6,6 @@ import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import { systemClock as clock } from '../../shared/runtime/clock.ts';
-import { makeDiskMark } from '../../shared/stores/disk-mark.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
@@ -195,32 +194,6 @@ test('events wait for the replicas before anybody delivers them, beside what is 
   await own.appendTogether(newId('bill'), numbered(2), ['half an ev']);
   assert.is(await own.read(reader).catch((error: Error) => error.message), 'no replica has them');
   assert.equal(asked, [own.node.runId()]);
-});
-
-test('with events all the time, none waits longer than 1.6 s for its fsync, its reading and its batch together', async () => {
-  const { metrics, log } = own;
-  let atMs = 0;
-  const appendedAt = new Map<string, number>();
-  // One event at the beginning of each wait of the reader, whose waits alone make time pass.
-  const sleep = async (ms: number) => {
-    const billingId = newId('bill');
-    appendedAt.set(billingId, atMs);
-    await own.append(billingId, numbered(1));
-    atMs += ms;
-  };
-  const moved = { ...clock, monotonic: () => atMs, sleep };
-  const persistence = 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
-  const time = async () => (await own.node.client.time()).map(String);
-  const node = { ...own.node, clock: moved };
-  const disk = makeDiskMark({ ...node, client: { time, info: async () => persistence } as never });
-  const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk });
-  const waited: number[] = [];
-  while (waited.length < 40) {
-    const batch = await own.read(reader);
-    for (const { billingId } of batch.events) waited.push(atMs - (appendedAt.get(billingId) ?? atMs));
-    await batch.acknowledge();
-  }
-  assert.ok(Math.max(...waited) <= 1_600, waited.join());
 });
 
 /** The consumers of the group of a record's shard. */

@@ -30,10 +30,6 @@ test('an event is carried as without the trace, and the trace beside it', () => 
   }
 });
 
-test('a reader of a version before, which knows no trace, reads the same event', () => {
-  for (const event of events) assert.equal(decodeEvent(traced(event)), event);
-});
-
 test('what is no trace of a sampled call, or stands elsewhere, is none', () => {
   const [event] = events;
   for (const wrong of [TRACE.replace(/1$/, '0'), TRACE.slice(1), `${TRACE}"`, 'x'])

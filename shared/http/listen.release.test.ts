@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -7,41 +6,6 @@ import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
 import { listen } from './listen.ts';
 import { answerTo } from '../../tests/helpers/raw-http.ts';
-
-const SERVER = `
-  import { createServer } from 'node:http';
-  import { listen } from './shared/http/listen.ts';
-  const server = createServer((_request, response) => response.end());
-  console.log((await listen(server, { host: '127.0.0.1', port: 0 })).port);`;
-
-test('two thousand connections that arrive while nobody accepts them are kept, and all are answered', async () => {
-  const server = spawn(process.execPath, ['--input-type=module', '-e', SERVER], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const [line] = (await once(server.stdout.setEncoding('utf8'), 'data')) as [string];
-  // A process that is stopped accepts nothing: what connects now is in the kernel's queue.
-  server.kill('SIGSTOP');
-  const sockets = Array.from({ length: 2_000 }, () => connect(Number(line), '127.0.0.1'));
-  const kept = Promise.all(sockets.map((socket) => once(socket, 'connect')));
-  const late = new Promise((_, reject) => {
-    setTimeout(() => reject(new Error('the queue is full: some connections wait for a place')), 30_000).unref();
-  });
-  try {
-    await Promise.race([kept, late]);
-    server.kill('SIGCONT');
-    const answers = await Promise.all(
-      sockets.map(async (socket) => {
-        socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-        const [answer] = (await once(socket, 'data')) as [Buffer];
-        return answer.subarray(0, 15).toString();
-      }),
-    );
-    assert.equal(new Set(answers), new Set(['HTTP/1.1 200 OK']));
-  } finally {
-    sockets.forEach((socket) => socket.destroy());
-    server.kill('SIGKILL');
-  }
-});
 
 test('a client that does not read its answer is cut off when nothing moves, a slow reader is not', async () => {
   const answer = Buffer.alloc(50_000_000);

@@ -56,29 +56,6 @@ test('a migration that fails leaves those before it applied, and the error names
   });
 });
 
-test('a migration that waits for a table stops nobody else, and goes on once the table is free', async () => {
-  await withEmptyDatabase(async (sql, connect) => {
-    const all = knownMigrations().postgres;
-    await migratePostgres(sql, { only: all.slice(0, 2) });
-    let migrated: Promise<string[]>;
-    await sql.begin(async (backup) => {
-      await backup`set local idle_in_transaction_session_timeout = 0`;
-      await backup`lock table workspaces in access share mode`;
-      migrated = migratePostgres(connect());
-      await eventually('it waits for a table', async () => {
-        const [row] = await sql`
-          select from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
-          where not granted and relation = 'workspaces'::regclass`;
-        return row;
-      });
-      // It gives up where it can't be answered in eight seconds.
-      await sql`select from workspaces`;
-    });
-    await migrated!;
-    assert.equal(await applied(sql), all);
-  });
-});
-
 test('of two migrators one waits, and goes on when the other one dies', async () => {
   await withEmptyDatabase(async (sql, connect) => {
     const all = knownMigrations().postgres;

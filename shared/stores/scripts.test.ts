@@ -19,28 +19,6 @@ test('every script is in the table and every part in use, and none is missing', 
   assert.equal([...used].toSorted(), parts.toSorted());
 });
 
-test('the parts of a script stand before the line that names them, whole and in its order, after the flags', () => {
-  for (const name of names) {
-    const flags = 'atMemoryLimit' in scripts[name] ? ['#!lua flags=allow-oom'] : [];
-    const lines = read(`${name}.lua`).split('\n');
-    const pieces = lines.flatMap((line) => {
-      const named = line.trimStart().startsWith('-- uses: ') ? usesOf(line) : [];
-      return [...named.map((part) => read(`parts/${part}.lua`)), line];
-    });
-    assert.is(scriptText(name), [...flags, ...pieces].join('\n'));
-  }
-});
-
-test('a part comes after the parts that it needs', () => {
-  for (const name of names) {
-    const uses = usesOf(read(`${name}.lua`));
-    for (const [i, part] of uses.entries()) {
-      const needs = /^-- Needs +(.+)$/m.exec(read(`parts/${part}.lua`))?.[1]?.split(' ') ?? [];
-      for (const need of needs) assert.ok(uses.slice(0, i).includes(need), `${name}.lua: ${part} needs ${need}`);
-    }
-  }
-});
-
 test('every script says what it takes and gives, and every part what it defines', () => {
   for (const name of names) {
     const head = headOf(read(`${name}.lua`));

@@ -50,8 +50,3 @@ test('two secrets side by side are both hidden', () => {
   assert.is(hideSecrets(`${key}${token}`), '[secret][secret]');
   assert.is(hideSecrets(`${'a'.repeat(40)}${key}`), `${'a'.repeat(40 + 3 - 32)}[secret]`);
 });
-
-test('searching a long text takes no quadratic time', () => {
-  for (const text of ['_'.repeat(2_000_000), 'eyJ'.repeat(700_000), 'a.'.repeat(1_000_000)])
-    assert.is(hideSecrets(text), text);
-});

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { carryLine } from '../../shared/events/carried-event.ts';
 import { decodeEvent } from '../../shared/events/event.ts';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
@@ -64,42 +63,6 @@ async function capture(asked: { record: Begun; name: string; known: string }[]) 
   ) as Record<string, number>;
   return { answers: readCaptureAnswers(answer, asked.length), called };
 }
-
-test('sixteen captures on two records read and write each once, append one entry, and read no settings that are known', async () => {
-  const records = [await begin(), await begin()];
-  const hold = { micros: 10, forMs: 60_000, onExpiry: 'release' as const };
-  const names = Array.from({ length: 20 }, (_, i) => String(i));
-  for (const record of records) await record.verify(...names.map((name) => ({ ...hold, name })));
-  const asked = (from: number, to: number, known: string[] = []) =>
-    records.flatMap((record, i) => names.slice(from, to).map((name) => ({ record, name, known: known[i] ?? '' })));
-
-  const first = await capture(asked(0, 8));
-  const amounts = first.answers.map((one) => `${one.status} ${one.amounts}`);
-  assert.is(amounts[7], 'OK 56 120 1000300 0');
-  assert.is(amounts[8], 'OK 7 190 1000300 0');
-  // The clock, the fence, and of each record its counters and its settings; the default alerts of the workspace, and each hold.
-  assert.equal(first.called, { xadd: 1, hset: 2, zrem: 2, hmget: 2 + 4, hget: 1 + 16 });
-  assert.is(await own.admin.get(keyspace.more(SHARD)), '15');
-
-  const known = [first.answers[0]!.known, first.answers[8]!.known];
-  const second = await capture(asked(8, 16, known));
-  assert.is(second.answers.map(({ settings }) => settings).join(''), '');
-  assert.equal(second.called, { xadd: 1, hset: 2, zrem: 2, hmget: 2 + 2, hget: 16 });
-
-  // Settings that have changed are taken in, and answered whatever the caller keeps.
-  for (const record of records) await record.declare(settingsOf(record.billingId, 2));
-  const third = await capture(asked(16, 18, known));
-  assert.equal(
-    third.answers.map((answer) => [answer.status, answer.known, answer.settings.slice(0, 2)].join(' ')),
-    Array(4).fill('OK  2\0'),
-    'alone, which tells nobody to keep them',
-  );
-  const fourth = await capture(asked(18, 20, known));
-  assert.is(fourth.answers.filter(({ settings }) => settings.startsWith('2\0')).length, 4);
-  assert.is.not(fourth.answers[0]!.known, '');
-  assert.is.not(fourth.answers[0]!.known, known[0]);
-  await clear(records);
-});
 
 test('a hold that two calls of a script capture is captured once, and an extension among captures goes on', async () => {
   const record = await begin();
@@ -166,38 +129,6 @@ test('a damaged hold or record spoils no other one of the script, which is debit
   assert.equal(await own.admin.hkeys(open), [id]);
   await own.admin.flushall();
   for (const record of [good, damaged, other]) await record.remove();
-});
-
-test('a line has the trace of the call that made it, decided together or alone, and no other line has one', async () => {
-  const record = await begin();
-  const hold = { micros: 10, forMs: 60_000, onExpiry: 'release' as const };
-  await record.verify(...['a', 'b', 'c', 'd'].map((name) => ({ ...hold, name })));
-  await record.verify({ ...hold, name: 'short', forMs: 1_000, onExpiry: 'charge' });
-  const traceOf = (i: number) => `00-0af7651916cd43dd8448eb211c80319c-000000000000000${i}-01`;
-  const tell = async (...asked: [what: What, name: string, amount: number][]) => {
-    const packed = asked.map((one, i) => record.packSettling(...one, { trace: traceOf(i) }));
-    const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, packed);
-    const keys = asked.map(() => record.name);
-    await own.admin.eval(byClock(scriptText('capture')), keys.length, ...keys, ...args);
-    const entries = (await own.admin.xrange(outbox, '-', '+')) as [string, [string, string]][];
-    await own.admin.del(outbox);
-    return entries.flatMap(([, [, lines]]) => lines.split('\n').map(carryLine)).map(({ kind, trace }) => [kind, trace]);
-  };
-  assert.equal(await tell(['capture', 'a', 7], ['release', 'b', 0], ['extend', 'c', 90_000]), [
-    ['capture', traceOf(0)],
-    ['release', traceOf(1)],
-    ['extension', traceOf(2)],
-  ]);
-  // The end of the short one comes first: no call made the line that charges it.
-  await setClock(own.admin, NOON + 2_000);
-  assert.equal(await tell(['capture', 'd', 3], ['capture', 'short', 4]), [
-    ['capture', undefined],
-    ['capture', traceOf(0)],
-    ['turn', undefined],
-    ['correction', traceOf(1)],
-    ['turn', undefined],
-  ]);
-  await clear([record]);
 });
 
 type Asked = { what: What; record: number; hold: number; part: number; knows: boolean };

@@ -180,28 +180,6 @@ test('a capture of more than its hold counts that in limits whose counters have 
   await one.remove();
 });
 
-test('holds that noted other limits than each other leave counters that can be read, of those of the last one', async () => {
-  const one = limitedKey(client, verifySha);
-  const named = (names: string[]) => names.map((name): Limit => ({ name, unit: 'credits', limit: '10', per: 'hour' }));
-  const call = { costMicros: 1_000_000, hold: { forMs: 60_000, onExpiry: 'release' as const } };
-  await setMicros(client, NOON);
-  await one.set(named(['a', 'b', 'c', 'd']), []);
-  const [first] = await one.verify(call);
-  await one.set([{ ...named(['e'])[0]!, limit: '20' }], []);
-  await one.verify({ ...call, hold: { ...call.hold, forMs: 61_000 } });
-  // Both end in one script, which makes the counters again.
-  await client.del(...one.counters);
-  await setMicros(client, NOON + 62_000_000n);
-  await one.settle(captureSha, 'release', 0, first!.held);
-  const [{ status, states } = { status: '', states: [] }] = await one.verify({ costMicros: 0 });
-  assert.is(status, 'VALID');
-  assert.equal(
-    states.map(({ remaining }) => remaining),
-    ['20'],
-  );
-  await one.remove();
-});
-
 test('an alert on a limit has one name in its window, whichever call or capture comes over its line again', async () => {
   const one = limitedKey(client, verifySha);
   const limits: Limit[] = [

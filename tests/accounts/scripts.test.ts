@@ -181,27 +181,6 @@ test('a refused call leaves no usage event: its lines tell the turn and the ends
   await record.remove();
 });
 
-test('holds, debits and expiries of one batch see each other, and each has its line', async () => {
-  const record = await plainRecord(100);
-  await record.verify(held('a', 30, 10), held('b', 30, 10, 'charge'), held('c', 40, 20));
-  await setClock(client, NOON + 10);
-  const answers = await record.verify(31, 30, held('d', 1));
-  assert.equal(
-    answers.map(({ status, amounts }) => `${status} ${amounts}`),
-    ['USAGE_LIMITED 30 40 100 0', 'VALID 60 40 100 0', 'USAGE_LIMITED 60 40 100 0'],
-  );
-  assert.equal(
-    record.lines.slice(-4).map(({ kind, hold }) => [kind, hold?.detail]),
-    [
-      ['release', 'expired'],
-      ['capture', 'charged'],
-      ['turn', undefined],
-      ['verification', undefined],
-    ],
-  );
-  await record.remove();
-});
-
 test('more holds than one script ends at once end by the next ones, each with its line and none twice', async () => {
   const record = await plainRecord(1_000);
   for (let i = 0; i < 25; i++)
@@ -304,28 +283,6 @@ test('a call of an earlier epoch is not cancelled, nor told as never made while 
   );
   await client.hdel(meta, 'openedAt');
   await record.remove();
-});
-
-test('a verification of a plain record runs the commands of before, and leaves the fields of before', async () => {
-  const own = await makeOwnRedis('accounts-plain');
-  try {
-    const record = await begin(own.admin, []);
-    const answerPart = '"totalCredits":"1","allowOverages":false';
-    const { billingId } = record;
-    await record.declare(packRecord('billing', { version: 1, billingId, limitMicros: 1_000_000, answerPart }));
-    await record.verify(1);
-    await own.admin.config('RESETSTAT');
-    assert.equal(await record.verify(1), [{ status: 'VALID', reason: '', amounts: '2' }]);
-    const stats = (await own.admin.info('commandstats')).matchAll(/^cmdstat_(\w+):calls=(\d+)/gm);
-    // The clock of the tests is one HMGET; reading the outbox is theirs too.
-    const theirs = { xrange: '1', xdel: '1' };
-    const wanted = { evalsha: '1', hmget: '3', xadd: '1', hset: '1', ...theirs };
-    assert.equal(Object.fromEntries([...stats].map(([, name, calls]) => [name, calls])), wanted);
-    const names = Object.keys(await record.fields()).map((name) => name.replace(/\d+/, 'EPOCH'));
-    assert.equal(names.toSorted(), ['nEPOCH', 's', 'u']);
-  } finally {
-    await own.remove();
-  }
 });
 
 test('at its memory limit Redis takes no debit, refuses what it would refuse, and turns an account all the same', async () => {

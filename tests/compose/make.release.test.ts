@@ -1,9 +1,7 @@
 // What make asks of Docker, as a `docker` that records its calls sees it, and when make does not ask.
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCheckout } from './helpers/checkout.ts';
@@ -48,16 +46,6 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   assert.equal(made.secrets(), { ...first, database_url: 'postgres://own@elsewhere/keytally' }, 'own servers stay');
 
   for (const [name, text] of Object.entries(first)) writeFileSync(join(made.folder, 'secrets', name), `${text}\n`);
-});
-
-test('secrets that are made by several at the same moment are those of one, and fit together', async () => {
-  const other = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'at once'));
-  const make = () => promisify(execFile)('sh', ['apps/stack/compose.sh', 'secrets'], { cwd: other.folder });
-  await Promise.all(Array.from({ length: 4 }, make));
-  const { postgres_password, database_url, clickhouse_password, clickhouse_url, ...rest } = other.secrets();
-  assert.is(Object.keys(rest).length, 24);
-  assert.is(new URL(database_url!).password, postgres_password);
-  assert.is(new URL(clickhouse_url!).password, clickhouse_password);
 });
 
 test('make secrets makes what is missing, also where no engine answers, and starts nothing', () => {

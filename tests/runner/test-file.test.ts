@@ -5,7 +5,6 @@ import * as assert from 'uvu/assert';
 import { makeWorker, type FileResult } from './test-file.ts';
 
 const uvu = JSON.stringify(import.meta.resolve('uvu'));
-const passing = `import { test } from ${uvu}; test('a', () => {});`;
 
 async function run(texts: string[], withinMs = 60_000): Promise<FileResult[]> {
   const folder = process.env.TEST_FOLDER!;
@@ -21,17 +20,6 @@ async function run(texts: string[], withinMs = 60_000): Promise<FileResult[]> {
   return results;
 }
 
-test('files run one after the other in one process, and each has its own counts and output', async () => {
-  const twice = `import { test } from ${uvu};
-    test('a', () => { globalThis.ran = (globalThis.ran ?? 0) + 1; if (globalThis.ran > 1) throw new Error('again') });
-    test('b', () => {});`;
-  const [first, second, third] = await run([twice, `${twice}//`, passing]);
-  assert.equal([first!.passed, first!.failed, first!.problem], [2, 0, undefined]);
-  assert.equal([second!.passed, second!.failed, second!.problem], [1, 1, 'failed 1 of its tests']);
-  assert.match(second!.output, /again/);
-  assert.equal([third!.passed, third!.failed], [1, 0], 'in a process of its own, since a file had failed');
-});
-
 test('a file that runs no test, skips one, or throws is a failure', async () => {
   const wrong: [text: string, problem: RegExp][] = [
     [`import { test } from ${uvu};`, /no test/],
@@ -45,32 +33,5 @@ test('a file that runs no test, skips one, or throws is a failure', async () => 
   for (const [i, { problem, failed }] of results.entries()) {
     assert.match(problem ?? '', wrong[i]![1], wrong[i]![0]);
     assert.ok(failed > 0, wrong[i]![0]);
-  }
-});
-
-test('a file that does not end is ended, with the programs that it started', async () => {
-  const [result, next] = await run(
-    [
-      `import { spawn } from 'node:child_process'; import { test } from ${uvu}; spawn('sleep', ['600']);
-      test('b', () => { console.log('so far'); return new Promise(() => {}); });`,
-      passing,
-    ],
-    1_000,
-  );
-  assert.match(result!.problem ?? '', /still ran after 1 s and was ended, in or after its test "b"/);
-  assert.match(result!.output, /so far/);
-  assert.is(next!.passed, 1);
-});
-
-test('what a hook throws is told', async () => {
-  const hooks = ['test.before', 'test.after', 'test.before.each', 'test.after.each'];
-  const results = await run(
-    hooks.map(
-      (hook) => `import { test } from ${uvu}; ${hook}(() => { throw new Error('the cause') }); test('a', () => {});`,
-    ),
-  );
-  for (const [i, result] of results.entries()) {
-    assert.ok(result.failed > 0, hooks[i]);
-    assert.match(result.output, /the cause/, hooks[i]);
   }
 });

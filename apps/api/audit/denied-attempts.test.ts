@@ -4,6 +4,7 @@ import { permissions } from '../../../shared/contract/caller.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
+import { newId } from '../../../shared/values/ids.ts';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -66,6 +67,27 @@ test('many attempts alike leave one line at once, and one a minute with their nu
   await clock.advance(60_000);
   await attempts.write(false);
   assert.equal(await told(token), ['first: 2', 'while the line is written: 2']);
+});
+
+test('a line that could not be written is written later, with what came meanwhile; others do not wait for it', async () => {
+  const { id: teamId } = await world.newTeam();
+  const { attempts, note, token, caller } = await gathering();
+  // Of a token that Postgres does not have yet.
+  const tokenId = newId('tok');
+  note('lost', { ...caller, teamId, tokenId });
+  note('of another team');
+  await attempts.write(false);
+  assert.equal(await told(token), ['of another team: 1']);
+  note('meanwhile', { ...caller, teamId, tokenId });
+  await world.sql`
+    insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions)
+    values (${tokenId}, ${teamId}, 'n', ${tokenId}, '', 7, '{}')`;
+  await attempts.write(false);
+  const lines = await world.sql`select request_id, attempts from audit_log where token_id = ${tokenId}`;
+  assert.equal(
+    lines.map((line) => ({ ...line })),
+    [{ requestId: 'lost', attempts: 2 }],
+  );
 });
 
 test('what one token and all strangers can make the log and the memory hold is bounded, and the rest is counted', async () => {

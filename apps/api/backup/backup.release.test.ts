@@ -86,6 +86,16 @@ test('a load refuses servers that hold anything', async () => {
   await Promise.all([other.sql.end(), other.books.close()]);
 });
 
+test('a load that is cut off leaves no settings, and the next one is whole', async () => {
+  const other = await emptyDatabases('other');
+  await assertRefused(loadBackup(other, stream(backup.subarray(0, backup.length - 1_000)), quiet), /cut off/);
+  assert.is((await other.sql`select from teams`).length, 0);
+  await loadBackup(other, stream(backup), quiet);
+  assert.equal(await fingerprint(other.books, 'usage_events'), await fingerprint(books, 'usage_events'));
+  assert.equal(await everyRow(other.sql), await everyRow(target.sql));
+  await Promise.all([other.sql.end(), other.books.close()]);
+});
+
 test('a load that is cut off after Postgres was whole is finished by the same file, and by no other', async () => {
   const other = await emptyDatabases('other');
   await loadWithoutEnd(other);

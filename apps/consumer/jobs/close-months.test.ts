@@ -324,20 +324,6 @@ test('a month closes once nobody is left who does not see that, and at once in a
   });
 });
 
-test('a workspace whose month fails to begin holds up no other, and is tried again', async () => {
-  const [bad, good] = [await newWorkspace('2026-09-05T00:00Z'), await newWorkspace('2026-09-05T00:00Z')];
-  const now = at('2026-10-04T00:00:00Z');
-  const begun = async ({ workspaceId }: typeof bad) =>
-    (await world.sql`select from workspace_months where workspace_id = ${workspaceId}`).count;
-  await world.sql`update workspaces set timezone = 'No/Where', month_due_at = 1 where id = ${bad.workspaceId}`;
-  await world.sql`update workspaces set month_due_at = 2 where id = ${good.workspaceId}`;
-  await closeMonths(stores(), now, log, never);
-  assert.equal([await begun(bad), await begun(good)], [0, 1]);
-  await world.sql`update workspaces set timezone = 'UTC' where id = ${bad.workspaceId}`;
-  await closeMonths(stores(), now + 60_000, log, never);
-  assert.is(await begun(bad), 1);
-});
-
 test('a record whose books differ keeps its month open, and no other line, until the difference is accepted', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
   const [good, bad] = [await customers.meteredKey('10'), await customers.meteredKey('10')];

@@ -68,17 +68,6 @@ test('events on their way are no difference, and those from after the balance wa
   assert.is((await record.prove()).status, 'EXACT');
 });
 
-test('a run that is stopped does not wait for events on their way', async () => {
-  await own.sql`delete from job_watermarks`;
-  const record = await makeRecord(lines(1));
-  await record.toRedis();
-  const stopping = new AbortController();
-  const run = reconcileAll(own, makeMetrics('test'), own.log, stopping.signal);
-  stopping.abort();
-  const outcome = await run.catch((error: unknown) => error);
-  assert.is((outcome as Error | undefined)?.name, 'AbortError');
-});
-
 test('usage that bills another sum than the events is a difference, and is summed up again', async () => {
   const record = await makeRecord(lines(2));
   await record.toRedis();

@@ -1,11 +1,11 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { mountDisk, unmountBelow } from '../../../tests/helpers/disk.ts';
-import { checkout, findSupervisor, lockHome, masterKeyFile, openHome, takeHome } from './home.ts';
+import { checkout, findSupervisor, masterKeyFile, openHome, takeHome } from './home.ts';
 import { identify } from './processes.ts';
 
 // Processes that want one home at the same moment, users who share a machine, and a full disk.
@@ -44,19 +44,6 @@ test('of processes that take a home at the same moment, over the note of one tha
   for (const home of homes) takeHome(openHome({ KEYTALLY_HOME: home }), note)({ folder: home });
   assert.not.ok(homes.some((home) => existsSync(join(home, 'supervisor.json'))));
   assert.equal(readdirSync(homes[0]!).toSorted(), ['lock', 'master.key']);
-});
-
-test('a home that root locked first, of a stack of another user, can be locked by that user', () => {
-  if (process.getuid?.() !== 0) {
-    console.error("NOT TESTED that root leaves a home's lock to its owner: only root can make files of others");
-    return;
-  }
-  const home = openHome({ KEYTALLY_HOME: join(process.env.TEST_FOLDER ?? '', 'of another user') });
-  mkdirSync(home.folder);
-  chownSync(home.folder, 65_534, 65_533);
-  lockHome(home)(home);
-  const { uid, gid, mode } = statSync(join(home.folder, 'lock'));
-  assert.equal([uid, gid, mode & 0o777], [65_534, 65_533, 0o600]);
 });
 
 test('a start that cannot have its home says why where systemd keeps it, and names the file', () => {

@@ -1,13 +1,4 @@
-import {
-  existsSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -47,36 +38,4 @@ test('a program goes on writing to a log that is cut into parts, of which the ol
   disk.free();
   assert.is(await shortenLog(file), true);
   assert.equal(readFileSync(`${file}.1`), Buffer.alloc(PIECE * 9, '7'));
-});
-
-test('on a disk too full for the rest of a log, tries to cut it take no space, and no older parts', async () => {
-  for (const name of readdirSync(folder)) rmSync(join(folder, name));
-  write(openLog(file), '7', 24);
-  for (const part of '1234') writeFileSync(`${file}.${part}`, part);
-  // A part has space, and what is left behind it has none.
-  const filler = join(folder, 'filler');
-  writeFileSync(filler, Buffer.alloc((112 - 48 - 24) * 1024 * 1024));
-  for (let i = 0; i < 3; i++) await findNoSpace();
-  assert.is(statSync(file).size, PART_BYTES * 3);
-  assert.equal(readdirSync(folder).toSorted(), ['filler', 'log', 'log.2', 'log.3', 'log.4']);
-  rmSync(filler);
-  assert.is(await shortenLog(file), true);
-  assert.is(statSync(`${file}.1`).size, PART_BYTES * 3);
-  assert.equal(
-    [2, 3, 4].map((number) => readFileSync(`${file}.${number}`, 'utf8')),
-    ['1', '2', '3'],
-  );
-});
-
-test('a log that has outgrown all its parts becomes one when its program starts', () => {
-  for (const [parts, left] of [
-    [5, PART_BYTES * 5],
-    [6, 0],
-  ] as const) {
-    writeFileSync(file, '');
-    truncateSync(file, PART_BYTES * parts);
-    openLog(file);
-    assert.is(statSync(file).size, left);
-  }
-  assert.is(statSync(`${file}.1`).size, PART_BYTES * 6);
 });

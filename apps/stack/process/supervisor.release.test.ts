@@ -1,8 +1,8 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { mountDisk, unmountBelow } from '../../../tests/helpers/disk.ts';
+import { unmountBelow } from '../../../tests/helpers/disk.ts';
 import { eventually } from '../../../tests/helpers/eventually.ts';
 import { readJson } from './files.ts';
 import { freePorts } from './ports.ts';
@@ -37,12 +37,6 @@ test('a program that ends runs again on its port, and processes.json shows it; o
   assert.equal([isAlive(id), processes().steady], [false, undefined]);
 });
 
-test('the error about a program that ends before it is ready quotes its last output', async () => {
-  const broken = await serving('broken', "console.error('Error: the disk is on fire'); process.exit(3)");
-  const error = await supervisor.add(broken).catch(String);
-  assert.match(String(error), /broken ended with code 3: Error: the disk is on fire \(.*broken\.log\)$/);
-});
-
 test('programs stop in the order asked for and stay down, and one that does not stop is killed', async () => {
   const { supervisor: other, processes } = supervise('ordered');
   const stubborn = await serving('stubborn', "process.on('SIGTERM', () => {})");
@@ -68,42 +62,6 @@ test('a program that is not ready in time is stopped; one that may be late runs 
   const before = processes().late!;
   process.kill(before.pid, 'SIGKILL');
   await eventually('it runs again', async () => ![undefined, before.pid].includes(processes().late?.pid));
-  await other.stop([]);
-});
-
-test('once all has stopped, a start that was cut off writes nothing more, now or later', async () => {
-  const { supervisor: other } = supervise('left');
-  const asked = Promise.withResolvers<void>();
-  const answer = Promise.withResolvers<boolean>();
-  const isReady = () => {
-    asked.resolve();
-    return answer.promise;
-  };
-  const adding = other.add({ ...(await serving('cut-off')), isReady }).catch(String);
-  await asked.promise;
-  await other.stop([]);
-  const lists = ['processes.json', 'children.json'].map((name) => join(folder, 'left', name));
-  for (const list of lists) rmSync(list);
-  said.length = 0;
-  answer.resolve(false);
-  assert.match(String(await adding), /cut-off was ended by SIGTERM/);
-  assert.equal([said, lists.filter(existsSync)], [[], []]);
-});
-
-test('on a full disk a program that ends runs again, and is listed and writes its log once there is space', async () => {
-  const disk = await mountDisk(join(folder, 'full'), 1);
-  const { supervisor: other, processes } = supervise('full');
-  await other.add(await serving('crowded', "setInterval(() => console.log('goes on'), 20)"));
-  await disk.fill();
-  const before = processes().crowded!;
-  const id = identify(before.pid)!;
-  process.kill(before.pid, 'SIGKILL');
-  await eventually('it runs again', async () => (await answersOk(`http://127.0.0.1:${before.port}`)) && !isAlive(id));
-  disk.free();
-  await eventually('it is listed', async () => processes().crowded?.pid !== before.pid);
-  const log = join(folder, 'full/crowded.log');
-  const { size } = statSync(log);
-  await eventually('it writes its log again', async () => statSync(log).size > size);
   await other.stop([]);
 });
 

@@ -3,9 +3,8 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
-import { hashForTeam, hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
+import { hashForTeam, hashKeyText, hashShard, keyShard } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { commandsDuring } from '../../../tests/helpers/redis-commands.ts';
 import { makeBackground } from '../../api/tests/helpers/background.ts';
 import { joinWorld } from '../../../tests/helpers/world.ts';
 
@@ -16,34 +15,6 @@ const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 const redis = world.redis.node(0).client;
 const meter = await customers.newMeter({ totalCredits: '100' });
-
-test('unless its form is that of a key, a text costs Redis nothing; any other costs one read, however often it comes', async () => {
-  const free = ['', 'seven77', 'x'.repeat(513), 'with a blank', 'ümlaute-sind-es', mistyped()];
-  for (const key of free) assert.equal(await answer(key), { status: 'INVALID', reason: 'MALFORMED' });
-  assert.is(await readsOf(free), 0);
-  const unknown = foreign();
-  for (const key of [unknown, unknown, makeKeyText('key', 9)]) assert.is(await readsOf([key], 'INVALID'), 1);
-});
-
-test('a key of our own and an imported one cost the same reads, with a meter one more the first time', async () => {
-  const plain = await customers.newKey();
-  const [imported, metered] = [foreign(), foreignOutside(meter)];
-  await importKey(imported);
-  await importKey(metered, { externalMeterId: meter });
-  const reads = async () => [
-    await readsOf([plain.key], 'VALID'),
-    await readsOf([imported], 'VALID'),
-    await readsOf([metered], 'VALID'),
-  ];
-  const first = await reads();
-  assert.equal(
-    [first, await reads()],
-    [
-      [1, 1, 2],
-      [0, 0, 0],
-    ],
-  );
-});
 
 test('it is disabled, deleted and rotated like one of ours, with and without a meter; its text ends with its grace', async () => {
   for (const fields of [{}, { externalMeterId: meter }]) {
@@ -151,11 +122,6 @@ function nameOf(text: string): string {
   return keyShard(text) === undefined ? hashForTeam(world.team.id, hash) : hash;
 }
 
-function mistyped(): string {
-  const text = makeKeyText('key', 3);
-  return text.slice(0, -1) + (text.endsWith('0') ? '1' : '0');
-}
-
 /** Whether a text has left the shard of its hash, and that of the meter. */
 async function gone(key: string, workspace = workspaceId): Promise<boolean[]> {
   const shards = [homeOf(key), meterShard(workspace, meter)];
@@ -185,13 +151,4 @@ function rotate(id: string, body?: object) {
 
 function pathOf(id: string): string {
   return `/api/v1/workspace/${workspaceId}/api-key/${id}`;
-}
-
-/** How often Redis is asked for the records of these texts while they are verified. */
-async function readsOf(keys: string[], status = 'INVALID'): Promise<number> {
-  const seen = await commandsDuring(redis, async () => {
-    for (const key of keys) assert.is((await answer(key)).status, status);
-  });
-  const hashes = keys.map(nameOf);
-  return seen.filter((line) => /"get" "[^"]*"$/i.test(line) && hashes.some((hash) => line.endsWith(`${hash}"`))).length;
 }

@@ -19,15 +19,6 @@ const requests = (limit: number, more: object = {}) => ({ name: 'daily', unit: '
 const credits = (limit: string, more: object = {}) => ({ name: 'spend', unit: 'credits', limit, ...today, ...more });
 const endOfDay = () => windowAt('day', timezone, Date.now()).endMs;
 
-test('`usageName` counts only calls under that name', async () => {
-  const { key } = await customers.newKey({ limits: [credits('10', { usageName: 'tokens' })] });
-  const remaining = async (usageName: string) =>
-    (await verify({ key, billing: { usage: '4', usageName } })).limits[0].remaining;
-  assert.is(await remaining('tokens'), '6');
-  assert.is(await remaining('images'), '6');
-  assert.is(await remaining('tokens'), '2');
-});
-
 test('`rateLimitPerSecond` is one more of them; without others who refused is told, and none is listed', async () => {
   const { key } = await customers.newKey({ rateLimitPerSecond: 1, limits: [requests(100)] });
   const refusedOf = (answers: any[]) => answers.find(({ status }) => status === 'RATE_LIMITED')!;
@@ -51,24 +42,6 @@ test('`rateLimitPerSecond` is one more of them; without others who refused is to
   assert.is((await verify({ key: own.key })).rateLimit.limit, 50);
   await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultRateLimitPerSecond: null }));
   assert.is(refusedOf(await verifyTogether(inherits.key, 10)), undefined, 'a changed limit holds for the next call');
-});
-
-test('VALID takes all of the limits and the credits, and a refusal takes none', async () => {
-  const meter = await customers.newMeter({ totalCredits: '100' });
-  const limits = [requests(3), credits('10'), credits('7', { name: 'hourly', per: 'hour', timezone: undefined })];
-  const { key } = await customers.newKey({ externalMeterId: meter, limits });
-  const first = await verify({ key, billing: { usage: '4' } });
-  assert.equal(remainingOf(first), [2, '6', '3']);
-  assert.equal(
-    first.rateLimit,
-    { remaining: 2, resetAt: endOfDay(), limit: 3, windowSeconds: 86_400 },
-    'the tightest of those on requests',
-  );
-  const refused = await verify({ key, billing: { usage: '5' } });
-  assert.is(refused.limitedBy.name, 'hourly');
-  assert.ok(Number(remainingOf(refused)[2]) < 3.1);
-  assert.equal(remainingOf(refused).slice(0, 2), [2, '6']);
-  assert.is(refused.billing.usedCredits, '4');
 });
 
 test('requests are RATE_LIMITED, and credits USAGE_LIMITED by LIMIT_REACHED, on unmetered keys too', async () => {

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { Agent, request as ask } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test } from 'uvu';
@@ -86,31 +85,6 @@ test('a connection that sends thousands of requests at once is closed, and a few
       assert.ok(cutOff ? answers <= wanted.answers : answers === wanted.answers, `${answers} answers`);
     }
   }
-});
-
-test('three hundred requests of strangers that came first do not all go before one on a connection of a client', async () => {
-  const { url, process } = world.verify!;
-  const order: string[] = [];
-  const nothing = 'GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n';
-  const open = async (who: string, first: string, status = 404) => {
-    const socket = connectTo(url);
-    socket.write(first);
-    const [answer] = (await once(socket, 'data')) as [Buffer];
-    assert.match(answer.toString(), `HTTP/1.1 ${status} `);
-    socket.once('data', () => order.push(who));
-    return socket;
-  };
-  const body = '{"key": "none"}';
-  const head = `Host: a\r\nContent-Type: application/json\r\nAuthorization: Bearer ${world.team.token}\r\nContent-Length: ${body.length}`;
-  const client = await open('client', `POST ${VERIFY_PATH} HTTP/1.1\r\n${head}\r\n\r\n${body}`, 200);
-  const strangers = await Promise.all(Array.from({ length: 300 }, () => open('stranger', nothing)));
-  // While it stands still all requests arrive, and it finds them at once.
-  process.kill('SIGSTOP');
-  for (const socket of [...strangers, client]) socket.write(nothing);
-  process.kill('SIGCONT');
-  await Promise.all([...strangers, client].map((socket) => once(socket, 'data')));
-  for (const socket of [...strangers, client]) socket.destroy();
-  assert.ok(order.indexOf('client') < 150, `${order.indexOf('client')} of 300 went first`);
 });
 
 const verified = () => world.call('post', world.verify!.url + VERIFY_PATH, { key: 'none' });

@@ -42,43 +42,6 @@ test('a collector that does not answer costs a bounded number of spans, and the 
   await receiver.stop();
 });
 
-test('what is sent names the service and what the operator says of it', async () => {
-  const receiver = await startOtlpReceiver();
-  for (const [more, name] of [
-    [{}, 'keytally-test'],
-    [{ OTEL_RESOURCE_ATTRIBUTES: 'service.name=a,deployment.environment.name=b%20c' }, 'a'],
-    [{ OTEL_RESOURCE_ATTRIBUTES: 'service.name=a', OTEL_SERVICE_NAME: 'd' }, 'd'],
-  ] as const) {
-    const telemetry = start(receiver.url, more);
-    await telemetry.request(asked, async () => {});
-    await telemetry.stop();
-    await eventually(`what ${name} sent has come`, async () => receiver.spans().at(-1)?.service === name);
-  }
-  assert.ok(receiver.requests.some(({ text }) => text.includes('"b c"')));
-  await receiver.stop();
-});
-
-test('traces and metrics can each be left out', async () => {
-  const receiver = await startOtlpReceiver();
-  for (const more of [
-    { OTEL_TRACES_EXPORTER: 'none' },
-    { OTEL_TRACES_SAMPLER: 'always_off' },
-    { OTEL_TRACES_EXPORTER: 'none', OTEL_METRICS_EXPORTER: 'otlp' },
-  ]) {
-    const telemetry = start(receiver.url, more);
-    await telemetry.request(asked, async () => {
-      assert.is(telemetry.trace(), '');
-    });
-    await telemetry.stop();
-  }
-  await eventually('the metrics have come', async () => receiver.requests.length > 0);
-  assert.equal(
-    receiver.requests.map(({ path }) => path),
-    ['/v1/metrics'],
-  );
-  await receiver.stop();
-});
-
 test('work whose result can not be told is done all the same', async () => {
   const receiver = await startOtlpReceiver();
   const telemetry = start(receiver.url);

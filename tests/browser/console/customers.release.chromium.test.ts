@@ -56,26 +56,6 @@ test('a record is made, found, refilled, granted credits once and by a schedule,
   await close();
 });
 
-test('a postpaid record is no trouble before its cap', async () => {
-  const { id, key } = await record('postpaid', '0', {}, { allowOverages: true, spendCap: '30' });
-  const { page, close } = await own.open(`customers/${id}`);
-  const kinds = [];
-  for (const [available, state, usage] of [
-    ['0', 'Used up', '12.5'],
-    ['-12.5', 'Overdrawn', '17.5'],
-    ['-30', 'Cap reached', ''],
-  ] as const) {
-    await page.reload();
-    await page.getByText(`${available} credits available`).waitFor();
-    kinds.push(await page.getByText(state, { exact: true }).first().getAttribute('class'));
-    if (usage) await must(200, own.customers.verify({ key, billing: { usage } }));
-  }
-  const [usedUp, overdrawn, capped] = kinds;
-  assert.is(overdrawn, usedUp);
-  assert.is.not(capped, usedUp);
-  await close();
-});
-
 test('usage, a hold, an alert and a limit are told; a month has a statement, its files what the api has, and the books a proof', async () => {
   const { id, key } = await record('used', '100');
   const { page, close } = await own.open(`customers/${id}`);
@@ -151,35 +131,6 @@ test('a portal link is made for the customer of the keys, shown once, opens with
   await page.reload();
   await press(page, 'Portal link');
   await page.getByRole('dialog').getByText('of several customers').waitFor();
-  await close();
-});
-
-test('records are listed with what is available, used and held, and found by meter, by customer, and by what is available', async () => {
-  const { key } = await record('owing', '1', {}, { allowOverages: true });
-  await must(200, own.customers.verify({ key, billing: { usage: '1234.000001' } }));
-  await must(200, own.customers.verify({ key, billing: { usage: '2.5', hold: { expiresIn: 3_600 } } }));
-  await record('rich', '1000000');
-  await record('poor', '0.5', { customerId: 'cus_poor' });
-  const { page, close } = await own.open('customers');
-  await eventually('the list has the amounts', async () => {
-    await page.reload();
-    await inTable(page, 'Billing records', 'owing');
-    const text = await rowOf(page, 'Billing records', 'owing').innerText();
-    return /^owing\s+-1,235\.500001\s+1,234\.000001\s+2\.5\s+Overdrawn$/.test(text);
-  });
-  for (const [label, text] of [
-    ['Meter', 'poor'],
-    ['Customer', 'cus_poor'],
-    ['Available below', '1'],
-  ] as const) {
-    await page.getByLabel(label).fill(text);
-    await page.getByRole('button', { name: 'Find' }).click();
-    await rowOf(page, 'Billing records', 'rich').waitFor({ state: 'detached' });
-    await inTable(page, 'Billing records', 'poor');
-    await page.getByLabel(label).fill('');
-    await page.getByRole('button', { name: 'Find' }).click();
-    await inTable(page, 'Billing records', 'rich');
-  }
   await close();
 });
 

@@ -38,18 +38,6 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
   await close();
 });
 
-test('a page beside which another link is opened shows nothing more of the one before', async () => {
-  const { page, close } = await visit(own.browser);
-  await open(page, { billingId: shown.billingId });
-  await inTable(page, 'Keys', 'Northwind backend');
-  const other = await page.context().newPage();
-  await open(other, { customerId: 'somebody else' });
-  await page.getByText('somebody else').waitFor();
-  await page.getByText('You have no API key yet.').waitFor();
-  assert.is(await page.getByText('credits available').count(), 0);
-  await close();
-});
-
 test('a customer rotates a key: the new secret is shown once and verifies; who has left sees nothing more', async () => {
   const { page, close } = await visit(own.browser);
   await open(page, { permissions: ['rotate'] });
@@ -71,16 +59,6 @@ test('a customer rotates a key: the new secret is shown once and verifies; who h
   await page.reload();
   await page.getByRole('alert').getByText('The link has ended').waitFor();
   await requireInAllLooks(page, 'portal-ended');
-  await close();
-});
-
-test('a customer without keys and usage is told what to do; without a balance none is shown', async () => {
-  const { page, close } = await visit(own.browser);
-  await open(page, { customerId: 'A customer whose name has neither end nor mercy '.repeat(5) });
-  await page.getByText('You have no API key yet.').waitFor();
-  await page.getByText('Nothing was used in these days.').waitFor();
-  for (const name of ['Balance', 'Statement']) assert.is(await page.getByRole('heading', { name }).count(), 0);
-  await requireInAllLooks(page, 'portal-empty');
   await close();
 });
 

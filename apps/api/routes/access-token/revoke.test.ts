@@ -96,6 +96,27 @@ test('a token that never stops writing cannot hold up its revocation, and what i
   assert.equal([made.length, made.filter((one) => one.revokedAt === null).length], [written, 0]);
 });
 
+test('a revocation that fails holds up no other', async () => {
+  const [bad, good] = [await world.newTeam(), await world.newTeam()];
+  const [root, other] = [await mint(bad.token), await mint(good.token)];
+  const child = await mint(root.token);
+  await world.sql.unsafe(`
+    create function refuse_update() returns trigger language plpgsql as $$ begin raise exception 'refused by a test'; end $$;
+    create trigger refused before update on access_tokens for each row when (old.id = '${child.id}') execute function refuse_update();
+    with r as (insert into revocations (team_id, token_id, operation, worked_at)
+               values ('${bad.id}', '${root.id}', 'test', now() - interval '1 day') returning id)
+    update access_tokens set revoked_at = now(), revoked_with_descendants = true, revocation_id = (select id from r)
+    where id = '${root.id}'`);
+  await storeDescendants(good.id, other.id, 700);
+  await revoke(other.id, good.token);
+  const isLeft = async (id: string) => (await world.sql`select from revocations where token_id = ${id}`).length > 0;
+  const goOn = () => goOnRevoking(world.sql, world.redis);
+  while (await isLeft(other.id)) await goOn().catch((error: Error) => assert.match(error.message, 'refused by a test'));
+  assert.ok(await isLeft(root.id));
+  await world.sql`drop function refuse_update cascade`;
+  while (await isLeft(root.id)) await goOn();
+});
+
 test('of hundreds of descendants the last are refused by the api at once, and by all servers when their page has come', async () => {
   const { token: admin, id: teamId } = await world.newTeam();
   const root = await mint(admin);

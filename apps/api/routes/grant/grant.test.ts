@@ -1,6 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
+import { readBalances } from '../../../../shared/books/balances.ts';
+import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
 import { END } from '../../../../shared/stores/fields.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
@@ -193,6 +195,26 @@ test('grants of a deleted workspace can be read, and no longer made or voided', 
   assert.is(await gone.refused(`${gone.path(id)}/grant`, { credits: '5' }), 40907);
   assert.is(await gone.refused(`${gone.path(id)}/grant/${one}/void`, { reason: 'r' }), 40907);
   assert.is((await gone.get(`${gone.path(id)}/grant/${one}`)).grant.remainingCredits, '5');
+});
+
+test('reconcile proves the five amounts of a record by its grants, and finds what is not theirs', async () => {
+  const { key, id } = await records.record('10');
+  await records.granted(id, { credits: '5', expiresAt: Date.now() + HOUR, priority: 10 });
+  const other = await records.granted(id, { credits: '4', priority: 20 });
+  await records.granted(id, { credits: '3', priority: 70 });
+  await records.spend(key, '6');
+  await passTime(world, redis, id, 2 * HOUR);
+  await records.voided(id, other);
+  await records.spend(key, '2');
+  const record = await recordOf(world.sql, id);
+  await copyRecord(world.sql, redis, record);
+  await world.booked();
+  const told = { totalCredits: '22', grantedCredits: '22', expiredCredits: '3', grantsExpiredCredits: '3' };
+  const proved = await records.proof(id);
+  assert.equal([proved.status, proved.grants], ['EXACT', { ...told, difference: '0' }]);
+  await world.sql`update grant_classes set used_micros = used_micros - 1000000 where billing_id = ${id} and ends_at is not null`;
+  const [wrong] = (await proveGrants(world.sql, await readBalances(redis, [record]))).values();
+  assert.equal([wrong!.grantsExpiredMicros, wrong!.differenceMicros], [4_000_000, 1_000_000]);
 });
 
 async function ledger(id: string): Promise<string[]> {

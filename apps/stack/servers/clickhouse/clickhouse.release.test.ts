@@ -1,9 +1,7 @@
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdirSync, readdirSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
@@ -13,7 +11,6 @@ import { record, writeRecords } from '../../process/leftovers.ts';
 import { freePorts } from '../../process/ports.ts';
 import { stopProcess } from '../../process/processes.ts';
 import { eventually } from '../../../../tests/helpers/eventually.ts';
-import { openAnswers } from '../../../../tests/helpers/open-answers.ts';
 import { start, untilReady, type Started } from '../../process/program.ts';
 
 // On a server of its own, since the tests kill it.
@@ -86,53 +83,6 @@ test('an answer that is too large, fails, writes or is not waited for leaves not
   await eventually('nothing is left', async () => readdirSync(answers).length === 0);
 });
 
-test('an answer that is not read to its end leaves no open file, at whatever byte its reader goes away', async () => {
-  const { hostname: host, port } = new URL(url);
-  const body = 'select number, toString(number) from numbers(500000) format CSV';
-  const head = [`Host: localhost`, `Authorization: ${login(password)}`, `Content-Length: ${body.length}`].join('\r\n');
-  const readers = 30;
-  for (let i = 0; i < readers; i++) {
-    const socket = connect({ host, port: Number(port) });
-    socket.write(`POST /?wait_end_of_query=1&readonly=2 HTTP/1.1\r\n${head}\r\n\r\n${body}`);
-    await once(socket, 'readable');
-    if (i === 0) assert.is(openAnswers(running.pid), 1, 'the file is open while it is read');
-    let left = (i * 7_000_000) / readers;
-    for await (const chunk of socket) if ((left -= chunk.length) < 0) break;
-    socket.destroy();
-  }
-  await eventually('no file is open', async () => openAnswers(running.pid) === 0);
-});
-
-test('a request has the limits of an unchanged ClickHouse server', async () => {
-  const size = 131_072;
-  const length = 'select toUInt32(length({text:String})) as n';
-  const inForm = async (query: string, fields: Record<string, string>) => {
-    const form = new FormData();
-    for (const [name, value] of Object.entries({ query, ...fields })) form.append(name, value);
-    return request(url, { method: 'POST', body: form });
-  };
-  const inAddress = (query: string, rest: string) =>
-    request(`${url}/?query=${encodeURIComponent(query)}${rest}`, { method: 'POST' });
-  const numbers = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`param_p${i}`, '1']));
-  for (const [response, expected] of [
-    [inForm(length, { param_text: 'x'.repeat(size) }), size],
-    [inAddress(length, `&param_text=${'x'.repeat(size)}`), size],
-    [inForm('select 1', numbers(999)), 1],
-  ] as const)
-    assert.is(await (await response).text(), `${expected}\n`);
-  for (const [response, why] of [
-    [inForm(length, { param_text: 'é'.repeat(size / 2 + 1) }), 'Field value too long'],
-    // In an address it counts as it is sent: %61 is three bytes.
-    [inAddress(length, `&param_text=${'%61'.repeat(50_000)}`), 'Field value too long'],
-    [inForm('select 1', { ['n'.repeat(4_097)]: '' }), 'Field name too long'],
-    [inForm('select 1', numbers(1_000)), 'Too many form fields'],
-  ] as const) {
-    assert.equal([(await response).status, codeOf(await response)], [500, '1000'], why);
-    assert.match(await (await response).text(), `e.code() = 0, HTML Form Exception: ${why} (version 26.`);
-  }
-  assert.match(await (await post(`select '${'x'.repeat(262_144)}' = ''`)).text(), /^Code: 62\..*Max query size/s);
-});
-
 test('whoever lacks the password only learns that a server runs', async () => {
   const body = 'select 1';
   for (const authorization of ['', login(''), login(`${password} `), login(password, 'default')]) {
@@ -184,16 +134,6 @@ test('what the disk did not take is not acknowledged, and what a merge made of i
     const missing = [...sent].filter(([id, text]) => kept.get(id) !== text).map(([id]) => id);
     assert.equal(missing, []);
   }
-});
-
-test('on SIGTERM the server finishes a running statement first', async () => {
-  const answer = rows('select sleep(0.7) as slept');
-  const query =
-    "select 1 from system.processes where query like '%sleep(0.7)%' and query not like '%system.processes%'";
-  await eventually('it runs', async () => (await rows(query)).length > 0);
-  process.kill(running.pid, 'SIGTERM');
-  assert.equal(await answer, [{ slept: 0 }]);
-  assert.is(await running.ended, 'ended with code 0');
 });
 
 type Asked = { method?: string; body?: string | FormData; headers?: Record<string, string>; signal?: AbortSignal };
