@@ -1,7 +1,7 @@
 import type { NewLookup } from './script-protocol.ts';
 
-// What calls cost Redis, in μs of the machine that docs/decisions/teams-take-turns.md was measured on. Only how they compare
-// counts: by these figures teams share a Redis that is busy.
+// What calls cost Redis, in μs of one machine. Only how they compare counts: by these figures teams share a Redis that is busy
+// (docs/decisions/teams-take-turns.md).
 
 const KNOWN = 9;
 const UNKNOWN = 6;

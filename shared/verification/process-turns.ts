@@ -2,8 +2,7 @@ import { ApiError } from '../contract/errors.ts';
 import { makeFairQueue, type Waiting } from './fair-queue.ts';
 import type { Places } from './places.ts';
 
-// What a call costs this process until it is answered, in μs of the machine that docs/decisions/teams-take-turns.md was
-// measured on.
+// What a call costs this process until it is answered, in μs of one machine (docs/decisions/teams-take-turns.md).
 const CALL = 20;
 const PER_BYTE = 0.015;
 /** Calls of this cost begin in one turn of the event loop, some sixty plain ones; then it looks at other sockets first. */
