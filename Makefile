@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets digests monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
-.PHONY: history neighbours test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model simulate simulate-broken faults kubernetes check audit sbom release lint fmt
+.PHONY: history neighbours test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model simulate simulate-broken faults check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -148,9 +148,6 @@ mutants: install ## put faults into a copy of the product, one at a time, and se
 
 faults: install ## kill, freeze, fill and empty a real stack under load and prove the books; SEED=7 ONLY=part-of-a-name
 	@FAULTS_SEED='$(SEED)' FAULTS_ONLY='$(ONLY)' $(node) tests/runner/main.ts tests/faults --tiers 4 --jobs 1 --show --within 1200
-
-kubernetes: install ## apply the chart to a real API server, which Go builds once (twenty minutes); ONLY=part-of-an-example
-	@$(node) tests/kubernetes/main.ts --only '$(ONLY)'
 
 check: install ## check types, lint and format
 	@npm run -s check

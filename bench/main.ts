@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { StackError } from '../apps/stack/process/errors.ts';
 import { runInTestFolder } from '../tests/runner/servers.ts';
-import { ensureWrk } from '../tests/runner/wrk.ts';
+import { ensureWrk } from './install-wrk.ts';
 import { measureCosts } from './costs/measure.ts';
 import { BARE, languages, rowNames, withBareApps } from './costs/rows.ts';
 import type { Part } from './part.ts';

@@ -1,5 +1,4 @@
 // The tools as a client of the protocol has them: the program on its standard input and output, and a real api behind it.
-import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -87,32 +86,6 @@ test('a refused key is explained: reason, limit, what would change it, and wheth
   );
 });
 
-test('balance, usage and books of a record agree to the last decimal', async () => {
-  const { key, id, meter } = await customers.meteredKey('10');
-  for (const usage of ['0.1', '0.2']) await customers.verify({ key, billing: { usage, usageName: 'tokens' } });
-  const { data: books } = await eventually('the books are exact', async () => {
-    const answer = await call('books', { workspaceId, externalMeterId: meter });
-    const { status, bookedCredits } = answer.data.records[0];
-    return status === 'EXACT' && bookedCredits === '0.3' ? answer : undefined;
-  });
-  const [proof] = books.records;
-  assert.equal([proof.usedCredits, proof.billedCredits, proof.difference, proof.gaps], ['0.3', '0.3', '0', []]);
-  const { data: usage, text } = await call('usage', { workspaceId, apiKeyId: id, interval: 'month' });
-  assert.equal(
-    usage.rows.map(({ totalBillingUsage, events, untrusted }: any) => [totalBillingUsage, events, untrusted]),
-    [['0.3', 2, { usageName: 'tokens' }]],
-  );
-  assert.is(text, '1 rows, each of one month by usageName.');
-  const { data: balance, text: said } = await call('balance', { billingId: proof.billingId });
-  assert.equal([balance.record.usedCredits, balance.record.availableCredits], ['0.3', '9.7']);
-  assert.equal([balance.grants.length, balance.grants[0].remainingCredits], [1, '9.7']);
-  assert.match(said, /^9\.7 credits available: 10 in all, 0\.3 used, 0 held, 0 expired; overages not allowed\./);
-
-  const { data: all, text: counts } = await call('books', { workspaceId });
-  assert.ok(all.records.length >= 2);
-  assert.match(counts, new RegExp(`^${all.records.length} records: `));
-});
-
 test('keys are found by name, customer and masked text, records by meter, and a whole key is not sent on', async () => {
   const meter = await customers.newMeter({ totalCredits: '1' });
   const fields = { name: 'Zebra production', customerId: 'cus_zebra', externalMeterId: meter };
@@ -198,30 +171,6 @@ test('what others wrote stands under "untrusted" alone, and hidden characters ar
   }
 });
 
-test('no answer is long: rows are bounded, texts are cut, and the rest follows by cursor', async () => {
-  const { key, id } = await customers.newKey();
-  const route = (i: number) => `GET /${i}/${'x'.repeat(900)}`;
-  const calls = Array.from({ length: 130 }, (_, i) => ({ key, route: route(i) }));
-  for (let at = 0; at < calls.length; at += 65) {
-    const body = { verifications: calls.slice(at, at + 65) };
-    const { results } = (await must(200, world.call('post', '/api/v1/api-key/verify/batch', body))).body;
-    assert.ok(results.every(({ status }: any) => status === 'VALID'));
-  }
-  const asked = { workspaceId, apiKeyId: id, groupBy: ['route'], limit: 100 };
-  const first = await eventually('all are booked', async () => {
-    const answer = await call('usage', asked);
-    if (answer.data.nextCursor === undefined) return undefined;
-    const { data } = await call('usage', { ...asked, cursor: answer.data.nextCursor });
-    return answer.data.rows.length + data.rows.length === 130 ? answer : undefined;
-  });
-  assert.is(first.data.rows[0].untrusted.route.length, 257);
-  assert.ok(JSON.stringify(first.data).length < 64 * 1024);
-  assert.is((await call('usage', { ...asked, limit: undefined })).data.rows.length, 50);
-  const recent = await call('explain_refusals', { workspaceId, apiKeyId: id, withValid: true, limit: 100 });
-  assert.equal([recent.data.read, recent.data.decisions.length], [100, 100]);
-  assert.match(await failureOf('usage', { ...asked, limit: 101 }), /limit/);
-});
-
 test('no tool sends anything but a GET to /api/v1, and none leaves a line in the audit log', async () => {
   const lines = async () => (await world.sql<[{ n: number }]>`select count(*)::int as n from audit_log`)[0].n;
   const { id, meter } = await customers.meteredKey('1');
@@ -263,18 +212,6 @@ test('an error says what keytally said, with its code and the id of the request'
   assert.match(said, /answered 40102/);
   assert.not.match(said, /kt_wrong/);
   await wrong.close();
-});
-
-test('without an address or a token it does not start, and says so on standard error alone', () => {
-  for (const [env, said] of [
-    [{ KEYTALLY_TOKEN: 'kt_x' }, /^mcp: KEYTALLY_API_URL is not set/],
-    [{ KEYTALLY_API_URL: 'http://127.0.0.1:1' }, /^mcp: KEYTALLY_TOKEN is not set/],
-    [{ KEYTALLY_API_URL: 'nowhere', KEYTALLY_TOKEN: 'kt_x' }, /^mcp: .*must start with http/],
-  ] as const) {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [main], { env, encoding: 'utf8' });
-    assert.equal([status, stdout], [1, '']);
-    assert.match(stderr, said);
-  }
 });
 
 // A type check, of what a tool may call: this line is an error as soon as it compiles without one.

@@ -53,26 +53,6 @@ test('a connection serves again where the check gives the same addresses, and fo
   await own.stop();
 });
 
-test('a kept connection that the receiver has closed is no failure of the receiver', async () => {
-  const asked = new Set<unknown>();
-  let [calls, closed] = [0, 0];
-  const closing = await startReceiver(certificate, (_, response) => {
-    const { socket } = response;
-    if (!asked.has(socket)) return void (asked.add(socket), response.end());
-    // As if it had closed the connection a moment before.
-    closed += 1;
-    socket!.destroy();
-  });
-  const call = makeCall(makeResolve(), [{ team: '*', target: closing.target }], systemClock);
-  // On a busy machine a connection may not be kept until the next call.
-  await eventually('two that were kept have been closed', async () => {
-    assert.is((await call({ url: closing.url, ...message })).status, 200, `call ${++calls}`);
-    return closed === 2;
-  });
-  assert.is(closing.got.length, calls + closed);
-  await closing.stop();
-});
-
 test('an answer that does not come, or never ends, is given up', async () => {
   const silent = await startReceiver(certificate, () => {});
   const trickling = await startReceiver(certificate, (_, response) => void response.write('so far'));

@@ -14,7 +14,6 @@ import {
 } from '../compose/helpers/compose-file.ts';
 import { makeSecrets } from '../compose/helpers/checkout.ts';
 import { isPublicAddress } from '../../shared/values/webhook-target.ts';
-import { readRules } from '../monitoring/helpers/rules.ts';
 import { exampleFile, examples, helm, podsOf, render, type Manifest, type Rule } from './helpers/chart.ts';
 import { kubernetes } from './helpers/kubernetes.ts';
 
@@ -186,19 +185,6 @@ test('webhooks alone calls outside: public addresses, none that it refuses itsel
     const given = containers[0]!.env!.find(({ name }) => name === 'WEBHOOK_ALLOWED_TARGETS')?.value;
     assert.is(given, ['api', 'webhooks'].includes(program) ? '*=receiver.internal:8443' : undefined, program);
   }
-});
-
-test('the rules of the chart are those of deploy/prometheus', () => {
-  const rules = rendered.get('medium')!.find(({ kind }) => kind === 'PrometheusRule')!;
-  const { alerts, recordings } = readRules();
-  assert.is(rules.spec.groups!.flatMap((group) => group.rules).length, alerts.length + recordings.length);
-  const names = rules.spec.groups!.map(({ name }) => name);
-  assert.is(new Set(names).size, names.length, 'an API server refuses two groups of one name');
-  const group = rules.spec.groups!.find((one) => JSON.stringify(one).includes('KeytallyBooksDiffer'))!;
-  assert.ok(JSON.stringify(group.rules).includes(alerts.find(({ alert }) => alert === 'KeytallyBooksDiffer')!.expr));
-  // `job` in the rules is the program.
-  const monitor = rendered.get('medium')!.find(({ kind }) => kind === 'ServiceMonitor')!;
-  assert.is((monitor.spec as { jobLabel?: string }).jobLabel, 'app.kubernetes.io/component');
 });
 
 test('a value that does not exist, and a variable that the program does not read, are refused by their name', async () => {

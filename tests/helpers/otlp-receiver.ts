@@ -5,11 +5,9 @@ import { atEnd } from './at-end.ts';
 
 type Value = { stringValue?: string; intValue?: number | string; doubleValue?: number };
 type Attributes = { key: string; value: Value }[];
-type Point = { attributes: Attributes; asDouble?: number; count?: number | string; bucketCounts?: (number | string)[] };
 type Resource = { attributes: Attributes };
 type Sent = {
   resourceSpans?: { resource: Resource; scopeSpans: { spans: RawSpan[] }[] }[];
-  resourceMetrics?: { resource: Resource; scopeMetrics: { metrics: RawMetric[] }[] }[];
 };
 type RawSpan = {
   traceId: string;
@@ -21,10 +19,8 @@ type RawSpan = {
   links?: { traceId: string; spanId: string }[];
   status: { code?: number };
 };
-type RawMetric = { name: string } & Partial<Record<'sum' | 'gauge' | 'histogram', { dataPoints: Point[] }>>;
 
 export type ReceivedSpan = Omit<RawSpan, 'attributes'> & { service: string; told: Record<string, unknown> };
-export type ReceivedMetric = { name: string; service: string; kind: string; points: Point[] };
 export type OtlpReceiver = Awaited<ReturnType<typeof startOtlpReceiver>>;
 
 /**
@@ -60,12 +56,6 @@ export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {
           ),
         ),
       ),
-    metrics: (): ReceivedMetric[] =>
-      sent('/v1/metrics').flatMap(({ resourceMetrics = [] }) =>
-        resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
-          scopeMetrics.flatMap(({ metrics }) => metrics.map((metric) => metricOf(metric, serviceOf(resource)))),
-        ),
-      ),
     stop: atEnd(async () => {
       const closed = once(server, 'close');
       server.close();
@@ -82,10 +72,4 @@ export function toldOf(attributes: Attributes): Record<string, unknown> {
 
 function serviceOf({ attributes }: Resource): string {
   return String(toldOf(attributes)['service.name']);
-}
-
-function metricOf(metric: RawMetric, service: string): ReceivedMetric {
-  const kind = (['sum', 'gauge', 'histogram'] as const).find((one) => metric[one]) ?? 'none';
-  const points = kind === 'none' ? [] : metric[kind]!.dataPoints;
-  return { name: metric.name, service, kind, points };
 }

@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -13,7 +13,7 @@ import { eventually } from './eventually.ts';
 export type OwnRedis = Awaited<ReturnType<typeof makeOwnRedis>>;
 
 /**
- * A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. It does not wait for
+ * A Redis of a test's own, to be killed and emptied; `settings` are added to ours. It does not wait for
  * the disk: what it answered outlives its process, but not the machine.
  */
 export async function makeOwnRedis(name: string, settings: Record<string, string | number> = {}) {
@@ -37,8 +37,6 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
     url: `redis://127.0.0.1:${port}`,
     admin,
     pid: () => running.pid,
-    /** The folder of its files. */
-    data,
     async start() {
       running = await start(program, log);
       await untilReady(program, running, log);
@@ -46,19 +44,6 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
     async end(signal: 'SIGKILL' | 'SIGTERM') {
       process.kill(running.pid, signal);
       await running.ended;
-    },
-    /** Keeps what is on its disk now under a name. Redis is stopped for it and started again. */
-    async keep(as: string) {
-      await own.end('SIGTERM');
-      cpSync(data, join(folder, as), { recursive: true });
-      await own.start();
-    },
-    /** Dies, and comes back as it was when it was kept. */
-    async comeBackAs(kept: string) {
-      await own.end('SIGKILL');
-      rmSync(data, { recursive: true });
-      cpSync(join(folder, kept), data, { recursive: true });
-      await own.start();
     },
     remove: atEnd(async () => {
       admin.disconnect();

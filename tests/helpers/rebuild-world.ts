@@ -1,8 +1,7 @@
 import * as assert from 'uvu/assert';
-import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from './customers.ts';
 import { eventually, makeWorld, once, type World } from './world.ts';
-import { makeOwnRedis, untilOpen, type OwnRedis } from './own-redis.ts';
+import { makeOwnRedis, untilOpen } from './own-redis.ts';
 
 export type RebuildWorld = Awaited<ReturnType<typeof makeRebuildWorld>>;
 
@@ -19,7 +18,6 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
     customers,
     ...spending(world, customers),
     ...looking(world, customers),
-    ...building(redis),
     /** Waits until every shard is open, and api and verify know it. */
     allOpen: () => untilOpen(redis, world.api.url, world.verify!.url),
   };
@@ -76,20 +74,6 @@ function looking(world: World, customers: Customers) {
         JSON.stringify(found),
       );
       assert.is(found.lastBalance, found.usedCredits);
-    },
-  };
-}
-
-/** Ways to see whether lost shards are being filled. */
-function building({ admin }: OwnRedis) {
-  return {
-    /** Waits until the api fills the lost shards; a busy machine may see it only once they are open. */
-    async untilBuilt(): Promise<void> {
-      await eventually('a builder is at work', async () => {
-        const runId = /^run_id:(\w+)/m.exec(await admin.info('server'))?.[1];
-        const [build, owner] = await admin.hmget(keyspace.meta(63), 'build', 'owner');
-        return build !== null || owner === runId;
-      });
     },
   };
 }

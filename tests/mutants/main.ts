@@ -6,8 +6,7 @@ import { runInTestFolder, slotEnvironment, startTestServers, testEnvironment } f
 import { makeWorker } from '../runner/test-file.ts';
 import { tierNames, tierOf } from '../runner/tiers.ts';
 import { checkPlace, copyTree, putIn } from './copy.ts';
-import { mutants } from './list.ts';
-import { noticer, type Mutant } from './mutant.ts';
+import { mutants, type Mutant } from './list.ts';
 
 const A_DAY = 6;
 const JOBS = 2;
@@ -20,7 +19,7 @@ const { values } = parseArgs({
 await runInTestFolder(async (folder) => {
   const chosen = choose(mutants, values);
   for (const mutant of chosen) checkPlace(mutant.name, mutant);
-  const files = [...new Set(chosen.map(noticer))];
+  const files = [...new Set(chosen.map(({ seenBy }) => seenBy))];
   const needsServers = files.some((file) => tierOf(file) > 0);
   const servers = needsServers ? (await startTestServers(folder, console.log)).servers : undefined;
   let slot = 10;
@@ -58,7 +57,7 @@ await runInTestFolder(async (folder) => {
   });
   await share(chosen, async (mutant, root, index) => {
     const began = performance.now();
-    const seenBy = noticer(mutant);
+    const { seenBy } = mutant;
     const takeOut = putIn(root, mutant);
     const problem = await run(root, index, seenBy);
     takeOut();

@@ -6,7 +6,6 @@ import { ensureHelm } from './helm.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
 import { ensureOlder } from './older.ts';
 import { ensurePackaged, packaged } from './packaged.ts';
-import { ensureWrk } from './wrk.ts';
 
 type Say = (line: string) => void;
 
@@ -25,7 +24,6 @@ const installed: Record<string, { what: string; ensure(say: Say): Promise<Record
   older: { what: 'older Node and TypeScript', ensure: ensureOlder },
   go: { what: 'Go', ensure: ensureGo },
   python: { what: 'Python', ensure: ensurePython },
-  wrk: { what: 'wrk', ensure: ensureWrk },
 };
 for (const [name, { what }] of Object.entries(packaged))
   installed[name] = {

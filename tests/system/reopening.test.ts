@@ -32,6 +32,7 @@ let books: Books;
 let workspaceId: string;
 let customers: Customers;
 let [disabled, rotated, later] = [] as unknown as [Key, Key, Key];
+const imported = 'sk-imported-0123456789-abcdefghij';
 let spent: TestKey;
 let fresh: string;
 let gateway: { id: string; token: string };
@@ -57,6 +58,8 @@ test.before(async () => {
   fresh = (await must(200, world.call('post', `${path}/${rotated.id}/rotate`))).body.apiKey.key;
   await must(200, world.call('delete', `/api/v1/access-token/${gateway.id}`));
   later = await customers.newKey();
+  const keys = [{ name: 'n', workspaceId, key: imported, allowWeak: true }];
+  await must(200, world.call('post', '/api/v1/api-key/import', { keys }));
   await spend('2.5');
   await world.booked();
   await Promise.all([world.api.stop(), world.consumer!.stop()]);
@@ -186,8 +189,8 @@ test('a checkpoint never goes back within its history', async () => {
 });
 
 async function isUpToDate(): Promise<void> {
-  const found = await Promise.all([disabled.key, rotated.key, fresh, later.key, spent.key].map(statusOf));
-  assert.equal(found, ['DISABLED', 'INVALID', 'VALID', 'VALID', 'VALID']);
+  const found = await Promise.all([disabled.key, rotated.key, fresh, later.key, imported, spent.key].map(statusOf));
+  assert.equal(found, ['DISABLED', 'INVALID', 'VALID', 'VALID', 'VALID', 'VALID']);
   assert.is((await customers.verify({ key: spent.key }, { token: gateway.token })).status, 401);
   assert.is((await spend('0')).billing.usedCredits, '3.5');
 }

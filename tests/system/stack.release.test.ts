@@ -3,7 +3,6 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
-import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'uvu';
@@ -43,13 +42,6 @@ test('each file of its folder is of its owner alone; without it nobody gets into
   const running = [supervisor(), ...Object.values(servers)];
   const lists = running.map(({ pid }) => readFileSync(`/proc/${pid}/cmdline`, 'utf8')).join('\n');
   for (const [, password] of passwords) assert.not.match(lists, password!);
-});
-
-test('where cores are scarce verify, Redis and what carries events go before all others', () => {
-  for (const [name, { pid }] of Object.entries(processes())) {
-    const by = ['api', 'clickhouse', 'postgres', 'webhooks'].includes(name) ? 5 : 0;
-    assert.is(getPriority(pid), getPriority() + by, name);
-  }
 });
 
 test('a second up changes nothing and prints the same; one at another port, or of another home at this one, says so in one line', async () => {

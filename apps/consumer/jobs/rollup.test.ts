@@ -139,22 +139,6 @@ test('a day whose books have lost events stays marked', async () => {
   assert.is((await own.changedDays(billingId)).length, 0);
 });
 
-test('one run sums up many records and days', async () => {
-  const records = Array.from({ length: 450 }, () => newId('bill'));
-  const days = [1, 2, 40];
-  await own.book(
-    NOON,
-    records.flatMap((id) => days.map((ago) => usage(id, { timeMs: NOON - ago * DAY_MS, costMicros: 2 }))),
-  );
-  await rollUp(own, NOON, never);
-  assert.is((await own.sql`select from usage_marks where billing_id = any(${records})`).count, 0);
-  const [sums] = await own.rows(
-    `select toUInt32(count()) as rows, toUInt32(sum(cost_micros)) as cost from usage_days final
-     where billing_id in (${records.map((id) => `'${id}'`).join(',')})`,
-  );
-  assert.equal(sums, { rows: 1_350, cost: 2_700 });
-});
-
 function usage(billingId: string, more: Partial<UsageEvent> = {}): UsageEvent {
   return testEvent({ timeMs: NOON, billingId, ...more });
 }

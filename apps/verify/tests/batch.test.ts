@@ -1,4 +1,3 @@
-import { request as ask } from 'node:http';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
@@ -161,20 +160,6 @@ test('each verification has an idempotency key of its own: a repeated one is deb
   }
 });
 
-test('batches whose connections are cut are neither lost nor doubled: sent again, each verification is debited once', async () => {
-  const { key, meter } = await customers.meteredKey('1000000');
-  const sent = Array.from({ length: 40 }, (_, i) =>
-    Array.from({ length: 25 }, (_, j) => ({ key, billing: { usage: '1' }, idempotencyKey: `cut ${i} ${j}` })),
-  );
-  // Some are cut before they are asked, some while they are decided, some when the answer begins.
-  await Promise.all(sent.map((verifications, i) => cutOff(both()[i % 2]!, { verifications }, i % 3)));
-  for (const [i, verifications] of sent.entries()) {
-    const { results } = (await must(200, batch(verifications, { url: both()[(i >> 1) % 2]! }))).body;
-    assert.equal([...new Set(results.map(outcome))], ['VALID']);
-  }
-  assert.is((await customers.billing(meter)).usedCredits, '1000');
-});
-
 test("each verification of a batch takes a place and counts for its team's requests per second; those without cost nothing", async () => {
   const { key, meter } = await customers.meteredKey('1000');
   const verifications = Array.from({ length: 100 }, () => ({ key, billing: { usage: '1' } }));
@@ -212,15 +197,4 @@ function count(outcomes: string[]): Record<string, number> {
 
 function withoutId({ code, message, details }: Record<string, unknown>): object {
   return { code, message, ...(details !== undefined && { details }) };
-}
-
-/** Sends a request and cuts its connection: when it was written (0), a turn later (1), or when the answer begins (2). */
-async function cutOff(url: string, body: object, when: number): Promise<void> {
-  const headers = { Authorization: `Bearer ${world.team.token}`, 'Content-Type': 'application/json' };
-  const asked = ask(url + VERIFY_BATCH_PATH, { method: 'POST', headers }).on('error', () => {});
-  const closed = new Promise((resolve) => asked.once('close', resolve));
-  asked.end(JSON.stringify(body));
-  if (when === 2) asked.on('response', () => asked.destroy());
-  else asked.once('finish', () => (when === 0 ? asked.destroy() : setImmediate(() => asked.destroy())));
-  await closed;
 }

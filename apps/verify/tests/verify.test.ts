@@ -73,19 +73,6 @@ test('of several reasons to refuse, the first one in the documented order is the
   assert.is(await answers(), 'DELETED');
 });
 
-test('a key must have every requested flag, and a representation that is requested without flags', async () => {
-  const { key } = await customers.newKey({ scopes: [{ representation: 'users', create: true, read: true }] });
-  const ask = async (...requestedScopes: object[]) => (await verify({ key, requestedScopes })).body.status;
-  assert.is(await ask({ representation: 'users', create: true, read: true }), 'VALID');
-  assert.is(await ask({ representation: 'users' }), 'VALID');
-  assert.is(await ask(), 'VALID');
-  assert.is(await ask({ representation: 'users', update: true }), 'INVALID_SCOPES');
-  assert.is(await ask({ representation: 'users', del: true, read: true }), 'INVALID_SCOPES');
-  assert.is(await ask({ representation: 'posts' }), 'INVALID_SCOPES');
-  const both = [{ representation: 'users', read: true }, { representation: 'posts' }];
-  assert.is(await ask(...both), 'INVALID_SCOPES');
-});
-
 test('a scope grants its own representation alone, and nothing that is named like its id', async () => {
   const path = `/api/v1/workspace/${workspaceId}/scope`;
   const { scope } = (await must(201, world.call('post', path, { name: 'a', representation: 'a' }))).body;

@@ -1,8 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { keyspace } from '../../../../shared/stores/keyspace.ts';
-import { isGone } from '../../../../shared/stores/records.ts';
-import { ALL_SHARDS, keyShard } from '../../../../shared/values/key-text.ts';
+import { keyShard } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
@@ -99,43 +97,6 @@ test('its books can be read as before, and no longer change', async () => {
     world.call('post', '/api/v1/customer-billing', { ...named, externalMeterId: 'another' }),
   ])
     assert.is(codeOf(await refused), 40302);
-});
-
-test('what Redis has of it leaves page by page: its keys at once, a day later all else', async () => {
-  const { path, customers, workspace } = await newWorkspace('leaving');
-  await must(201, world.call('post', `${path}/scope`, { name: 's', representation: 'documents' }));
-  await customers.meteredKey('10');
-  // More than a page.
-  const id = world.sql`${workspace.id} || '_' || i`;
-  await world.sql`
-    insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled)
-    select ${id}, ${world.team.id}, ${workspace.id}, i % 64, 'many', 'key', '', true from generate_series(1, 600) i`;
-  await world.sql`
-    insert into key_texts (hash, team_id, key_id) select id, team_id, id from api_keys where workspace_id = ${workspace.id} and name = 'many'`;
-  await world.sql`
-    insert into changes (kind, entity_id, shard, created_at)
-    select 'key', id, shard, now() - interval '1 minute' from api_keys where workspace_id = ${workspace.id} and name = 'many'`;
-  await background.sweep();
-  const { client } = world.redis.node(0);
-  const live = async () => {
-    const names = ALL_SHARDS.flatMap((shard) =>
-      Array.from({ length: 10 }, (_, i) => keyspace.keyText(shard, `${workspace.id}_${shard + i * 64}`)),
-    );
-    return (await client.mget(names)).filter((record) => record && !isGone(record)).length;
-  };
-  assert.is(await live(), 600);
-  await must(200, world.call('delete', path));
-  await background.removeUntil(async () => {
-    const [row] = await world.sql`select from workspaces where id = ${workspace.id} and keys_removed_at is not null`;
-    return row !== undefined;
-  });
-  await background.sweep();
-  assert.is(await live(), 0);
-  const copies = () => client.exists(ALL_SHARDS.map((shard) => keyspace.workspace(shard, workspace.id)));
-  assert.is(await copies(), 64, 'the tombstones that refuse late keys');
-  await world.sql`
-    update workspaces set keys_removed_at = keys_removed_at - interval '25 hours' where id = ${workspace.id}`;
-  await background.removeUntil(async () => (await copies()) === 0);
 });
 
 test('a key that is made while its workspace is being deleted is refused and leaves like all others', async () => {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { installPackage } from '../../apps/stack/servers/packages.ts';
+import { installPackage } from '../apps/stack/servers/packages.ts';
 
 /** Installs wrk, which puts load on HTTP servers, if it is missing. */
 export async function ensureWrk(say: (line: string) => void): Promise<void> {
