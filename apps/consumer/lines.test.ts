@@ -13,7 +13,7 @@ import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { usageByDay } from './helpers/usage-by-day.ts';
-import { everyKind, makeLedger, turnOf } from './helpers/ledger.ts';
+import { everyKind, makeLedger } from './helpers/ledger.ts';
 import { copyRecentUse } from './jobs/recent-use.ts';
 import { rollUp } from './jobs/rollup.ts';
 import { makeNoteLateEvents } from './note-late-events.ts';
@@ -39,48 +39,6 @@ test('captures, charges and corrections are usage, and other lines are not, on a
       { day: dayOf(timeMs), usageName: 'tokens', costMicros: 14 + 20 - 6, events: 2 },
     ]);
   }
-});
-
-test('each kind counts once: inserted twice in one batch, again in another one, and late on a day that is over', async () => {
-  const records = everyKind(newId('bill'), YESTERDAY).events.map(({ kind }, late) => {
-    const { events } = everyKind(newId('bill'), YESTERDAY);
-    return { label: `${kind} late`, late, events, balance: balanceOf(events[0]!.billingId, 2, []) };
-  });
-  const balances = records.map(({ balance }) => balance);
-  const first = records.flatMap(({ events, late }) => events.filter((_, i) => i !== late));
-  await own.book(NOON, [...first, ...first]);
-  await rollUp(own, NOON, never);
-  const again = records.flatMap(({ events, late }) => [events[late]!, ...events]);
-  await own.book(NOON, again);
-  const whileOpen = await readBooked(own, balances);
-  await rollUp(own, NOON, never);
-  const onceOver = await readBooked(own, balances);
-  for (const { label, events, balance } of records) {
-    const [open, over] = [whileOpen.get(balance.billing.id)!, onceOver.get(balance.billing.id)!];
-    assert.equal([open.openDays.length, over.openDays.length], [1, 0]);
-    const { micros, heldMicros, numbers } = over.epochs[0]!.late;
-    assert.equal([micros, heldMicros, numbers], [31, 9, events.length], label);
-    assert.equal(over.epochs, open.epochs, label);
-    assert.equal([over.lastMicros, over.lastHeldMicros, over.lastTurn], [31, 9, turnOf(events)], label);
-  }
-});
-
-test('a day that is over keeps whether it has holds, and its last turn, epoch by epoch', async () => {
-  const billingId = newId('bill');
-  const first = everyKind(billingId, YESTERDAY);
-  const second = makeLedger(billingId, { epoch: 2, timeMs: YESTERDAY });
-  second.verify(1);
-  await own.book(NOON, [...first.events, ...second.events]);
-  await rollUp(own, NOON, never);
-  const rows = await own.rows(
-    `select epoch, toUInt32(last_turn) as turn, has_holds as holds from booked_days final
-     where billing_id = {billingId:String} order by epoch`,
-    { billingId },
-  );
-  assert.equal(rows, [
-    { epoch: 1, turn: first.events.findLast(({ kind }) => kind === 'turn')!.sequence, holds: true },
-    { epoch: 2, turn: 0, holds: false },
-  ]);
 });
 
 test('of the last turn of a record its line is read', async () => {

@@ -7,7 +7,7 @@ import { ALL_SHARDS, hashKeyText } from '../values/key-text.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { connectPatiently } from '../../tests/helpers/patient-redis.ts';
-import { makeWorld, request } from '../../tests/helpers/world.ts';
+import { makeWorld } from '../../tests/helpers/world.ts';
 
 const WITHIN_MS = 30_000;
 const TEXT = '/a?q=\'"\\é漢';
@@ -85,19 +85,6 @@ test('a verification carries its workspace and the customer of its key, whatever
       assert.is(encodeEvent(event), value);
     }
   }
-});
-
-test('lines of holds and turns carry their workspace', async () => {
-  const { key, billingId, shard } = await meteredKey();
-  const post = (path: string, body: object) =>
-    must(200, request(world.verify!.url + path, 'post', { token: world.team.token, body }));
-  const hold = () => customers.hold({ key }, '2', { expiresIn: 60 });
-  await post('/api/v1/usage/capture', { holdId: await hold(), usage: '1' });
-  await post('/api/v1/usage/release', { holdId: await hold() });
-  await post('/api/v1/usage/extend', { holdId: await hold(), expiresIn: 90 });
-  const kinds = new Map((await eventsOf(billingId, shard)).map(({ event }) => [event.kind, event.workspaceId]));
-  const wanted = ['hold', 'turn', 'capture', 'release', 'extension'].map((kind) => [kind, workspaceId]);
-  assert.equal(Object.fromEntries(kinds), Object.fromEntries(wanted));
 });
 
 test('an adjustment that adjust.lua appends reads back with every field', async () => {

@@ -68,25 +68,6 @@ test('an event that is written and read again is the same event and the same byt
   );
 });
 
-test('what is new in lines of accounts adds nothing to a verification, a settlement or an adjustment without an account', () => {
-  const [id, keyId, billingId] = [newId('evt'), newId('key'), newId('bill')];
-  const place = { id, billingId, timeMs: 1_700_000_000_000, sequence: 3, epoch: 2 };
-  assert.is(
-    encodeEvent(testEvent({ ...place, keyId })),
-    `{"i":"${id}","r":"","c":1,"n":"default","t":1700000000000,"k":"${keyId}","b":"${billingId}","u":1,"s":3,"e":2}`,
-  );
-  assert.is(
-    encodeEvent(testEvent({ ...place, kind: 'settlement', keyId: '', usageName: '', costMicros: 0 })),
-    `{"x":"settlement","i":"${id}","r":"","c":0,"n":"","t":1700000000000,"k":"","b":"${billingId}","u":1,"s":3,"e":2}`,
-  );
-  const adjustment = { day: '2026-01-31', number: 7, actor: 'tok', reason: 'why', keyId: '' };
-  assert.is(
-    encodeEvent(testEvent({ ...place, kind: 'adjustment', ...adjustment })),
-    `{"x":"adjustment","i":"${id}","r":"","c":1,"n":"default","t":1700000000000,"k":"","b":"${billingId}","u":1,"s":3,"e":2,` +
-      '"d":"2026-01-31","a":7,"w":"tok","y":"why"}',
-  );
-});
-
 test('a line is refused without what it has to say: its hold, the amount, the state, a key; and with a cost where it has none', () => {
   const hold = JSON.parse(encodeEvent(testLine('hold', {}))) as Record<string, unknown>;
   const turn = JSON.parse(encodeEvent(testLine('turn', {}))) as Record<string, unknown>;

@@ -2,7 +2,7 @@ import { createClient } from '@clickhouse/client';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
-import { clickHouseStatements, knownMigrations, migrateClickHouse, migratePostgres } from './migrate.ts';
+import { clickHouseStatements, knownMigrations, migratePostgres } from './migrate.ts';
 import { connectPostgres, type Sql } from './postgres.ts';
 
 test('on a cluster every table is a replicated one on all servers, and nothing else differs', async () => {
@@ -87,27 +87,6 @@ test('of two migrators one waits, and goes on when the other one dies', async ()
     assert.ok(doneBySecond.length > 0);
     assert.equal(doneBySecond, all.slice(all.length - doneBySecond.length));
     assert.equal(await applied(sql), all);
-  });
-});
-
-test('of two migrators of empty books one makes all tables, and the other finds nothing left to do', async () => {
-  await withEmptyDatabase(async (sql, connect) => {
-    await migratePostgres(sql);
-    const books = new URL(process.env.TEST_CLICKHOUSE_URL!);
-    books.pathname = `/migrate_${process.env.TEST_SLOT}`;
-    const client = createClient({ url: process.env.TEST_CLICKHOUSE_URL! });
-    const drop = () => client.command({ query: `drop database if exists ${books.pathname.slice(1)}` });
-    try {
-      await drop();
-      const done = await Promise.all([connect(), connect()].map((one) => migrateClickHouse(books.href, { sql: one })));
-      assert.equal(
-        done.toSorted((a, b) => a.length - b.length),
-        [[], knownMigrations().clickhouse],
-      );
-    } finally {
-      await drop();
-      await client.close();
-    }
   });
 });
 

@@ -93,21 +93,6 @@ test('late usage that settling adds is told by the next turn', async () => {
   await record.remove();
 });
 
-test('armed again after Redis lost its tail, an alert is crossed by the same arming', async () => {
-  const record = await begin({ alerts: [percent(80)] });
-  await record.verify(80);
-  const kept = await record.fields();
-  await record.patch({ version: 2, credits: 200, alerts: [percent(80)] });
-  await record.verify(80);
-  const { s = '' } = await record.fields();
-  await record.goBackTo({ ...kept, s }, 3);
-  await setClock(client, NOON + 5);
-  await record.verify(90);
-  const [, second, third, ...more] = record.lines.flatMap((line) => line.crossed);
-  assert.equal([second, more], [third, []]);
-  await record.remove();
-});
-
 test('a plain record has the default alerts of its workspace from its next call on, and none after they are gone', async () => {
   const record = await begin({});
   const answerPart = '"totalCredits":"0.0001","allowOverages":true';

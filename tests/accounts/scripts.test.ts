@@ -163,24 +163,6 @@ test("a plain record's first hold makes its account, and after the last one it i
   await record.remove();
 });
 
-test('a refused call leaves no usage event: its lines tell the turn and the ends that it came upon', async () => {
-  const record = await begin(client, [plain(20), ending(NOON + 10, 30)]);
-  assert.is((await record.verify(held('a', 5, 10)))[0]!.status, 'VALID');
-  const told = record.lines.length;
-  await setClock(client, NOON + 10);
-  assert.is((await record.verify(21))[0]!.amounts, '0 0 50 30');
-  assert.equal(
-    record.lines.slice(told).map(({ kind, cost }) => [kind, cost]),
-    [
-      ['release', 0],
-      ['turn', 0],
-    ],
-  );
-  assert.is((await record.verify(21))[0]!.status, 'USAGE_LIMITED');
-  assert.is(record.lines.length, told + 2);
-  await record.remove();
-});
-
 test('more holds than one script ends at once end by the next ones, each with its line and none twice', async () => {
   const record = await plainRecord(1_000);
   for (let i = 0; i < 25; i++)

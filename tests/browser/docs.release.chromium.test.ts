@@ -32,11 +32,3 @@ test('the page shows every operation, tries one with a token, runs no other scri
   assert.equal(foreign, []);
   await close();
 });
-
-test('the page of verify shows its own operations', async () => {
-  const { page, complaints, close } = await visit(own.browser);
-  await page.goto(`${own.world.verify!.url}/docs`);
-  await page.locator('[id^="operations-API"]').first().waitFor();
-  assert.equal(complaints, []);
-  await close();
-});

@@ -8,7 +8,6 @@ import { makeCheckout } from './helpers/checkout.ts';
 import { readComposeFile } from './helpers/compose-file.ts';
 
 const made = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'checkout'));
-const asked = ['info', 'compose version'];
 
 test('make uses Docker Compose where an engine answers, and the stack of one machine where none does; STACK decides instead', () => {
   const native = 'native: apps/stack/main.ts up\n';
@@ -48,16 +47,6 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   for (const [name, text] of Object.entries(first)) writeFileSync(join(made.folder, 'secrets', name), `${text}\n`);
 });
 
-test('make secrets makes what is missing, also where no engine answers, and starts nothing', () => {
-  const { grafana_password: _, ...before } = made.secrets();
-  rmSync(join(made.folder, 'secrets/grafana_password'));
-  const { status, calls } = made.run('secrets', { ENGINE: 'no' });
-  assert.equal([status, calls], [0, ['']]);
-  const { grafana_password, ...after } = made.secrets();
-  assert.equal(after, before);
-  assert.match(grafana_password!, /^[0-9a-f]{48}$/);
-});
-
 test('make digests names each image by the digest of its tag, and changes nothing if one has none', () => {
   const files = () => ['Dockerfile', 'docker-compose.yml'].map((name) => readFileSync(join(made.folder, name), 'utf8'));
   const images = () => {
@@ -86,41 +75,6 @@ test('make digests names each image by the digest of its tag, and changes nothin
     );
     assert.equal(files().map(plain), before.map(plain), 'nothing else is changed');
   }
-});
-
-test('every other target runs its Compose command, and none of them removes a volume', () => {
-  const calls = (...args: string[]) => made.run(...args).calls.filter((call) => !asked.includes(call));
-  const logs = 'compose --profile monitoring logs -f --tail 100 api';
-  const proof = 'compose exec -T api node apps/api/commands/audit-log-verify.ts';
-  for (const [args, expected] of [
-    [['down'], ['compose --profile monitoring down']],
-    [['status'], ['compose --profile monitoring ps -a']],
-    [
-      ['logs', 'NAME=api'],
-      ['compose --profile monitoring ps -aq', logs],
-    ],
-    [['token', 'TEAM=acme'], ['compose exec -T api node apps/api/commands/token.ts --team acme']],
-    [['audit-log-verify'], [proof]],
-    [['audit-log-verify', 'SINCE=7:ab'], [`${proof} --since 7:ab`]],
-    [['migrate'], ['compose run --rm --build migrate']],
-  ] as const)
-    assert.equal(calls(...args), expected);
-  assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: start the stack with make up/);
-  assert.match(made.run('up').out, /^ {2}console {2}http:\S+\/console$/m);
-  const demo = calls('demo').at(-1) ?? '';
-  assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);
-  assert.match(demo, /-e KEYTALLY_TOKEN api node apps\/stack\/main\.ts demo$/, 'no list of processes shows the token');
-  assert.match(readFileSync(join(made.folder, 'token-of-demo'), 'utf8'), /^kt_\d+\n$/);
-  assert.not.match(demo, 'secrets/');
-  // Days that are made up are written as the owner of the schemas.
-  const days = calls('demo', 'HISTORY=30').at(-1) ?? '';
-  for (const name of ['database_url', 'clickhouse_url'])
-    assert.match(
-      days,
-      `-v ${made.folder}/secrets/${name}:/run/secrets/${name}:ro -e ${name.toUpperCase()}_FILE=/run/secrets/${name} `,
-    );
-  assert.match(days, /api node apps\/stack\/main\.ts demo 30$/);
-  assert.match(made.run('restored').calls.at(-1) ?? '', owner('restored.ts'), 'with the rights to end what it must');
 });
 
 const owner = (command: string) =>

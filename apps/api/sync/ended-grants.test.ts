@@ -1,50 +1,13 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
-import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
 import { joinWorld, once } from '../../../tests/helpers/world.ts';
-import { copyEnded, copyRecord } from './ended-grants.ts';
+import { copyEnded } from './ended-grants.ts';
 
 const world = await joinWorld();
 const { redis } = world;
-
-test('a record is copied by several processes while its grants are voided: each gets an answer', async () => {
-  const record = await newRecord();
-  const grants: string[] = [];
-  for (let i = 0; i < 12; i++) grants.push((await add(record, 'grant', { credits: '1', priority: 10 })).grant.id);
-  let isVoiding = true;
-  const copying = Array.from({ length: 4 }, async () => {
-    while (isVoiding) await copyRecord(world.sql, redis, record);
-  });
-  const voiding = (async () => {
-    for (const one of grants) await voidGrant(record, one);
-  })().finally(() => (isVoiding = false));
-  await Promise.all([voiding, ...copying]);
-  const [{ told }] = await world.sql<[{ told: number }]>`
-    select count(told_turn)::int as told from grants where billing_id = ${record.id}`;
-  assert.is(told, grants.length);
-});
-
-test('a copy that has waited for its connection does not undo a later one', async () => {
-  const record = await newRecord();
-  const { grant } = await add(record, 'grant', { credits: '5', priority: 10 });
-  await add(record, 'adjustment', { amount: '5', reason: 'r' });
-  await voidGrant(record, grant.id);
-  const used = async () => (await world.sql`select used_micros from grants where id = ${grant.id}`)[0]!.usedMicros;
-  assert.is(await used(), 5_000_000);
-  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1 });
-  const only = await sql.reserve();
-  const waiting = copyRecord(sql, redis, record);
-  await add(record, 'adjustment', { amount: '-2', reason: 'r' });
-  await copyRecord(world.sql, redis, record);
-  assert.is(await used(), 3_000_000);
-  only.release();
-  await waiting;
-  await sql.end();
-  assert.is(await used(), 3_000_000);
-});
 
 test('what an ended grant gave is copied again once a late capture gives credits of a hold back to it', async () => {
   const record = await newRecord();
@@ -72,8 +35,4 @@ async function newRecord(): Promise<BillingRef> {
 async function add({ id }: BillingRef, what: 'grant' | 'adjustment', body: object) {
   return (await must(201, world.call('post', `/api/v1/customer-billing/${id}/${what}`, body, { headers: once() })))
     .body;
-}
-
-async function voidGrant({ id }: BillingRef, grantId: string): Promise<void> {
-  await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${grantId}/void`, { reason: 'r' }));
 }

@@ -156,16 +156,3 @@ test('an address counts only in the header of its dialect, and only from a trust
   const made = '203.0.113.9, 198.51.100.1';
   assert.is((await at('plain', { 'X-Forwarded-For': made }, behind.url)).error?.code, 40311, 'the last one counts');
 });
-
-test('it is in the OpenAPI document and counted in the metrics', async () => {
-  const { world } = asking;
-  const { paths } = (await (await fetch(`${world.verify.url}/openapi.json`)).json()) as any;
-  const { responses } = paths['/gateway/{dialect}/{policy}/{path}'].get;
-  assert.equal(Object.keys(responses), ['200', '400', '401', '402', '403', '408', '429', '431', '500', '503']);
-  // One that has rendered nothing yet.
-  const { url } = await world.start('verify');
-  await asking.pass('plain/-/', { to: url });
-  const metrics = await (await fetch(`${url}/metrics`)).text();
-  const counted = /keytally_http_request_seconds_count\{[^}]*method="GET",route="\/gateway\/",status="200"[^}]*\} 1$/m;
-  assert.match(metrics, counted);
-});

@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { dialectNames, dialectOf } from './dialect.ts';
+import { dialectOf } from './dialect.ts';
 import { readPolicy } from './policy.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
 
@@ -148,24 +147,6 @@ test('a secret in a path or a usage name is hidden before it is an event, and ea
     events.map(([name, route]) => [name, route]),
     wanted,
   );
-});
-
-test('every example on the page has right policies with costs and scopes of their own', async () => {
-  const { clients, ask, pass } = asking;
-  const page = readFileSync(new URL('../../../docs/gateways.md', import.meta.url), 'utf8');
-  const addresses = [...page.matchAll(/\/gateway\/([a-z]+)\/(usage=[^\s'"`/]+)/g)];
-  const policies = Map.groupBy(addresses, ([, dialect]) => dialect);
-  assert.equal(new Set(policies.keys()), new Set(dialectNames));
-  for (const [dialect = '', examples] of policies) {
-    const costs = examples.map(([, , policy = '']) => policy.split(',', 1).join()).toSorted();
-    const holds = ['nginx', 'haproxy', 'envoy'].includes(dialect) ? ['usage=10'] : [];
-    assert.equal(costs, dialect === 'plain' ? ['usage=1'] : ['usage=1', ...holds, 'usage=5'], dialect);
-  }
-  for (const [address] of addresses) {
-    assert.is((await pass(`${address.slice('/gateway/'.length)}/`)).status, 200, address);
-    const noScope = await ask(address.slice('/gateway/'.length), { headers: bearer(clients.keys.noScope) });
-    assert.is(noScope.status, 403, address);
-  }
 });
 
 // A character encoded so often, the digits of each encoding too.
