@@ -35,7 +35,7 @@ export type DeliverOptions = {
 
 /**
  * Carries events from a source to the books. After a crash at any step the source gives the events again.
- * 1. Read the workspaces and customers that events of a version before lack. They don't change, so a repetition reads the same.
+ * 1. Read the workspaces and customers that events lack. They don't change, so a repetition reads the same.
  * 2. Insert the events. Inserted again, they are the same rows.
  * 3. Mark their days as changed. Without the mark, a day that is over would not be summed up again.
  * 4. Do what follows from them (follow-ups.ts).

@@ -17,7 +17,7 @@ const IDS_AT_ONCE = 1_000;
 const READ_WITHIN_MS = 15_000;
 
 /**
- * Scripts of a version before knew neither; a line that ends or extends a hold has no customer. Both are in Postgres, where they
+ * An adjustment and a settlement name no workspace, a line that ends or extends a hold no customer. Both are in Postgres, where they
  * can't change: they are remembered, and an event that comes twice gets the same.
  */
 export function makeFillOwners(sql: Sql, log: Logger, clock: Clock): FillOwners {

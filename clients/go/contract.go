@@ -2121,7 +2121,7 @@ type AuditEntry struct {
 	Actor string `json:"actor"`
 	// id of the access token that made the change; absent: the operator
 	TokenID string `json:"tokenId,omitempty"`
-	// address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version
+	// address of the client; absent: the operator, or work that went on after the answer
 	Address string `json:"address,omitempty"`
 	// User-Agent of the client, at most 256 characters
 	UserAgent string `json:"userAgent,omitempty"`

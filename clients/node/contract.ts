@@ -4323,7 +4323,7 @@ export interface Contract {
         actor: 'access_token' | 'operator';
         /** id of the access token that made the change; absent: the operator */
         tokenId?: string;
-        /** address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version */
+        /** address of the client; absent: the operator, or work that went on after the answer */
         address?: string;
         /** User-Agent of the client, at most 256 characters */
         userAgent?: string;

@@ -122,7 +122,6 @@ export function tokensFromRedis(redis: ShardedRedis, deadlineMs: number) {
       permissions: new Set(permissions.split(' ')),
       workspaceIds: workspaceIds === '*' ? undefined : workspaceIds.split(' '),
       allowedBlocks: blocksOf(allowedIps === '' ? [] : allowedIps.split(' ')),
-      // A record of before the field lacks it, which is the default too.
       teamPerSecond: teamPerSecond ? Number(teamPerSecond) : undefined,
     };
   };

@@ -1,5 +1,5 @@
 // The trace of a call, on its way to the books. It is no part of the event: the script's line carries it, only where the call is
-// traced, and it is taken out before anybody reads the event. A reader of a version before leaves it out, as a field that it does not know.
+// traced, and it is taken out before anybody reads the event.
 
 /** The field of an event's JSON, behind its id: a `traceparent` of W3C. */
 const FIELD = 'z';

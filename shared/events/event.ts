@@ -54,7 +54,7 @@ export const eventFields = {
   keyId: field({ json: 'k', column: 'key_id', read: readKeyId }),
   /** Empty for a key that is not metered. */
   billingId: field({ json: 'b', column: 'billing_id', read: readBillingId }),
-  /** Empty in events of a version before: the consumer takes it from Postgres. */
+  /** Empty where the script did not know it: the consumer takes it from Postgres. */
   workspaceId: field({ json: 'v', column: 'workspace_id', read: readWorkspaceId, omitted: '' }),
   /** The `customerId` of the key, which never changes. Lines that end or extend a hold get it from the consumer. */
   customerId: field({ json: 'p', column: 'customer_id', read: readText, omitted: '' }),

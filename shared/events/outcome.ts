@@ -49,7 +49,7 @@ const refusalFields = {
   /** The limit as the answer told it, as JSON. */
   limitedBy: text('l', 'limited_by'),
   route: text('r', 'route'),
-  /** The end client's, on the way sealed (sealed-addresses.ts); a line of an earlier version has none. */
+  /** The end client's, on the way sealed (sealed-addresses.ts); empty where nobody named it. */
   address: text('p', 'client_address', ''),
 };
 

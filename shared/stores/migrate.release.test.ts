@@ -36,20 +36,19 @@ test('a migration that fails leaves those before it applied, and the error names
   await withEmptyDatabase(async (sql) => {
     const all = knownMigrations().postgres;
     const failing = all.find((name) => name.startsWith('0006'))!;
-    await sql`create table revocations (in_the_way text)`;
+    await sql`create table webhook_events (in_the_way text)`;
     const error = await migratePostgres(sql).catch((error: Error) => error);
     assert.instance(error, Error);
-    assert.match((error as Error).message, new RegExp(`^${failing} failed: relation "revocations" already exists`));
+    assert.match((error as Error).message, new RegExp(`^${failing} failed: relation "webhook_events" already exists`));
     const before = all.filter((name) => name < failing);
     assert.equal(await applied(sql), before);
     const [made] =
-      await sql`select to_regclass('team_usage') is not null as before, to_regclass('audit_chain') is not null as after`;
+      await sql`select to_regclass('audit_log') is not null as before, to_regclass('team_usage') is not null as after`;
     assert.equal({ ...made }, { before: true, after: false });
-    const [column] = await sql`
-      select from information_schema.columns where table_name = 'access_tokens' and column_name = 'created_by'`;
-    assert.is(column, undefined, 'what the file had changed before it failed is undone');
+    const [undone] = await sql`select to_regclass('webhooks') is not null as is_there`;
+    assert.is(undone!.isThere, false, 'what the file had made before it failed is undone');
 
-    await sql`drop table revocations`;
+    await sql`drop table webhook_events`;
     assert.equal(await migratePostgres(sql), all.slice(before.length));
     assert.equal(await applied(sql), all);
     assert.equal(await migratePostgres(sql), []);

@@ -2,15 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { systemClock } from '../runtime/clock.ts';
 import { exactOnCluster } from './clickhouse.ts';
-import { copyUsage, type CopyOptions } from './copy-usage.ts';
 import type { Query, Sql } from './postgres.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
-// Its table is filled with the rows of the one before.
-const BY_WORKSPACE = '0004_workspaces.sql';
 // The error names what failed.
 const QUIET = { level: ClickHouseLogLevel.OFF };
-const COPIED_AT_ONCE = 1_000_000;
 const MIGRATED_WITHIN_MS = 6 * 3_600_000;
 // While a statement waits for a table, every later query of that table waits behind it. Longer than a second: after that Postgres
 // ends an autovacuum that holds the table (deadlock_timeout), unless the wait is over by then.
@@ -25,15 +21,17 @@ const keepAlive = { send_progress_in_http_headers: 1, http_headers_progress_inte
 /** The migrations of both schemas, by their names. */
 export type Migrations = { postgres: string[]; clickhouse: string[] };
 
-export type ClickHouseMigration = Pick<CopyOptions, 'sql'> &
-  Partial<Pick<CopyOptions, 'say' | 'warn' | 'rowsAtOnce'>> & {
-    /** The name of the cluster whose servers all get the tables. */
-    cluster?: string;
-    /** As for Postgres. */
-    only?: string[] | undefined;
-  };
+export type PostgresMigration = {
+  /** Shows how far it is. */
+  say?: ((text: () => string) => void) | undefined;
+  only?: string[] | undefined;
+};
 
-export type PostgresMigration = Partial<Pick<CopyOptions, 'say'>> & Pick<ClickHouseMigration, 'only'>;
+export type ClickHouseMigration = PostgresMigration & {
+  sql: Sql;
+  /** The name of the cluster whose servers all get the tables. */
+  cluster?: string;
+};
 
 /** The migrations that this version of keytally has. */
 export function knownMigrations(): Migrations {
@@ -86,11 +84,10 @@ export async function giveRolePassword(
  * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
  * has no transactions: every statement of a file may run again, so that a file that was cut short does. It has no locks either:
  * one in Postgres keeps others from migrating meanwhile. With the name of a cluster, tables are replicated ones on all its servers.
- * Postgres is migrated before: rows that are copied take from it what they lack.
  */
 export async function migrateClickHouse(
   url: string,
-  { sql, cluster = '', only, say = () => {}, warn = () => {}, rowsAtOnce = COPIED_AT_ONCE }: ClickHouseMigration,
+  { sql, cluster = '', only, say }: ClickHouseMigration,
 ): Promise<string[]> {
   return whileNobodyMigrates({ sql, say }, async (connection, pid) => {
     await makeBooks(url, cluster);
@@ -105,17 +102,15 @@ export async function migrateClickHouse(
       const [{ isHeld }] = await connection<[{ isHeld: boolean }]>`select pg_backend_pid() = ${pid} as is_held`;
       if (!isHeld) throw new Error('the connection to Postgres was lost');
     };
-    const made = (text: string) => onCluster(text, cluster);
-    const copy = { client, sql: connection, cluster, say, warn, rowsAtOnce, requireLock, onCluster: made };
     try {
-      await client.command({ query: made(createMigrations) });
+      await client.command({ query: onCluster(createMigrations, cluster) });
       const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
       const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
       const missing = migrationFiles('clickhouse', only).filter(({ name }) => !applied.has(name));
       for (const { name, text } of missing) {
         await orNamed(name, requireLock());
-        for (const statement of statements(text)) await orNamed(name, client.command({ query: made(statement) }));
-        if (name === BY_WORKSPACE) await orNamed(name, copyUsage(copy));
+        for (const statement of statements(text))
+          await orNamed(name, client.command({ query: onCluster(statement, cluster) }));
         await client.insert({
           table: 'schema_migrations',
           values: [{ name }],
@@ -149,7 +144,7 @@ async function makeBooks(url: string, cluster: string): Promise<void> {
 // One at a time: of two programs that migrate, the second finds nothing left to do. The lock is the session's, so that it
 // lasts over the transactions of all files and ends with the connection.
 async function whileNobodyMigrates<Result>(
-  { sql, say = () => {} }: { sql: Sql; say: CopyOptions['say'] | undefined },
+  { sql, say = () => {} }: { sql: Sql; say: PostgresMigration['say'] },
   work: (connection: Sql, pid: number) => Promise<Result>,
 ): Promise<Result> {
   const connection = await sql.reserve();
@@ -210,7 +205,7 @@ function onCluster(statement: string, cluster: string): string {
   if (cluster === '') return statement;
   return statement
     .replace(
-      /^((create (database|table) if not exists|alter table|drop table if exists) \S+|exchange tables \S+ and \S+)/,
+      /^(create (database|table) if not exists|alter table|drop table if exists) \S+/,
       (start) => `${start} on cluster ${quote(cluster)}`,
     )
     .replace(/^engine = (\w*MergeTree)/m, 'engine = Replicated$1');

@@ -196,19 +196,6 @@ test('a repeated Idempotency-Key is answered with the first rate limit and its t
   assert.is(other!.fields.status, 'CONFLICT');
 });
 
-test('what an earlier release kept of an Idempotency-Key is the same call or a conflict, never another call', async () => {
-  const node = redis.node(SHARD);
-  const once = keyspace.idempotency(SHARD, keyId, 'once');
-  await node.client.setex(once, 60, [usage, '50', ''].join('\0'));
-  const [again] = await ask({ call: { idempotencyHash: 'once' } });
-  assert.equal([again!.fields.status, again!.fields.sequence, again!.fields.usedMicros], ['VALID', '', '250000']);
-  for (const other of ['"c":500000,"n":"tokens"', '"c":1500000,"n":"token"', '"n":"tokens"x']) {
-    await node.client.setex(once, 60, [other, '50', ''].join('\0'));
-    const [refused] = await ask({ call: { idempotencyHash: 'once' } });
-    assert.is(refused!.fields.status, 'CONFLICT', other);
-  }
-});
-
 test('an Idempotency-Key is kept for 60 s, whether its call was alone in its script or not', async () => {
   const { client } = redis.node(SHARD);
   const redisMs = async () => {

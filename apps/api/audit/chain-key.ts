@@ -6,8 +6,6 @@ import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values
 export type ChainState = {
   keySealed: Buffer | null;
   sealedUnder: string | null;
-  existingAfter: string;
-  existingUntil: string;
 };
 
 const BOUND = 'audit chain';
@@ -45,7 +43,7 @@ export function openChainKey(masterKeys: MasterKeys, { keySealed }: Pick<ChainSt
 /** Reads the state without holding it. */
 export async function readChainState(sql: Query): Promise<ChainState> {
   const [state] = await sql<ChainState[]>`
-    select key_sealed, sealed_under, existing_after, existing_until from audit_chain_state`;
+    select key_sealed, sealed_under from audit_chain_state`;
   if (!state) throw new Error('audit_chain_state has lost its row, and with it the key of the audit log');
   return state;
 }

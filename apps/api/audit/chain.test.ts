@@ -96,17 +96,6 @@ test('lines removed from the end are missed by a head that was kept, and a proof
   assert.is((await prove(sql, { since: head })).lines, 1);
 });
 
-test('lines from before the chain are chained, each once', async () => {
-  const { lines } = await prove(sql);
-  await past(async (tx) => {
-    await addLines(tx, 450);
-    await tx`truncate audit_unchained`;
-    await tx`update audit_chain_state set existing_after = '', existing_until = (select max(id) from audit_log)`;
-  });
-  await chain();
-  assert.equal([(await prove(sql)).lines, (await prove(sql)).broken], [lines + 450, undefined]);
-});
-
 test('the chain outlives a change of the master key; where its key was taken away, no other takes its place', async () => {
   const [old, now]: [Buffer, Buffer] = [masterKeys[0], Buffer.alloc(32, 2)];
   const key = openChainKey([old], await readChainState(sql));

@@ -15,11 +15,10 @@ const LINES_AT_ONCE = 200;
 export async function chainSome(sql: Sql, masterKeys: MasterKeys): Promise<boolean> {
   return sql.begin(async (tx) => {
     const [state] = await tx<ChainState[]>`
-      select key_sealed, sealed_under, existing_after, existing_until from audit_chain_state for update skip locked`;
+      select key_sealed, sealed_under from audit_chain_state for update skip locked`;
     if (!state) return false;
     const key = await keepChainKey(tx, masterKeys, state);
-    const waiting = await waitingLines(tx);
-    const lines = waiting.length > 0 ? waiting : await existingLines(tx, state);
+    const lines = await waitingLines(tx);
     if (lines.length === 0) return false;
     await addToChain(tx, key, lines);
     return lines.length === LINES_AT_ONCE;
@@ -46,19 +45,6 @@ function waitingLines(tx: Transaction): Promise<Line[]> {
     select line.* from audit_unchained u
     cross join lateral (select ${lineFields(tx)} from audit_log l where l.id = u.line_id offset 0) as line
     order by u.line_id limit ${LINES_AT_ONCE}`;
-}
-
-// Lines from before the chain, page by page.
-async function existingLines(tx: Transaction, { existingAfter, existingUntil }: ChainState): Promise<Line[]> {
-  if (existingAfter >= existingUntil) return [];
-  const lines = await tx<Line[]>`
-    select ${lineFields(tx)} from audit_log l
-    where l.id > ${existingAfter} and l.id <= ${existingUntil}
-      and (select c.number from audit_chain c where c.line_id = l.id) is null
-    order by l.id limit ${LINES_AT_ONCE}`;
-  const reached = lines.length < LINES_AT_ONCE ? existingUntil : lines.at(-1)!.id;
-  await tx`update audit_chain_state set existing_after = ${reached}`;
-  return lines;
 }
 
 async function addToChain(tx: Transaction, key: Buffer, lines: Line[]): Promise<void> {

@@ -1,6 +1,5 @@
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { hasHead } from './chain.ts';
-import { readChainState } from './chain-key.ts';
 import { BEGINNING, headText, lineFields, nextHead, type Head, type LineFields } from './line-mac.ts';
 
 /** What a proof found. `broken` says what is wrong with the first line that is; the lines before it are proved. */
@@ -73,7 +72,7 @@ function faultOf(key: Buffer, head: Head, place: Place): string | undefined {
 }
 
 // As in chain.ts, each query looks lines up one by one, however little Postgres knows of the tables.
-// A line is in the chain, noted for it, or from before it. Any other came past the triggers, or lost its place in the chain.
+// A line is in the chain, or noted for it. Any other came past the triggers, or lost its place in the chain.
 async function findUnchained({ sql, onProgress }: ProofOptions, start: Head): Promise<string | undefined> {
   const [vanished] = await sql<{ id: string }[]>`
     select line_id as id from audit_unchained u
@@ -86,9 +85,7 @@ async function findUnchained({ sql, onProgress }: ProofOptions, start: Head): Pr
       with page as (select l.id from audit_log l where l.id > ${after} order by l.id limit ${IDS_AT_ONCE})
       select max(id) as last, count(*) as ids,
              min(id) filter (where (select c.number from audit_chain c where c.line_id = id) is null
-                               and (select u.noted_at from audit_unchained u where u.line_id = id) is null
-                               and not exists (select from audit_chain_state s
-                                               where id > s.existing_after and id <= s.existing_until)) as loose
+                               and (select u.noted_at from audit_unchained u where u.line_id = id) is null) as loose
       from page`;
     if (page.loose !== null) return `${page.loose} is in the audit log and not in its chain`;
     after = page.last ?? after;
@@ -99,9 +96,8 @@ async function findUnchained({ sql, onProgress }: ProofOptions, start: Head): Pr
   return undefined;
 }
 
-/** How many lines wait to be chained, without those from before the chain. */
-export async function countWaiting(sql: Query): Promise<{ waiting: number; existing: boolean }> {
+/** How many lines wait to be chained. */
+export async function countWaiting(sql: Query): Promise<number> {
   const [{ waiting }] = await sql<[{ waiting: number }]>`select count(*) as waiting from audit_unchained`;
-  const { existingAfter, existingUntil } = await readChainState(sql);
-  return { waiting, existing: existingAfter < existingUntil };
+  return waiting;
 }

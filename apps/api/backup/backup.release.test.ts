@@ -157,8 +157,8 @@ test('a file that is damaged anywhere, cut off or something else is refused by w
     /the table books\/usage_events is not as it was/,
   );
   await assertRefused(
-    check(edit('0001_initial.sql', '9999_initial.sql')),
-    /a newer version of keytally made it \(9999_initial\.sql\)/,
+    check(edit('0001_keys.sql', '9999_keys.sql')),
+    /a newer version of keytally made it \(9999_keys\.sql\)/,
   );
   await assertRefused(check(edit('"format": 1', '"format": 2')), /a newer version of keytally made it/);
 });

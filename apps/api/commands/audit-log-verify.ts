@@ -56,12 +56,11 @@ async function prove(sql: Sql, masterKeys: MasterKeys, { since, known, asked }: 
       problems: [`BROKEN: ${proof.broken}; ${proof.lines.toLocaleString('en')} lines before it are proved`],
     };
 
-  const { waiting, existing } = await countWaiting(sql);
+  const waiting = await countWaiting(sql);
   const seconds = ((systemClock.monotonic() - started) / 1000).toFixed(1);
   console.log(
     `${proof.lines.toLocaleString('en')} lines are as they were written, ${waiting} not chained yet, ${seconds} s`,
   );
-  if (existing) console.log('lines of an earlier version are still being chained');
   if (proof.head.number > 0) console.log(`head ${headText(proof.head)}`);
   const problems = asked ? [] : ['Redis does not answer: whether the newest lines were removed is not known'];
   const age = await oldestWaiting(sql);

@@ -16,7 +16,6 @@ const applied = [
     sql,
     cluster: config.CLICKHOUSE_CLUSTER,
     say: progress.show,
-    warn: (text) => console.error(text),
   })),
 ];
 progress.end();

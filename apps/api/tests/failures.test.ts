@@ -217,6 +217,8 @@ test('an internal fault is a 500 that tells nothing about it', async () => {
 
 test('a change that is stored but not in force says so, and comes into force once it can', async () => {
   const record = await recordOf(world.sql, await newRecord());
+  // Whoever reads it turns it.
+  await must(200, world.call('get', `/api/v1/customer-billing/${record.id}`));
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
   const fields = await client.hgetall(name);
   await client.hdel(name, 't');

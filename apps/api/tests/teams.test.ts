@@ -119,7 +119,8 @@ test('no row can point into another team, not even one that the operator writes'
     () =>
       sql`insert into scopes (id, team_id, workspace_id, ref, name, representation) values ('s', ${ours}, ${theirs.id}, 9, 'n', 'r')`,
     () =>
-      sql`insert into link_tokens (id, team_id, workspace_id, customer_id, hash, expires_at) values ('l', ${ours}, ${theirs.id}, 'c', 'h', 1)`,
+      sql`insert into link_tokens (id, team_id, workspace_id, customer_id, created_by, hash, expires_at)
+        select 'l', ${ours}, ${theirs.id}, 'c', id, 'h', 1 from access_tokens where team_id = ${ours} limit 1`,
     () => sql`insert into key_texts (hash, team_id, key_id, replaced_at) values ('h', ${ours}, ${key.id}, now())`,
     () => sql`update api_keys set workspace_id = ${theirs.id} where team_id = ${ours}`,
     () => sql`update key_grants set scope_id = ${scope.id} where team_id = ${ours}`,

@@ -40,8 +40,8 @@ async function keptFor(): Promise<Kept[]> {
       gone: '31 days',
       kept: '29 days',
       insert: (name, age) => sql`
-        insert into link_tokens (id, team_id, workspace_id, customer_id, hash, expires_at)
-        values (${newId('link')}, ${team.id}, ${workspaceId}, 'c', ${name}, extract(epoch from now() - ${age}::interval) * 1000)`,
+        insert into link_tokens (id, team_id, workspace_id, customer_id, created_by, hash, expires_at)
+        values (${newId('link')}, ${team.id}, ${workspaceId}, 'c', ${team.tokenId}, ${name}, extract(epoch from now() - ${age}::interval) * 1000)`,
     },
     {
       table: 'sessions',

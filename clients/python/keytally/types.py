@@ -2028,7 +2028,7 @@ class AuditEntry(TypedDict):
     tokenId: NotRequired[str]
     """Id of the access token that made the change; absent: the operator"""
     address: NotRequired[str]
-    """Address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version"""
+    """Address of the client; absent: the operator, or work that went on after the answer"""
     userAgent: NotRequired[str]
     """User-Agent of the client, at most 256 characters"""
     requestId: NotRequired[str]

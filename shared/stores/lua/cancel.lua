@@ -53,12 +53,11 @@ local function makeAccounts()
 end
 local accounts
 
--- What verify.lua kept of a call behind the rate limit; nil of one that an earlier release kept.
+-- What verify.lua kept of a call behind the rate limit.
 local function readCall(onceRecord)
   local usageHash, rateLimit = unpackTexts('ss', onceRecord)
   local perSecond, arrivalTicks, atMs, epoch, sequence, eventStart, taken =
     match(rateLimit, '^(.-)\31(.-)\31.-\31(%d+)\31(%d+)\31(%d*)\31(.-)\31(.*)$')
-  if not atMs then return nil end
   local event = cjson.decode(eventStart .. '}')
   return {
     perSecond = tonumber(perSecond), arrivalTicks = tonumber(arrivalTicks), atMs = atMs, epoch = epoch, taken = taken,
@@ -165,7 +164,7 @@ local function cancel(keyText, packedCancel)
   local answer
   if onceRecord then
     local one = readCall(onceRecord)
-    if not one or one.epoch ~= shard[2] then return 'LOST' end
+    if one.epoch ~= shard[2] then return 'LOST' end
     local key = { tag = tag, id = keyId, workspaceId = workspaceId, billingKey = tag .. 'b:' .. workspaceId .. ':' .. meter }
     -- Lines first: should Redis refuse them, nothing was given back.
     local failed, micros = nil, format('%d', one.micros)

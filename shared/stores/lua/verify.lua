@@ -160,8 +160,7 @@ local function judge(key, packedCall)
   if onceRecord then
     if byte(onceRecord) == CANCELLED then return 'CANCELLED' end
     local usageThen, rateLimitThen, holdThenAt = unpackFields('ss', onceRecord)
-    -- Earlier releases kept the usage itself, with which the event's start ends.
-    if usageThen ~= usageHash and ',' .. usageThen ~= sub(eventStart, -1 - #usageThen) then return 'CONFLICT' end
+    if usageThen ~= usageHash then return 'CONFLICT' end
     -- Set the same expiry again only to make a write: WAIT then also covers the first call's debit. From Redis 7.2 on,
     -- WAIT counts a connection's own writes only.
     if not pendingOnce then call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey)) end

@@ -46,8 +46,7 @@ const auditEntry = named(
     address: Type.Optional(
       Type.String({
         maxLength: 64,
-        description:
-          'address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version',
+        description: 'address of the client; absent: the operator, or work that went on after the answer',
         examples: ['203.0.113.7'],
       }),
     ),
@@ -126,12 +125,12 @@ export function selectLines(sql: Query, query: LinesQuery, take: number) {
       ${requestId === undefined ? sql`` : sql`and request_id = ${requestId}`}
       ${outcome === undefined ? sql`` : sql`and outcome = ${outcome}`}
       ${address === undefined ? sql`` : sql`and address = ${address}`}
-      ${from === undefined ? sql`` : sql`and created_at >= ${from}::date and id >= ${firstId(sql, from, '-1 hour')}`}
-      ${to === undefined ? sql`` : sql`and created_at < ${to}::date + 1 and id < ${firstId(sql, to, '25 hours')}`}
+      ${from === undefined ? sql`` : sql`and created_at >= ${from}::date and id >= ${firstId(sql, from, '-1 second')}`}
+      ${to === undefined ? sql`` : sql`and created_at < ${to}::date + 1 and id < ${firstId(sql, to, '1 day 1 second')}`}
     order by id ${isNewest ? sql`desc` : sql``} limit ${take}`;
 }
 
-// An id tells the time of its line. In lines of earlier versions it is that of the api's clock, hence an hour more.
+// An id tells the time of its line, rounded to milliseconds: hence a second more.
 function firstId(sql: Query, day: string, later: string) {
   return sql`'audit_' || id_time(greatest(${day}::date, date '1970-01-02') + ${later}::interval)`;
 }

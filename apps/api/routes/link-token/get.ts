@@ -30,9 +30,7 @@ export default route({
     const [row] = await sql<LinkTokenRow[]>`
       select ${linkTokenColumns(sql)},
         revoked_at is null and expires_at > extract(epoch from now()) * 1000
-        -- One of an earlier version names no maker.
-        and (created_by is null or exists (
-          select from access_tokens t where t.id = link_tokens.created_by and ${isInForce(sql)})) as valid
+        and exists (select from access_tokens t where t.id = link_tokens.created_by and ${isInForce(sql)}) as valid
       from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
         and ${ofLiveWorkspace(sql)}`;
     return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };

@@ -1,9 +1,5 @@
 -- Webhooks: who wants to be told what, and what is on its way to them. A delivery's row is the queue and the history: it is
 -- written in the transaction of what it tells, and stays 30 days.
-do $$ begin
-  create role keytally_webhooks;
-exception when duplicate_object or unique_violation then null;
-end $$;
 
 -- The secret is encrypted with AES-256-GCM, bound to the webhook, under a key derived from the master key that `sealed_under`
 -- names; the one before it signs along until previous_until. `failing_since`: every try failed since then. `is_slow`: its last
@@ -79,7 +75,6 @@ create table webhook_deliveries (
   unique (team_id, id)
 ) with (fillfactor = 70);
 create index webhook_deliveries_due on webhook_deliveries (webhook_id, next_at) where state = 'WAITING';
-create index webhook_deliveries_claimed on webhook_deliveries (webhook_id, claimed_until) where claimed_until is not null;
 create index webhook_deliveries_of_team on webhook_deliveries (team_id) where state = 'WAITING';
 create index on webhook_deliveries (webhook_id, id);
 create index on webhook_deliveries (event_id);
@@ -99,53 +94,3 @@ create table webhook_tries (
   foreign key (team_id, delivery_id) references webhook_deliveries (team_id, id)
 );
 
--- What was told of a record's credits: they are exhausted once until they are replenished. `times` numbers it.
-create table credit_states (
-  billing_id   text primary key,
-  team_id      text not null,
-  times        bigint not null,
-  is_exhausted boolean not null,
-  changed_at   timestamptz not null default now(),
-  foreign key (team_id, billing_id) references billing_records (team_id, id)
-);
-create index credit_states_exhausted on credit_states (billing_id) where is_exhausted;
-
--- What begins, ends or is about to: each is looked for by its time.
-create index grants_by_beginning on grants (begins_at) where voided_at is null;
-create index grants_by_end on grants ((coalesce(rolls_until, expires_at))) where expires_at is not null and voided_at is null;
-create index api_keys_by_end on api_keys (expires_at) where expires_at is not null and deleted_at is null;
-
-grant select, insert, update on webhooks to keytally_api;
-grant select, insert on webhook_events to keytally_api;
-grant select, insert, update on webhook_sequences to keytally_api;
-grant select, insert, update on webhook_deliveries to keytally_api;
-grant select on webhook_tries, credit_states to keytally_api;
-
-grant select on webhooks to keytally_consumer;
-grant update (missed, missed_at) on webhooks to keytally_consumer;
-grant delete on webhooks to keytally_consumer;
-grant select, insert, delete on webhook_events, webhook_deliveries to keytally_consumer;
-grant select, delete on webhook_tries to keytally_consumer;
-grant select, insert, update on webhook_sequences, credit_states to keytally_consumer;
-
--- The program that calls outside: it sees no key, no credits and no token.
-grant select on webhooks, webhook_events to keytally_webhooks;
-grant update (enabled, disabled_reason, disabled_at, failing_since, is_slow, updated_at) on webhooks to keytally_webhooks;
-grant select, update on webhook_deliveries to keytally_webhooks;
-grant select, insert, delete on webhook_tries to keytally_webhooks;
-grant insert on audit_log to keytally_webhooks;
-
-do $$
-declare one regclass;
-begin
-  foreach one in array array['webhooks', 'webhook_events', 'webhook_sequences', 'webhook_deliveries', 'webhook_tries',
-                             'credit_states']::regclass[] loop
-    execute format('alter table %s enable row level security', one);
-    execute format('create policy team on %s to keytally_api using (is_of_team(team_id))', one);
-    execute format('create policy jobs on %s to keytally_consumer using (true)', one);
-  end loop;
-  foreach one in array array['webhooks', 'webhook_events', 'webhook_deliveries', 'webhook_tries']::regclass[] loop
-    execute format('create policy deliveries on %s to keytally_webhooks using (true)', one);
-  end loop;
-end $$;
-create policy deliveries on audit_log for insert to keytally_webhooks with check (token_id is null and resource = 'webhook');

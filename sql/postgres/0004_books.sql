@@ -1,22 +1,68 @@
--- Lists of billing records. total_of_account_micros is a copy of an account's total, as held_micros and expired_micros are; what is
--- declared and has begun since then is in total_micros and granted_micros. Totals never fall.
-alter table billing_records add column total_of_account_micros bigint not null default 0;
+-- What the consumer and its jobs keep beside the books in ClickHouse.
 
-
-create index billing_records_of_workspace on billing_records (workspace_id, id);
-create index billing_records_available on billing_records (
-  workspace_id,
-  (greatest(total_of_account_micros, total_micros + granted_micros) - used_micros - held_micros - expired_micros),
-  id
+create table job_watermarks (
+  job text primary key,
+  at  bigint not null
 );
--- The meters of a customer, each found by one step.
-create index api_keys_meters on api_keys (workspace_id, customer_id, external_meter_id)
-  where customer_id is not null and external_meter_id is not null;
 
-grant update (held_micros, expired_micros, total_of_account_micros) on billing_records to keytally_consumer;
+-- Billing records whose balance in Redis may lack what the books have: work to do that outlives the process that noticed
+-- it. `mark` changes with every note; whoever settles a record removes the note only if its mark is still the same. A
+-- record that fails alone has `attempts` above 0 and waits until `next_attempt_at`; one that is being settled does too.
+create sequence unsettled_records_seq;
+create table unsettled_records (
+  billing_id      text primary key,
+  shard           smallint not null,
+  mark            bigint not null default nextval('unsettled_records_seq'),
+  attempts        int not null default 0,
+  next_attempt_at timestamptz not null default now(),
+  noted_at        timestamptz not null default now()
+);
+create index on unsettled_records (next_attempt_at);
 
--- In whose days and months statements are made.
-alter table workspaces add column timezone text not null default 'UTC';
+-- Billing records that the last comparison with the books did not find exact. The one that finds a record exact removes its row.
+-- When the last comparison of all records began stands in job_watermarks, as 'reconciled'.
+create table unproved_records (
+  billing_id             text primary key,
+  team_id                text not null,
+  workspace_id           text not null,
+  status                 text not null check (status in ('MISSING', 'TOO_MUCH', 'ON_ITS_WAY')),
+  difference_micros      bigint not null,
+  held_difference_micros bigint not null,
+  -- Since when it has this status.
+  since                  timestamptz not null default now(),
+  foreign key (team_id, billing_id) references billing_records (team_id, id)
+);
+create index on unproved_records (workspace_id, status, billing_id);
+
+-- Days of a billing record whose sums in usage_days are not, or no longer, complete; of unmetered verifications `billing_id` is the
+-- workspace's id. `mark` changes with every change.
+create sequence usage_marks_seq;
+create table usage_marks (
+  billing_id   text not null,
+  workspace_id text not null default '',
+  day          date not null,
+  mark         bigint not null default nextval('usage_marks_seq'),
+  primary key (billing_id, day)
+);
+create index on usage_marks (day);
+create index on usage_marks (workspace_id, day);
+
+-- Usage that was lost with a Redis and reported to the operator: verifications after a number of an epoch that neither
+-- the books nor Redis know. A loss that was found once is told from here, and not searched for again in the events of its days.
+create table usage_losses (
+  billing_id    text not null,
+  epoch         bigint not null,
+  after_seq     bigint not null,
+  after_event   text,
+  before_seq    bigint,
+  before_event  text,
+  events        bigint not null,
+  amount_micros bigint not null,
+  is_priced     boolean not null default false,
+  is_whole      boolean not null default false,
+  found_at      timestamptz not null default now(),
+  primary key (billing_id, epoch, after_seq)
+);
 
 -- Months of a workspace that are closed, or being closed. From the moment on that such a row is there, no adjustment goes into the
 -- month, and events of it that arrive are noted in late_months. `tx` orders it with the transactions of those who note.
@@ -82,15 +128,6 @@ create table late_months (
   primary key (billing_id, month)
 );
 
--- When the next month of a workspace closes by itself, in Unix ms; null: nobody has looked yet.
-alter table workspaces add column month_due_at bigint;
-create index workspaces_month_due on workspaces (month_due_at nulls first);
-
-create index grants_of_record_by_beginning on grants (billing_id, begins_at);
-create index grants_of_class on grants (billing_id, class);
-create index credit_ledger_by_time on credit_ledger (billing_id, created_at);
-create index adjustments_by_day on adjustments (billing_id, day) where amount_micros <> 0;
-
 -- Whoever marks a day of a closed month has put an event of it into the books before.
 create function note_late_months() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
@@ -109,22 +146,3 @@ create trigger note_late_months_new after insert on usage_marks referencing new 
   for each statement execute function note_late_months();
 create trigger note_late_months_again after update on usage_marks referencing new table as made
   for each statement execute function note_late_months();
-
-grant select, insert on workspace_months to keytally_api;
-grant update (accepts_differences, looked_at) on workspace_months to keytally_api;
-grant select on statement_lines, late_months to keytally_api;
-grant select, insert, update on workspace_months to keytally_consumer;
-grant select, insert on statement_lines to keytally_consumer;
-grant select, update on late_months to keytally_consumer;
-grant select, update (month_due_at) on workspaces to keytally_consumer;
-grant select on credit_ledger, adjustments to keytally_consumer;
-
-do $$
-declare one regclass;
-begin
-  foreach one in array array['workspace_months', 'statement_lines', 'late_months']::regclass[] loop
-    execute format('alter table %s enable row level security', one);
-    execute format('create policy team on %s to keytally_api using (is_of_team(team_id))', one);
-    execute format('create policy jobs on %s to keytally_consumer using (true)', one);
-  end loop;
-end $$;
