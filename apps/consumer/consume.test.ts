@@ -6,7 +6,7 @@ import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import { systemClock as clock } from '../../shared/runtime/clock.ts';
-import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { anyDisk } from '../../tests/helpers/carry.ts';
@@ -100,43 +100,6 @@ test('the books are not said to reach an event that waits, however late Redis ap
   assert.ok(watermark <= timeMs, `${watermark - timeMs} ms beyond`);
 });
 
-test('a consumer that died is removed once others have its entries, and never while it holds some', async () => {
-  const billingId = newId('bill');
-  await own.append(billingId, numbered(10));
-  assert.is((await own.read(own.reader('dead'))).events.length, 10);
-  await own.append(billingId, numbered(5));
-  const other = await own.read(own.reader('other', 600_000, 0));
-  assert.is(other.events.length, 5, 'it was heard of lately');
-  assert.ok((await namesOf(billingId)).includes('dead'));
-  await other.acknowledge();
-  // As if it had died long ago.
-  const { client } = own.node;
-  const stream = keyspace.outbox(shardOf(billingId));
-  const pending = (await client.xpending(stream, OUTBOX_GROUP, '-', '+', 10)) as [id: string][];
-  const ids = pending.map(([id]) => id);
-  await client.xclaim(stream, OUTBOX_GROUP, 'dead', 0, ...ids, 'IDLE', 600_000, 'JUSTID');
-  const heir = await own.read(own.reader('heir', 300_000, 600_000));
-  assert.is(new Set(heir.events.map(({ json }) => json)).size, 10);
-  await heir.acknowledge();
-  await own.append(billingId, numbered(1));
-  await own.read(own.reader('last', 600_000, 0));
-  assert.equal(await namesOf(billingId), ['last']);
-});
-
-test('in an emptied Redis the groups are created again, and new entries are read', async () => {
-  const reader = own.reader('c1');
-  await own.append(newId('bill'), numbered(10));
-  assert.is((await own.read(reader)).events.length, 10);
-  await own.node.client.flushdb();
-  await own.append(newId('bill'), numbered(7));
-  const failed = await own.read(reader).then(
-    () => 'it was read',
-    (error: Error) => error.message,
-  );
-  assert.match(failed, /NOGROUP/);
-  assert.is((await own.read(reader)).events.length, 7);
-});
-
 test('what is no event is set aside alone and once, with the reason, and holds no other up', async () => {
   const billingId = newId('bill');
   const shard = shardOf(billingId);
@@ -195,9 +158,3 @@ test('events wait for the replicas before anybody delivers them, beside what is 
   assert.is(await own.read(reader).catch((error: Error) => error.message), 'no replica has them');
   assert.equal(asked, [own.node.runId()]);
 });
-
-/** The consumers of the group of a record's shard. */
-async function namesOf(billingId: string): Promise<string[]> {
-  const rows = await own.node.client.xinfo('CONSUMERS', keyspace.outbox(shardOf(billingId)), OUTBOX_GROUP);
-  return (rows as unknown[][]).map((row) => String(row[row.indexOf('name') + 1]));
-}

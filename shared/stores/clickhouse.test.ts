@@ -66,28 +66,3 @@ test('an answer that stops on its way ends with the request that it is for', asy
     await wire.cut();
   }
 });
-
-test('what does not fit into memory is sorted and grouped on disk', async () => {
-  const limited = connectClickHouse(
-    process.env.TEST_CLICKHOUSE_URL!,
-    '',
-    {
-      ...REQUEST_LIMITS,
-      max_execution_time: 120,
-    },
-    120_000,
-  );
-  const first = async (query: string) => {
-    const answer = await limited.client.query({ query, format: 'JSONCompactEachRow' });
-    return (await answer.json<[string]>())[0]![0];
-  };
-  // 400 MB of text.
-  const texts = "select leftPad(toString((number * 7919) % 1000003), 400, '0') as text from numbers(1000003)";
-  try {
-    const last = await first(`select text from (${texts}) order by text limit 1 offset 1000002`);
-    assert.is(Number(last), 1_000_002);
-    assert.is(await first(`select count() from (select text from (${texts}) group by text)`), '1000003');
-  } finally {
-    await limited.close();
-  }
-});

@@ -4,7 +4,7 @@ import type { WebhookEvent } from '../contract/webhook-events.ts';
 import { makeWorld } from '../../tests/helpers/world.ts';
 import { newId } from '../values/ids.ts';
 import { fillWith } from '../../tests/helpers/waiting-deliveries.ts';
-import { tellWebhooks, WEBHOOKS_CHANNEL } from './tell-webhooks.ts';
+import { tellWebhooks } from './tell-webhooks.ts';
 
 const world = await makeWorld([]);
 const { sql } = world;
@@ -120,17 +120,6 @@ test('what was told is there together with its cause, or not at all', async () =
   await rolledBack.catch(() => {});
   assert.equal(await told(teamId), []);
   assert.is(await eventsOf(teamId), 0);
-});
-
-test('who listens hears of a waiting delivery at the commit', async () => {
-  const { id: teamId } = await world.newTeam();
-  const workspaceId = await world.newWorkspace(teamId);
-  await newWebhook(teamId, ['month.closed']);
-  const heard = Promise.withResolvers<void>();
-  const { unlisten } = await sql.listen(WEBHOOKS_CHANNEL, () => heard.resolve());
-  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]));
-  await heard.promise;
-  await unlisten();
 });
 
 test('where a team has as many waiting as it may, a webhook with its share of them misses events, counted, and the others get theirs', async () => {

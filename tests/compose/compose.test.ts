@@ -1,5 +1,5 @@
 // docker-compose.yml agrees with our programs and with the files that it names.
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -74,20 +74,6 @@ test('each program accepts its environment and reads every variable in it', () =
   assert.equal(environmentProblems(file, secrets), []);
 });
 
-test('any misspelt variable is found', () => {
-  for (const [name, { environment = {} }] of ourServices(file)) {
-    for (const variable of Object.keys(environment)) {
-      const mutant = structuredClone(file);
-      const { [variable]: value = '', ...others } = mutant.services[name]!.environment!;
-      mutant.services = {
-        [name]: { ...mutant.services[name]!, environment: { ...others, [misspell(variable)]: value } },
-      };
-      const found = environmentProblems(mutant, secrets).some((problem) => problem.includes(misspell(variable)));
-      assert.ok(found, `${name}: ${misspell(variable)}`);
-    }
-  }
-});
-
 test('the head of the file or docs/deploy.md explains every setting that the file takes from outside', () => {
   const explained = `${text.split('\nname:', 1)[0]}\n${read('docs/deploy.md')}`;
   const taken = new Set([...text.replaceAll('$$', '').matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!));
@@ -158,23 +144,6 @@ test('the documented backup of ClickHouse logs in as the owner of the schema, by
   assert.ok(mounted!.includes(secret!));
 });
 
-test('volumes, secrets and mounted files are declared, exist, and are used', () => {
-  const mounts = services.flatMap(([, { volumes = [] }]) => volumes.map((volume) => volume.split(':')[0]!));
-  const named = mounts.filter((source) => !source.startsWith('.'));
-  assert.equal(named.toSorted(), Object.keys(file.volumes).toSorted());
-  for (const source of mounts.filter((one) => one.startsWith('.')))
-    assert.ok(existsSync(join(checkout, source)), source);
-
-  const used = new Set(services.flatMap(([, service]) => service.secrets ?? []));
-  assert.equal([...used].toSorted(), Object.keys(file.secrets).toSorted());
-  for (const [name, secret] of Object.entries(file.secrets)) assert.is(secret.file, `./secrets/${name}`);
-  assert.equal(Object.keys(secrets).toSorted(), Object.keys(file.secrets).toSorted(), 'make up makes each of them');
-  for (const [name, service] of services) {
-    const mentioned = [...JSON.stringify(service).matchAll(/\/run\/secrets\/(\w+)/g)].map(([, one]) => one!);
-    assert.equal(new Set(mentioned), new Set(service.secrets ?? []), `${name} has the secrets that it reads`);
-  }
-});
-
 test('every container has limits, and no root, no rights and no writable file system', () => {
   for (const [name, service] of services) {
     assert.match(service.user ?? '', /^[1-9]\d*:\d+$/, name);
@@ -185,12 +154,6 @@ test('every container has limits, and no root, no rights and no writable file sy
     if (service.build === undefined)
       assert.match(service.image ?? '', /^[\w./-]+:v?\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?$/, name);
   }
-});
-
-test('where cores are scarce verify and Redis get several times those of any other container', () => {
-  const shares = services.map(([name, { cpu_shares = 1_024 }]) => [name, Number(cpu_shares)] as const);
-  const others = shares.filter(([, share]) => share < 3 * 1_024);
-  assert.equal([shares.length - others.length, others.filter(([, share]) => share !== 1_024)], [2, []]);
 });
 
 test('a container has more time to stop than its program takes, and starts after what it needs', () => {
@@ -226,10 +189,4 @@ function read(path: string): string {
 
 function health(name: string): string {
   return interpolate(file.services[name]!.healthcheck!.test!.slice(1).join(' '));
-}
-
-/** Swaps the first two neighbouring letters that differ. */
-function misspell(name: string): string {
-  const at = name.split('').findIndex((letter, i) => i > 0 && letter !== name[i - 1]);
-  return name.slice(0, at - 1) + name[at]! + name[at - 1]! + name.slice(at + 1);
 }

@@ -3,7 +3,7 @@ import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
@@ -87,16 +87,6 @@ test('Redis takes its settings and its passwords, which no argument shows, and i
   }
   assert.is((await ended)[0], 0, 'the server itself gets the signal, not a shell before it');
   assert.not.ok(await isWell());
-});
-
-test('Redis is not healthy while it loads its file', async () => {
-  const loading = createServer((socket) => {
-    socket.on('data', () => socket.write('-LOADING Redis is loading the dataset in memory\r\n'));
-    socket.on('error', () => {});
-  }).listen(0, '127.0.0.1');
-  await once(loading, 'listening');
-  assert.not.ok(await isWell((loading.address() as AddressInfo).port));
-  loading.close();
 });
 
 test('the health command of our programs succeeds only while /readyz does', async () => {

@@ -8,16 +8,13 @@ import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { ourServices, readComposeFile } from './helpers/compose-file.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { statuses } from '../../shared/verification/operation.ts';
-import { metricsOf, readRules, ruleFiles } from '../monitoring/helpers/rules.ts';
+import { metricsOf, readRules } from '../monitoring/helpers/rules.ts';
 
 type Panel = { title: string; datasource: { uid: string }; targets: { expr: string; legendFormat: string }[] };
 type Scraping = { scrape_configs: { job_name: string; dns_sd_configs: { names: string[]; port: number }[] }[] };
 
-const DASHBOARD = 'deploy/grafana/dashboards/keytally.json';
-
 const file = readComposeFile();
 const readPanels = (path: string) => (JSON.parse(read(path)) as { panels: Panel[] }).panels;
-const panels = readPanels(DASHBOARD);
 const dashboards = globSync('deploy/grafana/dashboards/*.json', { cwd: checkout }).toSorted();
 const allPanels = dashboards.flatMap(readPanels);
 const rules = readRules();
@@ -64,36 +61,6 @@ test('dashboards and rules use only metrics and statuses that a program has, and
       where,
     );
   }
-});
-
-test('every metric of our own is on the dashboard', () => {
-  const shown = new Set(panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => metricsIn(expr))));
-  for (const { name } of metrics.filter((one) => one.name.startsWith('keytally_'))) {
-    assert.ok(
-      [name, `${name}_bucket`, `${name}_count`].some((one) => shown.has(one)),
-      `${name} is missing in ${DASHBOARD}: add a panel that shows it`,
-    );
-  }
-});
-
-test('Grafana finds its data source and its dashboards, and Prometheus all rules', () => {
-  const { datasources } = parse(read('deploy/grafana/provisioning/datasources/prometheus.yml')) as {
-    datasources: { uid: string; url: string }[];
-  };
-  assert.is(datasources[0]?.url, 'http://prometheus:9090');
-  for (const { title, datasource } of allPanels) assert.is(datasource.uid, datasources[0]?.uid, title);
-
-  const { providers } = parse(read('deploy/grafana/provisioning/dashboards/keytally.yml')) as {
-    providers: { options: { path: string } }[];
-  };
-  const { volumes = [], environment } = file.services.grafana!;
-  assert.ok(volumes.includes(`./deploy/grafana/dashboards:${providers[0]?.options.path}:ro`));
-  assert.is(environment?.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH, `${providers[0]?.options.path}/keytally.json`);
-
-  const { rule_files } = parse(read('deploy/prometheus.yml')) as { rule_files: string[] };
-  const mounted = rule_files.map((path) => join(checkout, path.replace('/etc/prometheus/rules', 'deploy/prometheus')));
-  assert.equal(mounted, ruleFiles);
-  assert.ok(file.services.prometheus!.volumes?.includes('./deploy/prometheus:/etc/prometheus/rules:ro'));
 });
 
 test('each alert of the operations page has a rule, and its table has the rules, their severities and times, and no other', () => {

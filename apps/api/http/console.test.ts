@@ -1,13 +1,8 @@
-import { mkdtempSync, readdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdirSync } from 'node:fs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
-import { makeConsole } from './console.ts';
 
-const MOST_GZIPPED = 80_000;
 const world = await makeWorld();
 
 const get = (path: string, headers: Record<string, string> = {}) =>
@@ -59,17 +54,6 @@ test('the page is asked for each time, and its files, whose names have a hash, a
   assert.is((await get('/console/assets/licences.txt')).status, 200);
 });
 
-test('all of the console is at most 80 kB, compressed', async () => {
-  const page = await get('/console');
-  let bytes = 0;
-  for (const path of ['/console', ...assetsOf(page.text)]) {
-    const response = await fetch(world.api.url + path, { headers: { 'Accept-Encoding': 'gzip' } });
-    assert.is(response.headers.get('content-encoding'), 'gzip', path);
-    bytes += Number(response.headers.get('content-length'));
-  }
-  assert.ok(bytes > 20_000 && bytes <= MOST_GZIPPED, `${bytes} bytes`);
-});
-
 test('what is not a file of the console, and another method, is refused', async () => {
   for (const path of [
     '/console/assets/',
@@ -83,12 +67,4 @@ test('what is not a file of the console, and another method, is refused', async 
   assert.is((await get('/consolexyz')).status, 404);
   const posted = await world.call('post', '/console', {}, { token: null });
   assert.equal([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
-});
-
-test('an api whose pages were not built says so, and serves everything else', () => {
-  const lines: string[] = [];
-  const log = { ...makeLogger('test', 'error'), warn: (text: string) => void lines.push(text) };
-  const none = makeConsole(log, mkdtempSync(join(tmpdir(), 'keytally-no-console-')));
-  assert.is(none('/console', {}), undefined);
-  assert.match(lines.join(), 'npm run console');
 });

@@ -1,6 +1,5 @@
 // The master key from Vault's transit engine, by the program that operators name in MASTER_KEY_COMMAND.
 import { execFile } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -33,31 +32,6 @@ test('an api gets its master key from Vault, also after the key there was rotate
   outputListeners.delete(listen);
   assert.ok(written.length > 0);
   for (const secret of [key, vault.decrypter]) assert.not.ok(written.includes(secret));
-});
-
-test('a token file, a namespace, another mount and another name of the key are used', async () => {
-  const own = await startTransit({ namespace: 'team-a', mount: 'kms/transit', name: 'other' });
-  try {
-    const folder = process.env.TEST_FOLDER ?? '';
-    mkdirSync(folder, { recursive: true });
-    const file = join(folder, 'vault-token');
-    writeFileSync(file, `${own.decrypter}\n`);
-    const given = {
-      VAULT_ADDR: `${own.url}/`,
-      VAULT_TOKEN: undefined,
-      VAULT_TOKEN_FILE: file,
-      VAULT_NAMESPACE: 'team-a',
-      VAULT_TRANSIT_MOUNT: '/kms/transit/',
-      VAULT_TRANSIT_KEY: 'other',
-      MASTER_KEY_CIPHERTEXT: own.wrappedKey(),
-    };
-    const { code, out, err } = await vaultKey(given);
-    assert.is(code, 0, err);
-    assert.is(Buffer.from(out, 'base64').length, 32);
-    assert.match((await vaultKey({ ...given, VAULT_NAMESPACE: '' })).err, /answered 404 .*set VAULT_TRANSIT_MOUNT/);
-  } finally {
-    await own.stop();
-  }
 });
 
 test('each failure exits with 1, prints no key, and says what to change', async () => {

@@ -138,25 +138,6 @@ test('after a change of the time zone the next month begins where the closed one
   }
 });
 
-test('what was booked before the time zone moved the first month is in a month that closes, and in its file', async () => {
-  const { workspaceId, customers } = await newWorkspace('2026-09-01T03:30Z', 'America/New_York');
-  const key = await customers.meteredKey('10');
-  await backdateRows(world.sql, workspaceId, at('2026-09-01T03:40Z'));
-  await adjust(customers, key, { amount: '6', reason: 'r', day: '2026-08-31' });
-  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { timezone: 'UTC' }));
-  await carry();
-  const file = async (month: string) => {
-    const path = `/api/v1/statements?workspaceId=${workspaceId}&month=${month}`;
-    const { statements } = (await must(200, world.call('get', path))).body;
-    return statements.map(({ openingUsed, adjustments, closingUsed }: any) => [openingUsed, adjustments, closingUsed]);
-  };
-  const files = async () => [await file('2026-08'), await file('2026-09')];
-  const wanted = [[['0', '6', '6']], [['6', '0', '6']]];
-  assert.equal(await files(), wanted);
-  for (const month of ['2026-08', '2026-09']) await closed(workspaceId, month);
-  assert.equal(await files(), wanted);
-});
-
 test('a closed month and its file are the same bytes ever after', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
   const [one, other] = [await customers.meteredKey('10'), await customers.meteredKey('10')];

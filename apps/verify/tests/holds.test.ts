@@ -166,17 +166,6 @@ test('a hold is extended only while it is open, counted from now', async () => {
   }
 });
 
-test('the same capture again gets the same answer with the record as it is, and another usage is 409', async () => {
-  const { key } = await customers.meteredKey('100');
-  const holdId = await held(key, '30');
-  const first = await must(200, capture(holdId, '10'));
-  await must(200, customers.verify({ key, billing: { usage: '5' } }));
-  const again = await must(200, capture(holdId, '10.0'));
-  assert.equal(again.body.capture, first.body.capture);
-  assert.is(amountsOf(again.body.billing), '15 used 0 held 85 available');
-  assert.is(await codeOf(capture(holdId, '11')), 40951);
-});
-
 test('a hold that ended is given back or charged, and a late capture debits its usage, less what was charged', async () => {
   for (const [onExpiry, ended, usage, after] of [
     ['release', '0 used 0 held 100 available', '20', '20 used 0 held 80 available'],

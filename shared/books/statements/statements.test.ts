@@ -37,21 +37,6 @@ test('what very many turns tell is read by day, and the statement is as if each 
   );
 });
 
-test('very many refills are read by day, and the statement is as if each had been read', async () => {
-  const [busy, calm] = await newRecords();
-  const wanted = { [busy.id]: await refill(busy, 20_000), [calm.id]: await refill(calm, 2_000) };
-  const { statements, read } = await september([busy, calm]);
-  assert.ok(read < MOST_READ, `${read} characters are read`);
-  for (const { billingId, movements, opening, closing } of statements) {
-    sameText(movements, inOrder(wanted[billingId]!));
-    assert.equal([opening.totalMicros, closing.totalMicros], [0, sumOf(wanted[billingId]!)]);
-  }
-  assert.equal(
-    statements.map(({ movements }) => movements.length),
-    [DAYS, 2_000],
-  );
-});
-
 test('very many adjustments and losses are read by day, and the statement is as if each had been read', async () => {
   const [busy, calm] = await newRecords();
   const wanted = {
@@ -154,25 +139,6 @@ async function turn(
   });
   await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
   return movements;
-}
-
-/** Stores refills of September, and half as many of October; gives the movements of each in September. */
-async function refill({ id }: BillingRef, refills: number): Promise<Movement[]> {
-  const name = (i: number) => `${id.slice(-10)}${String(i).padStart(16, '0')}`;
-  const all = Array.from({ length: refills * 1.5 }, (_, i) => i);
-  await stores.sql.begin(async (tx) => {
-    await tx`set local session_replication_role = replica`;
-    await tx`
-      insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id, created_at)
-      select 'ledger_' || name, ${stores.team.id}, ${id}, 3, 3 * place, '', '', at
-      from unnest(${all.map(name)}::text[], ${all.map((i) => timeOf(i, refills))}::timestamptz[]) with ordinality
-        as one (name, at, place)`;
-    await tx`update billing_records set total_micros = ${3 * all.length} where id = ${id}`;
-  });
-  return all.slice(0, refills).map((i): Movement => {
-    const day = dayOf(i, refills);
-    return { day, kind: 'granted', name: '', balance: 'total', micros: 3, grantId: `grant_${name(i)}` };
-  });
 }
 
 /** Books a verification on each day, and adjustments; gives the movements of each. */
