@@ -22,8 +22,6 @@ const (
 	// What a call takes in a batch besides its fields and its key.
 	besides = 25
 	wait    = time.Millisecond
-	// After that time a server that knew no batches is asked for one again: it may have been replaced.
-	singleFor = time.Minute
 )
 
 // gatherer sends verifications. Those that goroutines make at the same moment leave together, and so do those that come while others
@@ -33,12 +31,11 @@ type gatherer struct {
 	url    string
 	origin string
 
-	mutex       sync.Mutex
-	line        []*verification
-	isPlanned   bool
-	underWay    int
-	timer       *time.Timer
-	singleUntil time.Time
+	mutex     sync.Mutex
+	line      []*verification
+	isPlanned bool
+	underWay  int
+	timer     *time.Timer
 }
 
 // verification is one attempt of a call: it stands in the line first, and then waits for an answer.
@@ -90,7 +87,7 @@ func (g *gatherer) verify(ctx context.Context, fields []byte, given callOptions)
 func (g *gatherer) add(one *verification) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	if len(one.fields) > longest || !g.singleUntil.IsZero() && time.Now().Before(g.singleUntil) {
+	if len(one.fields) > longest {
 		g.sendTogether([]*verification{one})
 		return
 	}
@@ -203,10 +200,6 @@ func (g *gatherer) deliver(calls []*verification, received *answer, err error) {
 		calls[0].outcome <- outcomeOf(received)
 		return
 	}
-	if received.status == http.StatusNotFound {
-		g.sendApart(calls)
-		return
-	}
 	decisions, err := decisionsOf(received, len(calls))
 	if err != nil {
 		failAll(calls, err)
@@ -214,18 +207,6 @@ func (g *gatherer) deliver(calls []*verification, received *answer, err error) {
 	}
 	for i, one := range calls {
 		one.outcome <- decisions[i]
-	}
-}
-
-// sendApart sends calls alone, to a server that knows no batches.
-func (g *gatherer) sendApart(calls []*verification) {
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	g.singleUntil = time.Now().Add(singleFor)
-	for _, one := range calls {
-		if !one.hasLeft {
-			g.sendTogether([]*verification{one})
-		}
 	}
 }
 

@@ -136,31 +136,6 @@ func TestEachCallOfABatchHasItsOwnDeadlineAndItsOwnContext(t *testing.T) {
 	}
 }
 
-func TestAServerThatKnowsNoBatchesIsAskedWithSingleCalls(t *testing.T) {
-	acme := newCustomer(t, "1000")
-	verify := newProxy(t, requireStack(t).verify)
-	var mutex sync.Mutex
-	asked := 0
-	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/batch") {
-			mutex.Lock()
-			asked++
-			mutex.Unlock()
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		verify.handle(w, r, requireStack(t).verify)
-	}))
-	defer old.Close()
-	client := newTestClient(t, Options{URL: old.URL, Token: requireStack(t).token})
-	for round := 0; round < 2; round++ {
-		equal(t, together(40, func(int) string { return verifyOnce(client, acme.key) }), "map[VALID:40]")
-	}
-	// Batches that were on their way already may be more than one, those of the second round none.
-	equal(t, asked >= 1 && asked <= 20, true)
-	acme.become(t, "80 used 0 held")
-}
-
 func TestABatchWithAResultThatIsNotKeytallysFailsWhole(t *testing.T) {
 	for _, result := range []string{`{}`, `null`, `{"status":""}`, `{"error":{}}`, `{"error":null}`} {
 		result := result

@@ -1,7 +1,6 @@
 // How calls of `verify` leave: alone, or gathered in batches.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { json } from 'node:stream/consumers';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
@@ -124,29 +123,6 @@ test('one result that is not from keytally, or one too few or too many, fails it
   for (rest of [...wrong.map((one) => [one]), [], [valid, valid]])
     for (const { message, code } of await Promise.all(many(2, () => failure(client.verify({ key: 'key_a' })))))
       assert.equal([message, code], ['the answer to a batch is not from keytally', 0], JSON.stringify(rest));
-  stop();
-});
-
-test('a server that knows no batches is asked with single calls, and for a batch once a minute', async () => {
-  const asked: number[] = [];
-  const old = createServer(async (request, response) => {
-    const { verifications } = (await json(request)) as { verifications?: object[] };
-    asked.push(verifications?.length ?? 1);
-    if (verifications) response.writeHead(404).end('{"error":{"code":40401,"message":""}}');
-    else response.end('{"status":"VALID"}');
-  });
-  const { url, stop } = await listen(old);
-  const client = makeClient({ url, token: 'x' }, clock);
-  for (const expected of [
-    [3, 1, 1, 1],
-    [1, 1, 1],
-    [3, 1, 1, 1],
-  ]) {
-    const answers = await Promise.all(many(3, () => client.verify({ key: 'key_a' })));
-    assert.equal([...new Set(answers.map(({ status }) => status))], ['VALID']);
-    assert.equal(asked.splice(0), expected);
-    clock.pass(30_000);
-  }
   stop();
 });
 

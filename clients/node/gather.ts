@@ -13,9 +13,6 @@ const MOST_CHARACTERS = 80_000;
 const LONGEST = 16_384;
 const WAIT_MS = 1;
 const LONGEST_MS = 9_999_999;
-const NOT_FOUND = 404;
-// After that time a server that knew no batches is asked for one again: it may have been replaced.
-const SINGLE_FOR_MS = 60_000;
 
 /**
  * Makes the function that sends verifications. Those of one turn of the event loop leave together, and so do those that come
@@ -32,12 +29,12 @@ export function makeGatherer({
   let isTurnPlanned = false;
   let requestsUnderWay = 0;
   let stopTimer: (() => void) | undefined;
-  let singleUntil = mayGather() ? 0 : Infinity;
+  const gathers = mayGather();
 
   function ask(attempt: Attempt): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const call = makeCall(attempt, { resolve, reject }, clock.now());
-      if (clock.now() < singleUntil || !mayJoin(attempt.input, call.json)) return sendTogether([call]);
+      if (!gathers || !mayJoin(attempt.input, call.json)) return sendTogether([call]);
       waiting.push(call);
       if (waiting.length >= MOST_CALLS) sendWaiting();
       else planTurn();
@@ -97,11 +94,6 @@ export function makeGatherer({
   }
 
   function deliver(calls: Call[], answer: HttpAnswer): void {
-    if (calls.length > 1 && answer.status === NOT_FOUND) {
-      singleUntil = clock.now() + SINGLE_FOR_MS;
-      for (const call of calls) if (!call.isDone) sendTogether([call]);
-      return;
-    }
     let results: unknown[];
     try {
       results = calls.length === 1 ? [decisionOf(answer)] : resultsOf(answer, calls.length);

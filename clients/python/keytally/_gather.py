@@ -29,8 +29,6 @@ _MOST_BYTES = 200_000
 # A verification has at most 16 KiB: what is longer is refused by itself.
 _LONGEST = 16_384
 _WAIT_SECONDS = 0.001
-# After that time a server that knew no batches is asked for one again: it may have been replaced.
-_SINGLE_SECONDS = 60.0
 
 
 class Attempt:
@@ -79,19 +77,6 @@ def _count_that_fit(attempts: list[Any]) -> int:
     return len(attempts)
 
 
-class _Singles:
-    """Remembers that a server knows no batches."""
-
-    def __init__(self) -> None:
-        self._until = 0.0
-
-    def __bool__(self) -> bool:
-        return time.monotonic() < self._until
-
-    def note(self) -> None:
-        self._until = time.monotonic() + _SINGLE_SECONDS
-
-
 class _Call(Attempt):
     def __init__(self, future: asyncio.Future[Any], *attempt: Any) -> None:
         super().__init__(*attempt)
@@ -112,12 +97,11 @@ class AsyncGatherer:
         self._is_turn_planned = False
         self._under_way = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._singles = _Singles()
         self._background = Background()
 
     async def ask(self, seconds: float, *attempt: Any) -> Any:
         call = _Call(asyncio.get_running_loop().create_future(), time.monotonic() + seconds, *attempt)
-        if self._singles or not call.may_join:
+        if not call.may_join:
             self._send([call])
         else:
             self._waiting.append(call)
@@ -177,12 +161,6 @@ class AsyncGatherer:
             return self._fail(calls, error)
         finally:
             self._end_request()
-        if len(calls) > 1 and answer.status == 404:
-            self._singles.note()
-            for one in calls:
-                if not one.future.done():
-                    self._send([one])
-            return None
         try:
             results = _results_of(request, answer, len(calls))
         except Exception as error:
@@ -233,7 +211,6 @@ class Gatherer:
         self._idle = threading.Event()
         self._waiting: list[_ThreadCall] = []
         self._under_way = 0
-        self._singles = _Singles()
 
     def ask(self, seconds: float, *attempt: Any) -> Any:
         call = _ThreadCall(time.monotonic() + seconds, *attempt)
@@ -249,7 +226,7 @@ class Gatherer:
 
     def _outcome_of(self, call: _ThreadCall, seconds: float) -> Any:
         with self._lock:
-            is_alone = self._singles or not call.may_join or (self._under_way == 0 and not self._waiting)
+            is_alone = not call.may_join or (self._under_way == 0 and not self._waiting)
             if is_alone:
                 self._begin_request()
             else:
@@ -316,19 +293,10 @@ class Gatherer:
                 self._under_way -= 1
                 if self._under_way == 0:
                     self._idle.set()
-        if len(calls) > 1 and answer.status == 404:
-            with self._lock:
-                self._singles.note()
-            return [self._send_single(one, until) for one in calls]
         try:
             return _results_of(request, answer, len(calls))
         except Exception as error:
             return [error] * len(calls)
-
-    def _send_single(self, call: _ThreadCall, until: float) -> Any:
-        with self._lock:
-            self._begin_request()
-        return self._send([call], until)[0]
 
 
 def _results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:

@@ -86,20 +86,6 @@ class Threads(unittest.TestCase):
 
 
 class OneTurn(unittest.IsolatedAsyncioTestCase):
-    async def test_a_server_that_knows_no_batches_is_asked_for_one_once_a_minute(self) -> None:
-        def decide(asked: Asked) -> None:
-            if asked.path.endswith("/batch"):
-                asked.answer(404, {"error": {"code": 40401, "message": ""}})
-            else:
-                as_valid(asked)
-
-        with serving(decide) as (url, asked):
-            async with new_async_client(url) as client:
-                for _ in range(2):
-                    answers = await asyncio.gather(*(client.verify({"key": f"key {i}"}) for i in range(10)))
-                    self.assertEqual(answers, [VALID] * 10)
-                self.assertEqual((len(asked), sum(one.path.endswith("/batch") for one in asked)), (21, 1))
-
     async def test_more_calls_than_a_batch_takes_or_longer_ones_leave_as_several_batches(self) -> None:
         with serving(as_valid) as (url, asked):
             async with new_async_client(url) as client:
