@@ -1,5 +1,5 @@
 import { tryGateway } from './helpers/suite.ts';
-import { examplesOf } from './helpers/gateway.ts';
+import { example } from './helpers/gateway.ts';
 
 tryGateway(
   'Envoy',
@@ -7,7 +7,7 @@ tryGateway(
     command: process.env.TEST_ENVOY!,
     args: [
       '-c',
-      write('envoy.yaml', examplesOf('Envoy')[0]!),
+      write('envoy.yaml', example('envoy/envoy.yaml')),
       '--use-dynamic-base-id',
       '--concurrency',
       '1',

@@ -1,6 +1,6 @@
 import * as assert from 'uvu/assert';
 import { tryGateway } from './helpers/suite.ts';
-import { examplesOf } from './helpers/gateway.ts';
+import { example } from './helpers/gateway.ts';
 import { bearer } from './helpers/setting.ts';
 
 // What a broken script does: HAProxy logs the error and goes on to the next rule.
@@ -11,7 +11,7 @@ core.register_action('keytally_settle', { 'http-res' }, function(txn) error('bro
 
 tryGateway(
   'HAProxy',
-  (write) => begin(write, examplesOf('HAProxy')[1]!),
+  (write) => begin(write, example('haproxy/keytally.lua')),
   { envelope: true, settles: true },
   (test, setting) => {
     test('an error in Lua lets nobody pass', async () => {
@@ -31,6 +31,6 @@ tryGateway(
 
 function begin(write: (file: string, content: string) => string, script: string) {
   const lua = write('keytally.lua', script);
-  const file = write('haproxy.cfg', examplesOf('HAProxy')[0]!.replace('lua-load keytally.lua', `lua-load ${lua}`));
+  const file = write('haproxy.cfg', example('haproxy/haproxy.cfg').replace('lua-load keytally.lua', `lua-load ${lua}`));
   return { command: process.env.TEST_HAPROXY!, args: ['-db', '-f', file] };
 }

@@ -18,13 +18,9 @@ export type BeginGateway = (write: (file: string, content: string) => string) =>
 // The end client needs another address than the gateway, which is a trusted proxy. All of 127.0.0.0/8 is this machine.
 export const END_CLIENT = '127.0.0.2';
 
-/** The files of an example: the blocks of code under a heading of docs/gateways.md. */
-export function examplesOf(heading: string): string[] {
-  const page = readFileSync(new URL('../../../docs/gateways.md', import.meta.url), 'utf8');
-  const section = page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
-  const blocks = [...section.matchAll(/^```(?!sh\b)\w+\n([^]*?)^```$/gm)].map(([, block = '']) => block);
-  if (blocks.length === 0) throw new Error(`docs/gateways.md has no example under ${heading}`);
-  return blocks;
+/** A file of the examples in deploy/gateways. */
+export function example(file: string): string {
+  return readFileSync(new URL(`../../../deploy/gateways/${file}`, import.meta.url), 'utf8');
 }
 
 /** A small API that keeps every request that it receives. */

@@ -1,7 +1,7 @@
 import * as assert from 'uvu/assert';
 import { bearer, newestEvent, type Cases, type Setting } from './setting.ts';
 
-// The policies of every example on the page.
+// The policies of every example in deploy/gateways.
 const documents = { path: '/documents/1', micros: 1_000_000, usageName: 'requests' };
 const reports = { path: '/reports/1', micros: 5_000_000, usageName: 'reports' };
 
