@@ -74,7 +74,7 @@ export async function makeStage(slot: string): Promise<Stage> {
     current.random = simulation.random;
     await postgres.begin(simulation);
     await redis.begin(simulation);
-    await books.begin();
+    await books.begin(simulation);
     kafka.begin(simulation);
     // Emptying the servers drew as much as there was. An id never goes back by less than 10 s: the first one begins at the moment
     // of a seed only where those before it are from another day; and it draws more than those after it.

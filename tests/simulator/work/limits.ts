@@ -83,11 +83,11 @@ export function makeLimits(parts: Parts, { keys, unmetered }: LimitedKeys) {
       if (!all.every((one) => one && !one.shadow)) continue;
       const most = Math.max(...all.map((one) => one!.limit));
       const sure = takes.filter(
-        ({ state, from, isLost }) => state === 'sure' && isLost !== 'all' && from.passedMs >= limit.countsSince,
+        ({ state, from, isLost }) => state === 'sure' && isLost !== 'all' && from.passedMs > limit.countsSince,
       );
       const slidingMs = SLIDING[limit.per];
       if (slidingMs) {
-        const kept = sure.filter(({ isLost, from }) => isLost === 'no' && from.passedMs >= limit.unchangedSince);
+        const kept = sure.filter(({ isLost, from }) => isLost === 'no' && from.passedMs > limit.unchangedSince);
         for (const { from } of kept) {
           const counted = sum(
             limit,
