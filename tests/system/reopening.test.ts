@@ -10,6 +10,7 @@ import { keyspace } from '../../shared/stores/keyspace.ts';
 import { historyOf, prunedJob } from '../../shared/stores/postgres-history.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { ALL_SHARDS, keyShard } from '../../shared/values/key-text.ts';
+import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
 import { patientClock } from '../helpers/clock.ts';
 import { connectPatiently } from '../helpers/patient-redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
@@ -36,6 +37,8 @@ const imported = 'sk-imported-0123456789-abcdefghij';
 let spent: TestKey;
 let fresh: string;
 let gateway: { id: string; token: string };
+/** With limits: one that is metered, one that is not, and one with a hold that is captured after `older`. */
+let [metered, unmetered, holding] = [] as unknown as [Key, Key, Key];
 /** What Redis had before the last changes and debits, and after them. */
 let [older, newest]: [Kept, Kept] = [[], []];
 
@@ -50,8 +53,29 @@ test.before(async () => {
   const token = { name: 'gateway', permissions: ['key:verify'] };
   gateway = (await must(201, world.call('post', '/api/v1/access-token', token))).body.accessToken;
   await spend('1');
+  const limits = [
+    { name: 'calls', unit: 'requests', limit: 3, per: 'hour' },
+    { name: 'tokens', unit: 'credits', limit: '4', per: 'hour', usageName: 'tokens' },
+  ];
+  const newMeter = () => customers.newMeter({ totalCredits: '10' });
+  [metered, unmetered, holding] = [
+    await customers.newKey({ limits, externalMeterId: await newMeter() }),
+    await customers.newKey({ limits }),
+    await customers.newKey({ limits: limits.slice(1), externalMeterId: await newMeter() }),
+  ];
+  const billing = { usage: '1', usageName: 'tokens', hold: { expiresIn: 600 } };
+  const { hold } = (await must(200, customers.verify({ key: holding.key, billing }))).body;
   await world.booked();
   older = await keep();
+
+  await must(200, world.call('post', '/api/v1/usage/capture', { holdId: hold.id, usage: '3.5' }));
+  for (const { key } of [metered, unmetered]) {
+    assert.is(await outcomeOf(key, '3.5', 'tokens'), 'VALID');
+    assert.is(await outcomeOf(key, '1', 'other'), 'VALID');
+    const name = { headers: { 'Idempotency-Key': `cancelled-${key}` } };
+    assert.is((await must(200, customers.verify({ key }, name))).body.status, 'VALID');
+    await must(200, world.call('post', CANCEL_PATH, { key, idempotencyKey: `cancelled-${key}` }));
+  }
 
   const path = `/api/v1/workspace/${workspaceId}/api-key`;
   await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
@@ -188,6 +212,23 @@ test('a checkpoint never goes back within its history', async () => {
   }
 });
 
+test('limits go on where they were, of an older Redis or an emptied one: by usage name, without what was cancelled, with captures', async () => {
+  // Of an older Redis those of a billing record and its keys.
+  for (const [kept, keys] of [
+    [older, [metered]],
+    [[], [metered, unmetered]],
+  ] as const) {
+    await comeBackAs([...kept]);
+    await reopenAll();
+    for (const { key } of keys) {
+      assert.is(await outcomeOf(key, '1', 'tokens'), 'LIMIT_REACHED');
+      assert.equal([await outcomeOf(key, '1', 'other'), await outcomeOf(key, '0', 'other')], ['VALID', 'RATE_LIMIT']);
+    }
+    const ofHold = [await outcomeOf(holding.key, '1', 'tokens'), await outcomeOf(holding.key, '0.4', 'tokens')];
+    assert.equal(ofHold, ['LIMIT_REACHED', 'VALID']);
+  }
+});
+
 async function isUpToDate(): Promise<void> {
   const found = await Promise.all([disabled.key, rotated.key, fresh, later.key, imported, spent.key].map(statusOf));
   assert.equal(found, ['DISABLED', 'INVALID', 'VALID', 'VALID', 'VALID', 'VALID']);
@@ -205,6 +246,12 @@ async function reopenAll({ isStale = false } = {}): Promise<void> {
 
 async function statusOf(key: string): Promise<string> {
   return (await must(200, customers.verify({ key }))).body.status;
+}
+
+/** VALID, or why not. */
+async function outcomeOf(key: string, usage: string, usageName: string): Promise<string> {
+  const { status, reason } = (await must(200, customers.verify({ key, billing: { usage, usageName } }))).body;
+  return reason ?? status;
 }
 
 async function spend(usage: string) {
