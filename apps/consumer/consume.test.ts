@@ -25,6 +25,7 @@ test('where a consumer dies at any step, its events come again and count once, a
     'the insert': { books: { ...own.books, client: { exec: dies } as never } },
     'marks of days': { markChangedDays: dies },
     'what follows': { followUps: [{ what: 'a test', work: dies }] },
+    'the time after the insert': { now: dies },
   };
   let physical = 1;
   for (const [step, failing] of Object.entries(steps)) {
@@ -40,6 +41,24 @@ test('where a consumer dies at any step, its events come again and count once, a
     physical = Math.max(physical, found.physical);
   }
   assert.is(physical, 60, 'after the insert it dies with its events in the books');
+});
+
+test('what a consumer has inserted and Redis then lost is read, wherever it died', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(3));
+  await own.carryUntil({ followUps: [{ what: 'a test', work: dies }], now: dies });
+  await own.node.client.del(keyspace.outbox(shardOf(billingId)));
+  assert.is((await own.booked(billingId)).events, 3);
+  assert.is((await own.changedDays(billingId)).length, 1, 'its day is read from its events');
+});
+
+test('what a consumer has inserted while Redis is away is noted, for whoever opens its shard', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(3));
+  const noted: string[] = [];
+  const note = async (events: { billingId: string }[]) => void noted.push(...events.map((one) => one.billingId));
+  await own.carryUntil({ followUps: [{ what: 'a test', work: note }], now: dies });
+  assert.equal(noted, [billingId, billingId, billingId]);
 });
 
 test('an event in several entries, read by two consumers at once, counts once', async () => {
@@ -109,7 +128,7 @@ test('what is no event is set aside alone and once, with the reason, and holds n
   await own.appendEntry(shard, broken);
   await own.node.client.xadd(keyspace.outbox(shard), '*', 'hello', 'world');
   await own.append(billingId, numbered(5));
-  await own.carryUntil({ markChangedDays: dies });
+  await own.carryUntil({ now: dies });
   assert.is(await own.node.client.xlen(keyspace.dead(shard)), 0, 'before the others are done');
   await own.carry();
   assert.equal(await own.booked(billingId), { physical: 42, events: 21, cost: 21 });

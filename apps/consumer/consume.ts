@@ -36,9 +36,9 @@ export type DeliverOptions = {
 /**
  * Carries events from a source to the books. After a crash at any step the source gives the events again.
  * 1. Read the workspaces and customers that events lack. They don't change, so a repetition reads the same.
- * 2. Insert the events. Inserted again, they are the same rows.
- * 3. Mark their days as changed. Without the mark, a day that is over would not be summed up again.
- * 4. Do what follows from them (follow-ups.ts).
+ * 2. Mark their days as changed, and insert the events. Inserted again, they are the same rows.
+ * 3. Do what follows from them (follow-ups.ts). Where Redis is away, that notes their records: it may have lost these events.
+ * 4. Mark their days again. Without the mark, a day that was summed up meanwhile would not be summed up again.
  * 5. Insert the outcomes. Of a count that is inserted again the largest stays. Then tell webhooks of limits, once for each window.
  */
 export function startConsuming(options: ConsumeOptions): Running {
@@ -65,14 +65,15 @@ export function makeDelivery({
   return {
     deliver: telemetry.batch(spans.consume, async (carried: CarriedEvent[], signal: AbortSignal) => {
       const events = await retry(clock, signal, log, 'reading the workspaces of events', () => fillOwners(carried));
+      await retry(clock, signal, log, 'marking days', () => markChangedDays(events));
       await retry(clock, signal, log, 'inserting usage events', () => insert(events));
+      for (const { what, work } of followUps) await retry(clock, signal, log, what, () => work(events));
       await retry(clock, signal, log, 'marking changed days', async () => {
         // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
         const nowMs = await now();
         await markChangedDays(events, nowMs);
         metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
       });
-      for (const { what, work } of followUps) await retry(clock, signal, log, what, () => work(events));
       metrics.consumedEvents.inc(events.length);
     }),
     deliverOutcomes: makeInsertOutcomes({ books, tellLimits, openAddresses, metrics, log, clock }),
