@@ -77,12 +77,6 @@ test('every log line that the operations page names is one that a program writes
   );
 });
 
-test('the index of decisions has a line for each of them', () => {
-  const index = new Set(linksOf(page('docs/decisions/README.md').text));
-  const files = globSync('docs/decisions/*.md', { cwd: checkout }).map((path) => path.split('/').at(-1)!);
-  assert.equal(new Set(files.filter((name) => name !== 'README.md')), index);
-});
-
 /** The links of a page that lead into this repository. */
 function linksOf(text: string): string[] {
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link!).filter((link) => !/^[a-z]+:/.test(link));
