@@ -14,6 +14,7 @@ import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
 import { patientClock } from '../helpers/clock.ts';
 import { connectPatiently } from '../helpers/patient-redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
+import { refusingBooks } from '../helpers/refusing-books.ts';
 import { makeWorld, once, type World } from '../helpers/world.ts';
 
 // A Redis that was emptied, or came back as it was earlier. The api has stopped: each test reopens the shards itself.
@@ -54,7 +55,7 @@ test.before(async () => {
   gateway = (await must(201, world.call('post', '/api/v1/access-token', token))).body.accessToken;
   await spend('1');
   const limits = [
-    { name: 'calls', unit: 'requests', limit: 3, per: 'hour' },
+    { name: 'calls', unit: 'requests', limit: 4, per: 'hour' },
     { name: 'tokens', unit: 'credits', limit: '4', per: 'hour', usageName: 'tokens' },
   ];
   const newMeter = () => customers.newMeter({ totalCredits: '10' });
@@ -221,12 +222,27 @@ test('limits go on where they were, of an older Redis or an emptied one: by usag
     await comeBackAs([...kept]);
     await reopenAll();
     for (const { key } of keys) {
-      assert.is(await outcomeOf(key, '1', 'tokens'), 'LIMIT_REACHED');
+      assert.equal(
+        [await outcomeOf(key, '1', 'tokens'), await outcomeOf(key, '0.4', 'tokens')],
+        ['LIMIT_REACHED', 'VALID'],
+      );
       assert.equal([await outcomeOf(key, '1', 'other'), await outcomeOf(key, '0', 'other')], ['VALID', 'RATE_LIMIT']);
     }
     const ofHold = [await outcomeOf(holding.key, '1', 'tokens'), await outcomeOf(holding.key, '0.4', 'tokens')];
     assert.equal(ofHold, ['LIMIT_REACHED', 'VALID']);
   }
+});
+
+test('an emptied shard stays closed while the books cannot tell what the limits of a key without a record counted', async () => {
+  const refusing = await refusingBooks(world.env.CLICKHOUSE_URL!);
+  const refusedBooks = connectClickHouse(refusing.url);
+  refusing.refuse(unmetered.id);
+  await comeBackAs([]);
+  const error = await reopenAll({ books: refusedBooks }).then(() => 'opened', String);
+  assert.match(error, `the limits of key ${unmetered.id} can't be filled`);
+  assert.is((await customers.verify({ key: unmetered.key })).status, 503);
+  await refusedBooks.close();
+  refusing.close();
 });
 
 async function isUpToDate(): Promise<void> {
@@ -236,11 +252,18 @@ async function isUpToDate(): Promise<void> {
   assert.is((await spend('0')).billing.usedCredits, '3.5');
 }
 
-async function reopenAll({ isStale = false } = {}): Promise<void> {
+async function reopenAll({ isStale = false, books: from = books } = {}): Promise<void> {
   const refuse = () => {
     if (isStale) throw new ApiError('postgres_stale');
   };
-  const stores = { sql: world.sql, redis, books, log, stalePostgres: { note: () => {}, refuse }, random: () => 0 };
+  const stores = {
+    sql: world.sql,
+    redis,
+    books: from,
+    log,
+    stalePostgres: { note: () => {}, refuse },
+    random: () => 0,
+  };
   await reopen(stores, redis.node(0), [...ALL_SHARDS]);
 }
 
