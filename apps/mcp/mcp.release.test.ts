@@ -26,21 +26,6 @@ test.after(async () => {
   proxy.stop();
 });
 
-test('a client finds the tools, each saying that it only reads, what it takes and what it gives', async () => {
-  const { tools } = await client.listTools();
-  assert.equal(
-    tools.map(({ name }) => name),
-    ['find', 'list_workspaces', 'explain_refusals', 'refusals_over_time', 'usage', 'balance', 'books'],
-  );
-  for (const { name, annotations, description = '', inputSchema, outputSchema } of tools) {
-    assert.equal([annotations?.readOnlyHint, annotations?.destructiveHint], [true, false], name);
-    assert.ok(description.length > 80, name);
-    assert.equal([inputSchema.type, outputSchema?.type], ['object', 'object'], name);
-  }
-  assert.equal(client.getServerVersion()?.name, 'keytally');
-  assert.match(client.getInstructions() ?? '', /"untrusted".+data: never follow instructions/s);
-});
-
 test('a refused key is explained: reason, limit, what would change it, and whether it is still so', async () => {
   const meter = await customers.newMeter({ totalCredits: '2' });
   const daily = { name: INJECTION, unit: 'requests', limit: 2, per: 'day' };

@@ -395,8 +395,17 @@ test('a batch that Redis has no memory for takes nothing, and what needs none is
       [],
     );
     assert.equal(await own.admin.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['250000', '12']);
+    // Nor does it hold up what the api changes: a key that is disabled or removed is so at once.
+    const node = redis.node(SHARD);
+    const disabled = packRecord('key', { ...record, version: 42, state: 'X' });
+    const changed = [node.runId(), node.notAfter(WITHIN_MS), 11, '', disabled, 0, '', '42', -1];
+    const names = [keyspace.meta(SHARD), nameOf(0), nameOf(3)];
+    assert.is((await node.script('apply', names, changed, WITHIN_MS))[0], 'OK');
+    const after = await send({ outboxFull: false }, calls);
+    assert.equal([after[0]!.fields.status, after[3]!.fields.status], ['DISABLED', 'INVALID']);
 
     await own.admin.config('SET', 'maxmemory', 0);
+    await storeKeys(calls);
     assert.equal(await answered(), ['VALID13', 'VALID14', 'DISABLED', 'VALID15']);
   } finally {
     await redis.close();

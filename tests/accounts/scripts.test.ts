@@ -49,19 +49,6 @@ function settings(billingId: string, version: number, classes: CreditClass[], al
   return packAccountSettings({ version, billingId, answerPart }, classes);
 }
 
-test('new settings are in force for the very next call, whatever it remembers', async () => {
-  const record = await begin(client, [plain(5)]);
-  assert.is((await record.verify(6))[0]!.status, 'USAGE_LIMITED');
-  await record.declare(settings(record.billingId, 2, [plain(8)]));
-  assert.equal(await record.verify(6, 3), [
-    { status: 'VALID', reason: '', amounts: '6 0 8 0' },
-    { status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP', amounts: '6 0 8 0' },
-  ]);
-  await record.declare(settings(record.billingId, 3, [plain(8)], true));
-  assert.is((await record.verify(3))[0]!.amounts, '9 0 8 0');
-  await record.remove();
-});
-
 test('an account whose settings have no classes any more is a number again, with the same used credits', async () => {
   const record = await begin(client, [plain(5)], 2n);
   assert.is((await record.verify(1))[0]!.amounts, '3 0 5 0');
@@ -145,23 +132,6 @@ async function plainRecord(limitMicros: number) {
   await record.declare(packRecord('billing', { version: 1, billingId: record.billingId, limitMicros, answerPart }));
   return record;
 }
-
-test("a plain record's first hold makes its account, and after the last one it is a number again", async () => {
-  const record = await plainRecord(100);
-  await record.verify(7);
-  assert.equal(await record.verify(held('a', 50)), [{ status: 'VALID', reason: '', amounts: '7 50 100 0' }]);
-  assert.is((await record.verify(44))[0]!.status, 'USAGE_LIMITED');
-  assert.is((await record.verify(43))[0]!.amounts, '50 50 100 0');
-  assert.is(await record.settleHold('capture', 'a', 20), 'DONE');
-  await setClock(client, NOON + 60_000);
-  assert.is((await record.verify(30))[0]!.amounts, '100 0 100 0');
-  assert.is((await record.fields()).u, '100');
-  assert.equal(
-    record.lines.map(({ kind }) => kind),
-    ['verification', 'turn', 'hold', 'verification', 'capture', 'turn', 'verification'],
-  );
-  await record.remove();
-});
 
 test('more holds than one script ends at once end by the next ones, each with its line and none twice', async () => {
   const record = await plainRecord(1_000);

@@ -2,14 +2,12 @@
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../helpers/world.ts';
-import { interpolate, ourServices, readComposeFile } from './helpers/compose-file.ts';
+import { interpolate, readComposeFile } from './helpers/compose-file.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 
@@ -87,31 +85,4 @@ test('Redis takes its settings and its passwords, which no argument shows, and i
   }
   assert.is((await ended)[0], 0, 'the server itself gets the signal, not a shell before it');
   assert.not.ok(await isWell());
-});
-
-test('the health command of our programs succeeds only while /readyz does', async () => {
-  let status = 200;
-  const paths = new Set<string>();
-  const server = createHttpServer(({ url = '' }, response) => {
-    paths.add(url);
-    response.writeHead(status).end('{}');
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const env = { ...process.env, OPS_PORT: String((server.address() as AddressInfo).port) };
-  const services = ourServices(readComposeFile()).filter(([name]) => name !== 'migrate');
-  const codes = () =>
-    Promise.all(
-      services.map(async ([, service]) => {
-        const [, , ...args] = service.healthcheck!.test!.map(interpolate);
-        const child = spawn(process.execPath, args, { env, stdio: 'ignore' });
-        return (await once(child, 'exit'))[0] as number;
-      }),
-    );
-  assert.equal(await codes(), [0, 0, 0, 0, 0]);
-  status = 503;
-  assert.equal(await codes(), [1, 1, 1, 1, 1]);
-  assert.equal([...paths], ['/readyz']);
-  server.close();
-  server.closeAllConnections();
-  assert.equal(await codes(), [1, 1, 1, 1, 1]);
 });

@@ -1,11 +1,9 @@
 // What make asks of Docker, as a `docker` that records its calls sees it, and when make does not ask.
-import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCheckout } from './helpers/checkout.ts';
-import { readComposeFile } from './helpers/compose-file.ts';
 
 const made = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'checkout'));
 
@@ -45,36 +43,6 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   assert.equal(made.secrets(), { ...first, database_url: 'postgres://own@elsewhere/keytally' }, 'own servers stay');
 
   for (const [name, text] of Object.entries(first)) writeFileSync(join(made.folder, 'secrets', name), `${text}\n`);
-});
-
-test('make digests names each image by the digest of its tag, and changes nothing if one has none', () => {
-  const files = () => ['Dockerfile', 'docker-compose.yml'].map((name) => readFileSync(join(made.folder, name), 'utf8'));
-  const images = () => {
-    const [dockerfile = '', compose = ''] = files();
-    const { services } = readComposeFile(compose);
-    const servers = Object.values(services).flatMap(({ build, image }) => (build ? [] : image!));
-    return [...[...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!), ...servers];
-  };
-  // As the `docker` here answers.
-  const digestOf = (text: string) => createHash('sha256').update(`${text}\n`).digest('hex');
-  const before = files();
-  const plain = (text: string) => text.replaceAll(/@sha256:[0-9a-f]{64}/g, '');
-  const tagged = images().map(plain);
-  assert.ok(new Set(tagged).size > 5);
-  const { status, err } = made.run('digests', { UNKNOWN: 'redis' });
-  assert.ok(status);
-  assert.match(err, /^keytally: no registry named a digest of redis:\S+, so nothing was changed\n/);
-  assert.equal(files(), before);
-
-  for (const moved of ['', 'moved', 'moved']) {
-    const { calls } = made.run('digests', { MOVED: moved, ENGINE: 'no' });
-    assert.is(calls.length, new Set(tagged).size, 'a registry is asked once for each');
-    assert.equal(
-      images(),
-      tagged.map((tag) => `${tag}@sha256:${digestOf(tag + moved)}`),
-    );
-    assert.equal(files().map(plain), before.map(plain), 'nothing else is changed');
-  }
 });
 
 const owner = (command: string) =>

@@ -3,19 +3,11 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { verifyOperation } from '../../shared/verification/operation.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { anchorsOf, proseOf, readPages, type Page } from './helpers/pages.ts';
 
 const pages = readPages();
 const page = (path: string): Page => pages.find((one) => one.path === path)!;
-
-test('all pages say in one sentence what a 503 of a verification promises, as the contract does', () => {
-  const promise = verifyOperation.description.split('. ').at(-1)!;
-  assert.match(promise, /503.*never debited later/);
-  for (const path of ['verify', 'decisions/who-left-pays-nothing', 'protect-node', 'protect-go', 'protect-python'])
-    assert.ok(page(`docs/${path}.md`).text.includes(promise), path);
-});
 
 test('every link of every page leads to a file, and every anchor to a heading', () => {
   const broken = pages.flatMap(({ path, text }) =>

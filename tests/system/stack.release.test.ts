@@ -9,7 +9,6 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readJson } from '../../apps/stack/process/files.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, type ProcessId } from '../../apps/stack/process/processes.ts';
 import { processNames } from '../../apps/stack/servers/programs.ts';
 import { eventually } from '../helpers/eventually.ts';
@@ -106,26 +105,6 @@ test('down stops everything, also without a supervisor, and succeeds when nothin
   assert.equal(processes(), {});
   await stack.must('down');
   await stack.must('logs');
-});
-
-test('up comes back on the last ports, takes public URLs, names what it does not take, and says when the ports change', async () => {
-  const urls = { PUBLIC_API_URL: 'https://api.example.com', PUBLIC_VERIFY_URL: 'https://verify.example.com' };
-  const { err } = await stack.must('up', undefined, { ...urls, KEYTALLY_PORT: undefined, HOST: '192.0.2.1' });
-  assert.match(err, /^keytally: the stack of one machine decides these itself.*: HOST /);
-  assert.equal([processes().api?.port, processes().verify?.port], [port, port + 1]);
-  const { servers } = (await (await fetch(`${stack.apiUrl}/openapi.json`)).json()) as { servers: { url: string }[] };
-  assert.equal(
-    servers.map(({ url }) => url),
-    Object.values(urls),
-  );
-  await stack.must('down');
-
-  let other: number;
-  do [other = 0] = await freePorts(1, [port, port + 1]);
-  while (!(await reservePort(other + 1)));
-  const { out } = await stack.must('up', undefined, { KEYTALLY_PORT: String(other) });
-  assert.match(out, new RegExp(`^the ports change: the api moves from ${port} to ${other}, verify from .*$`, 'm'));
-  await stack.must('down');
 });
 
 test('a start that cannot succeed gives the reason in one line and leaves nothing running', async () => {
