@@ -23,6 +23,33 @@ test.before.each(async () => {
   [first, second] = [await newRecord('of 1'), await newRecord('of 2')];
 });
 
+test('every CSV has a name to be kept under, and begins with a byte order mark where that is asked for', async () => {
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'naïve 日本' }))).body;
+  const meter = { workspaceId: workspace.id, externalMeterId: 'naïve 日本' };
+  const { id } = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing;
+  const span = 'from=2026-09-01&to=2026-09-30';
+  for (const [path, name] of [
+    [`/api/v1/usage/${id}?`, 'usage'],
+    [`/api/v1/usage/${id}?interval=day&${span}&`, 'usage'],
+    [`/api/v1/usage?workspaceId=${workspace.id}&${span}&`, 'usage'],
+    [`/api/v1/customer-billing/${id}/statement?${span}&`, 'statement'],
+    [`/api/v1/statements?workspaceId=${workspace.id}&from=2026-11-01&to=2026-12-31&`, 'statements'],
+  ] as const) {
+    const read = async (query: string) => {
+      const response = await fetch(`${world.api.url}${path}format=csv${query}`, {
+        headers: { Authorization: `Bearer ${world.team.token}` },
+      });
+      assert.is(response.status, 200, path);
+      assert.is(response.headers.get('content-disposition'), `attachment; filename="${name}.csv"`, path);
+      return Buffer.from(await response.arrayBuffer()).toString();
+    };
+    const plain = await read('');
+    assert.not.ok(plain.startsWith('\ufeff'), path);
+    if (name === 'usage') assert.is(await read('&bom=0'), plain, path);
+    assert.is(await read('&bom=1'), `\ufeff${plain}`, path);
+  }
+});
+
 test('usage of a workspace is summed by day, record and name, and by hours of a zone', async () => {
   await insert([
     { billing_id: first, time: '2026-03-28 23:30:00', cost_micros: 1_500_000 },
