@@ -3,6 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { verifyOperation } from '../../shared/verification/operation.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { anchorsOf, proseOf, readPages, type Page } from './helpers/pages.ts';
 
@@ -67,6 +68,13 @@ test('every log line that the operations page names is one that a program writes
     lines.filter((line) => !source.includes(line)),
     [],
   );
+});
+
+test('all pages say in one sentence what a 503 of a verification promises, as the contract does', () => {
+  const promise = verifyOperation.description.split('. ').at(-1)!;
+  assert.match(promise, /503.*never debited later/);
+  for (const path of ['verify', 'decisions/who-left-pays-nothing', 'protect-node', 'protect-go', 'protect-python'])
+    assert.ok(page(`docs/${path}.md`).text.includes(promise), path);
 });
 
 /** The links of a page that lead into this repository. */

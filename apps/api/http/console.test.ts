@@ -68,3 +68,14 @@ test('what is not a file of the console, and another method, is refused', async 
   const posted = await world.call('post', '/console', {}, { token: null });
   assert.equal([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
 });
+
+test('all of the console is at most 80 kB, compressed', async () => {
+  const page = await get('/console');
+  let bytes = 0;
+  for (const path of ['/console', ...assetsOf(page.text)]) {
+    const response = await fetch(world.api.url + path, { headers: { 'Accept-Encoding': 'gzip' } });
+    assert.is(response.headers.get('content-encoding'), 'gzip', path);
+    bytes += Number(response.headers.get('content-length'));
+  }
+  assert.ok(bytes > 20_000 && bytes <= 80_000, `${bytes} bytes`);
+});

@@ -83,3 +83,22 @@ test('a search finds text in the name, the customer and the masked key, in any c
     );
   }
 });
+
+test('a filter that few of many keys fit reads a bounded number of them for a page', async () => {
+  const { made, list, remove } = await makeKeys({ first: {} });
+  await world.sql`
+    insert into api_keys select (jsonb_populate_record(k, jsonb_build_object('id', 'key_' || lpad(i::text, 5, '0') || right(k.workspace_id, 21)))).*
+    from api_keys k, generate_series(1, 1500) i where k.id = ${made[0]!.id}`;
+  await remove(made[0]!);
+  for (const [query, found] of [
+    ['deleted=true', ['first']],
+    ['deleted=true&enabled=false', []],
+  ] as const) {
+    const pages = await readPages<Key>(50, (page) => list(`${page}&${query}`));
+    assert.equal(
+      pages.map((page) => page.map(({ name }) => name)),
+      [[], found],
+      'the first page reads others',
+    );
+  }
+});

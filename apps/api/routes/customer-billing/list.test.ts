@@ -2,11 +2,14 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { copyRecentUse } from '../../../consumer/jobs/recent-use.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
+import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { makeWorld } from '../../../../tests/helpers/world.ts';
+import { billingsAfter } from '../../resources/billings/lists.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 const HOUR = 3_600_000;
+const MANY = 4_000;
 // Of its own: how Postgres reads a list follows from all that its tables hold.
 const world = await makeWorld(['verify', 'consumer']);
 const records = await makeRecords(world);
@@ -56,6 +59,46 @@ test('soon a list has what was used, held, granted and expired', async () => {
   assert.equal([b!.totalCredits, b!.heldCredits, b!.expiredCredits, b!.availableCredits], ['13', '4', '3', '6']);
   const few = async (below: string) => (await listed(`availableBelow=${below}`)).some((one) => one.id === id);
   assert.equal([await few('6.000001'), await few('6')], [true, false]);
+});
+
+test('of a workspace with many records, a page reads its own rows, whatever it is narrowed to', async () => {
+  const workspace = await world.newWorkspace(world.team.id);
+  await world.sql.begin(async (tx) => {
+    // Without the triggers that count them.
+    await tx`set local session_replication_role = replica`;
+    await tx`
+      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, used_micros, allow_overages)
+      select 'bill_' || right(${workspace}, 20) || lpad(i::text, 6, '0'), ${world.team.id}, ${workspace}, 'm' || i, 0, i,
+             i * ${MANY} % 7919, true
+      from generate_series(1, ${MANY}::int) i`;
+    await tx`
+      insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, customer_id, external_meter_id)
+      select 'key_' || right(${workspace}, 20) || lpad(i::text, 6, '0'), ${world.team.id}, ${workspace}, 0, 'k', 'k', '', true,
+             'c', 'm' || i / 100
+      from generate_series(1, ${MANY}::int) i`;
+  });
+  await world.sql`analyze billing_records, api_keys`;
+  const all = { workspaceId: workspace, externalMeterId: undefined, customerId: undefined, belowMicros: undefined };
+  for (const narrowed of [{}, { belowMicros: 2_000 }, { belowMicros: -100 }, { customerId: 'c' }]) {
+    const filter = { ...all, ...narrowed };
+    const first = await billingsAfter(world.sql, filter, '', 20);
+    await world.sql.begin(async (tx) => {
+      let rows = 0;
+      const page = async () => void (rows = (await billingsAfter(tx, filter, first.at(-1)!.id, 20)).length);
+      let read = 0;
+      const inAll = await rowsRead(tx, 'billing_records', async () => {
+        read = await rowsRead(tx, 'api_keys', page);
+      });
+      assert.is(rows, 20, JSON.stringify(narrowed));
+      assert.ok(inAll + read <= 200, `${JSON.stringify(narrowed)} read ${inAll + read} rows`);
+    });
+  }
+  const below = (await listed('availableBelow=0.0002', workspace, 200)).map((one) => Number(one.availableCredits));
+  assert.equal(
+    below,
+    below.toSorted((a, b) => a - b),
+  );
+  assert.ok(below.length > 200, 'more than a page');
 });
 
 function path(workspace = records.workspaceId): string {
