@@ -4,7 +4,8 @@ import { CANCEL_PATH } from '../../../shared/verification/cancel-operation.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
+import { passTime } from '../../../tests/helpers/pass-time.ts';
+import { joinWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // A verification is cancelled by its Idempotency-Key, on the verify server and on the api. tests/accounts has its arithmetic.
 
@@ -72,6 +73,60 @@ test('a call that has not come is refused when it comes, and costs nothing; one 
     assert.equal([await said(cancel(key, refused, { url })), await used(meter)], [40451, '0']);
   }
   assert.is(await said(cancel('not a key', newName())), 40451);
+});
+
+test('the credits of an account go back to its grants, and what a call held is free again unless it was captured', async () => {
+  const { key, meter } = await customers.meteredKey('10');
+  const { id } = await customers.billing(meter);
+  const grant = { credits: '2', priority: 10, expiresAt: Date.now() + 3_600_000 };
+  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: once() }));
+  const [name, released, captured, charged] = [newName(), newName(), newName(), newName()];
+  assert.is(await said(call(key, name)), 'VALID');
+  assert.equal([await said(cancel(key, name)), await used(meter)], ['2.5', '0']);
+  const remaining = async () => {
+    const { grants } = (await must(200, world.call('get', `/api/v1/customer-billing/${id}/grants`))).body;
+    return grants.map((one: { remainingCredits: string }) => one.remainingCredits);
+  };
+  assert.equal((await remaining()).toSorted(), ['10', '2']);
+
+  const holding = (more: object = {}) => ({ usage: '3', hold: { expiresIn: 60, ...more } });
+  await must(200, call(key, released, holding()));
+  assert.equal([await said(cancel(key, released)), await said(cancel(key, released))], ['3', '3']);
+  const { hold } = (await must(200, call(key, captured, holding()))).body;
+  await must(200, world.call('post', '/api/v1/usage/capture', { holdId: hold.id, usage: '1' }));
+  assert.is(await said(cancel(key, captured)), 40953);
+  await must(200, call(key, charged, holding({ onExpiry: 'charge' })));
+  await passTime(world, world.redis, id, 90_000);
+  assert.is(await used(meter), '4');
+  assert.equal([await said(cancel(key, charged)), await used(meter)], ['3', '1']);
+  await world.booked();
+  const { reconciliation } = (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body;
+  assert.is(reconciliation.status, 'EXACT');
+});
+
+test('the rate and the limits of a cancelled call let another one through, also of a key without a meter, whose usage is nothing', async () => {
+  const limits = [
+    { name: 'hourly', unit: 'requests', limit: 1, per: 'hour' },
+    { name: 'daily', unit: 'credits', limit: '4', per: 'day' },
+  ];
+  const metered = await customers.meteredKey('10');
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}/api-key/${metered.id}`, { limits }));
+  for (const { key } of [metered, await customers.newKey({ limits, name: 'without a meter' })]) {
+    const name = newName();
+    assert.equal([await said(call(key, name)), await said(call(key, newName()))], ['VALID', 'RATE_LIMITED']);
+    assert.is(await said(cancel(key, name)), '2.5');
+    assert.equal([await said(call(key, newName())), await said(call(key, newName()))], ['VALID', 'RATE_LIMITED']);
+  }
+  await world.booked();
+  const query = `workspaceId=${workspaceId}&groupBy=key`;
+  const { data } = (await must(200, world.call('get', `/api/v1/usage?${query}`))).body;
+  const ofKey = data.find((row: { apiKeyId: string }) => row.apiKeyId === metered.id);
+  assert.equal([ofKey.totalBillingUsage, ofKey.events], ['2.5', 2]);
+  const without = data.find(
+    (row: { billingId?: string; apiKeyId: string; events: number }) =>
+      row.billingId === undefined && row.apiKeyId !== metered.id && row.events === 2,
+  );
+  assert.is(without.totalBillingUsage, '2.5');
 });
 
 test('a deleted key is cancelled for, another access token is not, and a name in a batch is one too', async () => {
