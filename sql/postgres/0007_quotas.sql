@@ -200,19 +200,11 @@ begin
 end $$;
 
 -- A job removes thousands of rows of many teams in one statement, and locks their counters in the order of their ids.
-create function give_back_link_tokens() returns trigger
+create function count_removed() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
 begin
-  perform count_use(team_id, minus(use_of(), more))
-  from (select team_id, sum(use_of((gone)::link_tokens)) as more from gone group by team_id order by team_id) as of_team;
-  return null;
-end $$;
-
-create function give_back_kept_answers() returns trigger
-  language plpgsql security definer set search_path = public, pg_temp as $$
-begin
-  perform count_use(team_id, minus(use_of(), more))
-  from (select team_id, sum(use_of((gone)::idempotency_keys)) as more from gone group by team_id order by team_id) as of_team;
+  execute format('select count_use(team_id, minus(use_of(), more))
+    from (select team_id, sum(use_of((gone)::%I)) as more from gone group by team_id order by team_id) as of_team', tg_table_name);
   return null;
 end $$;
 
@@ -245,9 +237,9 @@ create trigger count_in_grace after update on key_texts
 create trigger count_ended after delete on key_texts
   for each row when (old.valid_until is not null) execute function count_secret_in_grace();
 create trigger count_removed after delete on link_tokens referencing old table as gone
-  for each statement execute function give_back_link_tokens();
+  for each statement execute function count_removed();
 create trigger count_removed after delete on idempotency_keys referencing old table as gone
-  for each statement execute function give_back_kept_answers();
+  for each statement execute function count_removed();
 
 -- The counters as the rows have them: what team_usage must say, at the cost of reading all rows.
 create view counted_team_usage with (security_invoker) as

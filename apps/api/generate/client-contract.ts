@@ -4,30 +4,19 @@ import { openApi } from '../../../shared/contract/openapi.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
 import { portalRoutes, routes } from '../routes/index.ts';
+import {
+  aboutOf,
+  answersOf,
+  bodyOf,
+  givenOf,
+  operationsOf,
+  refName,
+  requireDifferentNames,
+  type Described,
+  type Schema,
+} from './document.ts';
 import { renderPythonContract } from './python-contract.ts';
 import { refusalTable } from './refusals.ts';
-
-// The part of JSON Schema that the document uses. The generator throws on anything else: add it here then.
-type Schema = {
-  $ref?: string;
-  type?: string | string[];
-  description?: string;
-  enum?: string[];
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  anyOf?: Schema[];
-};
-type Content = Record<string, { schema: Schema }>;
-type Described = {
-  operationId: string;
-  summary: string;
-  parameters: { name: string; in: string; required: boolean; schema: Schema }[];
-  requestBody?: { required: boolean; content: Content };
-  responses: Record<string, { content?: Content }>;
-  'x-permission'?: string;
-  'x-also-permission'?: string;
-};
 
 const file = new URL('../../../clients/node/contract.ts', import.meta.url);
 const portalFile = new URL('../../../apps/console/src/data/portal-contract.ts', import.meta.url);
@@ -38,7 +27,7 @@ export function renderContract(): Promise<string> {
   const entries = Object.entries(refusalTable()).map(([name, error]) => `${name}: ${JSON.stringify(error)}`);
   return render([
     '/** What each operation takes (its path, query and body in one object) and answers. */',
-    typesOf('Contract', routes),
+    ...textOf('Contract', typesOf(routes)),
     '',
     '/** How people read a status; the two limits are temporary blocks. */',
     `export const displayForms = ${JSON.stringify(displayForms)} as const;`,
@@ -54,7 +43,17 @@ export function renderContract(): Promise<string> {
 /** Renders the types of the operations of the portal, for its page alone: clients have access tokens, which it refuses. */
 export function renderPortalContract(): Promise<string> {
   const about = '/** What each operation of the portal takes and answers. */';
-  return render([about, typesOf('PortalContract', portalRoutes)]);
+  const [own, clients] = [typesOf(portalRoutes), typesOf(routes).named];
+  const shared = [...own.named].filter(([name, text]) => clients.get(name) === text).map(([name]) => name);
+  for (const name of shared) own.named.delete(name);
+  const text = textOf('PortalContract', own);
+  const used = shared.filter((name) => text.some((one) => new RegExp(`\\b${name}\\b`).test(one)));
+  return render([
+    `import type { ${used.join(', ')} } from '../../../../clients/node/contract.ts';`,
+    '',
+    about,
+    ...text,
+  ]);
 }
 
 async function render(lines: string[]): Promise<string> {
@@ -62,44 +61,46 @@ async function render(lines: string[]): Promise<string> {
   return format([head, '', ...lines].join('\n'), { ...(await resolveConfig(file)), parser: 'typescript' });
 }
 
+type Types = { entries: string[]; named: Map<string, string> };
+
 /** The interface of all operations, and what its schemas with a name are. */
-function typesOf(contract: string, operations: readonly Operation[]): string {
-  const { paths, components } = openApi(operations, []);
+function textOf(contract: string, { entries, named }: Types): string[] {
+  return [`export interface ${contract} {\n${entries.join('\n')}\n}`, ...named.values()].flatMap((one) => [one, '']);
+}
+
+function typesOf(operations: readonly Operation[]): Types {
+  const document = openApi(operations, []);
+  const schemas = document.components.schemas as Record<string, Schema>;
+  const described = operationsOf(document);
   const named = new Map<string, string>();
   const entries = operations.flatMap(({ method, path, alternative }) => {
-    const described = (paths as unknown as Record<string, Record<string, Described>>)[path]![method]!;
+    const one = described[path]![method]!;
+    requireDifferentNames(one, schemas);
     return [undefined, ...(alternative ? [alternative.type] : [])].map((as) =>
-      operationType(method, path, described, as),
+      operationType(`${method} ${path}`, one, as),
     );
   });
-  return [`export interface ${contract} {\n${entries.join('\n')}\n}`, ...named.values()].join('\n\n');
+  return { entries, named };
 
-  function operationType(method: string, path: string, described: Described, as: string | undefined): string {
-    const { summary, parameters, requestBody, responses } = described;
-    const needs = [described['x-permission'], described['x-also-permission']]
-      .filter(Boolean)
-      .map((one) => `\`${one}\``);
-    const about = `${summary}${needs.length > 0 ? ` (${needs.join(', ')})` : ''}.`;
-    // The client chooses JSON or CSV by its Accept header.
-    const given = parameters.filter((one) => one.in !== 'header' && one.name !== 'format');
+  function operationType(operation: string, one: Described, as: string | undefined): string {
+    const [given, body] = [givenOf(one), bodyOf(one)];
     const own: Schema = {
       properties: Object.fromEntries(given.map(({ name, schema }) => [name, schema])),
       required: given.filter(({ required }) => required).map(({ name }) => name),
     };
     const inputs = [
-      ...(given.length > 0 || !requestBody ? [objectType(own, true)] : []),
-      ...(requestBody ? [typeOf(requestBody.content['application/json']!.schema, true)] : []),
+      ...(given.length > 0 || !body ? [objectType(own, true)] : []),
+      ...(body ? [typeOf(body, true)] : []),
     ];
-    const answered = Object.entries(responses).find(([status]) => Number(status) < 300)![1].content!;
-    return `/** ${about} */
-    '${method} ${path}${as ? ` as ${as}` : ''}': {
+    return `/** ${aboutOf(one)} */
+    '${operation}${as ? ` as ${as}` : ''}': {
       input: ${inputs.join(' & ')};
-      output: ${as ? 'string' : typeOf(answered['application/json']!.schema, false)};
+      output: ${as ? 'string' : typeOf(answersOf(one)['application/json']!.schema, false)};
     };`;
   }
 
   function typeOf(schema: Schema, isInput: boolean): string {
-    if (schema.$ref) return name(schema.$ref.split('/').at(-1)!, isInput);
+    if (schema.$ref) return name(refName(schema), isInput);
     if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
     if (schema.anyOf) return schema.anyOf.map((one) => typeOf(one, isInput)).join(' | ');
     const types = [schema.type ?? []].flat().map((type) => oneType(type, schema, isInput));
@@ -111,7 +112,7 @@ function typesOf(contract: string, operations: readonly Operation[]): string {
     if (named.has(one)) return one;
     // Its place comes before those of the types of its fields.
     named.set(one, '');
-    const schema = components.schemas[one] as Schema;
+    const schema = schemas[one]!;
     const about = schema.description ? `/** ${schema.description} */\n` : '';
     // An interface could not be handed on as JSON.
     named.set(one, `${about}export type ${one} = ${typeOf(schema, isInput)};`);

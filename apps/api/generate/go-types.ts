@@ -1,19 +1,4 @@
-/** The part of JSON Schema that the OpenAPI document uses. */
-export type Schema = {
-  $ref?: string;
-  type?: string | string[];
-  format?: string;
-  description?: string;
-  default?: unknown;
-  const?: unknown;
-  enum?: unknown[];
-  minimum?: number;
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  additionalProperties?: boolean | Schema;
-  anyOf?: Schema[];
-};
+import { refName, type Schema } from './document.ts';
 
 /**
  * How a struct's optional fields say "left out": in an answer their zero value does; in a request only where keytally takes it for
@@ -51,7 +36,7 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
   const unnamed = new Map<string, string>();
 
   function typeOf(schema: Schema, name: string, kind: Kind): string {
-    if (schema.$ref) return component(schema.$ref.split('/').at(-1)!, kind);
+    if (schema.$ref) return component(refName(schema), kind);
     if (schema.anyOf) return union(schema.anyOf, name, kind);
     const [type = '', ...more] = [schema.type ?? []].flat().filter((one) => one !== 'null');
     if (more.length > 0) return union([type, ...more].map((one) => ({ type: one })) as Schema[], name, kind);
@@ -95,7 +80,7 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
     const some = all.filter(({ type }) => type !== 'null');
     if (some.length === 1) return typeOf(some[0]!, name, kind);
     if (some.every(({ type }) => ['string', 'integer', 'number'].includes(String(type)))) return 'Amount';
-    const objects = some.flatMap(({ $ref }) => schemas[$ref?.split('/').at(-1) ?? ''] ?? []);
+    const objects = some.flatMap((one) => schemas[refName(one)] ?? []);
     if (objects.length < some.length) return 'any';
     const names = objects.flatMap(({ properties = {} }) => Object.keys(properties));
     if (new Set(names).size < names.length)

@@ -3,29 +3,19 @@ import { operations, VERIFY, VERIFY_BATCH } from '../../../clients/node/operatio
 import { displayForms } from '../../../shared/verification/operation.ts';
 import { openApi } from '../../../shared/contract/openapi.ts';
 import { routes } from '../routes/index.ts';
+import {
+  aboutOf,
+  answersOf,
+  bodyOf,
+  givenOf,
+  operationsOf,
+  refName,
+  requireDifferentNames,
+  type Described,
+  type Schema,
+} from './document.ts';
 import { refusalTable } from './refusals.ts';
 
-// The part of JSON Schema that the document uses. The generator throws on anything else: add it here then.
-type Schema = {
-  $ref?: string;
-  type?: string | (string | null)[];
-  description?: string;
-  enum?: (string | number)[];
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  anyOf?: Schema[];
-};
-type Parameter = { name: string; in: string; required: boolean; schema: Schema };
-type Described = {
-  operationId: string;
-  summary: string;
-  parameters: Parameter[];
-  requestBody?: { content: Record<string, { schema: Schema }> };
-  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
-  'x-permission'?: string;
-  'x-also-permission'?: string;
-};
 type Method = { name: string; operation: string; input: string; isOptional: boolean; output: string; about: string };
 
 const HEAD = '# Made by `npm run client` from the OpenAPI document; changes here are lost.';
@@ -36,21 +26,22 @@ const keywords = new Set(
 
 /** Renders the files of the Python client that follow from the contract, by name. */
 export function renderPythonContract(): Record<string, string> {
-  const { paths, components } = openApi(routes, []);
-  const types = makeTypes(components.schemas);
+  const document = openApi(routes, []);
+  const schemas = document.components.schemas as Record<string, Schema>;
+  const described = operationsOf(document);
+  const types = makeTypes(schemas);
   const methodOf = (name: string, operation: string): Method => {
     const [verb = '', path = '', , accept = 'application/json'] = operation.split(' ');
-    const described = (paths as unknown as Record<string, Record<string, Described>>)[path]![verb]!;
-    const input = inputOf(described, types.resolve);
-    const output = Object.entries(described.responses).find(([status]) => Number(status) < 300)![1].content![accept]!;
-    const permissions = [described['x-permission'], described['x-also-permission']].filter(Boolean);
+    const one = described[path]![verb]!;
+    requireDifferentNames(one, schemas);
+    const input = inputOf(one, types.resolve);
     return {
       name: snakeCase(name),
       operation,
-      input: types.add(`${upperFirst(described.operationId)}Input`, input),
+      input: types.add(`${upperFirst(one.operationId)}Input`, input),
       isOptional: (input.required ?? []).length === 0,
-      output: types.typeOf(output.schema, ''),
-      about: `${described.summary}${permissions.length > 0 ? ` (${permissions.map((one) => `\`${one}\``).join(', ')})` : ''}.`,
+      output: types.typeOf(answersOf(one)[accept]!.schema, ''),
+      about: aboutOf(one),
     };
   };
   const groups = Object.entries(operations).map(([group, named]) => ({
@@ -69,10 +60,10 @@ function identityOf(decision: Schema): Schema {
   return { ...decision, properties: { ...decision.properties, status } };
 }
 
-/** Path, query and body as one object. The client chooses JSON or CSV by its Accept header, so `format` is left out. */
-function inputOf({ parameters, requestBody }: Described, resolve: (schema: Schema) => Schema): Schema {
-  const body = requestBody ? resolve(requestBody.content['application/json']!.schema) : {};
-  const given = parameters.filter((one) => one.in !== 'header' && one.name !== 'format');
+/** Path, query and body as one object. */
+function inputOf(one: Described, resolve: (schema: Schema) => Schema): Schema {
+  const body = resolve(bodyOf(one) ?? {});
+  const given = givenOf(one);
   const required = (body.required ?? []).filter((name) => !('default' in body.properties![name]!));
   return {
     type: 'object',
@@ -224,10 +215,6 @@ ${table('DISPLAY_FORMS', 'How people read a status; the two limits are temporary
 
 ${table('REFUSALS', "The codes and messages of keytally's catalogue of errors for each reason to refuse a request.", refusals)}
 `;
-}
-
-function refName({ $ref = '' }: Schema): string {
-  return $ref.split('/').at(-1)!;
 }
 
 // A type of the module, lists and literals left as they are.

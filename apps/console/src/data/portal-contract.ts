@@ -1,5 +1,7 @@
 // Made by `npm run client` from the schemas of the OpenAPI document; changes here are lost.
 
+import type { BillingRecord, Grant, Statement } from '../../../../clients/node/contract.ts';
+
 /** What each operation of the portal takes and answers. */
 export interface PortalContract {
   /** Get what the portal shows to its customer, and until when. */
@@ -157,181 +159,10 @@ export type PortalUsageRow = {
 
 export type GetPortalBillingResult = { billing: BillingRecord };
 
-export type BillingRecord = {
-  /** id of the billing record */
-  id: string;
-  /** id of the workspace */
-  workspaceId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
-  externalMeterId: string;
-  /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
-  totalCredits: string;
-  /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
-  usedCredits: string;
-  /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
-  availableCredits: string;
-  /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
-  heldCredits: string;
-  /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
-  expiredCredits: string;
-  /** whether use may go on beyond totalCredits */
-  allowOverages: boolean;
-  /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
-  spendCap?: string;
-  /** limits over windows */
-  limits?: Array<Limit>;
-  /** its own alerts; absent: its workspace's, and in the answer of a verification */
-  alerts?: Array<Alert>;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */
-  updatedAt: string;
-};
-
-export type Limit = {
-  /** name, unique among the limits of its place */
-  name: string;
-  /** what it counts */
-  unit: 'requests' | 'credits';
-  /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
-  limit: number | string;
-  /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
-  per: string;
-  /** the zone of the calendar, by its IANA name; without one UTC */
-  timezone?: string;
-  /** counts only calls under this name; at most 256 bytes in UTF-8 */
-  usageName?: string;
-  /** whether it only watches: it is counted and told, and refuses nothing */
-  shadow?: boolean;
-};
-
-export type Alert = {
-  /** its name, unique among them */
-  name: string;
-  when: {
-    /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
-    usedPercent?: number;
-    /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
-    available?: string;
-    /** name of a limit of the record for a day, a week or a month */
-    limit?: string;
-  };
-};
-
 export type ListPortalGrantsResult = {
   grants: Array<Grant>;
   /** where the next page starts; absent on the last one */
   nextCursor?: string;
 };
 
-export type Grant = {
-  /** id of the grant */
-  id: string;
-  /** id of the billing record */
-  billingId: string;
-  /** credits granted: decimal text, at most six decimals, at most 9000000000 */
-  credits: string;
-  /** name that people see, not blank and without invisible characters */
-  name?: string;
-  /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
-  state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
-  /** credits of it that were used: decimal text, at most six decimals, at most 9000000000 */
-  usedCredits: string;
-  /** what was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000 */
-  expiredCredits: string;
-  /** the rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000 */
-  remainingCredits: string;
-  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
-  priority: number;
-  /** when it begins, or began, in Unix milliseconds */
-  beginsAt: number;
-  /** when it ends; absent: never, in Unix milliseconds */
-  expiresAt?: number;
-  /** id of the grant schedule that made it */
-  scheduleId?: string;
-  /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
-  metadata?: Record<string, unknown>;
-  /** when it was voided, in Unix milliseconds */
-  voidedAt?: number;
-  /** why it was voided */
-  reason?: string;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-};
-
 export type GetPortalStatementResult = { statement: Statement };
-
-export type Statement = {
-  /** id of the billing record */
-  billingId: string;
-  /** id of the workspace */
-  workspaceId: string;
-  /** your own id of the meter; it ties keys to the billing record of the same meter */
-  externalMeterId: string;
-  /** the month, if one was asked for, YYYY-MM */
-  month?: string;
-  /** first day, in the time zone, YYYY-MM-DD in UTC */
-  from: string;
-  /** last day, in the time zone, YYYY-MM-DD in UTC */
-  to: string;
-  /** the workspace's time zone */
-  timezone: string;
-  /** whether the month is closed for this record: then nothing of it changes any more */
-  closed: boolean;
-  opening: StatementBalances;
-  /** in the order of day, kind and name */
-  movements: Array<StatementMovement>;
-  closing: StatementBalances;
-  proof: StatementProof;
-};
-
-export type StatementBalances = {
-  /** credits that were granted, ever: decimal text, at most six decimals, at most 9000000000 */
-  total: string;
-  /** credits used, ever: decimal text, exact; negative where it takes away */
-  used: string;
-  /** credits that expired, ever: decimal text, exact; negative where it takes away */
-  expired: string;
-  /** total less used and expired; what holds reserved at a past moment is in no book: decimal text, exact; negative where it takes away */
-  remaining: string;
-};
-
-export type StatementMovement = {
-  /** the day, YYYY-MM-DD in UTC */
-  day: string;
-  /** grants that began, what expired of them or was voided; usage by name; adjustments; what is late, of a month that was closed before; usage that was lost, which adds nothing */
-  kind: 'granted' | 'expired' | 'voided' | 'usage' | 'adjustment' | 'late' | 'loss';
-  /** usage name, or name of the grant */
-  name: string;
-  /** what it adds to */
-  balance: 'total' | 'used' | 'expired';
-  /** what it adds: decimal text, exact; negative where it takes away */
-  amount: string;
-  /** verifications and captures; of a loss those that were lost, of lines that are told as one how many */
-  events?: number;
-  /** id of the grant */
-  grantId?: string;
-  /** id of the event of the adjustment */
-  eventId?: string;
-  /** id of the access token that made the adjustment */
-  tokenId?: string;
-  /** why */
-  reason?: string;
-  /** the closed month that what is late belongs to, YYYY-MM */
-  month?: string;
-  /** what a loss would have cost, where that is known: decimal text, at most six decimals, at most 9000000000 either way */
-  lost?: string;
-};
-
-export type StatementProof = {
-  /** the books have all that was debited; or events are on their way to them; or they differ */
-  status: 'EXACT' | 'PENDING' | 'DIFFERENT';
-  /** how many are on their way, as far as that is known */
-  pendingEvents?: number;
-  /** what differs */
-  differences?: Array<{
-    what: string;
-    /** by how much: decimal text, exact; negative where it takes away */
-    credits: string;
-  }>;
-};
