@@ -26,13 +26,14 @@ export function example(file: string): string {
 /** A small API that keeps every request that it receives. */
 export async function startApi() {
   const reached: Reached[] = [];
-  const answering = { cost: undefined as string | undefined };
+  const answering = { cost: undefined as string | undefined, never: false };
   const server = createServer((request, response) => {
     let bytes = 0;
     request.on('data', (chunk: Buffer) => (bytes += chunk.length));
     request.on('end', () => {
       const { method = '', url = '', headers } = request;
       reached.push({ method, url, headers, bytes });
+      if (answering.never) return request.socket.destroy();
       if (answering.cost !== undefined) response.setHeader('X-Keytally-Cost', answering.cost);
       return response.end('reached');
     });
@@ -42,7 +43,7 @@ export async function startApi() {
   return {
     port: (server.address() as AddressInfo).port,
     reached,
-    /** What it says that its requests did cost, nothing where it is undefined. */
+    /** What it says that its requests did cost, nothing where it is undefined; or that it never answers. */
     answering,
     stop() {
       server.close();

@@ -29,6 +29,19 @@ export const holds: Cases = {
     }
   },
 
+  async 'a hold of a request that the API never answered stays until it ends by itself'(setting) {
+    const { gateway, api } = setting;
+    const customer = await newCustomer(setting);
+    api.answering.never = true;
+    // A gateway may also close the connection.
+    const status = await gateway.send(PATH, as(customer)).then(
+      (answer) => answer.status,
+      () => 502,
+    );
+    assert.ok(status >= 500, `${status}`);
+    await become(setting, customer, '0 used 10 held');
+  },
+
   async 'a customer who lacks what may be needed is refused before the API, and holds nothing'(setting) {
     const customer = await newCustomer(setting, '9.999999');
     assert.is((await setting.gateway.send(PATH, as(customer))).status, 402);

@@ -1,8 +1,13 @@
 import * as assert from 'uvu/assert';
+import { keyShard } from '../../../shared/values/key-text.ts';
+import { waitingEvents } from '../../helpers/outbox.ts';
 import { eventually } from '../../helpers/world.ts';
 import { bearer, type Cases, type Setting } from './setting.ts';
 
-/** While keytally is down or slow, or the gateway's own token is wrong, nobody passes. */
+const REQUESTS = 500;
+const AT_ONCE = 16;
+
+/** While keytally is down or slow, or the gateway's own token is wrong, nobody passes; after it every request is counted. */
 export const outages: Cases = {
   async 'while keytally is down nobody passes, and right after it everybody does'(setting) {
     await setting.wire.cut();
@@ -40,6 +45,22 @@ export const outages: Cases = {
     } finally {
       await wrong.stop();
     }
+  },
+
+  async 'requests at once are counted right'(setting) {
+    const { clients, redis } = setting;
+    const shard = keyShard(clients.good.key)!;
+    const eventsOf = async () => (await waitingEvents(redis, shard)).length;
+    const [before, events] = [await clients.usedCredits(), await eventsOf()];
+    let left = REQUESTS;
+    const statuses = new Set<number>();
+    const worker = async () => {
+      while (left-- > 0) statuses.add((await send(setting)).status);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    assert.equal([...statuses], [200]);
+    assert.is(await clients.usedCredits(), before + REQUESTS);
+    assert.is(await eventsOf(), events + REQUESTS);
   },
 };
 

@@ -4,6 +4,7 @@ import { bearer, newestEvent, type Cases } from './setting.ts';
 
 const readDocuments = [{ representation: 'documents', read: true }];
 // Some gateways take 101 headers with their own.
+const MANY = 97;
 const identity = ['Key-Id', 'Workspace-Id', 'Customer-Id', 'Meter-Id', 'Status', 'Remaining-Credits'];
 
 /** No end client can give itself, or take away, the identity that the API sees; and nothing that it sends decides about money or rights. */
@@ -82,5 +83,44 @@ export const smuggling: Cases = {
       const headers = { ...bearer(clients.keys.local), [header]: '203.0.113.9' };
       assert.is((await gateway.send('/documents', { headers })).status, 403, header);
     }
+  },
+
+  async 'a request with many keys is refused, and the gateway goes on'({ clients, gateway, api }) {
+    const { key } = clients.good;
+    for (const name of ['x-api-key', 'Authorization']) {
+      const prefix = name === 'x-api-key' ? '' : 'Bearer ';
+      const different = Array.from({ length: MANY }, (_, i) => `${prefix}key_${i}`);
+      const last = [...Array<string>(MANY - 1).fill(`${prefix}${key}`), `${prefix}${clients.keys.poor}`];
+      for (const values of [different, last]) {
+        // Some gateways refuse so many headers themselves, or repeated Authorization.
+        const { status } = await gateway.send('/documents', { headers: { [name]: values } });
+        assert.ok(status >= 400, `${MANY} lines of ${name}: ${status}`);
+      }
+    }
+    assert.is(api.reached.length, 0);
+    assert.is((await gateway.send('/documents', { headers: bearer(key) })).status, 200);
+  },
+
+  async 'an end client cannot make its check request too large and pass, nor end the gateway by it'(setting) {
+    const { clients, gateway, api } = setting;
+    const key = bearer(clients.good.key);
+    const before = await clients.usedCredits();
+    for (const length of [7_000, 14_500, 16_500]) {
+      const long = 'x'.repeat(length);
+      const half = long.slice(0, length / 2);
+      for (const [path, headers] of [
+        [`/documents/${long}`, key],
+        ['/documents', { ...key, 'x-api-key': [long, 'y'] }],
+        [`/documents/${half}`, { ...key, 'x-api-key': half }],
+        ['/documents', { Authorization: [`Bearer ${half}`, `Bearer ${half}y`] }],
+      ] as const) {
+        const { status } = await gateway.send(path, { headers: headers as Record<string, string | string[]> });
+        const mayPass = headers === key && status === 200;
+        assert.ok(mayPass || status >= 400, `${length}: ${status}`);
+      }
+    }
+    assert.is((await gateway.send('/documents', { headers: key })).status, 200);
+    // The API may refuse what the gateway let pass: then it was debited and did not reach a handler.
+    assert.ok((await clients.usedCredits()) >= before + api.reached.length, 'what reached the API was debited');
   },
 };

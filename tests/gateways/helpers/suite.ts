@@ -39,7 +39,7 @@ function run(
   test.after(() => closeSetting(setting));
   test.before.each(() => {
     setting.api.reached.length = 0;
-    Object.assign(setting.api.answering, { cost: undefined });
+    Object.assign(setting.api.answering, { cost: undefined, never: false });
   });
   for (const [title, check] of Object.entries(cases)) test(title, () => check(setting));
   more?.(test, setting);
