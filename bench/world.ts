@@ -112,15 +112,17 @@ export async function makeWorld(
   return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, redis, env, clear };
 }
 
-/** The request that is measured: a scope, a cost and a route. It may hold its credits for so many seconds. */
-export function bodyOf(key: string, holdSeconds?: number): string {
-  const { billing, ...call } = callOf(key);
+export type Scope = { representation: string; read: boolean };
+type Asked = { holdSeconds?: number; scopes?: Scope[] };
+
+/** The request that is measured: a scope, a cost and a route. It may hold its credits for so many seconds, or ask for other scopes. */
+export function bodyOf(key: string, { holdSeconds, scopes }: Asked = {}): string {
+  const { billing, ...call } = callOf(key, scopes);
   const hold = holdSeconds && { hold: { expiresIn: holdSeconds } };
   return JSON.stringify({ ...call, billing: { ...billing, ...hold } });
 }
 
-function callOf(key: string) {
-  const requestedScopes = [{ representation: 'users', read: true }];
+function callOf(key: string, requestedScopes: Scope[] = [{ representation: 'users', read: true }]) {
   return { key, requestedScopes, billing: { usage: '0.001' }, route: 'GET /users' };
 }
 

@@ -17,6 +17,8 @@ export type Load = {
   path?: string;
   /** So many calls leave as one request. */
   batch?: number;
+  /** Each call asks for the scopes of its body in an order of its own. */
+  newOrders?: boolean;
   /** A file that gets the ids of the holds that are opened; `valid` counts them. */
   keepHolds?: string;
   /** Such a file, to capture its holds in place of the bodies: each once. */
@@ -31,7 +33,8 @@ const script = new URL('./load.lua', import.meta.url).pathname;
 
 /** Runs one round of load from one thread; every answer must be a 200. */
 export async function load(how: Load): Promise<Round & { valid: number }> {
-  const { url, bodies, token, connections, seconds, countValid, gateway, path, batch = 1, keepHolds, captures } = how;
+  const { url, bodies, token, connections, seconds, countValid, gateway, path, batch = 1 } = how;
+  const { newOrders, keepHolds, captures } = how;
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', ANSWER_WITHIN, '--latency', '-s', script, url];
   const { stdout } = await run('wrk', args, {
     env: {
@@ -42,6 +45,7 @@ export async function load(how: Load): Promise<Round & { valid: number }> {
       ...(countValid && { COUNT: '1' }),
       ...(gateway && { GATEWAY: gateway }),
       ...(path && { CALLED: path }),
+      ...(newOrders && { NEW_ORDERS: '1' }),
       ...(keepHolds && { KEEP_HOLDS: keepHolds }),
       ...(captures && { CAPTURES: captures }),
     },

@@ -1,10 +1,17 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Contract, Keytally } from '../../clients/node/index.ts';
-import { bodyOf } from '../world.ts';
+import { bodyOf, type Scope } from '../world.ts';
 
 type Limits = NonNullable<Contract['post /api/v1/api-key']['input']['limits']>;
-type Kind = { records: number; limits?: Limits; ofRecord?: Limits; hasGrants?: boolean; holdSeconds?: number };
+type Kind = {
+  records: number;
+  limits?: Limits;
+  ofRecord?: Limits;
+  hasGrants?: boolean;
+  holdSeconds?: number;
+  scopes?: Scope[];
+};
 
 /** For how long credits are held: longer than a benchmark takes. */
 const HOLD_SECONDS = 7_200;
@@ -26,22 +33,28 @@ const ofRecord: Limits = [
   { ...much, name: 'day', per: 'day' },
   { ...much, name: 'second', per: 'second' },
 ];
+const users = [{ representation: 'users', read: true }];
+/** As many as a key may have. */
+const manyScopes = Array.from({ length: 100 }, (_, i) => ({ representation: `scope-${i}`, read: true }));
 const kinds = {
   limits: { records: FEW, limits },
   grants: { records: FEW, hasGrants: true },
   all: { records: FEW, limits, ofRecord, hasGrants: true },
   holds: { records: FOR_HOLDS, holdSeconds: HOLD_SECONDS },
+  scopes: { records: FEW, scopes: manyScopes },
 } satisfies Record<string, Kind>;
 
-/** Files of bodies that verify keys: with limits, with grants, with all of it, and plain ones that hold their credits. */
+/** Files of bodies that verify keys: with limits, with grants, with all of it, plain ones that hold their credits, and with many scopes. */
 export type AccountBodies = Record<keyof typeof kinds, string>;
 
 /** Makes the keys of each kind, with their records, and writes the bodies into a folder. */
 export async function makeAccountKeys(client: Keytally, workspaceId: string, folder: string): Promise<AccountBodies> {
+  for (const { representation } of manyScopes)
+    await client.scopes.create({ id: workspaceId, name: representation, representation });
   const files = Object.entries<Kind>(kinds).map(async ([name, kind]) => {
     const file = join(folder, `bodies-${name}`);
     const keys = await keysOf(client, { workspaceId, name, kind });
-    writeFileSync(file, keys.map((key) => `${bodyOf(key, kind.holdSeconds)}\n`).join(''));
+    writeFileSync(file, keys.map((key) => `${bodyOf(key, kind)}\n`).join(''));
     return [name, file] as const;
   });
   return Object.fromEntries(await Promise.all(files)) as AccountBodies;
@@ -72,8 +85,13 @@ async function keysOfRecord(
     { ...grant, priority: 30 },
   ];
   for (const one of kind.hasGrants ? grants : []) await client.grants.create(one);
-  const scopes = [{ representation: 'users', read: true }];
-  const key = { ...meter, name, scopes, rateLimitPerSecond: 1_000_000, metadata: { plan: 'pro', seats: 12 } };
+  const key = {
+    ...meter,
+    name,
+    scopes: kind.scopes ?? users,
+    rateLimitPerSecond: 1_000_000,
+    metadata: { plan: 'pro', seats: 12 },
+  };
   const keys: string[] = [];
   for (let i = 0; i < KEYS_PER_RECORD; i++) {
     keys.push((await client.apiKeys.create({ ...key, limits: kind.limits })).apiKey.key);

@@ -27,6 +27,7 @@ export const GO = 'net/http app';
 export const FASTAPI = 'FastAPI app';
 export const ALL_LIMITS = 'four limits, three grants and two limits';
 export const CAPTURE = 'a capture';
+export const NEW_ORDERS = '100 scopes in new orders';
 export const ALONE = 'client.verify, one at a time';
 /** The apps that are measured alone and behind their guard. */
 export const apps = [KOA, EXPRESS, GO, FASTAPI];
@@ -64,6 +65,7 @@ const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   [ALL_LIMITS]: async (scene) => verifying(scene, { bodies: scene.bodies.all }),
   'a hold': async (scene) => verifying(scene, { bodies: scene.bodies.holds }),
   [CAPTURE]: async (scene) => captures(scene),
+  [NEW_ORDERS]: async (scene) => verifying(scene, { bodies: scene.bodies.scopes, newOrders: true }),
   'endpoint for gateways': async (scene) => verifying(scene, { gateway: GATEWAY }),
   [KOA]: (scene) => app(scene, 'koa'),
   [guarded(KOA)]: (scene) => guardedApp(scene, 'koa'),
