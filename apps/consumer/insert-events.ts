@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { Clock } from '../../shared/runtime/clock.ts';
-import { rowOf, type CarriedEvent } from '../../shared/events/carried-event.ts';
+import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import { eventColumns } from '../../shared/events/event.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 
@@ -41,7 +41,7 @@ async function* pieces(events: CarriedEvent[], clock: Clock): AsyncGenerator<Buf
   for (let i = 0; i < events.length; i += ROWS_PER_PIECE) {
     if (i > 0) await clock.sleep(BETWEEN_PIECES_MS);
     let rows = '';
-    for (const event of events.slice(i, i + ROWS_PER_PIECE)) rows += `${rowOf(event)}\n`;
+    for (const { row } of events.slice(i, i + ROWS_PER_PIECE)) rows += `${row}\n`;
     yield Buffer.from(rows);
   }
 }

@@ -21,10 +21,10 @@ export function withTracePart(json: string, trace: string): string {
   return trace === '' ? json : json.replace('"r":', `${tracePart(trace)}"r":`);
 }
 
-/** Reads an event from its JSON without the trace, and gives it with the trace; undefined where the JSON has none. */
-export function withoutTrace<Event extends object>(json: string, read: (json: string) => Event) {
+/** An event's JSON without the trace, and the trace, where it has one. */
+export function withoutTrace(json: string): { json: string; trace?: string } {
   const [part, before, trace] = TRACED.exec(json) ?? [];
-  return trace === undefined ? undefined : { ...read(before! + json.slice(part!.length)), trace };
+  return trace === undefined ? { json } : { json: before! + json.slice(part!.length), trace };
 }
 
 /** The headers of an event's record in Kafka: those of W3C, where its call is traced. */

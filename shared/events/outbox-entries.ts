@@ -1,5 +1,5 @@
 import type { Clock } from '../runtime/clock.ts';
-import { carryLine, type CarriedEvent } from './carried-event.ts';
+import { carryEvent, type CarriedEvent } from './carried-event.ts';
 import { EVENT_FIELD, UnreadableEvent, valueOfEntry } from './event.ts';
 import { carryOutcome, isOutcome, type CarriedOutcome } from './outcome.ts';
 import type { DiskMark } from '../stores/disk-mark.ts';
@@ -126,7 +126,7 @@ function addEntry(round: Round, at: number, [id, fields]: Entry): void {
     round.bytes += line.length;
     try {
       if (isOutcome(line)) round.outcomes.push(carryOutcome(line));
-      else round.events.push(carryLine(line));
+      else round.events.push(carryEvent(Buffer.from(line, 'latin1')));
     } catch (error) {
       parts.push({ fields: [EVENT_FIELD, Buffer.from(line, 'latin1')], reason: reasonOf(error) });
     }

@@ -7,8 +7,8 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'an event has one identity, and twice is once',
     file: 'shared/events/carried-event.ts',
-    from: `return { kind: 'verification', ...ids, timeMs, day, ...whole, number: 0, json, row: '' };`,
-    to: `json = json.replace(/evt_./, 'evt_' + (Date.now() % 10)); return { kind: 'verification', ...ids, timeMs, day, ...whole, number: 0, json, row: '' };`,
+    from: `const text = value?.toString();`,
+    to: `const text = value?.toString().replace(/evt_./, 'evt_' + (Date.now() % 10));`,
   },
   {
     rule: 'an event is acknowledged after its insert',
