@@ -96,14 +96,14 @@ export const brokenRules: BrokenRule[] = [
   },
   {
     rule: 'no key has a scope that was deleted',
-    file: 'apps/api/routes/scope/delete.ts',
-    from: `    changed('scope', row.id);`,
+    file: 'apps/api/routes/scope/scopes.ts',
+    from: `    changed('scope', row.id);\n    audit('scope', row.id, presentScope(before), undefined);`,
     to: ``,
   },
   {
     rule: 'a deleted workspace has no keys',
-    file: 'apps/api/routes/workspace/delete.ts',
-    from: `    changed('workspace', row.id);`,
+    file: 'apps/api/routes/workspace/workspaces.ts',
+    from: `    changed('workspace', row.id);\n    audit('workspace', row.id, presentWorkspace(before), undefined);`,
     to: ``,
   },
   {

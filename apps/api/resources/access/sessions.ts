@@ -52,7 +52,7 @@ export function sessionsFromPostgres(
 }
 
 /** Makes a session of the caller's token, or of the link token by which a customer came; gives the secret for its cookie. */
-export async function createSession(sql: Query, { teamId, tokenId, portal }: Caller) {
+export async function storeSession(sql: Query, { teamId, tokenId, portal }: Caller) {
   const [column, holder] = portal ? ['link_token_id', portal.linkTokenId] : ['token_id', tokenId];
   await sql`
     delete from sessions where id in (
@@ -69,7 +69,7 @@ export async function createSession(sql: Query, { teamId, tokenId, portal }: Cal
 }
 
 /** Ends a session; gives what it was. */
-export async function endSession(sql: Query, { sessionId, tokenId, portal }: Caller) {
+export async function removeSession(sql: Query, { sessionId, tokenId, portal }: Caller) {
   const [row] = await sql<{ expiresAt: Date }[]>`
     delete from sessions where id = ${sessionId ?? ''}
       and ${portal ? sql`link_token_id = ${portal.linkTokenId}` : sql`token_id = ${tokenId}`}

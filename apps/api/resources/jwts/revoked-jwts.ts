@@ -12,7 +12,7 @@ const REMOVED_AT_ONCE = 10;
  * Revokes a JWT of a team, in a transaction, until it expires; where that is not known, until no JWT can be in force that
  * the team has signed so far. A JWT that is revoked already stays so. Gives until when, and whether it is new.
  */
-export async function revokeJwt(
+export async function storeRevokedJwt(
   sql: Query,
   teamId: string,
   jti: string,

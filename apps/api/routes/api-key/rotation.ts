@@ -1,11 +1,12 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import type { Services } from '../../http/route.ts';
+import { route, type Services } from '../../http/route.ts';
 import { tellKeys } from '../../resources/keys/events.ts';
-import { lockKey, readKey } from '../../resources/keys/keys.ts';
+import { lockKey, readKey, apiKeyWithText, keyParams } from '../../resources/keys/keys.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
 // Each change of a key writes every secret that works.
@@ -20,6 +21,26 @@ export const graceSeconds = Type.Integer({
   default: 0,
   description:
     'for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all',
+});
+
+export const rotateApiKey = route({
+  method: 'post',
+  path: '/api/v1/workspace/{id}/api-key/{akid}/rotate',
+  tag: 'API keys',
+  operationId: 'rotateKey',
+  summary: 'Give an API key a new secret; only this answer contains it',
+  description: 'The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage.',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  bodyOptional: true,
+  body: object({ graceSeconds: Type.Optional(graceSeconds) }),
+  response: object({ apiKey: apiKeyWithText }),
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted'],
+
+  async handle(call) {
+    return { apiKey: await rotateKey(call, call.params, call.body) };
+  },
 });
 
 type Rotating = Pick<Services, 'sql' | 'changed' | 'audit' | 'clock'> & { caller: Caller };

@@ -1,9 +1,10 @@
 import { TextAnswer } from '../../../../shared/contract/route.ts';
-import { verifyOperation } from '../../../../shared/verification/operation.ts';
+import { cancelOperation } from '../../../../shared/verification/cancel-operation.ts';
+import { verifyOperation, verifyBatchOperation } from '../../../../shared/verification/operation.ts';
 import { readPatience } from '../../../../shared/verification/patience.ts';
 import { route } from '../../http/route.ts';
 
-export default route({
+export const verifyApiKey = route({
   ...verifyOperation,
 
   async handle({ verify, caller, body, clientAddress, header, clock }) {
@@ -11,5 +12,24 @@ export default route({
     const patience = readPatience(header('x-keytally-timeout-ms'), clock.monotonic());
     const decision = await verify({ caller, body, clientAddress, idempotencyKey, patience });
     return new TextAnswer('application/json', decision.body);
+  },
+});
+
+export const verifyApiKeys = route({
+  ...verifyBatchOperation,
+
+  async handle({ verifyBatch, caller, body, clientAddress, requestId, header, clock }) {
+    const { verifications } = body;
+    const patience = readPatience(header('x-keytally-timeout-ms'), clock.monotonic());
+    const asked = { caller, verifications, clientAddress, requestId, header, patience };
+    return new TextAnswer('application/json', await verifyBatch(asked));
+  },
+});
+
+export const cancelVerification = route({
+  ...cancelOperation,
+
+  async handle({ cancel, caller, body }) {
+    return new TextAnswer('application/json', await cancel(caller, body));
   },
 });

@@ -1,10 +1,35 @@
-import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireBilling } from '../../resources/billings/billings.ts';
-import { answerStatement, readStatement, statementForms, statementQuery } from './statement-answer.ts';
-import { statement } from '../../resources/statements/statements.ts';
-import { route } from '../../http/route.ts';
+import { Type, type Static } from 'typebox';
+import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
+import { makeStatements } from '../../../../shared/books/statements/statements.ts';
+import { id, object, day } from '../../../../shared/contract/schema-kinds.ts';
+import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
+import { route, type Services } from '../../http/route.ts';
+import { requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
+import { findSpan } from '../../resources/statements/spans.ts';
+import { statement, monthOf, presentStatement, type StatementAnswer } from '../../resources/statements/statements.ts';
 
-export default route({
+// The share of the time left for which it waits for events that are on their way.
+const PATIENCE_SHARE = 0.3;
+
+/** What a request for a statement says. */
+export const statementQuery = object({
+  month: Type.Optional(monthOf('the month')),
+  from: Type.Optional(day('first day, instead of a month')),
+  to: Type.Optional(day('last day, at most 366 days later')),
+  format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
+  bom,
+});
+
+/** The form of a statement besides JSON. */
+export const statementForms = {
+  type: 'text/csv',
+  description:
+    'RFC 4180, with a header line; a text that a spreadsheet would run as a formula starts with an apostrophe',
+  example:
+    'day,kind,name,balance,amount,events,grantId,eventId,tokenId,reason,month\r\n2026-10-02,usage,tokens,used,1.5,3,,,,,\r\n',
+};
+
+export const getStatement = route({
   method: 'get',
   path: '/api/v1/customer-billing/{bid}/statement',
   tag: 'Customer billing',
@@ -25,3 +50,60 @@ export default route({
     return answerStatement(await readStatement(call, billing, call.query), call.query, call.header('accept'));
   },
 });
+
+type Asked = Static<typeof statementQuery>;
+
+/** The statement of a record: of a closed month as it was stored, else from the books. */
+export async function readStatement(
+  { sql, redis, books, clock, leftMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'clock' | 'leftMs'>,
+  billing: BillingRow,
+  query: Asked,
+): Promise<StatementAnswer> {
+  const { span, closing } = await findSpan(sql, billing.workspaceId, query);
+  const [row] = closing
+    ? await sql<LineRow[]>`
+        select ${lineColumns(sql)} from statement_lines l
+        where l.workspace_id = ${billing.workspaceId} and l.month = ${closing.month} and l.billing_id = ${billing.id}`
+    : [];
+  const wanted = {
+    workspaceId: billing.workspaceId,
+    billings: [billing],
+    span,
+    nowMs: clock.now(),
+    patienceMs: PATIENCE_SHARE * leftMs(),
+  };
+  const made = row ? lineOf(row) : (await makeStatements({ sql, redis, books }, wanted)).statements[0]!;
+  return presentStatement(made, { billing, month: query.month, span, closed: row !== undefined });
+}
+
+/** Answers with a statement in the form that the request asks for. */
+export function answerStatement(statement: StatementAnswer, { format, bom }: Asked, accept: string | undefined) {
+  const asCsv = format ? format === 'csv' : prefersCsv(accept);
+  return asCsv ? csvAnswer('statement', statementCsv(statement), bom) : { statement };
+}
+
+const COLUMNS = [
+  'day',
+  'kind',
+  'name',
+  'balance',
+  'amount',
+  'events',
+  'grantId',
+  'eventId',
+  'tokenId',
+  'reason',
+  'month',
+] as const;
+
+/** The same as CSV: opening balances, movements, closing balances, and the proof as the last line. */
+function statementCsv({ from, to, opening, movements, closing, proof: { status } }: StatementAnswer): string {
+  const rows = (on: string, kind: string, all: StatementAnswer['opening']) =>
+    Object.entries(all).map(([balance, text]) => [on, kind, '', balance, text, '', '', '', '', '', '']);
+  return csv(COLUMNS, [
+    ...rows(from, 'opening', opening),
+    ...movements.map((one) => COLUMNS.map((name) => one[name] ?? '')),
+    ...rows(to, 'closing', closing),
+    [to, 'proof', status, '', '', '', '', '', '', '', ''],
+  ]);
+}

@@ -1,9 +1,18 @@
+import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { tellOneWebhook, WEBHOOKS_CHANNEL } from '../../../../shared/stores/tell-webhooks.ts';
+import { isId } from '../../../../shared/values/ids.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { deliveryRows, presentDelivery, requireWebhook, webhookDelivery } from '../../resources/webhooks.ts';
+import {
+  deliveryRows,
+  presentDelivery,
+  requireWebhook,
+  webhookDelivery,
+  requireDeliverable,
+} from '../../resources/webhooks.ts';
 
-export default route({
+export const listWebhookDeliveries = route({
   method: 'get',
   path: '/api/v1/webhook/{wid}/deliveries',
   tag: 'Webhooks',
@@ -21,5 +30,64 @@ export default route({
     const read = (before: string, take: number) => deliveryRows(sql, webhookId, { before, take });
     const { items, next } = await readPage(query, `deliveries of ${webhookId}`, read, presentDelivery);
     return { deliveries: items, ...next };
+  },
+});
+
+export const testWebhook = route({
+  method: 'post',
+  path: '/api/v1/webhook/{wid}/test',
+  tag: 'Webhooks',
+  operationId: 'testWebhook',
+  summary: 'Send an event of type webhook.test to a webhook',
+  description: 'It is delivered like any other: the deliveries tell what the receiver answered.',
+  permission: 'webhook:write',
+  status: 201,
+  writes: true,
+  params: object({ wid: id('webhook') }),
+  response: object({ delivery: webhookDelivery }),
+  errors: ['webhook_not_found', 'webhook_disabled', 'webhook_waiting_limit_reached'],
+
+  async handle({ sql, params, caller, audit, clock }) {
+    const row = await requireWebhook(sql, caller, params.wid, { lock: true });
+    await requireDeliverable(sql, caller.teamId, row);
+    const { teamId } = caller;
+    const deliveryId = await tellOneWebhook(sql, {
+      teamId,
+      webhookId: row.id,
+      workspaceId: row.workspaceId,
+      atMs: clock.now(),
+    });
+    audit('webhook', row.id, undefined, { tested: deliveryId });
+    const [delivery] = await deliveryRows(sql, row.id, { id: deliveryId });
+    return { delivery: presentDelivery(delivery!) };
+  },
+});
+
+export const redeliverWebhook = route({
+  method: 'post',
+  path: '/api/v1/webhook/{wid}/delivery/{did}/redeliver',
+  tag: 'Webhooks',
+  operationId: 'redeliverWebhook',
+  summary: 'Deliver an event again, now, under the same webhook-id',
+  description: 'Also one that was delivered, or that failed for good; one that waits is tried now.',
+  permission: 'webhook:write',
+  writes: true,
+  params: object({ wid: id('webhook'), did: id('webhook delivery') }),
+  response: object({ delivery: webhookDelivery }),
+  errors: ['webhook_not_found', 'webhook_delivery_not_found', 'webhook_disabled', 'webhook_waiting_limit_reached'],
+
+  async handle({ sql, params, caller, audit }) {
+    const row = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const [before] = isId(params.did) ? await deliveryRows(sql, row.id, { id: params.did }) : [];
+    if (!before) throw new ApiError('webhook_delivery_not_found');
+    await requireDeliverable(sql, caller.teamId, row);
+    // One that is being tried stays as it is: its try is the one that was asked for.
+    await sql`
+      update webhook_deliveries set state = 'WAITING', attempts = 0, next_at = now(), ended_at = null
+      where id = ${before.id} and (claimed_until is null or claimed_until < now())`;
+    await sql`select pg_notify(${WEBHOOKS_CHANNEL}, '')`;
+    audit('webhook', row.id, undefined, { redelivered: before.id });
+    const [delivery] = await deliveryRows(sql, row.id, { id: before.id });
+    return { delivery: presentDelivery(delivery!) };
   },
 });

@@ -1,0 +1,221 @@
+import { Type } from 'typebox';
+import { notCovered } from '../../../../shared/auth/allowed-addresses.ts';
+import { permissions, type Caller, type Permission } from '../../../../shared/contract/caller.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { name } from '../../../../shared/contract/schemas.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { isId } from '../../../../shared/values/ids.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import {
+  createToken,
+  newAccessToken,
+  presentToken,
+  tokenAddresses,
+  accessToken,
+  tokenColumns,
+  withinReach,
+  type TokenRow,
+} from '../../resources/access/tokens.ts';
+import { auditClient, originOf } from '../../resources/audit.ts';
+import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
+import { revokeToken, tokenLine } from '../../resources/revocations/revocations.ts';
+
+const operation = { method: 'delete', path: '/api/v1/access-token/{id}' } as const;
+
+export const createAccessToken = route({
+  method: 'post',
+  path: '/api/v1/access-token',
+  tag: 'Access tokens',
+  operationId: 'createAccessToken',
+  summary: 'Create an access token with at most the rights of your own',
+  description: 'The secret is in this answer alone.',
+  permission: 'token:write',
+  status: 201,
+  writes: true,
+  grows: true,
+  body: object({
+    name,
+    permissions: Type.Array(Type.Enum([...permissions]), {
+      minItems: 1,
+      maxItems: permissions.length,
+      uniqueItems: true,
+    }),
+    workspaceIds: Type.Optional(
+      Type.Array(id('workspace'), {
+        minItems: 1,
+        maxItems: 100,
+        uniqueItems: true,
+        description: 'the workspaces it is limited to; absent: all of the team',
+      }),
+    ),
+    allowedIPs: Type.Optional({
+      ...tokenAddresses,
+      description:
+        'the addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all',
+    }),
+    expiresAt: Type.Optional(expiresAtInput),
+  }),
+  response: object({ accessToken: newAccessToken }),
+  errors: ['expires_at_past', 'permission_not_grantable', 'unknown_workspace_in_token'],
+
+  async handle({ sql, body, caller, changed, audit, clock }) {
+    if (body.expiresAt !== undefined) requireFuture(body.expiresAt, clock.now());
+    const own = await readOwn(sql, caller);
+    requireGrantable(caller, own, body);
+    await requireKnown(sql, caller.teamId, body.workspaceIds ?? []);
+    const { allowedIPs = own.allowedIps ?? [], ...wanted } = body;
+    const made = { teamId: caller.teamId, createdBy: caller.tokenId, allowedIps: allowedIPs, ...wanted };
+    const { text, row } = await createToken(sql, made);
+    const accessToken = presentToken(row);
+    changed('token', row.id, row.shard);
+    audit('access_token', row.id, undefined, accessToken);
+    return { accessToken: { ...accessToken, token: text } };
+  },
+});
+
+export const listAccessTokens = route({
+  method: 'get',
+  path: '/api/v1/access-token',
+  tag: 'Access tokens',
+  operationId: 'listAccessTokens',
+  summary: 'List access tokens, also revoked ones, without their secrets',
+  description: 'Pages follow by `cursor`, in the order in which the tokens were made.',
+  permission: 'token:write',
+  query: object(pageParameters),
+  response: object({ accessTokens: pageItems(accessToken), nextCursor }),
+
+  async handle({ sql, query, caller }) {
+    const read = (after: string, take: number) => sql<TokenRow[]>`
+      select ${tokenColumns(sql)} from access_tokens
+      where ${withinReach(sql, caller)} and id > ${after}
+      order by id limit ${take}`;
+    const { items, next } = await readPage(query, `tokens of ${caller.teamId}`, read, presentToken);
+    return { accessTokens: items, ...next };
+  },
+});
+
+export const getAccessToken = route({
+  method: 'get',
+  path: '/api/v1/access-token/{id}',
+  tag: 'Access tokens',
+  operationId: 'getAccessToken',
+  summary: 'Get an access token, without its secret',
+  description: 'Gives the permissions, workspaces, addresses and end of a token.',
+  permission: 'token:write',
+  params: object({ id: id('access token') }),
+  response: object({ accessToken }),
+  errors: ['access_token_not_found'],
+
+  async handle({ sql, params, caller }) {
+    const [row] = isId(params.id)
+      ? await sql<TokenRow[]>`
+          select ${tokenColumns(sql)} from access_tokens where id = ${params.id} and ${withinReach(sql, caller)}`
+      : [];
+    if (!row) throw new ApiError('access_token_not_found');
+    return { accessToken: presentToken(row) };
+  },
+});
+
+export const revokeAccessToken = route({
+  ...operation,
+  tag: 'Access tokens',
+  operationId: 'deleteAccessToken',
+  summary: 'Revoke an access token, also your own, with all that it made; within a second they are refused',
+  description:
+    'The tokens that it made, and that these made, end with it, unless `descendants=false` keeps them. A token cannot revoke one that made it, directly or through others.',
+  permission: 'token:write',
+  writes: true,
+  revokes: true,
+  params: object({ id: id('access token') }),
+  query: object({
+    descendants: Type.Boolean({
+      default: true,
+      description: 'whether the tokens that it made, and that these made, are revoked too',
+    }),
+  }),
+  response: object({
+    accessToken,
+    descendants: object({
+      revoked: Type.Integer({ description: 'how many of its descendants this call revoked', examples: [2] }),
+      pending: Type.Boolean({
+        description:
+          'whether more follow within minutes; the api refuses these already, and verifies for no longer than that',
+      }),
+    }),
+  }),
+  errors: ['access_token_not_found', 'token_above'],
+
+  async handle({ sql, params, query, caller, requestId, clientAddress, header, changed, audit }) {
+    const [before] = isId(params.id)
+      ? await sql<TokenRow[]>`
+          select ${tokenColumns(sql)} from access_tokens
+          where id = ${params.id} and ${withinReach(sql, caller)} for no key update`
+      : [];
+    if (!before) throw new ApiError('access_token_not_found');
+    if (await isAbove(sql, before.id, caller)) throw new ApiError('token_above');
+    const origin = originOf(operation, caller, requestId, auditClient(clientAddress, header('user-agent')));
+    const { row, below, pending } = await revokeToken(sql, before.id, origin, query);
+    for (const one of [row, ...below]) changed('token', one.id, one.shard);
+    audit('access_token', row.id, presentToken(before), presentToken(row));
+    for (const one of below.map(tokenLine)) audit(one.resource, one.id, one.before, one.after);
+    return { accessToken: presentToken(row), descendants: { revoked: below.length, pending } };
+  },
+});
+
+type NewRights = { permissions: Permission[]; workspaceIds?: string[]; allowedIPs?: string[]; expiresAt?: number };
+type OwnLimits = { expiresAt: number | null; allowedIps: string[] | null };
+
+async function readOwn(sql: Query, { tokenId }: Caller): Promise<OwnLimits> {
+  const [row] = await sql<[OwnLimits]>`select expires_at, allowed_ips from access_tokens where id = ${tokenId}`;
+  return row;
+}
+
+/** Throws 403 unless the caller's own token has these permissions, workspaces and addresses, and lives at least as long. */
+function requireGrantable(caller: Caller, { expiresAt, allowedIps }: OwnLimits, wanted: NewRights): void {
+  const lacking = wanted.permissions.filter((permission) => !caller.permissions.has(permission));
+  if (lacking.length > 0) throw notGrantable(`it lacks ${lacking.join(', ')}`);
+
+  const own = caller.workspaceIds;
+  if (own && !wanted.workspaceIds?.every((workspaceId) => own.includes(workspaceId))) {
+    throw notGrantable('it is limited to workspaces; name only those in workspaceIds');
+  }
+
+  if (expiresAt !== null && (wanted.expiresAt ?? Infinity) > expiresAt) {
+    throw notGrantable(`it expires; give an expiresAt of at most ${expiresAt}`);
+  }
+
+  const { allowedIPs } = wanted;
+  if (allowedIps === null || allowedIPs === undefined) return;
+  const [outside] = allowedIPs.length === 0 ? ['every address'] : notCovered(allowedIPs, allowedIps);
+  if (outside) throw notGrantable(`it may not be used from ${outside}; name only addresses of its own list`);
+}
+
+async function requireKnown(sql: Query, teamId: string, workspaceIds: string[]): Promise<void> {
+  const wellFormed = workspaceIds.filter(isId);
+  const rows = await sql<{ id: string }[]>`
+    select id from workspaces where team_id = ${teamId} and id = any(${wellFormed}) and deleted_at is null`;
+  const known = new Set(rows.map((row) => row.id));
+  const details = workspaceIds.flatMap((workspaceId, i) =>
+    known.has(workspaceId) ? [] : [{ path: `/workspaceIds/${i}`, message: 'does not exist in your team' }],
+  );
+  if (details.length > 0) throw new ApiError('unknown_workspace_in_token', { details });
+}
+
+function notGrantable(why: string): ApiError {
+  return new ApiError('permission_not_grantable', {
+    message: `A token can only grant what it holds itself, and ${why}.`,
+  });
+}
+
+/** Whether a token made the caller's, or one above it. A leaked child would lock out those who can end it. */
+async function isAbove(sql: Query, id: string, { tokenId }: Caller): Promise<boolean> {
+  const [row] = await sql<[{ isAbove: boolean }]>`
+    with recursive makers (id) as (
+      select created_by from access_tokens where id = ${tokenId}
+      union
+      select t.created_by from makers m join access_tokens t on t.id = m.id where t.created_by is not null)
+    select exists (select from makers where id = ${id}) as is_above`;
+  return row.isAbove;
+}

@@ -1,0 +1,253 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
+import { object, id, nullable } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  customerId,
+  externalMeterId,
+  allowedIps,
+  metadata,
+  name,
+  rateLimit,
+} from '../../../../shared/contract/schemas.ts';
+import { meterShard } from '../../../../shared/stores/keyspace.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { requireFuture, expiresAtInput } from '../../resources/expires-at.ts';
+import { tellKeys } from '../../resources/keys/events.ts';
+import { replaceGrants } from '../../resources/keys/key-scopes.ts';
+import {
+  apiKeyWithText,
+  DEFAULT_PREFIX,
+  limitsValue,
+  metadataValue,
+  newKeyFields,
+  readKey,
+  apiKey,
+  presentKey,
+  selectKeys,
+  keyParams,
+  giveMeter,
+  grants,
+  lockKey,
+  type KeyRow,
+} from '../../resources/keys/keys.ts';
+import { set } from '../../resources/patch.ts';
+
+export const createApiKey = route({
+  method: 'post',
+  path: '/api/v1/api-key',
+  tag: 'API keys',
+  operationId: 'createKey',
+  summary: 'Create an API key; only this answer contains the secret',
+  description:
+    'Makes a key and its secret. The service keeps a hash of it: store the secret, or rotate the key where it is lost.',
+  permission: 'key:write',
+  status: 201,
+  writes: true,
+  grows: true,
+  body: object(newKeyFields),
+  response: object({ apiKey: apiKeyWithText }),
+  errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
+
+  async handle({ sql, body, caller, changed, audit, clock }) {
+    const { workspaceId, externalMeterId, metadata } = body;
+    checkLimits('limits', body.limits);
+    await requireWorkspace(sql, caller, workspaceId, { hold: true });
+    const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
+      select default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces where id = ${workspaceId}`;
+    const now = clock.now();
+    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, now);
+    const byDefault = defaults.lifetimeSeconds === null ? null : now + defaults.lifetimeSeconds * 1000;
+    const expiresAt = body.expiresAt === undefined ? byDefault : body.expiresAt;
+    const prefix = body.prefix ?? defaults.prefix ?? DEFAULT_PREFIX;
+
+    const akid = newId('key');
+    const shard = externalMeterId === undefined ? randomShard() : meterShard(workspaceId, externalMeterId);
+    const text = makeKeyText(prefix, shard);
+    await sql`
+      insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
+                            external_meter_id, metadata, rate_limit_per_second, limits, allowed_ips, grants)
+      values (${akid}, ${caller.teamId}, ${workspaceId}, ${shard}, ${body.name}, ${prefix}, ${maskKeyText(text)},
+              ${body.enabled ?? true}, ${expiresAt}, ${body.customerId ?? null}, ${externalMeterId ?? null},
+              ${metadataValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null}, ${limitsValue(sql, body.limits) ?? null},
+              ${body.allowedIPs ?? null}, ${body.scopes?.length ?? 0})`;
+    await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
+    await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
+    const made = await readKey(sql, { id: workspaceId, akid });
+    changed('key', akid, shard);
+    audit('api_key', akid, undefined, made);
+    await tellKeys(sql, { type: 'key.created', teamId: caller.teamId, keys: [{ workspaceId, key: made }], atMs: now });
+    return { apiKey: { ...made, key: text } };
+  },
+});
+
+export const listApiKeys = route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/api-keys',
+  tag: 'API keys',
+  operationId: 'listKeys',
+  summary: 'List the API keys of a workspace, also deleted ones unless filtered out',
+  description:
+    'Pages follow by `cursor`, in the order in which the keys were made. With `search`, `enabled` or `deleted` a page may have few keys, or none, while `nextCursor` leads on.',
+  permission: 'key:read',
+  params: object({ id: id('workspace') }),
+  query: object({
+    ...pageParameters,
+    search: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 128,
+        description: 'only keys with this text in their name, customerId or masked key, in any case',
+      }),
+    ),
+    customerId: Type.Optional(customerId),
+    externalMeterId: Type.Optional(externalMeterId),
+    enabled: Type.Optional(Type.Boolean({ description: 'only keys that are enabled, or only those that are not' })),
+    deleted: Type.Optional(Type.Boolean({ description: 'only keys that were deleted, or only those that were not' })),
+  }),
+  response: object({ apiKeys: pageItems(apiKey), nextCursor }),
+  errors: ['workspace_forbidden'],
+
+  async handle({ sql, params, query, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    const { search, customerId, externalMeterId, enabled, deleted } = query;
+    const read = (after: string, take: number) =>
+      selectKeys(
+        sql,
+        sql`
+        where k.workspace_id = ${params.id} and k.id > ${after}
+          ${customerId === undefined ? sql`` : sql`and k.customer_id = ${customerId}`}
+          ${externalMeterId === undefined ? sql`` : sql`and k.external_meter_id = ${externalMeterId}`}
+        order by k.id limit ${take}`,
+      );
+    const wanted = search?.toLowerCase();
+    // No index leads to these, and one statement could read every key of the workspace.
+    const isWanted = (row: KeyRow) =>
+      (enabled === undefined || row.enabled === enabled) &&
+      (deleted === undefined || row.deleted === deleted) &&
+      (wanted === undefined || holdsText(row, wanted));
+    const { items, next } = await readPage(query, `keys of ${params.id}`, read, (row) =>
+      isWanted(row) ? presentKey(row) : undefined,
+    );
+    return { apiKeys: items, ...next };
+  },
+});
+
+export const getApiKey = route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  operationId: 'getKey',
+  summary: 'Get an API key, without its secret',
+  description: 'Gives the settings of a key. No answer contains its secret again.',
+  permission: 'key:read',
+  params: keyParams,
+  response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found'],
+
+  async handle({ sql, params, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    return { apiKey: await readKey(sql, params) };
+  },
+});
+
+export const updateApiKey = route({
+  method: 'patch',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  operationId: 'updateKey',
+  summary: 'Change an API key; null clears a setting',
+  description: 'Fields that are left out stay as they are. The change is in force before the answer.',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  body: object({
+    name: Type.Optional(name),
+    enabled: Type.Optional(Type.Boolean()),
+    expiresAt: Type.Optional(nullable(expiresAtInput)),
+    scopes: Type.Optional(nullable(grants)),
+    metadata: Type.Optional(nullable(metadata)),
+    rateLimitPerSecond: Type.Optional(nullable(rateLimit)),
+    limits: Type.Optional(nullable(limits)),
+    allowedIPs: Type.Optional(nullable(allowedIps)),
+    externalMeterId: Type.Optional({
+      ...externalMeterId,
+      description: 'the meter of a key that has none; a key keeps its meter',
+    }),
+  }),
+  response: object({ apiKey }),
+  errors: [
+    'workspace_forbidden',
+    'key_not_found',
+    'key_deleted',
+    'key_metered',
+    'expires_at_past',
+    'unknown_scope',
+    'quota_exceeded',
+  ],
+
+  async handle({ sql, params, body, caller, changed, audit, clock }) {
+    const { shard: oldShard, deleted } = await lockKey(sql, caller, params);
+    if (deleted) throw new ApiError('key_deleted');
+    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, clock.now());
+    const before = await readKey(sql, params);
+    const { scopes, metadata, limits, allowedIPs, externalMeterId, ...values } = body;
+    checkLimits('limits', limits);
+    const grants = scopes === undefined ? undefined : (scopes?.length ?? 0);
+    const row = {
+      ...values,
+      metadata: metadataValue(sql, metadata),
+      limits: limitsValue(sql, limits),
+      allowedIps: allowedIPs,
+      grants,
+    };
+    const assigned = set(sql, row);
+    const shards = await giveMeter(sql, { ...params, shard: oldShard, meter: before.externalMeterId }, externalMeterId);
+    await sql`update api_keys set ${assigned} where id = ${params.akid}`;
+    const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
+    if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
+    const apiKey = await readKey(sql, params);
+    for (const shard of shards) changed('key', params.akid, shard);
+    audit('api_key', params.akid, before, apiKey);
+    return { apiKey };
+  },
+});
+
+export const deleteApiKey = route({
+  method: 'delete',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  operationId: 'deleteKey',
+  summary: 'Delete an API key for good; its record stays readable',
+  description:
+    'Its secret gets INVALID before the answer. The record keeps its id. Only an import of its secret with `restore` brings it back.',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found'],
+
+  async handle({ sql, params, caller, changed, audit, clock }) {
+    const { shard, deleted } = await lockKey(sql, caller, params);
+    const before = await readKey(sql, params);
+    if (!deleted) {
+      await sql`
+        update api_keys set deleted_at = now(), version = version + 1, updated_at = now() where id = ${params.akid}`;
+    }
+    // Also for a key that was deleted before: that deletion may be stored but not yet in force.
+    changed('key', params.akid, shard);
+    const apiKey = await readKey(sql, params);
+    audit('api_key', params.akid, before, apiKey);
+    const keys = [{ workspaceId: params.id, key: apiKey }];
+    if (!deleted) await tellKeys(sql, { type: 'key.deleted', teamId: caller.teamId, keys, atMs: clock.now() });
+    return { apiKey };
+  },
+});
+
+function holdsText({ name, customerId, maskedKey }: KeyRow, wanted: string): boolean {
+  return [name, customerId, maskedKey].some((text) => text?.toLowerCase().includes(wanted));
+}

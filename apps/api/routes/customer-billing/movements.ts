@@ -1,0 +1,158 @@
+import { Type } from 'typebox';
+import { alertTold, type Alert } from '../../../../shared/contract/alerts.ts';
+import {
+  credits,
+  id,
+  named,
+  object,
+  requestIdText,
+  timestamp,
+  instant,
+  usageName,
+} from '../../../../shared/contract/schema-kinds.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+import { holdId } from '../../../../shared/verification/hold-operations.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
+import { readOpenHolds, type OpenHold } from '../../resources/billings/holds.ts';
+
+const ledgerRow = named(
+  'LedgerRow',
+  object({
+    id: id('ledger row'),
+    billingId: id('billing record'),
+    amount: credits('credits added'),
+    totalCredits: credits('totalCredits after the refill'),
+    tokenId: id('access token', ' that made the refill'),
+    requestId: requestIdText('refill-42'),
+    createdAt: timestamp('when the credits were added'),
+  }),
+);
+
+const openHold = named(
+  'OpenHold',
+  object({
+    id: holdId,
+    credits: credits('what is held'),
+    apiKeyId: id('API key', ' that it was held for'),
+    usageName: usageName('what is counted'),
+    onExpiry: Type.Enum(['release', 'charge'], { description: 'what becomes of the credits at its end' }),
+    createdAt: timestamp('since when it is held'),
+    expiresAt: instant('when the hold ends'),
+  }),
+);
+
+export const billingLedger = route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}/ledger',
+  tag: 'Customer billing',
+  operationId: 'listLedger',
+  summary: 'List the refills of a billing record, oldest first',
+  description: 'Each row is one refill, with the credits that were bought up to it.',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record') }),
+  query: object(pageParameters),
+  response: object({ ledger: pageItems(ledgerRow), nextCursor }),
+  errors: ['billing_not_found'],
+
+  async handle({ sql, params, query, caller }) {
+    const { id: billingId } = await requireBilling(sql, caller, params.bid);
+    const read = (after: string, take: number) => sql<LedgerRow[]>`
+      select id, amount_micros, total_micros, token_id, request_id, created_at from credit_ledger
+      where billing_id = ${billingId} and id > ${after}
+      order by id limit ${take}`;
+    const present = ({ id, amountMicros, totalMicros, tokenId, requestId, createdAt }: LedgerRow) => ({
+      id,
+      billingId,
+      amount: formatCredits(amountMicros),
+      totalCredits: formatCredits(totalMicros),
+      tokenId,
+      requestId,
+      createdAt: createdAt.toISOString(),
+    });
+    const { items, next } = await readPage(query, `ledger of ${billingId}`, read, present);
+    return { ledger: items, ...next };
+  },
+});
+
+export const listAlerts = route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}/alerts',
+  tag: 'Customer billing',
+  operationId: 'listAlerts',
+  summary: 'List the alerts that a billing record has crossed, newest first',
+  description: 'Each line is one crossing, within two seconds of it and for 90 days.',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record') }),
+  query: object(pageParameters),
+  response: object({ alerts: pageItems(alertTold), nextCursor }),
+  errors: ['billing_not_found'],
+
+  async handle({ sql, params, query, caller }) {
+    const { id: billingId } = await requireBilling(sql, caller, params.bid);
+    const read = (after: string, take: number) => sql<ToldRow[]>`
+      select id, name, "when", at, used_micros, event_id from alerts_told
+      where billing_id = ${billingId} ${after === '' ? sql`` : sql`and id < ${after}`}
+      order by id desc limit ${take}`;
+    const present = ({ usedMicros, ...told }: ToldRow) => ({ ...told, usedCredits: formatCredits(usedMicros) });
+    const { items, next } = await readPage(query, `alerts of ${billingId}`, read, present);
+    return { alerts: items, ...next };
+  },
+});
+
+export const listHolds = route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}/holds',
+  tag: 'Customer billing',
+  operationId: 'listHolds',
+  summary: 'List the open holds of a billing record, those that end first, first',
+  description: 'What is held, since when, until when, and by which key.',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record') }),
+  query: object(pageParameters),
+  response: object({ holds: pageItems(openHold), nextCursor }),
+  errors: ['billing_not_found', 'redis_unavailable'],
+
+  async handle({ sql, params, query, caller, redis, holds }) {
+    const record = await requireBilling(sql, caller, params.bid);
+    const idOf = await holds.idMaker(caller.teamId, record.shard);
+    const present = (hold: OpenHold) => ({
+      id: idOf({
+        shard: String(record.shard),
+        workspaceId: record.workspaceId,
+        meter: record.externalMeterId,
+        billingId: record.id,
+        id: hold.holdId,
+        keyId: hold.keyId,
+        usageName: hold.usageName,
+        micros: String(hold.micros),
+        openedMs: String(hold.openedMs),
+        endsAtMs: String(hold.endsAtMs),
+        epoch: hold.epoch,
+        turn: hold.turn,
+        onExpiry: hold.onExpiry,
+      }),
+      credits: formatCredits(hold.micros),
+      apiKeyId: hold.keyId,
+      usageName: hold.usageName,
+      onExpiry: hold.onExpiry as 'release' | 'charge',
+      createdAt: new Date(hold.openedMs).toISOString(),
+      expiresAt: hold.endsAtMs,
+    });
+    const read = (after: string, take: number) => readOpenHolds(redis, record, after, take);
+    const { items, next } = await readPage(query, `holds of ${record.id}`, read, present);
+    return { holds: items, ...next };
+  },
+});
+
+type LedgerRow = {
+  id: string;
+  amountMicros: number;
+  totalMicros: number;
+  tokenId: string;
+  requestId: string;
+  createdAt: Date;
+};
+
+type ToldRow = Pick<Alert, 'name' | 'when'> & { id: string; at: number; usedMicros: number; eventId: string };

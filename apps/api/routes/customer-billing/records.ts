@@ -1,0 +1,189 @@
+import { Type } from 'typebox';
+import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
+import { alerts } from '../../../../shared/contract/alerts.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
+import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
+import { billing, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { alertsValue, alertWarnings } from '../../resources/billings/alerts.ts';
+import {
+  billingSettings,
+  creditsIn,
+  insertBilling,
+  presentBilling,
+  copiedAmounts,
+  presentAmounts,
+  billingColumns,
+  requireBilling,
+  refuseDeletedWorkspace,
+  type BillingRow,
+} from '../../resources/billings/billings.ts';
+import { billingsAfter, orderOf, type BillingFilter } from '../../resources/billings/lists.ts';
+import { limitsValue } from '../../resources/keys/keys.ts';
+import { set } from '../../resources/patch.ts';
+
+export const createBilling = route({
+  method: 'post',
+  path: '/api/v1/customer-billing',
+  tag: 'Customer billing',
+  operationId: 'createBilling',
+  summary: "Create the billing record of a workspace's external meter",
+  description: 'Makes the record that verifications of keys with the same external meter are debited to.',
+  permission: 'billing:write',
+  status: 201,
+  writes: true,
+  grows: true,
+  body: object({
+    workspaceId: id('workspace'),
+    externalMeterId,
+    totalCredits: Type.Optional(credits('initial credits', { default: '0' })),
+    allowOverages: Type.Optional(
+      Type.Boolean({ default: false, description: 'whether use may go on beyond totalCredits' }),
+    ),
+    spendCap: Type.Optional(credits('most that may be used')),
+    limits: Type.Optional(limits),
+    alerts: Type.Optional(nullable(alerts)),
+  }),
+  response: object({ billing, warnings: Type.Optional(warnings) }),
+  errors: ['workspace_forbidden', 'billing_exists'],
+
+  async handle({ sql, body, caller, changed, audit, redis }) {
+    await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
+    checkLimits('limits', body.limits);
+    const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
+    const row = await insertBilling(sql, caller, {
+      workspaceId,
+      externalMeterId,
+      totalMicros: creditsIn('totalCredits', totalCredits),
+      allowOverages,
+      spendCapMicros: spendCap === undefined ? null : creditsIn('spendCap', spendCap),
+      limits: limitsValue(sql, body.limits),
+      alerts: alertsValue(sql, 'alerts', body.alerts),
+    });
+    if (!row) throw new ApiError('billing_exists');
+    changed('billing', row.id, row.shard);
+    audit('billing', row.id, undefined, billingSettings(row));
+    return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
+  },
+});
+
+export const listBillings = route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/customer-billings',
+  tag: 'Customer billing',
+  operationId: 'listBillings',
+  summary: 'List the billing records of a workspace',
+  description:
+    'Amounts are those of a copy, at most 60 s old; `GET /api/v1/customer-billing/{bid}` gives those of now. Pages follow by `cursor`, in the order in which the records were made; with `availableBelow` those with the least are first, with `customerId` they are in the order of their meters.',
+  permission: 'billing:read',
+  params: object({ id: id('workspace') }),
+  query: object({
+    ...pageParameters,
+    externalMeterId: Type.Optional(externalMeterId),
+    customerId: Type.Optional({
+      ...customerId,
+      description: 'only records that keys of this customer draw on, or drew on until they were deleted',
+    }),
+    availableBelow: Type.Optional(credits('only records with less than this available')),
+  }),
+  response: object({ billings: pageItems(billing), nextCursor }),
+  errors: ['workspace_forbidden'],
+
+  async handle({ sql, params, query, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    const filter: BillingFilter = {
+      workspaceId: params.id,
+      externalMeterId: query.externalMeterId,
+      customerId: query.customerId,
+      belowMicros: query.availableBelow === undefined ? undefined : creditsIn('availableBelow', query.availableBelow),
+    };
+    const { items, next } = await readPage(
+      query,
+      `billings of ${params.id} by ${orderOf(filter)}`,
+      (after, take) => billingsAfter(sql, filter, after, take),
+      ({ row }) => presentAmounts(row, copiedAmounts(row)),
+    );
+    return { billings: items, ...next };
+  },
+});
+
+export const getBilling = route({
+  method: 'get',
+  path: '/api/v1/customer-billing',
+  tag: 'Customer billing',
+  operationId: 'getBillingOfMeter',
+  summary: "Get the billing record of a workspace's external meter",
+  description: 'Finds the billing record by the workspace and your own id of the meter.',
+  permission: 'billing:read',
+  query: object({ workspaceId: id('workspace'), externalMeterId }),
+  response: object({ billing }),
+  errors: ['workspace_forbidden', 'billing_not_found'],
+
+  async handle({ sql, query, caller, redis }) {
+    await requireWorkspace(sql, caller, query.workspaceId);
+    const [row] = await sql<BillingRow[]>`
+      select ${billingColumns(sql)} from billing_records
+      where team_id = ${caller.teamId} and workspace_id = ${query.workspaceId}
+        and external_meter_id = ${query.externalMeterId}`;
+    if (!row) throw new ApiError('billing_not_found');
+    return { billing: await presentBilling(redis, row) };
+  },
+});
+
+export const getBillingById = route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}',
+  tag: 'Customer billing',
+  operationId: 'getBilling',
+  summary: 'Get a billing record by its id',
+  description: 'Gives the credits that were bought and used, as exact decimal text.',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record') }),
+  response: object({ billing }),
+  errors: ['billing_not_found'],
+
+  async handle({ sql, params, caller, redis }) {
+    return { billing: await presentBilling(redis, await requireBilling(sql, caller, params.bid)) };
+  },
+});
+
+export const updateBilling = route({
+  method: 'patch',
+  path: '/api/v1/customer-billing/{bid}',
+  tag: 'Customer billing',
+  operationId: 'updateBilling',
+  summary: 'Change whether a billing record allows overages, its spend cap, its limits and its alerts',
+  description:
+    'Sets what happens at the end of the credits: whether use may go on as overage, and up to which cap, and which alerts are told. It is in force before the answer.',
+  permission: 'billing:write',
+  writes: true,
+  params: object({ bid: id('billing record') }),
+  body: object({
+    allowOverages: Type.Optional(Type.Boolean({ description: 'whether use may go on beyond totalCredits' })),
+    spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
+    limits: Type.Optional(nullable(limits)),
+    alerts: Type.Optional(nullable(alerts)),
+  }),
+  response: object({ billing, warnings: Type.Optional(warnings) }),
+  errors: ['billing_not_found', 'workspace_deleted', 'quota_exceeded'],
+
+  async handle({ sql, params, body, caller, changed, audit, redis }) {
+    const before = await requireBilling(sql, caller, params.bid, { lock: true });
+    await refuseDeletedWorkspace(sql, before);
+    const { allowOverages, spendCap, limits } = body;
+    checkLimits('limits', limits);
+    const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
+    const [row] = await sql<[BillingRow]>`
+      update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: limitsValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts) })}
+      where id = ${before.id}
+      returning ${billingColumns(sql)}`;
+    changed('billing', row.id, row.shard);
+    // What it may be used for may have become more, or less than what is used.
+    await noteCreditLooks(sql, [row.id]);
+    audit('billing', row.id, billingSettings(before), billingSettings(row));
+    return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
+  },
+});

@@ -1,0 +1,127 @@
+import { Type } from 'typebox';
+import { invalidField } from '../../../../shared/contract/errors.ts';
+import { credits, id, instant, object } from '../../../../shared/contract/schema-kinds.ts';
+import { name } from '../../../../shared/contract/schemas.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
+import { countBegun } from '../../resources/grants/classes.ts';
+import { priority, requireFewEnded } from '../../resources/grants/grants.ts';
+import {
+  addSchedule,
+  every,
+  grantSchedule,
+  presentSchedule,
+  rollover,
+  timezone,
+  scheduleColumns,
+  lockSchedule,
+  type ScheduleRow,
+} from '../../resources/grants/schedules.ts';
+import { voidPeriods } from '../../resources/grants/voids.ts';
+import { readAccount } from '../../sync/accounts.ts';
+
+export const createGrantSchedule = route({
+  method: 'post',
+  path: '/api/v1/customer-billing/{bid}/grant-schedule',
+  tag: 'Customer billing',
+  operationId: 'createGrantSchedule',
+  summary: 'Grant credits to a billing record every day, week, month or year',
+  description:
+    'Makes a grant for the running period, which ends with it, and for each that follows. Periods are counted from the anchor in local time.',
+  permission: 'billing:write',
+  status: 201,
+  writes: true,
+  grows: true,
+  params: object({ bid: id('billing record') }),
+  body: object({
+    credits: credits('credits to grant for each period, above 0'),
+    every,
+    timezone: Type.Optional({ ...timezone, default: 'UTC' }),
+    anchorAt: Type.Optional(instant('when a period begins, from which the others are counted; default now')),
+    endsAt: Type.Optional(instant('no period begins at or after it; default never')),
+    priority: Type.Optional(priority),
+    name: Type.Optional(name),
+    rollover: Type.Optional(rollover),
+  }),
+  response: object({ grantSchedule }),
+  errors: [
+    'billing_not_found',
+    'workspace_deleted',
+    'credits_too_large',
+    'grant_schedule_limit_reached',
+    'grant_class_limit_reached',
+    'grant_pending_limit_reached',
+    'grant_ended_limit_reached',
+  ],
+
+  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
+    const record = await requireBilling(sql, caller, params.bid, { lock: true });
+    await refuseDeletedWorkspace(sql, record);
+    const amountMicros = creditsIn('credits', body.credits);
+    if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
+    const account = await readAccount(redis, record);
+    requireFewEnded(account);
+    const { atMs } = account.balance;
+    const rollMaxMicros = body.rollover ? creditsIn('rollover/maxCredits', body.rollover.maxCredits) : null;
+    const { teamId, tokenId } = caller;
+    const schedule = { ...body, amountMicros, rollMaxMicros };
+    const row = await addSchedule(sql, record, schedule, { teamId, tokenId, requestId }, atMs);
+    changed('billing', record.id, record.shard);
+    const made = presentSchedule(row);
+    audit('grant_schedule', row.id, undefined, made);
+    return { grantSchedule: made };
+  },
+});
+
+export const listGrantSchedules = route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}/grant-schedules',
+  tag: 'Customer billing',
+  operationId: 'listGrantSchedules',
+  summary: 'List the grant schedules of a billing record, oldest first',
+  description: 'Those that were deleted are not among them.',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record') }),
+  query: object(pageParameters),
+  response: object({ grantSchedules: pageItems(grantSchedule), nextCursor }),
+  errors: ['billing_not_found'],
+
+  async handle({ sql, params, query, caller }) {
+    const record = await requireBilling(sql, caller, params.bid);
+    const read = (after: string, take: number) => sql<ScheduleRow[]>`
+      select ${scheduleColumns(sql)} from grant_schedules
+      where billing_id = ${record.id} and deleted_at is null and id > ${after} order by id limit ${take}`;
+    const { items, next } = await readPage(query, `schedules of ${record.id}`, read, presentSchedule);
+    return { grantSchedules: items, ...next };
+  },
+});
+
+export const deleteGrantSchedule = route({
+  method: 'delete',
+  path: '/api/v1/customer-billing/{bid}/grant-schedule/{sid}',
+  tag: 'Customer billing',
+  operationId: 'deleteGrantSchedule',
+  summary: 'Delete a grant schedule: no further period begins',
+  description: 'The grant of the running period keeps its end and its rollover; those to come are voided.',
+  permission: 'billing:write',
+  writes: true,
+  params: object({ bid: id('billing record'), sid: id('grant schedule') }),
+  response: object({ grantSchedule }),
+  errors: ['billing_not_found', 'grant_schedule_not_found', 'workspace_deleted'],
+
+  async handle({ sql, params, caller, changed, audit, redis, requestId }) {
+    const record = await requireBilling(sql, caller, params.bid, { lock: true });
+    await refuseDeletedWorkspace(sql, record);
+    const schedule = await lockSchedule(sql, record, params.sid);
+    const { atMs } = (await readAccount(redis, record)).balance;
+    await countBegun(sql, record, atMs);
+    await sql`update grant_schedules set deleted_at = now() where id = ${schedule.id}`;
+    changed('billing', record.id, record.shard);
+    for (const id of await voidPeriods(sql, record, schedule.id, { ...caller, requestId, atMs }))
+      changed('adjustment', id, record.shard);
+    const gone = presentSchedule(schedule);
+    audit('grant_schedule', schedule.id, gone, undefined);
+    return { grantSchedule: gone };
+  },
+});

@@ -1,0 +1,208 @@
+import { Type } from 'typebox';
+import { withGrant } from '../../../../shared/books/account-state.ts';
+import { noteReplenished } from '../../../../shared/books/credit-states.ts';
+import { invalidField, ApiError } from '../../../../shared/contract/errors.ts';
+import { credits, id, instant, object } from '../../../../shared/contract/schema-kinds.ts';
+import { billing, metadata, name } from '../../../../shared/contract/schemas.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { hideSecrets } from '../../../../shared/values/secrets.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import {
+  creditsIn,
+  presentAmounts,
+  refuseDeletedWorkspace,
+  requireBilling,
+} from '../../resources/billings/billings.ts';
+import { expiresAtInput, LAST_INSTANT } from '../../resources/expires-at.ts';
+import { addGrant, countBegun } from '../../resources/grants/classes.ts';
+import {
+  grant,
+  grantPresenter,
+  grantSettings,
+  priority,
+  requireFewEnded,
+  requireGrant,
+  grantStates,
+  endOf,
+  numbersBy,
+  voidReason,
+} from '../../resources/grants/grants.ts';
+import { readHeard } from '../../resources/grants/heard.ts';
+import { grantRows } from '../../resources/grants/rows.ts';
+import { coveredOf, voidGrant as storeVoid } from '../../resources/grants/voids.ts';
+import { accountOf, readAccount } from '../../sync/accounts.ts';
+
+export const createGrant = route({
+  method: 'post',
+  path: '/api/v1/customer-billing/{bid}/grant',
+  tag: 'Customer billing',
+  operationId: 'createGrant',
+  summary: 'Grant credits to a billing record, with a beginning, an end and a priority',
+  description:
+    'Adds credits that begin now or later, and end or do not. It is in force with the answer. A repeat with the same Idempotency-Key grants nothing.',
+  permission: 'billing:write',
+  status: 201,
+  writes: true,
+  grows: true,
+  idempotencyKeyRequired: true,
+  params: object({ bid: id('billing record') }),
+  body: object({
+    credits: credits('credits to grant, above 0'),
+    name: Type.Optional(name),
+    beginsAt: Type.Optional(instant('when it begins, default now; up to 60 s past means now')),
+    expiresAt: Type.Optional({ ...expiresAtInput, description: 'when it ends, in Unix milliseconds; default never' }),
+    priority: Type.Optional(priority),
+    metadata: Type.Optional(metadata),
+  }),
+  response: object({ grant, billing }),
+  errors: [
+    'billing_not_found',
+    'workspace_deleted',
+    'credits_too_large',
+    'grant_class_limit_reached',
+    'grant_pending_limit_reached',
+    'grant_ended_limit_reached',
+  ],
+
+  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
+    const record = await requireBilling(sql, caller, params.bid, { lock: true });
+    await refuseDeletedWorkspace(sql, record);
+    const amountMicros = creditsIn('credits', body.credits);
+    if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
+    const account = accountOf(record, await readHeard(redis, record));
+    requireFewEnded(account);
+    const { balance, state } = account;
+    const { beginsAt, expiresAt } = timesOf(body, balance.atMs);
+    const made = { id: newId('grant'), amountMicros, priority: body.priority ?? 50, beginsAt, expiresAt };
+    const { teamId, tokenId } = caller;
+    await addGrant(
+      sql,
+      record,
+      { ...made, name: body.name, metadata: body.metadata },
+      { teamId, tokenId, requestId },
+      balance.atMs,
+    );
+    changed('billing', record.id, record.shard);
+    await noteReplenished(sql, [record.id]);
+    const row = await requireGrant(sql, record, made.id);
+    audit('grant', row.id, undefined, grantSettings(record.id, row));
+    const after = await requireBilling(sql, caller, record.id);
+    const begunMicros = beginsAt > balance.atMs ? 0 : amountMicros;
+    const totalMicros = (balance.totalMicros ?? record.totalMicros) + begunMicros;
+    // As it will be once it is in force, which it is with the answer.
+    const then = begunMicros > 0 ? withGrant(state, balance.usedMicros, row.class, begunMicros) : state;
+    return {
+      grant: grantPresenter(record.id, { balance, state: then })(row),
+      billing: presentAmounts(after, { ...balance, totalMicros }),
+    };
+  },
+});
+
+export const listGrants = route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}/grants',
+  tag: 'Customer billing',
+  operationId: 'listGrants',
+  summary: 'List the grants of a billing record, oldest first',
+  description:
+    'With what of each was used, has expired and remains. First credits and refills are among them. With `state`, a page may hold fewer items than asked for, and still have a next one.',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record') }),
+  query: object({
+    ...pageParameters,
+    state: Type.Optional(Type.Enum([...grantStates], { description: 'only grants in this state' })),
+  }),
+  response: object({ grants: pageItems(grant), nextCursor }),
+  errors: ['billing_not_found', 'redis_unavailable'],
+
+  async handle({ sql, params, query, caller, redis }) {
+    const record = await requireBilling(sql, caller, params.bid);
+    const present = grantPresenter(record.id, await readAccount(redis, record));
+    const read = (after: string, take: number) => grantRows(sql, record.id, { after, take });
+    const wanted = (row: Parameters<typeof present>[0]) => {
+      const item = present(row);
+      return query.state === undefined || item.state === query.state ? item : undefined;
+    };
+    const { items, next } = await readPage(query, `grants of ${record.id}`, read, wanted);
+    return { grants: items, ...next };
+  },
+});
+
+export const getGrant = route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}/grant/{gid}',
+  tag: 'Customer billing',
+  operationId: 'getGrant',
+  summary: 'Get a grant, with what of it was used, has expired and remains',
+  description: 'First credits and refills are grants too: of priority 50, without an end.',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record'), gid: id('grant') }),
+  response: object({ grant }),
+  errors: ['billing_not_found', 'grant_not_found', 'redis_unavailable'],
+
+  async handle({ sql, params, caller, redis }) {
+    const record = await requireBilling(sql, caller, params.bid);
+    const row = await requireGrant(sql, record, params.gid);
+    return { grant: grantPresenter(record.id, await readAccount(redis, record))(row) };
+  },
+});
+
+export const voidGrant = route({
+  method: 'post',
+  path: '/api/v1/customer-billing/{bid}/grant/{gid}/void',
+  tag: 'Customer billing',
+  operationId: 'voidGrant',
+  summary: 'Void a grant: what is left of it is gone at once',
+  description:
+    'What was used stays used, and what open holds need of it stays reserved for them. A grant that has yet to begin never counts. Voiding it again changes nothing.',
+  permission: 'billing:write',
+  writes: true,
+  params: object({ bid: id('billing record'), gid: id('grant') }),
+  body: object({ reason: voidReason }),
+  response: object({ grant, billing }),
+  errors: ['billing_not_found', 'grant_not_found', 'workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
+
+  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
+    const record = await requireBilling(sql, caller, params.bid, { lock: true });
+    await refuseDeletedWorkspace(sql, record);
+    const account = accountOf(record, await readHeard(redis, record));
+    const { balance } = account;
+    await countBegun(sql, record, balance.atMs);
+    const before = await requireGrant(sql, record, params.gid);
+    const present = grantPresenter(record.id, account);
+    const amounts = { ...balance, totalMicros: balance.totalMicros ?? record.totalMicros };
+    if (before.voidedAt !== null) return { grant: present(before), billing: presentAmounts(record, amounts) };
+    if (endOf(before) <= balance.atMs) throw new ApiError('grant_expired');
+    if (before.hasBegun) requireFewEnded(account);
+
+    const row = { ...before, voidedAt: balance.atMs, voidReason: hideSecrets(body.reason) };
+    let expiredMicros = balance.expiredMicros ?? 0;
+    changed('billing', record.id, record.shard);
+    const adjustmentId = await storeVoid(sql, record, row, { ...caller, requestId, atMs: balance.atMs });
+    changed('adjustment', adjustmentId, record.shard);
+    if (before.hasBegun) {
+      // As it will be once it is in force, which it is with the answer.
+      const { usedMicros, leftMicros } = numbersBy(account)(before);
+      row.usedMicros = usedMicros;
+      row.heldMicros = coveredOf(account, before, leftMicros);
+      expiredMicros += leftMicros - row.heldMicros;
+    }
+    audit('grant', row.id, grantSettings(record.id, before), grantSettings(record.id, row));
+    const after = await requireBilling(sql, caller, record.id);
+    return { grant: present(row), billing: presentAmounts(after, { ...amounts, expiredMicros }) };
+  },
+});
+
+const PAST_IS_NOW_MS = 60_000;
+
+function timesOf(body: { beginsAt?: number; expiresAt?: number }, nowMs: number) {
+  const { beginsAt: given = nowMs, expiresAt = null } = body;
+  if (given < nowMs - PAST_IS_NOW_MS)
+    throw invalidField('/beginsAt', 'must lie at most 60 s in the past, in Unix milliseconds');
+  if (given > LAST_INSTANT) throw invalidField('/beginsAt', `must be at most ${LAST_INSTANT}`);
+  const beginsAt = Math.max(given, nowMs);
+  if (expiresAt !== null && expiresAt <= beginsAt)
+    throw invalidField('/expiresAt', 'must lie after beginsAt, and in the future, in Unix milliseconds');
+  return { beginsAt, expiresAt };
+}

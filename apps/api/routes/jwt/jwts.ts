@@ -1,0 +1,202 @@
+import { Type, type Static } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { jsonObject, object, instant } from '../../../../shared/contract/schema-kinds.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { route } from '../../http/route.ts';
+import { mayUse, requireWholeTeam } from '../../resources/access/access.ts';
+import {
+  audience,
+  jwt,
+  MAX_WORKSPACES,
+  registeredClaims,
+  signJwt,
+  workspaceIds,
+  checkJwt,
+  givenPayload,
+  invalidReasons,
+  WORKSPACES_CLAIM,
+  jti,
+  type CheckedJwt,
+} from '../../resources/jwts/jwts.ts';
+import { storeRevokedJwt } from '../../resources/jwts/revoked-jwts.ts';
+import { issuerOf } from '../../resources/jwts/settings.ts';
+
+const DEFAULT_SECONDS = 3600;
+
+const response = object({
+  status: Type.Enum(['VALID', 'EXPIRED', 'INVALID']),
+  reason: Type.Optional(
+    Type.Enum([...invalidReasons], { description: 'why a JWT that your team did sign is INVALID all the same' }),
+  ),
+  payload: Type.Optional(
+    Type.Unsafe<Record<string, unknown>>({
+      type: 'object',
+      maxProperties: 1024,
+      'x-limits': { maxBytes: 4096, maxDepth: 10 },
+      description: 'the payload as it was signed; present if the JWT is VALID or EXPIRED',
+      examples: [{ role: 'admin' }],
+    }),
+  ),
+  exp: Type.Optional(Type.Integer({ description: 'when it expires, in Unix seconds', examples: [1_795_162_200] })),
+  aud: Type.Optional(audience),
+  workspaceIds: Type.Optional({
+    ...workspaceIds,
+    description: 'the workspaces that it is limited to; absent: it is for the whole team',
+  }),
+});
+
+export const createJwt = route({
+  method: 'post',
+  path: '/api/v1/jwt',
+  tag: 'JWT',
+  operationId: 'createJwt',
+  summary: 'Sign a JWT, for the workspaces of your access token',
+  description:
+    'Signs a payload of your own with the key of your team. The claims of the service (`iss`, `iat`, `exp`, `jti`) are set by it.',
+  permission: 'jwt:sign',
+  status: 201,
+  // The team's first JWT makes its signing key.
+  writes: true,
+  body: object({
+    // In base64, a JWT with 4 KiB of payload still fits into the 8 KiB that servers allow for a request's headers.
+    payload: jsonObject('claims of your own', { maxBytes: 4096, maxDepth: 10 }, { role: 'admin' }),
+    aud: Type.Optional(audience),
+    exp: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 31_536_000,
+        default: DEFAULT_SECONDS,
+        description: 'lifetime in seconds',
+      }),
+    ),
+    workspaceIds: Type.Optional(workspaceIds),
+  }),
+  response: object({ jwt }),
+  errors: ['registered_claim', 'workspace_forbidden', 'issuer_url_unknown'],
+
+  async handle({ sql, body, caller, audit, signingKeys, publicUrl, clock }) {
+    const { payload, aud, exp = DEFAULT_SECONDS } = body;
+    refuseRegistered(payload);
+    const workspaceIds = await signableWorkspaces(sql, caller, body.workspaceIds);
+    const key = await signingKeys.current(sql, caller.teamId, exp);
+    if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
+    const issuer = issuerOf(caller.teamId, key.issuer, publicUrl);
+    const nowSeconds = Math.floor(clock.now() / 1000);
+    return {
+      jwt: await signJwt(key, { payload, audience: aud, issuer, workspaceIds, lifetimeSeconds: exp, nowSeconds }),
+    };
+  },
+});
+
+export const verifyJwt = route({
+  method: 'post',
+  path: '/api/v1/jwt/verify',
+  tag: 'JWT',
+  operationId: 'verifyJwt',
+  summary: 'Verify a JWT of your team',
+  description: 'Checks the signature, the end and the revocation of a JWT. INVALID is an answer, not an error.',
+  permission: 'jwt:verify',
+  body: object({ jwt }),
+  response,
+
+  async handle({ sql, body, caller, clock }) {
+    return present(await checkJwt(sql, caller, body.jwt, new Date(clock.now())));
+  },
+});
+
+export const revokeJwt = route({
+  method: 'post',
+  path: '/api/v1/jwt/revoke',
+  tag: 'JWT',
+  operationId: 'revokeJwt',
+  summary: 'Revoke a JWT of your team by its `jti`, or by the JWT itself: INVALID at the next verification',
+  description: 'The service refuses the JWT from then on. Whoever verifies by the key set alone learns nothing of it.',
+  permission: 'jwt:revoke',
+  writes: true,
+  body: object({ jti: Type.Optional(jti), jwt: Type.Optional(jwt) }),
+  response: object({ jti, expiresAt: instant('until when the revocation is kept: by then the JWT has expired') }),
+  errors: ['workspace_forbidden', 'jwt_not_of_team', 'revocation_limit_reached'],
+
+  async handle({ sql, body, caller, audit, clock }) {
+    if ((body.jti === undefined) === (body.jwt === undefined)) throw needsOne();
+    const { jti, expiresAt, isOver } = await revocable(sql, caller, body, new Date(clock.now()));
+    if (isOver) return { jti, expiresAt: expiresAt!.getTime() };
+    const revoked = await storeRevokedJwt(sql, caller.teamId, jti, expiresAt);
+    const answer = { jti, expiresAt: revoked.expiresAt.getTime() };
+    audit('jwt', jti, revoked.isNew ? undefined : answer, answer);
+    return answer;
+  },
+});
+
+function refuseRegistered(payload: Record<string, unknown>): void {
+  const set = registeredClaims.filter((claim) => Object.hasOwn(payload, claim));
+  if (set.length === 0) return;
+  throw new ApiError('registered_claim', {
+    message: `The payload sets ${set.join(', ')}; ${registeredClaims.join(', ')} are set by the service.`,
+    details: set.map((claim) => ({ path: `/payload/${claim}`, message: 'is set by the service' })),
+  });
+}
+
+/**
+ * The workspaces that a JWT is limited to: those asked for, else those of the signer's token; undefined: none. 403 unless
+ * the token may use each that was asked for, and one of its own is left.
+ */
+async function signableWorkspaces(sql: Query, caller: Caller, wanted?: string[]): Promise<string[] | undefined> {
+  const ids = wanted ?? caller.workspaceIds;
+  if (ids === undefined) return undefined;
+  const rows = await sql<{ id: string }[]>`
+    select id from workspaces
+    where id = any(${ids.filter((id) => mayUse(caller, id))}) and team_id = ${caller.teamId} and deleted_at is null
+    order by id limit ${MAX_WORKSPACES + 1}`;
+  if (rows.length < (wanted?.length ?? 1)) throw new ApiError('workspace_forbidden');
+  if (rows.length <= MAX_WORKSPACES) return rows.map((row) => row.id);
+  const details = [{ path: '/workspaceIds', message: `must name at most ${MAX_WORKSPACES} workspaces of your token` }];
+  const message = `The request is not valid: your token has more than ${MAX_WORKSPACES} workspaces; say in workspaceIds for which the JWT is.`;
+  throw new ApiError('invalid_request', { message, details });
+}
+
+function present(checked: CheckedJwt): Static<typeof response> {
+  const { status, claims } = checked;
+  if (status === 'INVALID') return { status, ...(checked.reason && { reason: checked.reason }) };
+  const { exp, aud, [WORKSPACES_CLAIM]: workspaceIds } = claims;
+  return {
+    status,
+    payload: givenPayload(claims),
+    exp,
+    ...(typeof aud === 'string' && { aud }),
+    ...(workspaceIds && { workspaceIds }),
+  };
+}
+
+type Revocable = { jti: string; expiresAt?: Date; isOver?: boolean };
+
+/**
+ * The JWT to revoke. A jti does not tell a JWT's workspaces, so it takes a token of the whole team; the JWT itself also one
+ * that may use all of its workspaces.
+ */
+async function revocable(
+  sql: Query,
+  caller: Caller,
+  body: { jti?: string; jwt?: string },
+  now: Date,
+): Promise<Revocable> {
+  if (body.jwt === undefined) {
+    requireWholeTeam(caller);
+    return { jti: body.jti! };
+  }
+  const { teamId } = caller;
+  const { claims, ...checked } = await checkJwt(sql, { teamId, workspaceIds: undefined }, body.jwt, now);
+  if (!claims) throw new ApiError('jwt_not_of_team');
+  const limits = claims[WORKSPACES_CLAIM];
+  if (!limits) requireWholeTeam(caller);
+  else if (!limits.every((id) => caller.workspaceIds?.includes(id) ?? true)) throw new ApiError('workspace_forbidden');
+  // A retired key's JWTs are INVALID for good, and so need no revocation of their own.
+  const isOver = checked.status === 'EXPIRED' || ('reason' in checked && checked.reason === 'KEY_RETIRED');
+  return { jti: claims.jti, expiresAt: new Date(claims.exp * 1000), isOver };
+}
+
+function needsOne(): ApiError {
+  const message = 'The request is not valid: give either jti or jwt.';
+  return new ApiError('invalid_request', { message, details: [{ path: '/jti', message: 'must be given, or jwt' }] });
+}

@@ -1,0 +1,111 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { object, id, MOST_TEXT } from '../../../../shared/contract/schema-kinds.ts';
+import { route } from '../../http/route.ts';
+import { requireWholeTeam } from '../../resources/access/access.ts';
+import { keySet, keySetAnswer } from '../../resources/jwts/key-sets.ts';
+import { presentJwtSettings } from '../../resources/jwts/settings.ts';
+import { kid } from '../../resources/jwts/signing-keys.ts';
+
+const fixed = {
+  response_types_supported: ['id_token' as const],
+  subject_types_supported: ['public' as const],
+  id_token_signing_alg_values_supported: ['EdDSA' as const],
+};
+const ISSUER = 'https://api.example.com/team/team_01kafc6v3nf0qtmhd7d5ryx2s9';
+
+export const rotateJwtKey = route({
+  method: 'post',
+  path: '/api/v1/jwt/rotate',
+  tag: 'JWT',
+  operationId: 'rotateSigningKey',
+  summary: 'Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them',
+  description:
+    'Makes a new signing key. JWTs of earlier keys stay valid until they end; with `retireNow` they are refused at once.',
+  permission: 'token:write',
+  writes: true,
+  bodyOptional: true,
+  body: object({
+    retireNow: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID',
+      }),
+    ),
+  }),
+  response: object({ kid }),
+  errors: ['workspace_forbidden', 'signing_key_limit_reached'],
+
+  async handle({ sql, body, caller, audit, signingKeys }) {
+    requireWholeTeam(caller);
+    const { retireNow = false } = body;
+    const { kid: made, replaces, retired } = await signingKeys.rotate(sql, caller.teamId, { retireNow });
+    for (const one of retired) audit('signing_key', one, { kid: one }, undefined);
+    audit('signing_key', made, replaces === undefined ? undefined : { kid: replaces }, { kid: made });
+    return { kid: made };
+  },
+});
+
+export const teamJwtKeys = route({
+  method: 'get',
+  path: '/team/{team}/.well-known/jwks.json',
+  tag: 'JWT',
+  operationId: 'getTeamKeySet',
+  summary: "Get a team's public signing keys as a JWK set, to verify its JWTs without the service",
+  description:
+    'For whoever verifies JWTs without asking the service. Caches may keep the answer as long as its Cache-Control says.',
+  params: object({ team: id('team') }),
+  response: keySet,
+  cacheable: true,
+
+  async handle({ params, keySets }) {
+    return keySetAnswer((await keySets.ofTeam(params.team)).keys);
+  },
+});
+
+export const jwtDiscovery = route({
+  method: 'get',
+  path: '/team/{team}/.well-known/openid-configuration',
+  tag: 'JWT',
+  operationId: 'getOpenIdConfiguration',
+  summary: 'Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do',
+  description: 'The OpenID Connect discovery document of a team: the key set is found by the issuer.',
+  params: object({ team: id('team') }),
+  // What OpenID Connect Discovery 1.0 requires, as far as it is about keys: keytally logs nobody in.
+  response: object({
+    issuer: Type.String({ maxLength: MOST_TEXT, description: 'the `iss` of the JWTs', examples: [ISSUER] }),
+    jwks_uri: Type.String({
+      maxLength: MOST_TEXT,
+      description: 'address of the key set',
+      examples: [`${ISSUER}/.well-known/jwks.json`],
+    }),
+    response_types_supported: Type.Array(Type.Enum(['id_token']), { maxItems: 1 }),
+    subject_types_supported: Type.Array(Type.Enum(['public']), { maxItems: 1 }),
+    id_token_signing_alg_values_supported: Type.Array(Type.Enum(['EdDSA']), { maxItems: 1 }),
+  }),
+  errors: ['issuer_not_found'],
+
+  async handle({ params, keySets, publicUrl }) {
+    const { issuer } = await keySets.ofTeam(params.team);
+    if (issuer !== 'URL' || !URL.canParse(publicUrl)) throw new ApiError('issuer_not_found');
+    const { iss, jwksUri } = presentJwtSettings(params.team, { issuer, sharedKeySet: true }, publicUrl);
+    return { issuer: iss, jwks_uri: jwksUri, ...fixed };
+  },
+});
+
+export const jwtKeys = route({
+  method: 'get',
+  path: '/.well-known/jwks.json',
+  tag: 'JWT',
+  operationId: 'getSharedKeySet',
+  summary: "Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address",
+  description: 'The public keys of all teams but those that opted out.',
+  query: object({ team: Type.Optional(id('team', ' whose keys to answer; absent: all teams')) }),
+  response: keySet,
+  cacheable: true,
+
+  async handle({ query, keySets }) {
+    if (query.team === undefined) return keySets.shared();
+    return keySetAnswer((await keySets.ofTeam(query.team)).keys);
+  },
+});

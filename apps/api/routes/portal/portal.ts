@@ -1,0 +1,172 @@
+import { Type } from 'typebox';
+import { graceSeconds, rotateKey } from '../api-key/rotation.ts';
+import { answerStatement, readStatement, statementForms, statementQuery } from '../customer-billing/statement.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { object, instant, named, id } from '../../../../shared/contract/schema-kinds.ts';
+import { customerId, billing } from '../../../../shared/contract/schemas.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { permissions } from '../../resources/access/link-tokens.ts';
+import { portalOf, findPortalBilling, requirePortalKey, requirePortalBilling } from '../../resources/access/portals.ts';
+import { presentBilling } from '../../resources/billings/billings.ts';
+import { grant, grantPresenter } from '../../resources/grants/grants.ts';
+import { grantRows } from '../../resources/grants/rows.ts';
+import { presentKey, selectKeys } from '../../resources/keys/keys.ts';
+import { portalKey, presentPortalKey, portalKeyWithText } from '../../resources/keys/portal-keys.ts';
+import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';
+import { readAccount } from '../../sync/accounts.ts';
+
+const portal = named(
+  'Portal',
+  object({
+    customerId,
+    permissions,
+    hasBalance: Type.Boolean({
+      description: 'whether it shows a balance: the link names a billing record, and all its keys are of the customer',
+      examples: [true],
+    }),
+    expiresAt: instant('when it ends'),
+  }),
+);
+
+export const getPortal = route({
+  method: 'get',
+  path: '/api/v1/portal',
+  tag: 'Portal',
+  operationId: 'getPortal',
+  summary: 'Get what the portal shows to its customer, and until when',
+  description: 'A session of the portal sees what its link token stands for, and no more.',
+  portal: 'session',
+  response: object({ portal }),
+
+  async handle({ sql, caller }) {
+    const portal = portalOf(caller);
+    const { customerId, mayRotate, expiresAt } = portal;
+    const hasBalance = (await findPortalBilling(sql, portal)) !== undefined;
+    return { portal: { customerId, permissions: mayRotate ? ['rotate' as const] : [], hasBalance, expiresAt } };
+  },
+});
+
+export const listPortalKeys = route({
+  method: 'get',
+  path: '/api/v1/portal/keys',
+  tag: 'Portal',
+  operationId: 'listPortalKeys',
+  summary: "List the customer's own API keys, without deleted ones",
+  description: 'Pages follow by `cursor`, in the order in which the keys were made.',
+  portal: 'session',
+  query: object(pageParameters),
+  response: object({ apiKeys: pageItems(portalKey), nextCursor }),
+
+  async handle({ sql, query, caller }) {
+    const { workspaceId, customerId } = portalOf(caller);
+    const read = (after: string, take: number) =>
+      selectKeys(
+        sql,
+        sql`where k.workspace_id = ${workspaceId} and k.customer_id = ${customerId} and k.deleted_at is null
+              and k.id > ${after}
+            order by k.id limit ${take}`,
+      );
+    const list = `keys of ${customerId} in ${workspaceId}`;
+    const { items, next } = await readPage(query, list, read, (row) => presentPortalKey(presentKey(row)));
+    return { apiKeys: items, ...next };
+  },
+});
+
+export const rotatePortalKey = route({
+  method: 'post',
+  path: '/api/v1/portal/key/{akid}/rotate',
+  tag: 'Portal',
+  operationId: 'rotatePortalKey',
+  summary: 'Give one of the own API keys a new secret; only this answer contains it',
+  description:
+    'The link token must permit `rotate`. The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage. A key has at most 10 new secrets in an hour this way.',
+  portal: 'session',
+  writes: true,
+  params: object({ akid: id('API key') }),
+  bodyOptional: true,
+  body: object({ graceSeconds: Type.Optional(graceSeconds) }),
+  response: object({ apiKey: portalKeyWithText }),
+  errors: ['permission_missing', 'key_not_found', 'key_deleted', 'too_many_rotations'],
+
+  async handle(call) {
+    const portal = portalOf(call.caller);
+    const { workspaceId, linkTokenId, mayRotate } = portal;
+    const message = 'The link does not permit to rotate keys; ask for one that does where you got it.';
+    if (!mayRotate) throw new ApiError('permission_missing', { message });
+    await requirePortalKey(call.sql, portal, call.params.akid);
+    const params = { id: workspaceId, akid: call.params.akid };
+    const { key, ...rotated } = await rotateKey(call, params, { graceSeconds: call.body.graceSeconds, linkTokenId });
+    return { apiKey: { ...presentPortalKey(rotated), key } };
+  },
+});
+
+export const getPortalBilling = route({
+  method: 'get',
+  path: '/api/v1/portal/billing',
+  tag: 'Portal',
+  operationId: 'getPortalBilling',
+  summary: "Get the balance of the link token's billing record",
+  description: "It shows while all keys of the record are the customer's. Limits and alerts are left out.",
+  portal: 'session',
+  response: object({ billing }),
+  errors: ['billing_not_found'],
+
+  async handle({ sql, caller, redis }) {
+    const row = await requirePortalBilling(sql, portalOf(caller));
+    return { billing: await presentBilling(redis, { ...row, limits: null, alerts: null }) };
+  },
+});
+
+export const listPortalGrants = route({
+  method: 'get',
+  path: '/api/v1/portal/grants',
+  tag: 'Portal',
+  operationId: 'listPortalGrants',
+  summary: "List the grants of the link token's billing record, oldest first",
+  description: "It shows while all keys of the record are the customer's. Their metadata is left out.",
+  portal: 'session',
+  query: object(pageParameters),
+  response: object({ grants: pageItems(grant), nextCursor }),
+  errors: ['billing_not_found', 'redis_unavailable'],
+
+  async handle({ sql, query, caller, redis }) {
+    const record = await requirePortalBilling(sql, portalOf(caller));
+    const present = grantPresenter(record.id, await readAccount(redis, record));
+    const read = (after: string, take: number) => grantRows(sql, record.id, { after, take });
+    const { items, next } = await readPage(query, `grants of ${record.id}`, read, (row) =>
+      present({ ...row, metadata: null }),
+    );
+    return { grants: items, ...next };
+  },
+});
+
+export const getPortalStatement = route({
+  method: 'get',
+  path: '/api/v1/portal/statement',
+  tag: 'Portal',
+  operationId: 'getPortalStatement',
+  summary: "Get the statement of the link token's billing record",
+  description:
+    "It shows while all keys of the record are the customer's, with the reasons of corrections. With `Accept: text/csv` the answer is CSV.",
+  portal: 'session',
+  query: statementQuery,
+  response: object({ statement }),
+  alternative: statementForms,
+  errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
+
+  async handle(call) {
+    const billing = await requirePortalBilling(call.sql, portalOf(call.caller));
+    const { movements, ...rest } = await readStatement(call, billing, call.query);
+    return answerStatement({ ...rest, movements: movements.map(forCustomer) }, call.query, call.header('accept'));
+  },
+});
+
+// Which access token made a correction concerns the team alone.
+function forCustomer(movement: Movement): Movement {
+  const shown = { ...movement };
+  delete shown.tokenId;
+  return shown;
+}
+
+type Movement = StatementAnswer['movements'][number];

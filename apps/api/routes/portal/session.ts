@@ -1,0 +1,45 @@
+import { Type } from 'typebox';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { route } from '../../http/route.ts';
+import { portalOf } from '../../resources/access/portals.ts';
+import { removeSession, storeSession } from '../../resources/access/sessions.ts';
+
+export const openPortal = route({
+  method: 'post',
+  path: '/portal/session',
+  tag: 'Portal',
+  operationId: 'openPortal',
+  summary: 'Open the portal with a link token, sent as X-Keytally-Link',
+  description: 'The answer sets a cookie that stands for the link token.',
+  portal: 'link token',
+  status: 201,
+  writes: true,
+  response: object({ opened: Type.Literal(true, { examples: [true] }) }),
+
+  async handle({ sql, caller, portalCookies, setCookie, audit, clock }) {
+    const { secret, sessionId, line } = await storeSession(sql, caller);
+    audit('session', sessionId, undefined, line);
+    const secondsLeft = Math.max(1, Math.ceil((portalOf(caller).expiresAt - clock.now()) / 1000));
+    setCookie(portalCookies.store(secret, secondsLeft));
+    return { opened: true as const };
+  },
+});
+
+export const leavePortal = route({
+  method: 'delete',
+  path: '/portal/session',
+  tag: 'Portal',
+  operationId: 'leavePortal',
+  summary: 'Leave the portal',
+  description: 'The session ends, whoever has its cookie. The link goes on.',
+  portal: 'session',
+  writes: true,
+  response: object({ ended: Type.Literal(true, { examples: [true] }) }),
+
+  async handle({ sql, caller, portalCookies, setCookie, audit }) {
+    const line = await removeSession(sql, caller);
+    audit('session', caller.sessionId!, line, undefined);
+    setCookie(portalCookies.remove());
+    return { ended: true as const };
+  },
+});

@@ -1,0 +1,63 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { route } from '../../http/route.ts';
+import { storeSession, readSession, session, SESSION_SECONDS, removeSession } from '../../resources/access/sessions.ts';
+
+export const createSession = route({
+  method: 'post',
+  path: '/console/session',
+  tag: 'Access tokens',
+  operationId: 'createSession',
+  summary: 'Sign in to the console with an access token',
+  description: 'The answer sets a cookie that stands for the token.',
+  anyToken: true,
+  status: 201,
+  writes: true,
+  response: object({ session }),
+  errors: ['session_elsewhere', 'session_unmarked'],
+
+  async handle({ sql, caller, header, sessionCookies, setCookie, audit }) {
+    sessionCookies.requireOwnPage(header);
+    // A session makes no other one: it would outlive its 8 hours.
+    if (caller.sessionId !== undefined) throw new ApiError('token_missing');
+    const { secret, sessionId, line } = await storeSession(sql, caller);
+    audit('session', sessionId, undefined, line);
+    setCookie(sessionCookies.store(secret, SESSION_SECONDS));
+    return { session: await readSession(sql, caller, sessionId) };
+  },
+});
+
+export const getSession = route({
+  method: 'get',
+  path: '/console/session',
+  tag: 'Access tokens',
+  operationId: 'getSession',
+  summary: 'Get the session of the console, with what its token may do now',
+  description: 'Without a session it tells what the access token may do.',
+  anyToken: true,
+  response: object({ session }),
+
+  async handle({ sql, caller }) {
+    return { session: await readSession(sql, caller) };
+  },
+});
+
+export const endSession = route({
+  method: 'delete',
+  path: '/console/session',
+  tag: 'Access tokens',
+  operationId: 'deleteSession',
+  summary: 'Sign out of the console',
+  description: 'The session ends, whoever has its cookie.',
+  anyToken: true,
+  writes: true,
+  response: object({ ended: Type.Literal(true, { examples: [true] }) }),
+
+  async handle({ sql, caller, sessionCookies, setCookie, audit }) {
+    const line = await removeSession(sql, caller);
+    audit('session', caller.sessionId!, line, undefined);
+    setCookie(sessionCookies.remove());
+    return { ended: true as const };
+  },
+});

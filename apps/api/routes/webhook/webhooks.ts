@@ -1,0 +1,208 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { WEBHOOKS_CHANNEL } from '../../../../shared/stores/tell-webhooks.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { requireWholeTeam, requireWorkspace } from '../../resources/access/access.ts';
+import {
+  description,
+  MOST_WEBHOOKS,
+  newWebhook,
+  presentWebhook,
+  requireTarget,
+  webhookColumns,
+  webhookEvents,
+  webhookUrl,
+  webhook,
+  withinSight,
+  requireWebhook,
+  deleteWebhooks,
+  type WebhookRow,
+} from '../../resources/webhooks.ts';
+
+export const createWebhook = route({
+  method: 'post',
+  path: '/api/v1/webhook',
+  tag: 'Webhooks',
+  operationId: 'createWebhook',
+  summary: 'Have events posted to a URL; only this answer contains the secret that signs them',
+  description: 'It gets what happens from now on, in one workspace or, without `workspaceId`, in all of the team.',
+  permission: 'webhook:write',
+  status: 201,
+  writes: true,
+  body: object({
+    url: webhookUrl,
+    events: webhookEvents,
+    workspaceId: Type.Optional(id('workspace', ' whose events it gets; absent: those of all')),
+    description: Type.Optional(description),
+  }),
+  response: object({ webhook: newWebhook }),
+  errors: ['workspace_forbidden', 'webhook_limit_reached'],
+
+  async handle({ sql, body, caller, audit, webhooks: { allowedTargets, sealer } }) {
+    requireTarget(body.url, caller, allowedTargets);
+    if (body.workspaceId === undefined) requireWholeTeam(caller);
+    else await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
+    // One at a time for each team, so that two at once see each other.
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`webhooks of ${caller.teamId}`}, 0))`;
+    const [{ webhooks }] = await sql<[{ webhooks: number }]>`
+      select count(*)::int as webhooks from webhooks where team_id = ${caller.teamId} and deleted_at is null`;
+    if (webhooks >= MOST_WEBHOOKS) throw new ApiError('webhook_limit_reached');
+
+    const webhookId = newId('hook');
+    const secret = newWebhookSecret();
+    const [row] = await sql<[WebhookRow]>`
+      insert into webhooks (id, team_id, workspace_id, url, events, description, secret_sealed, sealed_under)
+      values (${webhookId}, ${caller.teamId}, ${body.workspaceId ?? null}, ${body.url}, ${body.events}, ${body.description ?? null},
+              ${sealer.seal(secret, webhookSecretPlace(webhookId))}, ${sealer.keyName})
+      returning ${webhookColumns(sql)}`;
+    const made = presentWebhook(row);
+    audit('webhook', webhookId, undefined, made);
+    return { webhook: { ...made, secret } };
+  },
+});
+
+export const listWebhooks = route({
+  method: 'get',
+  path: '/api/v1/webhook',
+  tag: 'Webhooks',
+  operationId: 'listWebhooks',
+  summary: 'List the webhooks, oldest first',
+  description: 'A token that is limited to workspaces sees those of its workspaces.',
+  permission: 'webhook:read',
+  query: object(pageParameters),
+  response: object({ webhooks: pageItems(webhook), nextCursor }),
+  errors: [],
+
+  async handle({ sql, query, caller }) {
+    const read = (after: string, take: number) => sql<WebhookRow[]>`
+      select ${webhookColumns(sql)} from webhooks
+      where ${withinSight(sql, caller)} and id > ${after} order by id limit ${take}`;
+    const { items, next } = await readPage(query, `webhooks of ${caller.teamId}`, read, presentWebhook);
+    return { webhooks: items, ...next };
+  },
+});
+
+export const getWebhook = route({
+  method: 'get',
+  path: '/api/v1/webhook/{wid}',
+  tag: 'Webhooks',
+  operationId: 'getWebhook',
+  summary: 'Get a webhook, without its secret',
+  description: 'Says since when it fails, and why it was disabled.',
+  permission: 'webhook:read',
+  params: object({ wid: id('webhook') }),
+  response: object({ webhook }),
+  errors: ['webhook_not_found'],
+
+  async handle({ sql, params, caller }) {
+    return { webhook: presentWebhook(await requireWebhook(sql, caller, params.wid)) };
+  },
+});
+
+export const updateWebhook = route({
+  method: 'patch',
+  path: '/api/v1/webhook/{wid}',
+  tag: 'Webhooks',
+  operationId: 'updateWebhook',
+  summary: 'Enable or disable a webhook, or change its URL or events',
+  description:
+    'While it is disabled, it is told nothing; what waited is delivered once it is enabled again, if that is within 30 days.',
+  permission: 'webhook:write',
+  writes: true,
+  params: object({ wid: id('webhook') }),
+  body: object({
+    enabled: Type.Optional(Type.Boolean({ description: 'whether events are delivered', examples: [true] })),
+    events: Type.Optional(webhookEvents),
+    url: Type.Optional(webhookUrl),
+  }),
+  response: object({ webhook }),
+  errors: ['webhook_not_found'],
+
+  async handle({ sql, params, body, caller, audit, webhooks: { allowedTargets } }) {
+    const before = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const { enabled = before.enabled, events = before.events, url = before.url } = body;
+    if (url !== before.url) requireTarget(url, caller, allowedTargets);
+    const disabled = enabled ? null : (before.disabledReason ?? 'REQUESTED');
+    // Another place, or another chance: what failed before says nothing about it.
+    const begins = url !== before.url || (enabled && !before.enabled);
+    const [row] = await sql<[WebhookRow]>`
+      update webhooks
+      set enabled = ${enabled}, events = ${events}, url = ${url}, disabled_reason = ${disabled},
+          disabled_at = case when not ${enabled} then coalesce(disabled_at, now()) end,
+          failing_since = case when not ${begins} then failing_since end, is_slow = is_slow and not ${begins}, updated_at = now()
+      where id = ${before.id} returning ${webhookColumns(sql)}`;
+    if (begins) await sql`select pg_notify(${WEBHOOKS_CHANNEL}, '')`;
+    audit('webhook', row.id, presentWebhook(before), presentWebhook(row));
+    return { webhook: presentWebhook(row) };
+  },
+});
+
+export const rotateWebhookSecret = route({
+  method: 'post',
+  path: '/api/v1/webhook/{wid}/rotate',
+  tag: 'Webhooks',
+  operationId: 'rotateWebhookSecret',
+  summary: 'Give a webhook a new secret; only this answer contains it',
+  description:
+    'For 24 hours the earlier secret signs too, so a receiver may change over in between. Until then another rotation is refused: a receiver that still has the earlier secret would lose it.',
+  permission: 'webhook:write',
+  writes: true,
+  params: object({ wid: id('webhook') }),
+  bodyOptional: true,
+  body: object({
+    replaceLatest: Type.Optional(
+      Type.Boolean({
+        description:
+          'within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over',
+        examples: [true],
+      }),
+    ),
+  }),
+  response: object({ webhook: newWebhook }),
+  errors: ['webhook_not_found', 'webhook_rotated'],
+
+  async handle({ sql, params, body, caller, audit, webhooks: { sealer } }) {
+    const before = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const place = webhookSecretPlace(before.id);
+    const [{ sealed, previous }] = await sql<[Secrets]>`
+      select secret_sealed as sealed, case when previous_until > now() then previous_sealed end as previous from webhooks where id = ${before.id}`;
+    if (previous && !body.replaceLatest) throw new ApiError('webhook_rotated');
+    const secret = newWebhookSecret();
+    // Sealed again: the earlier one may be under an earlier master key.
+    const earlier = sealer.seal(sealer.unseal(previous ?? sealed, place), place);
+    const [row] = await sql<[WebhookRow]>`
+      update webhooks
+      set secret_sealed = ${sealer.seal(secret, place)}, previous_sealed = ${earlier},
+          previous_until = case when previous_until > now() then previous_until else now() + interval '24 hours' end,
+          sealed_under = ${sealer.keyName}, updated_at = now()
+      where id = ${before.id} returning ${webhookColumns(sql)}`;
+    audit('webhook', row.id, presentWebhook(before), presentWebhook(row));
+    return { webhook: { ...presentWebhook(row), secret } };
+  },
+});
+
+export const deleteWebhook = route({
+  method: 'delete',
+  path: '/api/v1/webhook/{wid}',
+  tag: 'Webhooks',
+  operationId: 'deleteWebhook',
+  summary: 'Delete a webhook with its secret and its deliveries, also those that wait',
+  description: 'A try that is under way may still arrive.',
+  permission: 'webhook:write',
+  writes: true,
+  params: object({ wid: id('webhook') }),
+  response: object({ webhook }),
+  errors: ['webhook_not_found'],
+
+  async handle({ sql, params, caller, audit }) {
+    const before = await requireWebhook(sql, caller, params.wid, { lock: true });
+    await deleteWebhooks(sql, audit, [before]);
+    return { webhook: presentWebhook(before) };
+  },
+});
+
+type Secrets = { sealed: Buffer; previous: Buffer | null };
