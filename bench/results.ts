@@ -1,7 +1,13 @@
-import { table } from '../apps/stack/demo/print.ts';
+import { number, table } from '../apps/stack/demo/print.ts';
 
 /** A figure with what it must and should reach. For a ratio of latencies or memory, less is better. */
-export type Figure = { what: string; value: number; must: number; aim: number; lessIsBetter?: boolean; seen: string };
+export type Figure = { what: string; value: number; must: number; aim: number; lessIsBetter?: boolean; seen?: string };
+
+/** How long to measure: rounds of so many seconds, shared out over several processes of each kind. */
+export type HowLong = { rounds: number; seconds: number; processes: number };
+
+/** What a part of the benchmark found, and its table. */
+export type Part = { figures: Figure[]; table: string };
 
 /** Prints the figures as a table; gives whether each reached what it must. */
 export function printFigures(figures: Figure[]): boolean {
@@ -14,16 +20,21 @@ export function printFigures(figures: Figure[]): boolean {
       sign + shown(figure.must),
       sign + shown(figure.aim),
       verdict,
-      figure.seen,
+      figure.seen ?? '',
     ];
   });
   if (rows.length > 0) console.log(`\n${table(['what', '>figure', '>must', '>aim', '', 'seen'], rows)}`);
   return figures.every((figure) => reaches(figure, figure.must));
 }
 
-/** A whole number with separated thousands. */
-export function whole(value: number): string {
-  return Math.round(value).toLocaleString('en');
+/** Microseconds, printed as milliseconds. */
+export function ms(us: number): string {
+  return `${(us / 1000).toFixed(2)} ms`;
+}
+
+/** Microseconds, printed as such. */
+export function us(value: number): string {
+  return `${value.toFixed(1)} µs`;
 }
 
 function reaches({ value, lessIsBetter }: Figure, target: number): boolean {
@@ -31,5 +42,5 @@ function reaches({ value, lessIsBetter }: Figure, target: number): boolean {
 }
 
 function shown(value: number): string {
-  return value >= 100 ? whole(value) : value.toFixed(2);
+  return value >= 100 ? number(value) : value.toFixed(2);
 }

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
 import { StackError } from '../apps/stack/process/errors.ts';
@@ -21,51 +20,32 @@ import { showProgress } from './watch.ts';
 import type { World } from './world.ts';
 
 /**
- * Calls a second that Redis answers by itself, pipelined 16 deep. `single` verifications are a script each, `batched` ones
- * 16 to a script, both with their lookup; `lookedUp` ones are batched and bring none. `sketch` is a script that does next to
- * nothing (sketch.lua).
+ * Calls a second that Redis answers by itself to one connection, as verify has it, with sixteen under way. `single`
+ * verifications are a script each, `batched` ones 16 to a script, both with their lookup; `lookedUp` ones are batched and bring none.
  */
-export type ScriptSpeed = { get: number; single: number; batched: number; lookedUp: number; sketch: number };
-
-type Load = { calls: number; connections: number; deep: number };
+export type ScriptSpeed = { get: number; single: number; batched: number; lookedUp: number };
 
 const DEEP = 16;
 const CALLS = 200_000;
 const ROUNDS = 5;
 const ANSWER_BEGINS = '\r\n$2\r\nOK\r\n';
 
-/** Measures the verify script against a plain GET of the same record, over so many connections. */
-export async function measureScript(world: World, connections: number): Promise<ScriptSpeed> {
+/** Measures the verify script against a plain GET of the same record. */
+export async function measureScript(world: World): Promise<ScriptSpeed> {
   const secret = world.keys[0]!;
   const key = keyspace.keyText(keyShard(secret)!, hashKeyText(secret));
   const event = `{"i":"${newId('evt')}","r":"GET /users",${USAGE}`;
-  const verifications = await prepareVerifications(world, key, event);
-  const sketch = await prepareSketch(world, event);
-
-  const load: Load = { calls: CALLS, connections, deep: DEEP };
-  // One connection, as verify has, has sixteen verifications under way: as many scripts of one, or one of all.
-  const batchedLoad: Load = { calls: CALLS / DEEP, connections, deep: connections === 1 ? 1 : DEEP };
-  const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], batched: [], lookedUp: [], sketch: [] };
+  const { single, batched, lookedUp } = await prepareVerifications(world, key, event);
+  const seen: ScriptSpeed[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    seen.get.push(await getsPerSecond(world, key, { calls: 4 * CALLS, connections, deep: DEEP }));
-    seen.single.push(await scriptsPerSecond(world, verifications.single, load));
-    await world.clear();
-    seen.batched.push(DEEP * (await scriptsPerSecond(world, verifications.batched, batchedLoad)));
-    await world.clear();
-    seen.lookedUp.push(DEEP * (await scriptsPerSecond(world, verifications.lookedUp, batchedLoad)));
-    await world.clear();
-    seen.sketch.push(await scriptsPerSecond(world, sketch.command, load));
-    await sketch.clear();
-    showProgress(`script against GET, connections: ${connections}`, round + 1, ROUNDS);
+    const get = await getsPerSecond(world, key);
+    const one = await scriptsPerSecond(world, single, DEEP);
+    const many = DEEP * (await scriptsPerSecond(world, batched, 1));
+    seen.push({ get, single: one, batched: many, lookedUp: DEEP * (await scriptsPerSecond(world, lookedUp, 1)) });
+    showProgress('script against GET', round + 1, ROUNDS);
   }
-  await sketch.remove();
-  return {
-    get: median(seen.get),
-    single: median(seen.single),
-    batched: median(seen.batched),
-    lookedUp: median(seen.lookedUp),
-    sketch: median(seen.sketch),
-  };
+  const of = (name: keyof ScriptSpeed) => median(seen.map((one) => one[name]));
+  return { get: of('get'), single: of('single'), batched: of('batched'), lookedUp: of('lookedUp') };
 }
 
 /** Bytes that Redis takes for the record of a key. */
@@ -83,7 +63,7 @@ const USAGE = `"c":${COST_MICROS},"n":"default"`;
 /** Commands that verify one key again and again. */
 async function prepareVerifications(world: World, key: string, event: string) {
   const node = world.redis.node(0);
-  const sha = await loadScript(world, scriptText('verify'));
+  const sha = (await node.client.script('LOAD', scriptText('verify'))) as string;
   const caller = { teamId: await teamOf(world), workspaceIds: undefined };
   const question = packQuestion(caller, [{ representation: 'users', read: true }]);
   const batch = { runId: node.runId(), notAfterMs: Number.MAX_SAFE_INTEGER, outboxFull: false };
@@ -99,38 +79,13 @@ async function prepareVerifications(world: World, key: string, event: string) {
   return { single: commandOf(1, lookup), batched: commandOf(DEEP, lookup), lookedUp: commandOf(DEEP, NO_LOOKUP) };
 }
 
-async function prepareSketch(world: World, event: string) {
-  const { client } = world.redis.node(0);
-  const key = '{00}sketch';
-  const fields = {
-    state: 'A',
-    team: await teamOf(world),
-    rate: 1_000_000,
-    expiresAt: 0,
-    billing: 'meter',
-    scopes: 'users',
-  };
-  await client.hset(key, fields);
-  const sha = await loadScript(world, readFileSync(new URL('sketch.lua', import.meta.url), 'utf8'));
-  return {
-    command: ['EVALSHA', sha, '1', key, String(COST_MICROS), event],
-    clear: () => client.del(`${key}:outbox`),
-    remove: () => client.del([key, ...['rate', 'billing', 'outbox'].map((name) => `${key}:${name}`)]),
-  };
-}
-
-async function loadScript(world: World, text: string): Promise<string> {
-  return (await world.redis.node(0).client.script('LOAD', text)) as string;
-}
-
 async function teamOf(world: World): Promise<string> {
   const record = await world.redis.node(0).client.get(keyspace.token(keyShard(world.token)!, hashKeyText(world.token)));
   return readRecord('token', record!).teamId;
 }
 
-async function getsPerSecond({ redisUrl }: World, key: string, load: Load): Promise<number> {
-  const { port } = new URL(redisUrl);
-  const how = { '-p': port, '-c': load.connections, '-P': load.deep, '-n': load.calls };
+async function getsPerSecond({ env }: World, key: string): Promise<number> {
+  const how = { '-p': new URL(env.REDIS_URL!).port, '-c': 1, '-P': DEEP, '-n': 4 * CALLS };
   const args = [...Object.entries(how).flat().map(String), '--csv', 'GET', key];
   const { stdout } = await promisify(execFile)('redis-benchmark', args);
   // "name","rps","avg","min","p50","p95","p99","max", and the name holds what was sent.
@@ -139,36 +94,26 @@ async function getsPerSecond({ redisUrl }: World, key: string, load: Load): Prom
 
 // redis-benchmark takes no argument with a NUL in it. To write the same bytes again and again and to count answers costs
 // far less than the script: it is Redis that this measures, too.
-async function scriptsPerSecond({ redisUrl }: World, command: string[], load: Load): Promise<number> {
-  const { calls, connections, deep } = load;
-  const { hostname, port } = new URL(redisUrl);
+async function scriptsPerSecond({ env, clear }: World, command: string[], deep: number): Promise<number> {
+  const { hostname, port } = new URL(env.REDIS_URL!);
   const parts = command.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`);
   const pipelined = Buffer.from(`*${command.length}\r\n${parts.join('')}`.repeat(deep));
+  const calls = (CALLS / DEEP) * deep;
   const began = performance.now();
-  let begun = 0;
+  const socket = connect(Number(port), hostname, () => socket.write(pipelined));
   let answered = 0;
-  const connection = async () => {
-    const socket = connect(Number(port), hostname);
-    const go = () => {
-      if (begun >= calls) return void socket.end();
-      begun += deep;
-      socket.write(pipelined);
-    };
-    let open = deep;
-    let rest = '';
-    socket.setEncoding('latin1').on('data', (text: string) => {
-      const found = (rest + text).split(ANSWER_BEGINS);
-      open -= found.length - 1;
-      answered += found.length - 1;
-      rest = found.at(-1)!.slice(1 - ANSWER_BEGINS.length);
-      if (open > 0 || !text.endsWith('\r\n')) return;
-      open = deep;
-      go();
-    });
-    socket.once('connect', go);
-    await once(socket, 'close');
-  };
-  await Promise.all(Array.from({ length: connections }, connection));
+  let rest = '';
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    const found = (rest + text).split(ANSWER_BEGINS);
+    answered += found.length - 1;
+    rest = found.at(-1)!.slice(1 - ANSWER_BEGINS.length);
+    if (found.length === 1 || answered % deep > 0 || !text.endsWith('\r\n')) return;
+    if (answered < calls) socket.write(pipelined);
+    else socket.end();
+  });
+  await once(socket, 'close');
+  const perSecond = answered / ((performance.now() - began) / 1000);
   if (answered < calls) throw new StackError(`the script answered ${answered} of ${calls} calls with OK`);
-  return answered / ((performance.now() - began) / 1000);
+  await clear();
+  return perSecond;
 }

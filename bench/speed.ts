@@ -1,72 +1,149 @@
-import { onOwnCore } from './cores.ts';
-import { startContenders, type ContenderWorlds } from './contenders.ts';
-import { creditsOverspent, rateOverAdmitted } from './exact.ts';
-import { figuresOf } from './figures.ts';
-import { measureMemory, measureWorkers, takeProfile } from './fresh.ts';
-import { overloaded } from './overload.ts';
-import type { HowLong, Part } from './part.ts';
-import { measurePeers } from './peers.ts';
-import { drawChart, printBeside, printOverload, printProfile, printScripts, printWorkers } from './report.ts';
-import { mediansOf, runRounds, type Seen } from './rounds.ts';
-import { bytesOfKey, measureScript } from './script-speed.ts';
-import type { Stage } from './stage.ts';
-import { answerOf, bodyOf, CREDITS_CALLS, makeWorld, RATE, type World } from './world.ts';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { number, table } from '../apps/stack/demo/print.ts';
+import { freePorts } from '../apps/stack/process/ports.ts';
+import { ourProgram } from '../apps/stack/servers/programs.ts';
+import { ms, type Figure, type HowLong, type Part } from './results.ts';
+import { mediansOf, runRounds, type Contender, type Measured, type Seen } from './rounds.ts';
+import { bytesOfKey, measureScript, type ScriptSpeed } from './script-speed.ts';
+import { benchProgram, type Stage } from './stage.ts';
+import { answerOf, bodyOf, CREDITS_CALLS, loadOf, makeWorld, RATE, type World } from './world.ts';
+import { load } from './wrk.ts';
 
-/** How many keys the large world has, and whether to measure peers. */
-type SpeedOptions = HowLong & { keys: number; withPeers: boolean };
+const EXACT_SECONDS = 3;
 
 /**
- * Measures how fast verify is without the way into the books, each figure as a ratio of two things measured in one run, how
- * exact it is at that speed, and how its peers do.
+ * Measures how fast verify is without the way into the books, each figure as a ratio of two things measured in one run, and how
+ * exact it is at that speed.
  */
-export async function measureSpeed(stage: Stage, options: SpeedOptions): Promise<Part> {
-  const { keys, withPeers, seconds } = options;
-  const small = await makeWorld(stage, 'small', 1_000);
-  const large = await makeWorld(stage, 'large', keys);
-  const { busy, quiet } = await measureContenders(stage, { small, large, answer: await answerOf(small) }, options);
-  const script = await measureScript(small, 1);
-  const limit = await measureScript(small, 50);
-  const bytes = await bytesOfKey(small);
-  const memory = await measureMemory(stage, small);
-  const exact = await checkExact(stage, small);
-  const peers = withPeers ? await measurePeers(stage, options) : [];
-  const scaling = await measureWorkers(stage, small, seconds);
-  const profile = await takeProfile(stage, small);
-  const { figures, bare, ours } = figuresOf({ busy, quiet, script, bytes, memory, keys });
-  const phases = await overloaded(small, ours.perSecond);
-  return {
-    figures,
-    exact: exact.credits === 0 && exact.rate === 0,
-    charts: { 'verify.svg': drawChart(bare, ours, peers) },
-    print() {
-      printScripts(script, limit);
-      printBeside(bare, ours, exact, peers);
-      printOverload(phases);
-      printWorkers(scaling);
-      printProfile(ours.cpuUs.server!, profile);
-    },
-  };
+export async function measureSpeed(stage: Stage, how: HowLong): Promise<Part> {
+  const world = await makeWorld(stage, 'speed', 1_000);
+  const busy = await measureBeside(stage, world, how);
+  const script = await measureScript(world);
+  const bytes = await bytesOfKey(world);
+  const figures = [...figuresOf(busy, script, bytes), ...(await exactFigures(stage, world))];
+  return { figures, table: scriptsTable(script) };
 }
 
-/** Measures verify beside bare servers, in fresh processes each time: the medians of all rounds. */
-async function measureContenders(stage: Stage, worlds: ContenderWorlds, { rounds, seconds, processes }: HowLong) {
+/** Measures verify beside bare servers, in fresh processes each time, since earlier calls shape the code that V8 compiles. */
+async function measureBeside(stage: Stage, world: World, { rounds, seconds, processes }: HowLong) {
   const ofEach = { rounds: Math.ceil(rounds / processes), seconds };
-  const busy: Seen[] = [];
-  const quiet: Seen[] = [];
+  const answer = await answerOf(world);
+  const seen: Seen[] = [];
   for (let one = 1; one <= processes; one++) {
-    const { many, few, stop } = await startContenders(stage, worlds);
-    const which = `process ${one} of ${processes}`;
-    busy.push(await onOwnCore(stage, many, () => runRounds(`64 connections, ${which}`, many, ofEach)));
-    quiet.push(await runRounds(`one connection, ${which}`, few, ofEach));
-    await stop();
+    const [bare = 0, verify = 0] = await freePorts(2);
+    const programs = [
+      benchProgram('bare', 'bare.ts', bare, { ANSWER: answer }),
+      ourProgram('verify', 'verify', verify, world.env),
+    ];
+    for (const program of programs) await stage.start(program);
+    const contenders = programs.map(({ name, port }): Contender => ({
+      name,
+      pids: { server: stage.pidOf(name) },
+      load: (seconds) => load({ ...loadOf(world, `http://127.0.0.1:${port}`), seconds }),
+      settle: world.clear,
+    }));
+    const what = `speed, process ${one} of ${processes}`;
+    seen.push(await onOwnCore(stage, contenders, () => runRounds(what, contenders, ofEach)));
+    for (const { name } of programs) await stage.supervisor.remove(name);
   }
-  return { busy: mediansOf(busy), quiet: mediansOf(quiet) };
+  return mediansOf(seen);
 }
 
-async function checkExact(stage: Stage, world: World): Promise<{ credits: number; rate: number }> {
-  const limited = (key: string) => ({ url: world.url, token: world.token, folder: stage.folder, body: bodyOf(key) });
-  const credits = await creditsOverspent(limited(world.credits), CREDITS_CALLS);
-  const rate = await rateOverAdmitted(limited(world.rate), RATE);
+/**
+ * Measures with the contenders on the first core and everything else, Redis and the load included, on the others. Without
+ * this, our server would share two cores among three busy processes, and the bare server would share them between two. Works on
+ * Linux only.
+ */
+async function onOwnCore<T>(stage: Stage, contenders: Contender[], measured: () => Promise<T>): Promise<T> {
+  const last = cpus().length - 1;
+  if (process.platform !== 'linux' || last === 0) return measured();
+  const pids = contenders.flatMap((one) => Object.values(one.pids));
+  const others = [process.pid, ...stage.records().map((one) => one.pid)].filter((pid) => !pids.includes(pid));
+  try {
+    await place(pids, '0');
+    await place(others, `1-${last}`);
+    return await measured();
+  } finally {
+    await place([...pids, ...others], `0-${last}`);
+  }
+}
+
+// Moves all threads of each process.
+async function place(pids: number[], cores: string): Promise<void> {
+  for (const pid of new Set(pids)) await promisify(execFile)('taskset', ['-acp', cores, String(pid)]);
+}
+
+/** Calls with one key as often as possible: as many pass as its credits pay for, and none above its rate limit. */
+async function exactFigures({ folder }: Stage, world: World): Promise<Figure[]> {
+  const validCalls = async (key: string) => {
+    const bodies = join(folder, 'bodies-exact');
+    writeFileSync(bodies, `${bodyOf(key)}\n`);
+    const how = { ...loadOf({ ...world, bodies }, world.url), also: { COUNT: '1' } };
+    return (await load({ ...how, seconds: EXACT_SECONDS })).valid;
+  };
+  const none = { must: 0, aim: 0, lessIsBetter: true };
+  const credits = Math.abs((await validCalls(world.credits)) - CREDITS_CALLS);
+  const began = performance.now();
+  const valid = await validCalls(world.rate);
+  // One second's allowance may be used at once.
+  const most = Math.ceil(RATE * ((performance.now() - began) / 1000 + 1));
   await world.clear();
-  return { credits, rate };
+  return [
+    { ...none, what: `calls above or below credits for ${number(CREDITS_CALLS)}`, value: credits },
+    { ...none, what: `calls above ${RATE} a second`, value: Math.max(0, valid - most), seen: `${valid} in all` },
+  ];
+}
+
+function figuresOf(busy: Map<string, Measured>, script: ScriptSpeed, bytes: number): Figure[] {
+  const [bare, ours] = [busy.get('bare')!, busy.get('verify')!];
+  return [
+    {
+      what: 'throughput, 64 connections, against bare node:http',
+      value: ours.perSecond / bare.perSecond,
+      must: 0.55,
+      aim: 0.7,
+      seen: `${number(ours.perSecond)} of ${number(bare.perSecond)}/s`,
+    },
+    {
+      what: 'p99 under that load, against the bare one',
+      value: ours.p99Us / bare.p99Us,
+      must: 4,
+      aim: 2.5,
+      lessIsBetter: true,
+      seen: `${ms(ours.p99Us)} against ${ms(bare.p99Us)}`,
+    },
+    {
+      what: 'script, pipelined 16 deep, against a plain GET',
+      value: script.batched / script.get,
+      must: 0.11,
+      aim: 0.15,
+      seen: `${number(script.batched)} of ${number(script.get)}/s`,
+    },
+    {
+      what: 'Redis memory of a key, bytes',
+      value: bytes,
+      must: 700,
+      aim: 450,
+      lessIsBetter: true,
+      seen: 'three scopes, small metadata',
+    },
+  ];
+}
+
+/** How fast Redis alone decides beside a plain GET. */
+function scriptsTable(speed: ScriptSpeed): string {
+  const names = {
+    get: 'a plain GET',
+    batched: 'verifications, 16 to a script',
+    lookedUp: 'the same, each with its records looked up',
+    single: 'verifications, a script each',
+  };
+  const rows = (Object.keys(names) as (keyof ScriptSpeed)[]).map((name) => {
+    return [names[name], number(speed[name]), (speed[name] / speed.get).toFixed(2)];
+  });
+  return table(['Redis alone, pipelined 16 deep', '>calls/s', '>of GET'], rows);
 }

@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { checkout } from '../apps/stack/process/home.ts';
 import { readRecords, type Recorded } from '../apps/stack/process/leftovers.ts';
-import type { Program } from '../apps/stack/process/program.ts';
+import { answersOk, type Program } from '../apps/stack/process/program.ts';
 import { makeSupervisor, type Supervisor } from '../apps/stack/process/supervisor.ts';
 import { startTestServers, type TestServers } from '../tests/runner/servers.ts';
 
@@ -37,5 +38,19 @@ export async function makeStage(folder: string): Promise<Stage> {
     },
     pidOf,
     records,
+  };
+}
+
+/** A program of the benchmark itself. It is ready once it answers. */
+export function benchProgram(name: string, script: string, port: number, env: NodeJS.ProcessEnv): Program {
+  return {
+    name,
+    port,
+    command: process.execPath,
+    args: [join(checkout, 'bench', script)],
+    env: { PATH: process.env.PATH, PORT: String(port), ...env },
+    isReady: () => answersOk(`http://127.0.0.1:${port}`),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 5_000,
   };
 }

@@ -1,25 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { bar, table } from '../apps/stack/demo/print.ts';
-import type { Bus } from '../apps/stack/process/home.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { bar, number } from '../apps/stack/demo/print.ts';
 
 /** What a process has used. */
 export type Usage = { cpuSeconds: number; rssMb: number; peakMb: number };
 
-export type Result = {
-  bus: Bus;
-  seconds: number;
-  perSecond: number;
-  /** By the process's name. */
-  before: Map<string, Usage>;
-  halfway: Map<string, Usage>;
-  after: Map<string, Usage>;
-  /** What is wrong with the books, if anything. */
-  wrong: string | undefined;
-};
-
 const TICKS_PER_SECOND = 100;
-const targets: Record<Bus, number> = { redis: 50_000, kafka: 25_000 };
-const TARGET_MB = 300;
 
 /** What a process has used: one value on Linux, none elsewhere. */
 export function usageOf(pid: number): Usage[] {
@@ -36,16 +21,9 @@ export function usageOf(pid: number): Usage[] {
   }
 }
 
-/** The value of a metric of one of our programs. */
-export async function readMetric(port: number, name: string): Promise<number> {
-  const answer = await fetch(`http://127.0.0.1:${port}/metrics`, { signal: AbortSignal.timeout(5_000) });
-  return Number(new RegExp(`^${name}\\{[^}]*\\} (\\S+)$`, 'm').exec(await answer.text())?.[1] ?? 0);
-}
-
 /** Shows progress: in one line on a terminal, else in a line for each quarter. */
-export function showProgress(what: string, done: number, all: number, tookMs?: number): void {
-  const speed = tookMs === undefined ? '' : `  ${whole((1000 * done) / tookMs)}/s`;
-  const line = `  ${what.padEnd(20)} ${bar(done / all, 30)} ${whole(done).padStart(9)} / ${whole(all)}${speed}`;
+export function showProgress(what: string, done: number, all: number): void {
+  const line = `  ${what.padEnd(20)} ${bar(done / all, 30)} ${number(done).padStart(9)} / ${number(all)}`;
   if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${line}${done >= all ? '\n' : ''}`);
   else if (Math.floor((4 * done) / all) !== shown) console.log(line);
   shown = Math.floor((4 * done) / all);
@@ -53,31 +31,15 @@ export function showProgress(what: string, done: number, all: number, tookMs?: n
 
 let shown = 0;
 
-/** Prints the measurements beside their targets. */
-export function printResults(results: Result[]): void {
-  for (const { bus, seconds, perSecond, before, halfway, after, wrong } of results) {
-    console.log(`\n${bus === 'redis' ? 'from the outbox directly' : 'through Kafka'}: ${seconds.toFixed(1)} s`);
-    console.log(
-      `  ${whole(perSecond)} events/s (target: ${whole(targets[bus])})${perSecond < targets[bus] ? '  TOO FEW' : ''}`,
-    );
-    console.log(`  ${wrong ?? 'the books are right'}\n`);
-    const rows = [...after].map(([name, { cpuSeconds, rssMb, peakMb }]) => {
-      const used = cpuSeconds - (before.get(name)?.cpuSeconds ?? 0);
-      const ours = name === 'consumer' || name === 'relay';
-      return [
-        name,
-        `${used.toFixed(1)} s`,
-        `${((1_000_000 * used) / (perSecond * seconds)).toFixed(1)} µs`,
-        `${whole(halfway.get(name)?.rssMb ?? NaN)} MB`,
-        `${whole(rssMb)} MB`,
-        `${whole(peakMb)} MB`,
-        ours ? (peakMb < TARGET_MB ? `below ${TARGET_MB}` : `TOO MUCH: target ${TARGET_MB}`) : '',
-      ];
-    });
-    console.log(table(['process', '>CPU', '>per event', '>RSS halfway', '>at the end', '>peak', ''], rows));
-  }
+/** The most memory that a process has taken since `resetPeak`, in MB; NaN where the system does not tell. */
+export function peakOf(pid: number): number {
+  return usageOf(pid)[0]?.peakMb ?? NaN;
 }
 
-function whole(value: number): string {
-  return Math.round(value).toLocaleString('en');
+/** Linux counts the peak of a process again from now on: gives what it takes now. Elsewhere the peak is that of the process's life. */
+export function resetPeak(pid: number): number {
+  try {
+    writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  } catch {}
+  return usageOf(pid)[0]?.rssMb ?? NaN;
 }

@@ -1,9 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../shared/runtime/clock.ts';
 import { keytally, type Keytally } from '../clients/node/index.ts';
-import { requireOpen } from '../shared/stores/fence.ts';
+import { openShards } from '../shared/stores/fence.ts';
 import { keyspace } from '../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../shared/values/key-text.ts';
 import { makeLogger } from '../shared/runtime/log.ts';
@@ -14,15 +13,15 @@ import { freePorts } from '../apps/stack/process/ports.ts';
 import { answersOk } from '../apps/stack/process/program.ts';
 import { ourProgram } from '../apps/stack/servers/programs.ts';
 import { ensureRedis, redisProgram } from '../apps/stack/servers/redis.ts';
+import { eventually } from '../tests/helpers/eventually.ts';
 import { seed } from './seed.ts';
 import type { Stage } from './stage.ts';
+import type { Load } from './wrk.ts';
 
 /** A verify process with a Redis and a database of its own. */
 export type World = {
   name: string;
   url: string;
-  port: number;
-  redisUrl: string;
   token: string;
   keys: string[];
   /** A key whose credits pay for `CREDITS_CALLS` calls, and one that may be verified `RATE` times a second. */
@@ -41,6 +40,7 @@ export const CREDITS_CALLS = 5_000;
 /** The rate limit per second of the key of an exact rate. */
 export const RATE = 500;
 const KEYS_USED = 1_000;
+const OPEN_WITHIN_MS = 600_000;
 
 /**
  * Makes a world with `count` keys: writes them to Postgres, and lets the api bring them into Redis. `arrange` may make more
@@ -84,13 +84,11 @@ export async function makeWorld(
   await supervisor.add({ ...ourProgram('api', `api-${name}`, api, env), isReady: healthy });
   const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'), systemClock);
   await redis.connected(5_000);
-  while (
-    !(await requireOpen(redis, 1_000).then(
-      () => true,
-      () => false,
-    ))
-  )
-    await sleep(200);
+  await eventually(
+    'every shard is open',
+    async () => (await openShards(redis, 1_000)).size === ALL_SHARDS.length,
+    OPEN_WITHIN_MS,
+  );
   await supervisor.add(ourProgram('verify', `verify-${name}`, verify, env));
   const url = `http://127.0.0.1:${verify}`;
   const client = keytally({ url: `http://127.0.0.1:${api}`, verifyUrl: url, token });
@@ -109,7 +107,7 @@ export async function makeWorld(
     void (await redis
       .node(0)
       .client.del(...ALL_SHARDS.flatMap((shard) => [keyspace.outbox(shard), keyspace.more(shard)])));
-  return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, redis, env, clear };
+  return { name, url, token, keys, credits, rate, bodies, redis, env, clear };
 }
 
 export type Scope = { representation: string; read: boolean };
@@ -128,6 +126,11 @@ function callOf(key: string, requestedScopes: Scope[] = [{ representation: 'user
 
 /** The same call as a gateway makes it. */
 export const GATEWAY = '/gateway/nginx/usage=0.001,scope=users.read/';
+
+/** The load that most contenders get: the bodies of a world over 64 connections. */
+export function loadOf({ bodies, token }: Pick<World, 'bodies' | 'token'>, url: string): Omit<Load, 'seconds'> {
+  return { url, bodies, token, connections: 64 };
+}
 
 /** The answer to the request that is measured, as text. */
 export async function answerOf({ url, token, keys }: World): Promise<string> {

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { StackError } from '../apps/stack/process/errors.ts';
+import { installPackage } from '../apps/stack/servers/packages.ts';
 
 /** The result of one round of load: calls that were answered, how many a second, and how long a request took. */
 export type Round = { calls: number; perSecond: number; p50Us: number; p99Us: number };
@@ -10,19 +11,10 @@ export type Load = {
   token: string;
   connections: number;
   seconds: number;
-  countValid?: boolean;
-  /** The address and policy of a gateway, to call verify as a gateway does. */
-  gateway?: string;
-  /** An address of an API, to call it with the keys as its users do. */
-  path?: string;
   /** So many calls leave as one request. */
   batch?: number;
-  /** Each call asks for the scopes of its body in an order of its own. */
-  newOrders?: boolean;
-  /** A file that gets the ids of the holds that are opened; `valid` counts them. */
-  keepHolds?: string;
-  /** Such a file, to capture its holds in place of the bodies: each once. */
-  captures?: string;
+  /** What else load.lua reads, which says what it does. */
+  also?: Partial<Record<'COUNT' | 'GATEWAY' | 'CALLED' | 'NEW_ORDERS' | 'KEEP_HOLDS' | 'CAPTURES', string>>;
 };
 
 // As long as a verification may take at most: a late answer of a busy machine is one, and counts in the latencies.
@@ -33,23 +25,10 @@ const script = new URL('./load.lua', import.meta.url).pathname;
 
 /** Runs one round of load from one thread; every answer must be a 200. */
 export async function load(how: Load): Promise<Round & { valid: number }> {
-  const { url, bodies, token, connections, seconds, countValid, gateway, path, batch = 1 } = how;
-  const { newOrders, keepHolds, captures } = how;
+  const { url, bodies, token, connections, seconds, batch = 1, also } = how;
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', ANSWER_WITHIN, '--latency', '-s', script, url];
-  const { stdout } = await run('wrk', args, {
-    env: {
-      ...process.env,
-      BODIES: bodies,
-      TOKEN: token,
-      BATCH: String(batch),
-      ...(countValid && { COUNT: '1' }),
-      ...(gateway && { GATEWAY: gateway }),
-      ...(path && { CALLED: path }),
-      ...(newOrders && { NEW_ORDERS: '1' }),
-      ...(keepHolds && { KEEP_HOLDS: keepHolds }),
-      ...(captures && { CAPTURES: captures }),
-    },
-  });
+  const env = { ...process.env, BODIES: bodies, TOKEN: token, BATCH: String(batch), ...also };
+  const { stdout } = await run('wrk', args, { env });
   const found = JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<
     'requests' | 'seconds' | 'failed' | 'p50Us' | 'p99Us' | 'valid',
     number
@@ -58,4 +37,15 @@ export async function load(how: Load): Promise<Round & { valid: number }> {
   const { p50Us, p99Us, valid } = found;
   const calls = batch * found.requests;
   return { calls, perSecond: calls / found.seconds, p50Us, p99Us, valid };
+}
+
+/** Installs wrk, which puts load on HTTP servers, if it is missing. */
+export async function ensureWrk(say: (line: string) => void): Promise<void> {
+  const there = await run('wrk', ['--version']).then(
+    () => true,
+    // It prints its version and exits with 1.
+    (error: { code?: unknown }) => error.code === 1,
+  );
+  if (!there)
+    await installPackage({ what: 'wrk', packages: ['wrk'], brew: 'wrk', missing: 'wrk is not on the PATH' }, say);
 }

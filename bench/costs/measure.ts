@@ -1,11 +1,11 @@
-import type { HowLong, Part } from '../part.ts';
+import { number, table } from '../../apps/stack/demo/print.ts';
+import { ms, type HowLong, type Part } from '../results.ts';
 import { mediansOf, runRounds, type Seen } from '../rounds.ts';
 import type { Stage } from '../stage.ts';
 import { answerOf, makeWorld } from '../world.ts';
 import { makeAccountKeys, type AccountBodies } from './accounts.ts';
-import { costFigures } from './figures.ts';
-import { costsTable, drawCosts, guardsTable } from './report.ts';
-import { startRows } from './rows.ts';
+import { costFigures, wholeUs, type Costs } from './figures.ts';
+import { BARE, processes, startRows } from './rows.ts';
 
 /** Measures what a verification costs each process, from the program that asks to the books, in each of the named ways. */
 export async function measureCosts(
@@ -27,15 +27,23 @@ export async function measureCosts(
     await stop();
   }
   const costs = mediansOf(seen);
-  const figures = costFigures(costs);
-  return {
-    figures,
-    exact: true,
-    charts: { 'costs.svg': drawCosts(costs, figures) },
-    print() {
-      const guards = guardsTable(costs);
-      console.log(`\n${costsTable(costs)}`);
-      if (guards !== undefined) console.log(`\n${guards}`);
-    },
-  };
+  return { figures: costFigures(costs), table: costsTable(costs) };
+}
+
+/** The CPU of each process per verification as a table, in µs and in requests of the bare server. */
+function costsTable(costs: Costs): string {
+  const bareUs = wholeUs(costs.get(BARE)!);
+  const cell = (us: number | undefined) => (us === undefined ? '' : `${us.toFixed(1)} (${(us / bareUs).toFixed(2)})`);
+  const rows = [...costs].map(([name, cost]) => [
+    name,
+    ...processes.map((one) => cell(cost.cpuUs[one])),
+    cell(wholeUs(cost)),
+    number(cost.perSecond),
+    ms(cost.p50Us),
+    ms(cost.p99Us),
+  ]);
+  const columns = [...processes.map((one) => `>${one}`), '>all', '>calls/s', '>p50', '>p99'];
+  const title =
+    'CPU per verification in µs (in requests of bare node:http), the whole pipeline running, drain included';
+  return `${title}\n${table(['', ...columns], rows)}`;
 }

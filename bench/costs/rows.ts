@@ -1,16 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { ourProgram } from '../../apps/stack/servers/programs.ts';
-import { ensurePython } from '../../apps/stack/servers/python.ts';
-import { benchProgram, loadOf } from '../contenders.ts';
 import type { Contender } from '../rounds.ts';
-import type { Stage } from '../stage.ts';
-import { GATEWAY, type World } from '../world.ts';
+import { benchProgram, type Stage } from '../stage.ts';
+import { GATEWAY, loadOf, type World } from '../world.ts';
 import { load, type Load, type Round } from '../wrk.ts';
-import { ensureGo } from '../../tests/runner/go.ts';
 import type { AccountBodies } from './accounts.ts';
-import { buildGoApp } from './go-app.ts';
 import { startPipeline, type Pipeline, type Row } from './pipeline.ts';
 
 /** The processes whose CPU a row shows. `app` is the program that is called, where that is not verify. */
@@ -18,32 +13,22 @@ export const processes = ['app', 'verify', 'redis', 'consumer', 'clickhouse'] as
 
 export const BARE = 'bare node:http';
 export const ONE_CALL = 'one call a request';
-/** The default share of traced requests. */
-const TRACED = 'one call a request, 1 % traced';
 export const BATCHES_OF_32 = 'batches of 32';
 export const KOA = 'Koa app';
-export const EXPRESS = 'Express app';
-export const GO = 'net/http app';
-export const FASTAPI = 'FastAPI app';
+export const KOA_GUARDED = 'Koa app behind the guard';
 export const ALL_LIMITS = 'four limits, three grants and two limits';
 export const CAPTURE = 'a capture';
 export const NEW_ORDERS = '100 scopes in new orders';
 export const ALONE = 'client.verify, one at a time';
-/** The apps that are measured alone and behind their guard. */
-export const apps = [KOA, EXPRESS, GO, FASTAPI];
-/** The name of an app behind its guard. */
-export const guarded = (app: string) => `${app} behind the guard`;
 
-/** What rows are started with. `start` starts a program of the benchmark, `startVerify` one more verify in the world. */
+/** What rows are started with. `start` starts a program of the benchmark. */
 type Scene = {
   world: World;
   bodies: AccountBodies;
   pipeline: Pipeline;
   answer: string;
-  start(name: string, script: string, env: NodeJS.ProcessEnv): Promise<Started>;
-  startVerify(name: string, env: NodeJS.ProcessEnv): Promise<Started>;
+  start(name: string, script: string, env: NodeJS.ProcessEnv): Promise<{ url: string; pid: number }>;
 };
-type Started = { url: string; pid: number };
 
 // More than one machine captures.
 const CAPTURES_A_SECOND = 25_000;
@@ -51,12 +36,10 @@ const CAPTURES_A_SECOND = 25_000;
 const MOST_UNDER_WAY = 128;
 // Fewer than the 64 of single calls: 64 batches of 100 are more calls than verify decides at a time.
 const BATCH_CONNECTIONS = 16;
-const GO_APP = 'go';
 
 const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   [BARE]: bare,
   [ONE_CALL]: async (scene) => verifying(scene),
-  [TRACED]: traced,
   'batches of 8': async (scene) => batches(scene, 8),
   [BATCHES_OF_32]: async (scene) => batches(scene, 32),
   'batches of 100': async (scene) => batches(scene, 100),
@@ -65,33 +48,15 @@ const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   [ALL_LIMITS]: async (scene) => verifying(scene, { bodies: scene.bodies.all }),
   'a hold': async (scene) => verifying(scene, { bodies: scene.bodies.holds }),
   [CAPTURE]: async (scene) => captures(scene),
-  [NEW_ORDERS]: async (scene) => verifying(scene, { bodies: scene.bodies.scopes, newOrders: true }),
-  'endpoint for gateways': async (scene) => verifying(scene, { gateway: GATEWAY }),
-  [KOA]: (scene) => app(scene, 'koa'),
-  [guarded(KOA)]: (scene) => guardedApp(scene, 'koa'),
-  [EXPRESS]: (scene) => app(scene, 'express'),
-  [guarded(EXPRESS)]: (scene) => guardedApp(scene, 'express'),
-  [GO]: (scene) => app(scene, GO_APP),
-  [guarded(GO)]: (scene) => guardedApp(scene, GO_APP),
-  [FASTAPI]: (scene) => app(scene, 'fastapi'),
-  [guarded(FASTAPI)]: (scene) => guardedApp(scene, 'fastapi'),
+  [NEW_ORDERS]: async (scene) => verifying(scene, { bodies: scene.bodies.scopes, also: { NEW_ORDERS: '1' } }),
+  'endpoint for gateways': async (scene) => verifying(scene, { also: { GATEWAY } }),
+  [KOA]: (scene) => app(scene),
+  [KOA_GUARDED]: guardedApp,
   [ALONE]: alone,
 };
 
 /** The names of all rows, in their order. */
 export const rowNames = Object.keys(rows);
-
-/** The rows, with that of the bare app before each guarded one: they are compared. */
-export function withBareApps(names: string[]): string[] {
-  const bareOf = (name: string) => apps.filter((app) => name === guarded(app));
-  return [...new Set(names.flatMap((name) => [...bareOf(name), name]))];
-}
-
-/** What some rows need besides Node. */
-export const languages = [
-  { what: 'Python', isOf: (row: string) => row.startsWith(FASTAPI), ensure: ensurePython },
-  { what: 'Go', isOf: (row: string) => row.startsWith(GO), ensure: ensureGo },
-];
 
 /** Starts what the named rows measure, each in a process of its own, and the pipeline behind them. */
 export async function startRows(stage: Stage, names: string[], given: Pick<Scene, 'world' | 'bodies' | 'answer'>) {
@@ -103,15 +68,7 @@ export async function startRows(stage: Stage, names: string[], given: Pick<Scene
     async start(name, script, env) {
       const [port = 0] = await freePorts(1);
       started.push(name);
-      const program = benchProgram(name, script, port, env);
-      const isGo = script === GO_APP;
-      const pid = await stage.start(isGo ? { ...program, command: await buildGoApp(stage.folder), args: [] } : program);
-      return { url: `http://127.0.0.1:${port}`, pid };
-    },
-    async startVerify(name, env) {
-      const [port = 0] = await freePorts(1);
-      started.push(name);
-      const pid = await stage.start(ourProgram('verify', name, port, { ...given.world.env, ...env }));
+      const pid = await stage.start(benchProgram(name, script, port, env));
       return { url: `http://127.0.0.1:${port}`, pid };
     },
   };
@@ -135,13 +92,6 @@ function verifying({ world, pipeline }: Scene, how: Partial<Load> = {}): Row {
   return pipeline.verifying({ pids: {}, load: wrkOf(world, pipeline.url, how) });
 }
 
-async function traced({ world, pipeline, start, startVerify }: Scene): Promise<Row> {
-  const collector = await start('costs-collector', 'bare.ts', { ANSWER: '{}' });
-  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, VERIFY_DEADLINE_MS: '10000' };
-  const { url, pid } = await startVerify('costs-traced', env);
-  return pipeline.verifying({ pids: { verify: pid }, load: wrkOf(world, url) });
-}
-
 function batches(scene: Scene, batch: number): Row {
   return verifying(scene, { batch, connections: BATCH_CONNECTIONS });
 }
@@ -152,9 +102,9 @@ function captures({ world, bodies, pipeline }: Scene): Row {
     bodies: bodies.holds,
     batch: 32,
     connections: BATCH_CONNECTIONS,
-    keepHolds: holds,
+    also: { KEEP_HOLDS: holds },
   });
-  const capture = wrkOf(world, pipeline.url, { captures: holds });
+  const capture = wrkOf(world, pipeline.url, { also: { CAPTURES: holds } });
   let captured = 0;
   return pipeline.verifying({
     pids: {},
@@ -176,17 +126,14 @@ function captures({ world, bodies, pipeline }: Scene): Row {
   });
 }
 
-async function app({ world, start }: Scene, framework: string, env: NodeJS.ProcessEnv = {}): Promise<Row> {
-  const name = `${framework}${env.VERIFY_URL ? '-guarded' : ''}`;
-  const python = framework === 'fastapi' && (await ensurePython(console.log));
-  const script = python ? 'costs/app.py' : framework === GO_APP ? GO_APP : 'costs/app.ts';
-  const { url, pid } = await start(name, script, { ...env, FRAMEWORK: framework, ...python });
-  return { pids: { app: pid }, load: wrkOf(world, url, { path: '/users' }) };
+async function app({ world, start }: Scene, env: NodeJS.ProcessEnv = {}): Promise<Row> {
+  const { url, pid } = await start(env.VERIFY_URL ? 'app-guarded' : 'app', 'costs/app.ts', env);
+  return { pids: { app: pid }, load: wrkOf(world, url, { also: { CALLED: '/users' } }) };
 }
 
-async function guardedApp(scene: Scene, framework: string): Promise<Row> {
+async function guardedApp(scene: Scene): Promise<Row> {
   const { pipeline, world } = scene;
-  return pipeline.verifying(await app(scene, framework, { VERIFY_URL: pipeline.url, TOKEN: world.token }));
+  return pipeline.verifying(await app(scene, { VERIFY_URL: pipeline.url, TOKEN: world.token }));
 }
 
 async function alone({ world, pipeline, start }: Scene): Promise<Row> {
