@@ -13,7 +13,7 @@ import { fieldsOf } from './call-fields.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { heldPart } from './held.ts';
 import type { HoldKeys } from './hold-keys.ts';
-import { makeLookupCache } from './lookup-cache.ts';
+import { makeLookupCache, type Lookup } from './lookup-cache.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { VerifyBody } from './operation.ts';
 import { waitedSince, type Patience } from './patience.ts';
@@ -115,8 +115,8 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     let shard = lookup?.shard ?? home;
     let askedBefore: number | undefined;
     // Almost always one round. A key with a list that is not known here yet takes another, after its list was read; so does
-    // an imported key that its home points away from, until its lookup is kept here.
-    for (let round = 1; ; round++) {
+    // an imported key that its home points away from, until its lookup is kept here. The deadline ends what goes on and on.
+    for (let searches = 1; ;) {
       const searched = lookup?.addressList;
       const listed = searched ? await addressLists.search(searched, body.ip ?? clientAddress, since) : undefined;
       let packed = packCall({
@@ -130,28 +130,16 @@ export function makeVerifier(options: VerifierOptions): Verifier {
       const key = keyspace.keyText(shard, keyHash);
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since, isGone });
       if (answer.newLookup) lookup = lookups.add(asked, shard, answer.newLookup, answer.nowMs);
-      const { status, reason } = answer.fields;
-      if (status === 'AGAIN' || (status === 'SEARCH' && lookup?.addressList === '')) {
-        // The script went on where it was asked before, or found limits, which were read just now; the deadline ends this.
-        round -= 1;
-        continue;
-      }
-      if (status === 'ELSEWHERE' || (reason === 'NOT_FOUND' && shard !== home)) {
-        // Where a kept lookup finds it no more, its home may point to another shard by now; never back.
-        const next = status === 'ELSEWHERE' ? Number(reason) : home;
-        if (askedBefore === undefined || (shard === home && next !== askedBefore)) {
-          lookups.remove(asked);
-          [askedBefore, shard, lookup] = [shard, next, undefined];
-          round -= 1;
-          continue;
-        }
-      }
-      if (status === 'ELSEWHERE' || reason === 'NOT_FOUND') {
-        return refusal(body, isForeign ? 'MALFORMED' : 'NOT_FOUND');
-      }
-      if (status === 'SEARCH') {
+      const step = nextStep(answer, lookup, { home, shard, askedBefore });
+      if (step === 'ask') continue;
+      if (step === 'unknown') return refusal(body, isForeign ? 'MALFORMED' : 'NOT_FOUND');
+      if (step === 'search') {
         const missing = listed === undefined && lookup!.addressList === searched;
-        if (await addressLists.askAgain(round, lookup!.addressList, missing)) continue;
+        if (await addressLists.askAgain(searches++, lookup!.addressList, missing)) continue;
+      } else if (step !== 'answer') {
+        lookups.remove(asked);
+        [askedBefore, shard, lookup] = [shard, step.shard, undefined];
+        continue;
       }
       const hold = keys && heldPart(answer, lookup, { caller, body, keys });
       const decision = decisionFrom(answer, lookup, body, hold);
@@ -164,4 +152,23 @@ export function makeVerifier(options: VerifierOptions): Verifier {
 
   const traced = telemetry.part(spans.verify, verify, toldOf);
   return { verify: traced, hasRoom: places.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
+}
+
+/** What follows an answer of the script: the same is asked once more, of this or another shard or after a search, or it is told. */
+type Step = 'ask' | 'search' | { shard: number } | 'unknown' | 'answer';
+
+function nextStep(
+  { fields: { status, reason } }: ScriptAnswer,
+  lookup: Lookup | undefined,
+  { home, shard, askedBefore }: { home: number; shard: number; askedBefore: number | undefined },
+): Step {
+  // The script went on where it was asked before, or found limits, which were read just now.
+  if (status === 'AGAIN') return 'ask';
+  if (status === 'SEARCH') return lookup?.addressList === '' ? 'ask' : 'search';
+  if (status !== 'ELSEWHERE' && reason !== 'NOT_FOUND') return 'answer';
+  if (status !== 'ELSEWHERE' && shard === home) return 'unknown';
+  // Where a kept lookup finds it no more, its home may point to another shard by now; never back.
+  const next = status === 'ELSEWHERE' ? Number(reason) : home;
+  const isNew = askedBefore === undefined || (shard === home && next !== askedBefore);
+  return isNew ? { shard: next } : 'unknown';
 }
