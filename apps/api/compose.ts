@@ -5,18 +5,11 @@ import type { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
 import { limitTeams, makeTeamRate } from '../../shared/auth/team-rates.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
-import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { logFailures } from '../../shared/http/log-failures.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeVerifyBatch } from '../../shared/verification/batch.ts';
-import { makeCancel } from '../../shared/verification/cancel-calls.ts';
-import { makeHoldCalls } from '../../shared/verification/hold-calls.ts';
-import { makeHoldKeys } from '../../shared/verification/hold-keys.ts';
-import { startOutcomes } from '../../shared/verification/outcomes.ts';
-import { makeVerifier } from '../../shared/verification/verifier.ts';
-import { noteTokenUses } from '../../shared/auth/token-uses.ts';
-import { keepWitnesses } from '../../shared/verification/witnesses.ts';
+import { composeVerification } from '../../shared/verification/compose.ts';
 import { startChainer } from './audit/chainer.ts';
 import { logDeniedAttempts } from './audit/denied-attempts.ts';
 import { isOverTls } from '../../shared/http/headers.ts';
@@ -65,24 +58,20 @@ export type ApiStores = {
 type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; clock: Clock; random: () => number };
 
 /** All that the program is but its connections and its ports: what it does in the background has begun, and requests can be handled. */
-export function composeApi(stores: ApiStores, config: ApiConfig, { metrics, telemetry, log, clock, random }: Runtime) {
+export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtime) {
+  const { metrics, telemetry, log, clock, random } = runtime;
   const { sql, teamSql, redis, books, booksForRequests, booksForExports } = stores;
   const quotas = quotasOf(config);
-  const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
-  const outbox = watchOutbox(redis, limits, metrics, log);
+  const verification = composeVerification(redis, config, runtime);
+  const { outbox, uses, holds, cancel } = verification;
+  const { verify } = verification.verifier;
   const stalePostgres = watchStalePostgres(metrics, log);
-  const witnesses = keepWitnesses(redis, log);
-  const uses = noteTokenUses(redis, log);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log, clock);
-  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log, random });
   const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
   const background = [
-    outbox,
-    outcomes,
-    witnesses,
-    uses,
+    ...verification.background,
     keepShardsOpen({ sql, redis, books, stalePostgres, log, random, onOpened: holdKeysWriting.soon }),
     startNotingBehind({ sql, redis, books, log }),
     startSettler({ sql, redis, books, metrics, log }),
@@ -97,19 +86,6 @@ export function composeApi(stores: ApiStores, config: ApiConfig, { metrics, tele
     deniedAttempts,
   ];
 
-  const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
-  const outboxFull = outbox.full;
-  const { verify } = makeVerifier({
-    redis,
-    holdKeys,
-    outboxFull,
-    requireMemory: outbox.requireMemory,
-    witness: witnesses.remember,
-    noteOutcome: outcomes.note,
-    config,
-    metrics,
-    telemetry,
-  });
   const countVerification = makeTeamRate(quotas.verify_per_second, clock);
   const countApiCall = makeTeamRate(quotas.api_per_second, clock);
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
@@ -124,8 +100,8 @@ export function composeApi(stores: ApiStores, config: ApiConfig, { metrics, tele
       webhooks: { allowedTargets: config.WEBHOOK_ALLOWED_TARGETS, sealer: webhookSealer(masterKeys) },
       publicUrl: config.PUBLIC_API_URL,
       verify,
-      holds: makeHoldCalls({ redis, holdKeys, outboxFull, config, telemetry }),
-      cancel: makeCancel({ redis, outboxFull, requireMemory: outbox.requireMemory, config, telemetry }),
+      holds,
+      cancel,
       verifyBatch: makeVerifyBatch({
         verify,
         countCall: countVerification,
