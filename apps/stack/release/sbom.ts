@@ -51,7 +51,7 @@ function otherClients(version: string): Component[] {
   return clients.map((one) => ({ 'bom-ref': one.purl, type: 'library', version, ...one }));
 }
 
-/** `name@version` of what `npm ci --omit=dev --omit=optional` installs, as the Dockerfile has it, and of our own packages. */
+/** `name@version` of what `npm ci --omit=dev --omit=optional` installs, as the Dockerfile has it, and of our own packages. `npm sbom --omit` leaves out what development needs too. */
 function shippedOf({ packages }: Lockfile): Set<string> {
   const shipped = Object.entries(packages).filter(
     ([path, { dev, optional, link }]) => path && !dev && !optional && !link,
