@@ -2,32 +2,12 @@
 // have installed the packages.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { build, type Plugin } from 'esbuild';
+import { build } from 'esbuild';
 
 const root = join(import.meta.dirname, '..');
 const dist = join(root, 'dist');
 const ASSETS = '/console/assets/';
 const packages = ['preact', 'preact-iso', 'uplot', '@picocss/pico'];
-// What the chart library makes when it is loaded, and our charts use none of: their axes have labels of our own. The first
-// formatter of a page takes a slow machine a tenth of a second.
-const formatters = [
-  ["new Intl.NumberFormat(domEnv ? nav.language : 'en-US')", '{ format: String }'],
-  ['new Intl.DateTimeFormat().resolvedOptions().timeZone', "'UTC'"],
-] as const;
-
-const withoutFormatters: Plugin = {
-  name: 'without formatters',
-  setup(building) {
-    building.onLoad({ filter: /uPlot\.esm\.js$/ }, ({ path }) => {
-      let contents = readFileSync(path, 'utf8');
-      for (const [formatter, instead] of formatters) {
-        if (!contents.includes(formatter)) throw new Error(`${path} has no ${formatter}; look what it formats now`);
-        contents = contents.replace(formatter, instead);
-      }
-      return { contents };
-    });
-  },
-};
 
 const { outputFiles } = await build({
   entryPoints: [join(root, 'src/early.ts'), join(root, 'src/main.tsx')],
@@ -35,7 +15,6 @@ const { outputFiles } = await build({
   entryNames: 'assets/[name]-[hash]',
   chunkNames: 'assets/[name]-[hash]',
   bundle: true,
-  plugins: [withoutFormatters],
   // What both entries use is a file that both import.
   splitting: true,
   minify: true,

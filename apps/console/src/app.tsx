@@ -5,7 +5,7 @@ import { EndedContext, SessionContext } from './data/session.ts';
 import { InWorkspace } from './workspace.tsx';
 import { SignIn } from './pages/sign-in.tsx';
 import { Workspaces } from './pages/workspaces.tsx';
-import { Frame } from './parts/frame.tsx';
+import { ConsoleFrame } from './parts/frame.tsx';
 import { Page } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
@@ -60,14 +60,12 @@ export function App() {
 
 function Lost() {
   return (
-    <Frame>
-      <main id="main" tabIndex={-1}>
-        <Page title="Nothing here">
-          <p>
-            The address leads nowhere. <a href="/console">Choose a workspace</a>
-          </p>
-        </Page>
-      </main>
-    </Frame>
+    <ConsoleFrame>
+      <Page title="Nothing here">
+        <p>
+          The address leads nowhere. <a href="/console">Choose a workspace</a>
+        </p>
+      </Page>
+    </ConsoleFrame>
   );
 }

@@ -1,19 +1,21 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, leavePortal, openPortal, Problem, type Output } from './data/call.ts';
-import { usePages, useRead } from './data/hooks.ts';
-import { EndedContext, useLeave } from './data/session.ts';
+import { readItems, usePages, useRead, type ItemOf } from './data/hooks.ts';
+import { EndedContext } from './data/session.ts';
 import { Credits } from './pages/customers/credits.tsx';
-import { StatementOfMonth } from './pages/customers/books.tsx';
-import { Grants, readGrants } from './pages/customers/grants.tsx';
-import { UsageByDay } from './pages/customers/usage.tsx';
+import { Statement } from './pages/customers/books.tsx';
+import { Grants } from './pages/customers/grants.tsx';
+import { Usage } from './pages/customers/usage.tsx';
 import { Rotate } from './pages/keys/key.tsx';
 import { KeyState } from './pages/keys/keys.tsx';
-import { Page } from './parts/page.tsx';
-import { PagedTable, type Column } from './parts/table.tsx';
+import { Frame } from './parts/frame.tsx';
+import { Loaded } from './parts/loaded.tsx';
+import { Page, ListSection, Section } from './parts/page.tsx';
+import type { Column } from './parts/table.tsx';
 import { ProblemNote, Time } from './parts/text.tsx';
 
 type Opened = Output<'get /api/v1/portal'>['portal'];
-type Key = Output<'get /api/v1/portal/keys'>['apiKeys'][number];
+type Key = ItemOf<'get /api/v1/portal/keys'>;
 
 const LOOK_EVERY_MS = 30_000;
 const TITLE = 'Your API keys and usage';
@@ -34,7 +36,6 @@ export function Portal() {
     }
   };
   const begin = () => read(setOpened);
-  const { leave, problem } = useLeave(leavePortal, () => setOpened('left'));
   useEffect(() => {
     const look = () => {
       if (location.hash.startsWith('#lt_')) {
@@ -62,42 +63,27 @@ export function Portal() {
   if (!isOpen) return <Closed why={opened} onRetry={begin} />;
   return (
     <EndedContext.Provider value={begin}>
-      <div class="frame">
-        <a class="skip" href="#main">
-          Skip to the page
-        </a>
-        <header class="top">
+      <Frame
+        head={
           <span class="workspace" title={opened.customerId}>
             {opened.customerId}
           </span>
-          <button type="button" class="outline secondary end" onClick={leave}>
-            Leave
-          </button>
-        </header>
-        <ProblemNote problem={problem} />
-        <main id="main" tabIndex={-1}>
-          {/* Another link may have been opened in another tab: nothing of the one before stays. */}
-          <Page key={`${opened.customerId} ${opened.expiresAt}`} title={TITLE}>
-            <p class="muted">
-              Open until <Time at={opened.expiresAt} />.
-            </p>
-            {opened.hasBalance && <Balance />}
-            <Keys mayRotate={opened.permissions.includes('rotate')} />
-            <UsageByDay
-              on=""
-              read={async (days, signal) => (await call('get /api/v1/portal/usage', days, signal)).data}
-              empty="Nothing was used in these days. What your keys use shows here within seconds."
-            />
-            {opened.hasBalance && (
-              <StatementOfMonth
-                on="portal"
-                read={(month, signal) => call('get /api/v1/portal/statement', { month }, signal)}
-                path="/api/v1/portal/statement"
-              />
-            )}
-          </Page>
-        </main>
-      </div>
+        }
+        leave="Leave"
+        onLeave={leavePortal}
+        onEnded={() => setOpened('left')}
+      >
+        {/* Another link may have been opened in another tab: nothing of the one before stays. */}
+        <Page key={`${opened.customerId} ${opened.expiresAt}`} title={TITLE}>
+          <p class="muted">
+            Open until <Time at={opened.expiresAt} />.
+          </p>
+          {opened.hasBalance && <Balance />}
+          <Keys mayRotate={opened.permissions.includes('rotate')} />
+          <Usage empty="Nothing was used in these days. What your keys use shows here within seconds." />
+          {opened.hasBalance && <Statement />}
+        </Page>
+      </Frame>
     </EndedContext.Provider>
   );
 }
@@ -119,77 +105,50 @@ function Closed({ why, onRetry }: { why: Problem | 'left'; onRetry(): void }) {
 }
 
 function Keys({ mayRotate }: { mayRotate: boolean }) {
-  const [rotated, setRotated] = useState<Key>();
-  const { reload, ...pages } = usePages(async (cursor, signal) => {
-    const page = await call('get /api/v1/portal/keys', { limit: 200, ...(cursor && { cursor }) }, signal);
-    return { items: page.apiKeys, nextCursor: page.nextCursor };
-  }, []);
+  const rotate = (akid: string) => (graceSeconds: number) =>
+    call('post /api/v1/portal/key/{akid}/rotate', { akid, graceSeconds });
   const columns: Column<Key>[] = [
-    {
-      title: 'Name',
-      width: '30%',
-      cell: ({ name }) => <span title={name}>{name}</span>,
-      isMain: true,
-      below: ({ maskedKey }) => maskedKey,
-    },
-    { title: 'Key', cell: ({ maskedKey }) => <code>{maskedKey}</code>, isExtra: true },
+    { title: 'Name', width: '30%', text: 'name', isMain: true, below: 'maskedKey' },
+    { title: 'Key', code: 'maskedKey', isExtra: true },
     { title: 'State', width: '7rem', cell: (key) => <KeyState of={key} /> },
-    { title: 'Expires', cell: ({ expiresAt }) => <Time at={expiresAt} />, isExtra: true },
-    { title: 'Last used', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} />, isExtra: true },
+    { title: 'Expires', time: 'expiresAt', isExtra: true },
+    { title: 'Last used', time: 'lastUsedAt', isExtra: true },
   ];
   if (mayRotate) {
     columns.push({
       title: 'Rotate',
       width: '6.5rem',
-      cell: (key) => (
-        <button type="button" class="outline small" aria-label={`Rotate ${key.name}`} onClick={() => setRotated(key)}>
-          Rotate
-        </button>
-      ),
+      cell: ({ id, name }) => <Rotate look="outline small" label={`Rotate ${name}`} onRotate={rotate(id)} />,
     });
   }
   return (
-    <section>
-      <h2>Keys</h2>
-      <PagedTable
-        label="Keys"
-        columns={columns}
-        pages={pages}
-        keyOf={({ id }) => id}
-        empty="You have no API key yet. Ask for one where you got this link."
-      />
-      {rotated && (
-        <Rotate
-          onRotate={async (graceSeconds) =>
-            (await call('post /api/v1/portal/key/{akid}/rotate', { akid: rotated.id, graceSeconds })).apiKey.key
-          }
-          onClose={() => setRotated(undefined)}
-          onRotated={reload}
-        />
-      )}
-    </section>
+    <ListSection
+      title="Keys"
+      columns={columns}
+      pages={usePages('get /api/v1/portal/keys', { limit: 200 })}
+      empty="You have no API key yet. Ask for one where you got this link."
+    />
   );
 }
 
 function Balance() {
-  const { value, problem } = useRead(async (signal) => {
+  const read = useRead(async (signal) => {
     const [{ billing }, grants] = await Promise.all([
       call('get /api/v1/portal/billing', {}, signal),
-      readGrants((page) => call('get /api/v1/portal/grants', page, signal)),
+      readItems('get /api/v1/portal/grants', {}, signal),
     ]);
     return { billing, grants };
-  }, []);
+  }, '');
   return (
-    <section>
-      <h2>Balance</h2>
-      <ProblemNote problem={problem} />
-      {!problem && !value && <p aria-busy="true">Loading…</p>}
-      {value && (
-        <>
-          <Credits {...value} />
-          <Grants grants={value.grants} empty="No credits yet. Ask for some where you got this link." />
-        </>
-      )}
-    </section>
+    <Section title="Balance">
+      <Loaded of={read}>
+        {({ billing, grants }) => (
+          <>
+            <Credits billing={billing} grants={grants} />
+            <Grants grants={grants} empty="No credits yet. Ask for some where you got this link." />
+          </>
+        )}
+      </Loaded>
+    </Section>
   );
 }

@@ -1,9 +1,9 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { ComponentChild } from 'preact';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Route, Router, useLocation, useRoute } from 'preact-iso/router';
 import type { Permission } from '../../../shared/contract/caller.ts';
-import { call } from './data/call.ts';
-import { useRead } from './data/hooks.ts';
-import { useIsOfTeam, useMay, WorkspaceContext, type Workspace } from './data/session.ts';
+import { useAnswer } from './data/hooks.ts';
+import { useIsOfTeam, useMay, WorkspaceContext } from './data/session.ts';
 import { Audit } from './pages/audit.tsx';
 import { Customer } from './pages/customers/customer.tsx';
 import { Customers } from './pages/customers/customers.tsx';
@@ -17,68 +17,59 @@ import { UsagePage } from './pages/usage.tsx';
 import { Webhook } from './pages/webhooks/webhook.tsx';
 import { Webhooks } from './pages/webhooks/webhooks.tsx';
 import { Why } from './pages/why.tsx';
-import { Frame } from './parts/frame.tsx';
+import { ConsoleFrame } from './parts/frame.tsx';
 import { Page, usePath } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
-const pages: readonly (readonly [path: string, title: string, needs: Permission, of?: 'team'])[] = [
-  ['overview', 'Overview', 'workspace:read'],
-  ['keys', 'Keys', 'key:read'],
-  ['customers', 'Customers', 'billing:read'],
-  ['usage', 'Usage', 'usage:read'],
-  ['why', 'Why refused?', 'usage:read'],
-  ['scopes', 'Scopes', 'workspace:read'],
-  ['webhooks', 'Webhooks', 'webhook:read'],
-  ['tokens', 'Tokens', 'token:write'],
-  ['audit-log', 'Audit log', 'audit:read', 'team'],
-  ['settings', 'Settings', 'workspace:read'],
+type PageData = { path: string; title: string; needs: Permission; isOfTeam?: true; page(): ComponentChild };
+
+const pages: readonly PageData[] = [
+  { path: 'overview', title: 'Overview', needs: 'workspace:read', page: Overview },
+  { path: 'keys', title: 'Keys', needs: 'key:read', page: Keys },
+  { path: 'customers', title: 'Customers', needs: 'billing:read', page: Customers },
+  { path: 'usage', title: 'Usage', needs: 'usage:read', page: UsagePage },
+  { path: 'why', title: 'Why refused?', needs: 'usage:read', page: Why },
+  { path: 'scopes', title: 'Scopes', needs: 'workspace:read', page: Scopes },
+  { path: 'webhooks', title: 'Webhooks', needs: 'webhook:read', page: Webhooks },
+  { path: 'tokens', title: 'Tokens', needs: 'token:write', page: Tokens },
+  { path: 'audit-log', title: 'Audit log', needs: 'audit:read', isOfTeam: true, page: Audit },
+  { path: 'settings', title: 'Settings', needs: 'workspace:read', page: Settings },
 ];
 
 function usePagesOf() {
   const may = useMay();
   const isOfTeam = useIsOfTeam();
-  return pages.filter(([, , needs, of]) => may(needs) && (of !== 'team' || isOfTeam));
+  return pages.filter((one) => may(one.needs) && (!one.isOfTeam || isOfTeam));
 }
 
 /** The pages of the workspace that the address names. */
 export function InWorkspace() {
   const { params } = useRoute();
   const id = params['workspace'] ?? '';
-  const { value, problem } = useRead((signal) => call('get /api/v1/workspace/{id}', { id }, signal), [id]);
-  const [changed, setChanged] = useState<Workspace>();
-  const workspace = changed?.id === id ? changed : value?.workspace;
+  const { value: { workspace } = {}, problem } = useAnswer('get /api/v1/workspace/{id}', { id });
+  if (workspace?.id !== id) {
+    return (
+      <ConsoleFrame workspaceName={workspace?.name}>
+        <ProblemNote problem={problem} />
+        {problem && <a href="/console">Choose another workspace</a>}
+      </ConsoleFrame>
+    );
+  }
   return (
-    <Frame workspaceName={workspace?.name}>
-      {problem && (
-        <>
-          <ProblemNote problem={problem} />
-          <a href="/console">Choose another workspace</a>
-        </>
-      )}
-      {workspace?.id === id && (
-        <WorkspaceContext.Provider value={{ workspace, onChanged: setChanged }}>
-          <Menu />
-          <main id="main" tabIndex={-1}>
-            <Router>
-              <Route path="/overview" component={Overview} />
-              <Route path="/keys" component={Keys} />
-              <Route path="/keys/:key" component={Key} />
-              <Route path="/customers" component={Customers} />
-              <Route path="/customers/:billing" component={Customer} />
-              <Route path="/usage" component={UsagePage} />
-              <Route path="/why" component={Why} />
-              <Route path="/scopes" component={Scopes} />
-              <Route path="/webhooks" component={Webhooks} />
-              <Route path="/webhooks/:webhook" component={Webhook} />
-              <Route path="/tokens" component={Tokens} />
-              <Route path="/audit-log" component={Audit} />
-              <Route path="/settings" component={Settings} />
-              <Route default component={Nowhere} />
-            </Router>
-          </main>
-        </WorkspaceContext.Provider>
-      )}
-    </Frame>
+    <WorkspaceContext.Provider value={workspace}>
+      <ConsoleFrame workspaceName={workspace.name} menu={<Menu />}>
+        <ProblemNote problem={problem} />
+        <Router>
+          {pages.map(({ path, page }) => (
+            <Route key={path} path={`/${path}`} component={page} />
+          ))}
+          <Route path="/keys/:key" component={Key} />
+          <Route path="/customers/:billing" component={Customer} />
+          <Route path="/webhooks/:webhook" component={Webhook} />
+          <Route default component={Nowhere} />
+        </Router>
+      </ConsoleFrame>
+    </WorkspaceContext.Provider>
   );
 }
 
@@ -99,16 +90,17 @@ function Menu() {
   return (
     <nav class="menu" aria-label="Pages">
       <ul ref={list}>
-        {usePagesOf().map(([page, title]) => (
-          <li key={page}>
-            <a
-              href={pathOf(page)}
-              {...(`${path}/`.startsWith(`${pathOf(page)}/`) && { 'aria-current': 'page' as const })}
-            >
-              {title}
-            </a>
-          </li>
-        ))}
+        {usePagesOf().map((one) => {
+          const href = pathOf(one.path);
+          const isShown = `${path}/`.startsWith(`${href}/`);
+          return (
+            <li key={one.path}>
+              <a href={href} {...(isShown && { 'aria-current': 'page' as const })}>
+                {one.title}
+              </a>
+            </li>
+          );
+        })}
       </ul>
     </nav>
   );
@@ -117,7 +109,7 @@ function Menu() {
 function Nowhere() {
   const { route, path } = useLocation();
   const pathOf = usePath();
-  const first = usePagesOf()[0]?.[0];
+  const first = usePagesOf()[0]?.path;
   const isStart = /^\/console\/w\/[^/]+\/?$/.test(path);
   useLayoutEffect(() => {
     if (isStart && first) route(pathOf(first), true);

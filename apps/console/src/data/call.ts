@@ -43,19 +43,33 @@ type Envelope = {
 const MARK = { 'X-Keytally-Session': '1' };
 const SESSION = '/console/session';
 
+// TypeScript takes any field where an object is spread, such as what a form gives: here one that the operation does not know is an error.
+type Known<I, O extends Operation> = I & { [Field in Exclude<keyof I, keyof Input<O>>]: never };
+
 /** Calls an operation of the api; path, query and body are one object, as in the Node client. */
-export async function call<O extends Operation>(
+export async function call<O extends Operation, I extends Input<O>>(
   operation: O,
-  input: Input<O>,
+  input: Known<I, O>,
   signal?: AbortSignal,
 ): Promise<Output<O>> {
   const { method, path, rest } = partsOf(operation, input);
-  if (method === 'post') return post(path, JSON.stringify(rest)) as Promise<Output<O>>;
-  const hasBody = method === 'patch';
-  return send(method, hasBody ? path : path + queryOf(rest), {
-    ...(hasBody && { body: JSON.stringify(rest) }),
-    ...(signal && { signal }),
-  }) as Promise<Output<O>>;
+  if (method === 'get') return send(method, path + queryOf(rest), { ...(signal && { signal }) }) as Promise<Output<O>>;
+  const body = JSON.stringify(rest);
+  const answer = await (method === 'post'
+    ? post(path, body)
+    : method === 'patch'
+      ? send(method, path, { body })
+      : send(method, path + queryOf(rest)));
+  tellChange();
+  return answer as Output<O>;
+}
+
+/** The event by which every part of a page reads again what it shows. */
+export const CHANGED = 'keytally-changed';
+
+// Once whoever made the change has gone on: a page that is left reads nothing.
+function tellChange(): void {
+  setTimeout(() => dispatchEvent(new Event(CHANGED)));
 }
 
 function partsOf(operation: Operation, input: unknown) {
@@ -72,11 +86,10 @@ function partsOf(operation: Operation, input: unknown) {
 // Of a request without an answer nobody knows whether it was done: its repeat has the same key, and does nothing twice.
 const unanswered = new Map<string, string>();
 
-/** Whoever closes a form repeats nothing: what is asked later is asked anew. Says whether something had no answer. */
-export function forgetUnanswered(): boolean {
-  const hadSome = unanswered.size > 0;
+/** Whoever closes a form repeats nothing: what is asked later is asked anew. What had no answer may have been done. */
+export function forgetUnanswered(): void {
+  if (unanswered.size > 0) tellChange();
   unanswered.clear();
-  return hadSome;
 }
 
 async function post(path: string, body: string): Promise<unknown> {

@@ -1,15 +1,8 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { forgetUnanswered, Problem } from './call.ts';
+import { call, CHANGED, Problem, type Input, type Operation, type Output } from './call.ts';
 import { useEnded } from './session.ts';
 
-const CHANGED = 'keytally-changed';
-
-/** For a dialog that closes: if something was sent in it that got no answer, every page reads again what is so. */
-export function endForm(): void {
-  if (forgetUnanswered()) dispatchEvent(new Event(CHANGED));
-}
-
-// Counts how often something was to be read again: as somebody asked, or as nobody knows what a request has done.
+// Counts how often something was to be read again: as somebody asked, or as something has changed, or may have.
 function useRound(): [round: number, next: () => void] {
   const [round, setRound] = useState(0);
   const next = useCallback(() => setRound((before) => before + 1), []);
@@ -20,22 +13,23 @@ function useRound(): [round: number, next: () => void] {
   return [round, next];
 }
 
-function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {
-  return one.every((value, i) => Object.is(value, other[i]));
-}
-
 export type Read<Value> = { value: Value | undefined; problem: Problem | undefined; reload(): void };
 
+/** Reads what an operation answers, as `useRead` does; nothing without an input. */
+export function useAnswer<O extends Operation>(operation: O, input: Input<O> | undefined, everyMs?: number) {
+  return useRead<Output<O>>(async (signal) => input && call(operation, input, signal), JSON.stringify(input), everyMs);
+}
+
 /**
- * Reads something, again when `on` changes; until the first answer `value` is undefined. Where it is read again and that fails, it
+ * Reads something, again when `on` changes and after each change; until the first answer `value` is undefined. Where it is read again and that fails, it
  * keeps what it has. With `everyMs` it goes on reading while the tab is in sight, each time so long after the last answer.
  */
 export function useRead<Value>(
-  read: (signal: AbortSignal) => Promise<Value>,
-  on: readonly unknown[],
+  read: (signal: AbortSignal) => Promise<Value | undefined>,
+  on: string | undefined,
   everyMs?: number,
 ): Read<Value> {
-  const [state, setState] = useState<{ value?: Value; readOn?: readonly unknown[]; problem?: Problem }>({});
+  const [state, setState] = useState<{ value?: Value | undefined; readOn?: string | undefined; problem?: Problem }>({});
   const [round, reload] = useRound();
   const onEnded = useEnded();
   // Before the page is drawn: the answer is here that much sooner.
@@ -54,7 +48,7 @@ export function useRead<Value>(
       } catch (error) {
         if (isOver) return;
         const problem = asProblem(error, onEnded);
-        setState((before) => (before.readOn && isSame(before.readOn, on) ? { ...before, problem } : { problem }));
+        setState((before) => (before.readOn === on ? { ...before, problem } : { problem }));
       } finally {
         reading = undefined;
         if (everyMs !== undefined && !isOver && !document.hidden) timer = setTimeout(again, everyMs);
@@ -72,11 +66,25 @@ export function useRead<Value>(
       reading?.abort();
       document.removeEventListener('visibilitychange', onSight);
     };
-  }, [...on, round]);
+  }, [on, round]);
   return { value: state.value, problem: state.problem, reload };
 }
 
-export type Pages<Item, On> = {
+/** The item of the one list that an answer has. */
+type ItemIn<Answer> = {
+  [Field in keyof Answer]-?: Answer[Field] extends readonly (infer Item)[] ? Item : never;
+}[keyof Answer];
+export type ItemOf<O extends Operation> = ItemIn<Output<O>>;
+/** What a list is asked for: all but the place of a page. */
+export type ListInput<O extends Operation> = Omit<Input<O>, 'cursor'>;
+
+async function readPage<O extends Operation>(operation: O, input: ListInput<O>, cursor?: string, signal?: AbortSignal) {
+  const answer = await call(operation, { ...input, ...(cursor && { cursor }) } as Input<O>, signal);
+  const { nextCursor } = answer as { nextCursor?: string };
+  return { items: Object.values(answer).find(Array.isArray) as ItemOf<O>[], nextCursor };
+}
+
+export type Pages<Item, On = unknown> = {
   items: Item[];
   /** What these items were read on: until a new first page is there, those of before stay. */
   readOn: On;
@@ -87,7 +95,6 @@ export type Pages<Item, On> = {
   more(): void;
   reload(): void;
 };
-type Page<Item> = { items: Item[]; nextCursor?: string | undefined };
 
 const EMPTY_PAGES = 20;
 const ITEMS_OF_PAGE = 200;
@@ -95,27 +102,30 @@ const ITEMS_OF_PAGE = 200;
 export const MOST_ITEMS = 10_000;
 
 /** The first items of a list, at most `MOST_ITEMS`. */
-export async function readItems<Item>(
-  read: (input: { limit: number; cursor?: string }) => Promise<Page<Item>>,
-): Promise<Item[]> {
-  const items: Item[] = [];
+export async function readItems<O extends Operation>(
+  operation: O,
+  input: Omit<ListInput<O>, 'limit'>,
+  signal: AbortSignal,
+): Promise<ItemOf<O>[]> {
+  const items: ItemOf<O>[] = [];
   let cursor: string | undefined;
   while (items.length < MOST_ITEMS) {
-    const answer = await read({ limit: ITEMS_OF_PAGE, ...(cursor && { cursor }) });
-    items.push(...answer.items);
-    if ((cursor = answer.nextCursor) === undefined) break;
+    const page = await readPage(operation, { ...input, limit: ITEMS_OF_PAGE } as never, cursor, signal);
+    items.push(...page.items);
+    if ((cursor = page.nextCursor) === undefined) break;
   }
   return items;
 }
 
-/** Reads a list page by page: the first at once, the next ones as `more` asks for them. */
-export function usePages<Item, const On extends readonly unknown[]>(
-  read: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<Item>>,
-  on: On,
-): Pages<Item, On> {
-  const [state, setState] = useState<Omit<Pages<Item, On>, 'more' | 'reload'>>({
+/** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. */
+export function usePages<O extends Operation>(
+  operation: O,
+  input: ListInput<O>,
+  keep: (item: ItemOf<O>) => boolean = () => true,
+): Pages<ItemOf<O>, ListInput<O>> {
+  const [state, setState] = useState<Omit<Pages<ItemOf<O>, ListInput<O>>, 'more' | 'reload'>>({
     items: [],
-    readOn: on,
+    readOn: input,
     isWhole: false,
     isPaused: false,
     problem: undefined,
@@ -123,6 +133,7 @@ export function usePages<Item, const On extends readonly unknown[]>(
   const [round, reload] = useRound();
   const onEnded = useEnded();
   const more = useRef<() => void>(() => {});
+  const on = JSON.stringify(input);
   useLayoutEffect(() => {
     const abort = new AbortController();
     let cursor: string | undefined;
@@ -131,10 +142,11 @@ export function usePages<Item, const On extends readonly unknown[]>(
     more.current = () => {
       if (isReading || abort.signal.aborted) return;
       isReading = true;
-      read(cursor, abort.signal).then(
-        ({ items, nextCursor }) => {
+      readPage(operation, input, cursor, abort.signal).then(
+        ({ items: all, nextCursor }) => {
           if (abort.signal.aborted) return;
           isReading = false;
+          const items = all.filter(keep);
           const isFirst = cursor === undefined;
           cursor = nextCursor;
           // A page of a search may be empty, and the next one not.
@@ -143,7 +155,7 @@ export function usePages<Item, const On extends readonly unknown[]>(
           const isPaused = goesOn && emptyPages % EMPTY_PAGES === 0;
           setState((before) => ({
             items: isFirst ? items : [...before.items, ...items],
-            readOn: on,
+            readOn: input,
             isWhole: nextCursor === undefined,
             isPaused,
             problem: undefined,
@@ -155,8 +167,8 @@ export function usePages<Item, const On extends readonly unknown[]>(
           isReading = false;
           const problem = asProblem(error, onEnded);
           setState((before) => ({
-            ...(isSame(before.readOn, on) ? before : { items: [], isWhole: false, isPaused: false }),
-            readOn: on,
+            ...(JSON.stringify(before.readOn) === on ? before : { items: [], isWhole: false, isPaused: false }),
+            readOn: input,
             problem,
           }));
         },
@@ -164,12 +176,8 @@ export function usePages<Item, const On extends readonly unknown[]>(
     };
     more.current();
     return () => abort.abort();
-  }, [...on, round]);
-  return {
-    ...state,
-    more: useCallback(() => more.current(), []),
-    reload,
-  };
+  }, [on, round]);
+  return { ...state, more: useCallback(() => more.current(), []), reload };
 }
 
 /** What went wrong. A session that has ended shows the page where one signs in. */

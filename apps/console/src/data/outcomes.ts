@@ -1,7 +1,6 @@
-import { useMemo } from 'preact/hooks';
 import { chartOf, type Chart } from '../parts/chart.tsx';
 import { call, type Input, type Output } from './call.ts';
-import { useRead } from './hooks.ts';
+import { useRead, type Read } from './hooks.ts';
 import { localDay, localTime, type PeriodLabels } from './periods.ts';
 import { spanUntil, type Span } from './spans.ts';
 
@@ -25,19 +24,16 @@ const colours: Record<Status, number> = {
 };
 
 /** Counts decisions since a while ago; with `everyMs`, again and again. */
-export function useOutcomes(filters: Filters, span: Span, everyMs?: number) {
-  const { workspaceId, apiKeyId, externalMeterId } = filters;
-  const read = useRead(
+export function useOutcomes(filters: Filters, span: Span, everyMs?: number): Read<{ counts: Counts; chart: Chart }> {
+  return useRead(
     async (signal) => {
       const { asked, starts } = spanUntil(Date.now(), span);
       const counts = await call('get /api/v1/verifications', { ...filters, ...asked }, signal);
-      return { counts, periods: labelled(starts, span) };
+      return { counts, chart: statusChart(counts.data, labelled(starts, span)) };
     },
-    [workspaceId, apiKeyId, externalMeterId, span],
+    JSON.stringify([filters, span]),
     everyMs,
   );
-  const chart = useMemo(() => read.value && statusChart(read.value.counts.data, read.value.periods), [read.value]);
-  return { counts: read.value?.counts, chart, problem: read.problem };
 }
 
 function statusChart(rows: readonly Count[], periods: PeriodLabels): Chart {

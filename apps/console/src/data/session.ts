@@ -1,17 +1,16 @@
 import { createContext } from 'preact';
-import { useContext, useState } from 'preact/hooks';
+import { useContext } from 'preact/hooks';
 import type { Permission } from '../../../../shared/contract/caller.ts';
-import { Problem, type Output, type Session } from './call.ts';
+import type { Output, Session } from './call.ts';
 
 export type Workspace = Output<'get /api/v1/workspace/{id}'>['workspace'];
 
 type Signed = { session: Session; onEnded(): void };
-type Chosen = { workspace: Workspace; onChanged(workspace: Workspace): void };
 
 export const SessionContext = createContext<Signed | undefined>(undefined);
 /** Says that the session has ended, wherever somebody notices. */
 export const EndedContext = createContext<() => void>(() => {});
-export const WorkspaceContext = createContext<Chosen | undefined>(undefined);
+export const WorkspaceContext = createContext<Workspace | undefined>(undefined);
 
 /** Whether the session's token may do something; what it may not is not offered. */
 export function useMay(): (permission: Permission) => boolean {
@@ -34,25 +33,5 @@ export function useEnded(): () => void {
 
 /** The workspace that was chosen. */
 export function useWorkspace(): Workspace {
-  return useContext(WorkspaceContext)!.workspace;
-}
-
-/** Tells every page that the workspace has changed. */
-export function useWorkspaceChange(): (workspace: Workspace) => void {
-  return useContext(WorkspaceContext)!.onChanged;
-}
-
-/** Ends a session. One that the server could not be told of has not ended, and the page says so. */
-export function useLeave(end: () => Promise<void>, onEnded: () => void) {
-  const [problem, setProblem] = useState<Problem>();
-  const leave = async () => {
-    try {
-      await end();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      if (error.status !== 401) return setProblem(error);
-    }
-    return onEnded();
-  };
-  return { leave, problem };
+  return useContext(WorkspaceContext)!;
 }

@@ -1,47 +1,45 @@
 import { useMemo, useState } from 'preact/hooks';
-import { call, type Input, type Output } from '../data/call.ts';
-import { readItems, usePages, useRead } from '../data/hooks.ts';
+import type { Input } from '../data/call.ts';
+import { readItems, usePages, useRead, type ItemOf } from '../data/hooks.ts';
 import { useMay } from '../data/session.ts';
-import { Choice, Dialog, Field, Form } from '../parts/form.tsx';
+import { Dialog, Opens } from '../parts/dialog.tsx';
+import { Form } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
-import { PagedTable, type Column } from '../parts/table.tsx';
+import { PagedTable, Table, type Column } from '../parts/table.tsx';
 import { Facts, State, Time } from '../parts/text.tsx';
 
-type Line = Output<'get /api/v1/audit-log'>['auditLog'][number];
+type Line = ItemOf<'get /api/v1/audit-log'>;
 type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
+
+const diffColumns = [
+  { title: 'Field', text: 'name' },
+  { title: 'Before', text: 'before' },
+  { title: 'After', text: 'after' },
+] as const;
+const outcomes = [
+  ['', 'changed or denied'],
+  ['changed', 'changed'],
+  ['denied', 'denied'],
+] as const;
 
 /** Who changed what, and who was denied. */
 export function Audit() {
   const [find, setFind] = useState<Find>({});
-  const [shown, setShown] = useState<Line>();
   const names = useTokenNames();
-  const pages = usePages(
-    async (cursor, signal) => {
-      const input = { limit: 200, order: 'newest' as const, ...find, ...(cursor && { cursor }) };
-      const page = await call('get /api/v1/audit-log', input, signal);
-      return { items: page.auditLog, nextCursor: page.nextCursor };
-    },
-    [find],
-  );
   const columns: readonly Column<Line>[] = [
-    { title: 'When', width: '11.5rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
+    { title: 'When', width: '11.5rem', time: 'createdAt' },
     {
       title: 'What',
       width: '33%',
       isMain: true,
-      below: ({ resourceId }) => resourceId,
+      below: 'resourceId',
       cell: (line) => (
-        <button type="button" class="link" title={line.operation} onClick={() => setShown(line)}>
-          {line.operation.replace('/api/v1', '')}
-        </button>
+        <Opens text={line.operation.replace('/api/v1', '')} look="link" title={line.operation}>
+          <Details of={line} by={names.get(line.tokenId ?? '')} />
+        </Opens>
       ),
     },
-    {
-      title: 'Of',
-      width: '17rem',
-      cell: ({ resourceId }) => <code title={resourceId}>{resourceId}</code>,
-      isExtra: true,
-    },
+    { title: 'Of', width: '17rem', code: 'resourceId', isExtra: true },
     { title: 'By', cell: ({ tokenId }) => <Actor id={tokenId} name={names.get(tokenId ?? '')} />, isExtra: true },
     {
       title: 'Outcome',
@@ -53,42 +51,22 @@ export function Audit() {
     <Page title="Audit log">
       <Form
         submit="Find"
-        isRow
-        onSubmit={async (value) => {
-          const outcome = value('outcome') as Find['outcome'] | '';
-          setFind({
-            ...(value('from') && { from: value('from') }),
-            ...(value('to') && { to: value('to') }),
-            ...(outcome && { outcome }),
-            ...(value('resourceId') && { resourceId: value('resourceId') }),
-            ...(value('requestId') && { requestId: value('requestId') }),
-          });
-        }}
-      >
-        <div class="finder">
-          <Field label="From the day" name="from" type="date" />
-          <Field label="To the day" name="to" type="date" />
-          <Choice
-            label="Outcome"
-            name="outcome"
-            options={[
-              ['', 'changed or denied'],
-              ['changed', 'changed'],
-              ['denied', 'denied'],
-            ]}
-          />
-          <Field label="Id of what was changed" name="resourceId" />
-          <Field label="Request" name="requestId" />
-        </div>
-      </Form>
+        look="row"
+        fields={[
+          { name: 'from', label: 'From the day', as: 'date' },
+          { name: 'to', label: 'To the day', as: 'date' },
+          { name: 'outcome', label: 'Outcome', options: outcomes },
+          { name: 'resourceId', label: 'Id of what was changed' },
+          { name: 'requestId', label: 'Request' },
+        ]}
+        onSubmit={async ({ outcome, ...given }) => setFind({ ...given, ...(outcome && { outcome }) })}
+      />
       <PagedTable
         label="Audit log"
         columns={columns}
-        pages={pages}
-        keyOf={({ id }) => id}
+        pages={usePages('get /api/v1/audit-log', { limit: 200, order: 'newest', ...find })}
         empty="No line fits. Choose other days, or fewer conditions."
       />
-      {shown && <Details of={shown} by={names.get(shown.tokenId ?? '')} onClose={() => setShown(undefined)} />}
     </Page>
   );
 }
@@ -96,13 +74,7 @@ export function Audit() {
 /** The names of the team's access tokens by id, where the session may read them. */
 function useTokenNames(): ReadonlyMap<string, string> {
   const mayRead = useMay()('token:write');
-  const { value } = useRead(async (signal) => {
-    if (!mayRead) return [];
-    return readItems(async (input) => {
-      const { accessTokens, nextCursor } = await call('get /api/v1/access-token', input, signal);
-      return { items: accessTokens, nextCursor };
-    });
-  }, []);
+  const { value } = useRead(async (signal) => (mayRead ? readItems('get /api/v1/access-token', {}, signal) : []), '');
   return useMemo(() => new Map(value?.map(({ id, name }) => [id, name])), [value]);
 }
 
@@ -111,18 +83,14 @@ function Actor({ id = 'operator', name }: { id: string | undefined; name: string
   return name === undefined ? <code title={id}>{id}</code> : <span title={id}>{name}</span>;
 }
 
-function Details({ of: line, by, onClose }: { of: Line; by: string | undefined; onClose(): void }) {
+function Details({ of: line, by }: { of: Line; by: string | undefined }) {
+  const { outcome, errorCode, attempts = 1 } = line;
   return (
-    <Dialog title={line.operation} onClose={onClose}>
+    <Dialog title={line.operation}>
       <Facts
         of={[
           ['When', <Time at={line.createdAt} />],
-          [
-            'Outcome',
-            line.errorCode === undefined
-              ? line.outcome
-              : `${line.outcome} with ${line.errorCode}, ${line.attempts ?? 1} times`,
-          ],
+          ['Outcome', errorCode === undefined ? outcome : `${outcome} with ${errorCode}, ${attempts} times`],
           ['Of', <code>{line.resourceId ?? 'nothing'}</code>],
           ['By', <Actor id={line.tokenId} name={by} />],
           ['From', line.address ?? 'unknown'],
@@ -139,28 +107,21 @@ type Fields = Record<string, unknown> | undefined;
 
 function Diff({ before = {}, after = {} }: { before: Fields; after: Fields }) {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
-  const changed = names.filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  const all = names.map((name) => ({
+    name,
+    before: JSON.stringify(before[name]),
+    after: JSON.stringify(after[name]),
+  }));
+  const changed = all.filter((one) => one.before !== one.after);
   if (changed.length === 0) return null;
   return (
-    <div class="table" role="region" aria-label="What changed" tabIndex={0}>
-      <table class="wraps">
-        <thead>
-          <tr>
-            <th scope="col">Field</th>
-            <th scope="col">Before</th>
-            <th scope="col">After</th>
-          </tr>
-        </thead>
-        <tbody>
-          {changed.map((name) => (
-            <tr key={name}>
-              <td>{name}</td>
-              <td>{JSON.stringify(before[name])}</td>
-              <td>{JSON.stringify(after[name])}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="What changed"
+      columns={diffColumns}
+      items={changed}
+      keyOf={({ name }) => name}
+      isFlat="wraps"
+      empty=""
+    />
   );
 }

@@ -1,31 +1,26 @@
+import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { call, queryOf, type Input, type Output } from '../data/call.ts';
+import { queryOf, type Output } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
 import { DAY_MS, dayOf, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
 import { useWorkspace } from '../data/session.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
-import { Choice, Field, Form } from '../parts/form.tsx';
+import { Fields, Form, givenIn, type FieldData, type Given } from '../parts/form.tsx';
 import { Page, usePath } from '../parts/page.tsx';
 import { SaveButton } from '../parts/save.tsx';
 import { PagedTable, type Column } from '../parts/table.tsx';
-import { Amount, UNNAMED } from '../parts/text.tsx';
+import { Amount, None, UNNAMED } from '../parts/text.tsx';
 
 type Row = Output<'get /api/v1/usage'>['data'][number];
 type Group = (typeof groups)[number][0];
-type Filter = (typeof filters)[number][0];
-type Asked = Record<'from' | 'to' | 'timezone' | 'groupBy', string> & { interval: UsageInterval } & Partial<
-    Record<Filter, string>
+type Asked = Record<'from' | 'to' | 'timezone' | 'groupBy', string> & { interval: UsageInterval } & Given<
+    typeof filters
   >;
 
 const DAYS = 30;
 // The chart shows what was read; a longer answer comes page by page.
 const ROWS = 5_000;
-const intervals = [
-  ['hour', 'hour'],
-  ['day', 'day'],
-  ['week', 'week'],
-  ['month', 'month'],
-] as const;
+const intervals = (['hour', 'day', 'week', 'month'] as const).map((one) => [one, one] as const);
 const groups = [
   ['billing', 'Meter'],
   ['usageName', 'Usage'],
@@ -34,12 +29,12 @@ const groups = [
   ['customer', 'Customer'],
 ] as const;
 const filters = [
-  ['externalMeterId', 'Only the meter'],
-  ['usageName', 'Only the usage'],
-  ['apiKeyId', 'Only the key (id)'],
-  ['route', 'Only the route'],
-  ['customerId', 'Only the customer'],
-] as const;
+  { name: 'externalMeterId', label: 'Only the meter' },
+  { name: 'usageName', label: 'Only the usage' },
+  { name: 'apiKeyId', label: 'Only the key (id)' },
+  { name: 'route', label: 'Only the route' },
+  { name: 'customerId', label: 'Only the customer' },
+] as const satisfies readonly FieldData[];
 
 /** What was used in the workspace, summed as one asks for it. */
 export function UsagePage() {
@@ -51,16 +46,9 @@ export function UsagePage() {
     timezone,
     groupBy: 'billing,usageName',
   }));
-  const { readOn, ...pages } = usePages(
-    async (cursor, signal) => {
-      const input: Input<'get /api/v1/usage'> = { workspaceId, ...asked, limit: ROWS, ...(cursor && { cursor }) };
-      const page = await call('get /api/v1/usage', input, signal);
-      return { items: page.data, nextCursor: page.nextCursor };
-    },
-    [workspaceId, asked],
-  );
+  const pages = usePages('get /api/v1/usage', { workspaceId, ...asked, limit: ROWS });
   const { items, isWhole } = pages;
-  const [, shown] = readOn;
+  const shown = pages.readOn as Asked;
   const chart = useMemo(
     () =>
       chartOf(items, periodsFrom(shown.from, shown.to, shown.interval), {
@@ -72,20 +60,14 @@ export function UsagePage() {
   );
   const pathOf = usePath();
   const file = (format: string) => `/api/v1/usage${queryOf({ workspaceId, ...asked, format })}`;
+  const actions = (
+    <>
+      <SaveButton path={file('csv')} file="usage.csv" text="Download CSV" />
+      <SaveButton path={file('parquet')} file="usage.parquet" text="Download Parquet" />
+    </>
+  );
   return (
-    <Page
-      title="Usage"
-      action={
-        <>
-          <SaveButton path={file('csv')} file="usage.csv">
-            Download CSV
-          </SaveButton>
-          <SaveButton path={file('parquet')} file="usage.parquet">
-            Download Parquet
-          </SaveButton>
-        </>
-      }
-    >
+    <Page title="Usage" action={actions}>
       <Question asked={asked} onAsk={setAsked} />
       {items.length > 0 && <StackedBars {...chart} />}
       {items.length > 0 && !isWhole && (
@@ -107,42 +89,26 @@ export function UsagePage() {
 }
 
 function Question({ asked, onAsk }: { asked: Asked; onAsk(asked: Asked): void }) {
+  const fields = [
+    { name: 'from', label: 'From the day', as: 'date', required: true, value: asked.from },
+    { name: 'to', label: 'To the day', as: 'date', required: true, value: asked.to },
+    { name: 'interval', label: 'By', options: intervals, value: asked.interval },
+    { name: 'timezone', label: 'Time zone', required: true, value: asked.timezone },
+    { name: 'groups', label: 'Summed up by', as: 'ticks', options: groups, value: asked.groupBy.split(',') },
+  ] as const satisfies readonly FieldData[];
+  const ask = async (_: unknown, form: FormData) => {
+    const { groups, ...given } = givenIn(fields, form);
+    // The api groups by two of them where none is asked for.
+    onAsk({ ...given, ...givenIn(filters, form), groupBy: groups.join(',') || 'usageName' });
+  };
   return (
-    <Form
-      submit="Show"
-      onSubmit={async (value, form) =>
-        onAsk({
-          from: value('from'),
-          to: value('to'),
-          interval: value('interval') as UsageInterval,
-          timezone: value('timezone'),
-          // The api groups by two of them where none is asked for.
-          groupBy: (form.getAll('group') as string[]).join(',') || 'usageName',
-          ...Object.fromEntries(filters.map(([name]) => [name, value(name)]).filter(([, text]) => text !== '')),
-        })
-      }
-    >
+    <Form submit="Show" onSubmit={ask}>
       <div class="finder">
-        <Field label="From the day" name="from" type="date" required value={asked.from} />
-        <Field label="To the day" name="to" type="date" required value={asked.to} />
-        <Choice label="By" name="interval" options={intervals} value={asked.interval} />
-        <Field label="Time zone" name="timezone" required value={asked.timezone} />
-        <fieldset class="wide">
-          <legend>Summed up by</legend>
-          <div class="choices">
-            {groups.map(([group, title]) => (
-              <label key={group} class="check">
-                <input type="checkbox" name="group" value={group} defaultChecked={isIn(asked, group)} /> {title}
-              </label>
-            ))}
-          </div>
-        </fieldset>
+        <Fields of={fields} />
         <details class="wide">
           <summary>Only some of it</summary>
           <div class="finder">
-            {filters.map(([name, label]) => (
-              <Field key={name} label={label} name={name} value={asked[name] ?? ''} />
-            ))}
+            <Fields of={filters.map((one) => ({ ...one, value: asked[one.name] }))} />
           </div>
         </details>
       </div>
@@ -155,26 +121,21 @@ function isIn({ groupBy }: Asked, group: Group): boolean {
 }
 
 function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[] {
-  const cells: Record<Group, Column<Row>['cell']> = {
-    billing: ({ billingId, externalMeterId }) =>
-      billingId ? (
-        <a href={pathOf(`customers/${billingId}`)} title={externalMeterId ?? billingId}>
-          {externalMeterId ?? billingId}
-        </a>
-      ) : (
-        <span class="muted">none</span>
-      ),
-    usageName: ({ usageName }) => <span title={usageName}>{usageName}</span>,
-    key: ({ apiKeyId }) =>
-      apiKeyId ? (
-        <a href={pathOf(`keys/${apiKeyId}`)} title={apiKeyId}>
-          {apiKeyId}
-        </a>
-      ) : (
-        <span class="muted">correction</span>
-      ),
-    route: ({ route, other }) => (other ? <span class="muted">others</span> : <span title={route}>{route}</span>),
-    customer: ({ customerId }) => <span title={customerId}>{customerId}</span>,
+  const linked = (id: string | undefined, text: string | undefined, page: string, none: string) =>
+    id ? (
+      <a href={pathOf(`${page}/${id}`)} title={text}>
+        {text}
+      </a>
+    ) : (
+      <None>{none}</None>
+    );
+  const texted = (text: string | undefined) => <span title={text}>{text}</span>;
+  const cells: Record<Group, (row: Row) => ComponentChildren> = {
+    billing: ({ billingId, externalMeterId = billingId }) => linked(billingId, externalMeterId, 'customers', 'none'),
+    usageName: ({ usageName }) => texted(usageName),
+    key: ({ apiKeyId }) => linked(apiKeyId, apiKeyId, 'keys', 'correction'),
+    route: ({ route, other }) => (other ? <None>others</None> : texted(route)),
+    customer: ({ customerId }) => texted(customerId),
   };
   return [
     {
@@ -193,10 +154,12 @@ function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[
       .map(([group, title], i) => ({
         title,
         cell: cells[group],
-        ...(i === 0 ? { isMain: true, below: (row: Row) => restOf(row, asked) } : { isExtra: true }),
+        ...(i === 0
+          ? ({ isMain: true, below: (row: Row) => restOf(row, asked) } as const)
+          : { isExtra: true as const }),
       })),
-    { title: 'Credits', cell: ({ totalBillingUsage }) => <Amount of={totalBillingUsage} />, isNumber: true },
-    { title: 'Events', width: '8rem', cell: ({ events }) => <Amount of={events} />, isNumber: true, isExtra: true },
+    { title: 'Credits', amount: 'totalBillingUsage' },
+    { title: 'Events', width: '8rem', amount: 'events', isExtra: true },
   ];
 }
 

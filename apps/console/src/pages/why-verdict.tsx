@@ -1,6 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { call } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
+import { useAnswer } from '../data/hooks.ts';
 import { useMay, useWorkspace, type Workspace } from '../data/session.ts';
 import { windowOf, type Limit } from '../parts/limits.tsx';
 import { Outcome, type Decision } from '../parts/outcomes.tsx';
@@ -29,7 +28,7 @@ export function Verdict({ of: decision, bid }: { of: Decision; bid: string | und
           ['Answer', <Outcome status={decision.status} />],
           ['Why', why],
           ['What would change it', change],
-          ...(now === undefined ? [] : ([['Now', now]] as const)),
+          ['Now', now],
         ]}
       />
     </section>
@@ -38,26 +37,15 @@ export function Verdict({ of: decision, bid }: { of: Decision; bid: string | und
 
 /** The key, if the token may read it. */
 export function useKey(akid: string): ApiKey | undefined {
-  const may = useMay();
+  const mayRead = useMay()('key:read');
   const { id } = useWorkspace();
-  const mayRead = may('key:read');
-  const { value } = useRead(
-    async (signal) =>
-      mayRead ? (await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid }, signal)).apiKey : undefined,
-    [id, akid],
-  );
-  return value;
+  const input = mayRead ? { id, akid } : undefined;
+  return useAnswer('get /api/v1/workspace/{id}/api-key/{akid}', input).value?.apiKey;
 }
 
 function useBilling(bid: string | undefined): Billing | undefined {
-  const may = useMay();
-  const isAsked = bid !== undefined && may('billing:read');
-  const { value } = useRead(
-    async (signal) =>
-      isAsked ? (await call('get /api/v1/customer-billing/{bid}', { bid }, signal)).billing : undefined,
-    [bid],
-  );
-  return value;
+  const mayRead = useMay()('billing:read');
+  return useAnswer('get /api/v1/customer-billing/{bid}', bid && mayRead ? { bid } : undefined).value?.billing;
 }
 
 function useTold({ apiKeyId, reason, limitedBy }: Decision, known: Known): Told {

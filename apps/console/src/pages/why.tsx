@@ -1,18 +1,20 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
+import { useAnswer } from '../data/hooks.ts';
 import { useMay, useWorkspace } from '../data/session.ts';
-import { Field, Form } from '../parts/form.tsx';
+import { Form } from '../parts/form.tsx';
+import { Loaded } from '../parts/loaded.tsx';
 import { Decisions, useDecisions, type Of } from '../parts/outcomes.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { Empty, ProblemNote } from '../parts/text.tsx';
+import { Page, Section, usePath } from '../parts/page.tsx';
+import { Empty } from '../parts/text.tsx';
 import type { Billing } from './customers/credits.tsx';
 import type { ApiKey } from './keys/keys.tsx';
 import { useKey, Verdict } from './why-verdict.tsx';
 
 type Found = { keys: ApiKey[]; records: Billing[]; isWhole: boolean };
 
+const WHAT = 'name, customer, id or part of a key; or a meter';
 const MOST_FOUND = 20;
 // Each looks through 1,000 keys.
 const MOST_SEARCHES = 20;
@@ -28,28 +30,19 @@ export function Why() {
     <Page title="Why was this refused?">
       <Form
         submit="Find"
-        isRow
-        onSubmit={async (value) => {
+        look="row"
+        fields={[{ name: 'text', label: 'Key or customer', as: 'search', required: true, placeholder: WHAT }]}
+        onSubmit={async ({ text }) => {
           const asked = location.href;
           setFound(undefined);
-          const { keys, records, isWhole } = await search(value('text'));
+          const { keys, records, isWhole } = await search(text);
           // Who has gone on meanwhile is not taken back.
           if (location.href !== asked) return;
           setFound({ keys, records, isWhole });
           const [only] = isWhole && keys.length + records.length === 1 ? addressesOf(keys, records) : [];
           route(pathOf(only ?? 'why'));
         }}
-      >
-        <div class="finder">
-          <Field
-            label="Key or customer"
-            name="text"
-            type="search"
-            required
-            placeholder="name, customer, id or part of a key; or a meter"
-          />
-        </div>
-      </Form>
+      />
       {found && key === undefined && record === undefined && <Choices of={found} />}
       {key !== undefined && <OfKey key={key} apiKeyId={key} />}
       {record !== undefined && <OfRecord key={record} bid={record} />}
@@ -101,8 +94,7 @@ function Choices({ of: { keys, records, isWhole } }: { of: Found }) {
   if (keys.length + records.length === 0)
     return notWhole || <Empty>No key and no record fits. A meter is looked for as a whole, in its own case.</Empty>;
   return (
-    <section>
-      <h2>Which one?</h2>
+    <Section title="Which one?">
       <ul class="plain">
         {records.map((one) => (
           <li key={one.id}>
@@ -117,7 +109,7 @@ function Choices({ of: { keys, records, isWhole } }: { of: Found }) {
         ))}
       </ul>
       {notWhole}
-    </section>
+    </Section>
   );
 }
 
@@ -139,33 +131,37 @@ function OfKey({ apiKeyId }: { apiKeyId: string }) {
 function OfRecord({ bid }: { bid: string }) {
   const { id: workspaceId } = useWorkspace();
   const pathOf = usePath();
-  const { value, problem } = useRead((signal) => call('get /api/v1/customer-billing/{bid}', { bid }, signal), [bid]);
-  if (problem) return <ProblemNote problem={problem} />;
-  if (!value) return <p aria-busy="true">Loading…</p>;
-  const { externalMeterId } = value.billing;
   return (
-    <>
-      <h2>
-        Keys of the meter <a href={pathOf(`customers/${bid}`)}>{externalMeterId}</a>
-      </h2>
-      <Answer of={{ workspaceId, externalMeterId }} bid={bid} />
-    </>
+    <Loaded of={useAnswer('get /api/v1/customer-billing/{bid}', { bid })}>
+      {({ billing: { externalMeterId } }) => (
+        <>
+          <h2>
+            Keys of the meter <a href={pathOf(`customers/${bid}`)}>{externalMeterId}</a>
+          </h2>
+          <Answer of={{ workspaceId, externalMeterId }} bid={bid} />
+        </>
+      )}
+    </Loaded>
   );
 }
 
 function Answer({ of, bid }: { of: Of; bid: string | undefined }) {
-  const { value, problem } = useDecisions(of);
-  if (problem) return <ProblemNote problem={problem} />;
-  if (!value) return <p aria-busy="true">Loading…</p>;
-  const refused = value.find(({ status }) => status !== 'VALID');
   return (
-    <>
-      {refused && <Verdict of={refused} bid={bid} />}
-      {!refused && value.length > 0 && <Empty>None of its last {value.length} calls was refused.</Empty>}
-      <Decisions items={value} withKey={!('apiKeyId' in of)} />
-      <p class="muted">
-        The last 100 decisions of 24 hours, and of refusals at most ten a second of a key. Its own page counts all.
-      </p>
-    </>
+    <Loaded of={useDecisions(of)}>
+      {(decisions) => {
+        const refused = decisions.find(({ status }) => status !== 'VALID');
+        return (
+          <>
+            {refused && <Verdict of={refused} bid={bid} />}
+            {!refused && decisions.length > 0 && <Empty>None of its last {decisions.length} calls was refused.</Empty>}
+            <Decisions items={decisions} withKey={!('apiKeyId' in of)} />
+            <p class="muted">
+              The last 100 decisions of 24 hours, and of refusals at most ten a second of a key. Its own page counts
+              all.
+            </p>
+          </>
+        );
+      }}
+    </Loaded>
   );
 }

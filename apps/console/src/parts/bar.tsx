@@ -11,19 +11,33 @@ export type BarPart = {
   drawn?: string;
 };
 
+const stripes = (degrees: number, colour: number, px: number) =>
+  `repeating-linear-gradient(${degrees}deg, var(--chart-${colour}) 0 ${px}px, var(--stripe) ${px}px ${px + 2}px)`;
+const fills: Record<Kind, string> = {
+  'left-0': 'var(--chart-2)',
+  'left-1': stripes(45, 0, 4),
+  'left-2': stripes(90, 5, 3),
+  'left-3': stripes(-45, 3, 2),
+  used: 'var(--chart-6)',
+  held: 'var(--chart-1)',
+  over: 'var(--bad)',
+  owed: 'var(--chart-3)',
+  expired: 'var(--chart-7)',
+};
+
 /** Amounts as parts of one bar, and as numbers below it. */
 export function Bar({ label, parts }: { label: string; parts: readonly BarPart[] }) {
   return (
     <figure class="bar" aria-label={label}>
       <DrawnBar parts={parts} />
       <figcaption>
-        <ul>
+        <ul class="legend">
           {parts
             .filter(({ amount }) => microsIn(amount) > 0n)
             .map(({ name, amount, kind }, i) => (
               <li key={`${i} ${name}`}>
-                <span class={`dot ${kind}`} aria-hidden="true" />
-                <span class="name">{name}</span> <Amount of={amount} />
+                <span class="dot" style={{ background: fills[kind] }} aria-hidden="true" />
+                {name} <Amount of={amount} />
               </li>
             ))}
         </ul>
@@ -40,7 +54,7 @@ export function DrawnBar({ parts }: { parts: readonly BarPart[] }) {
         .map(({ kind, amount, drawn = amount }) => ({ kind, share: Number(drawn) }))
         .filter(({ share }) => share > 0)
         .map(({ kind, share }, i) => (
-          <span key={`${i} ${kind}`} class={kind} style={{ flexGrow: share }} />
+          <span key={`${i} ${kind}`} style={{ flexGrow: share, background: fills[kind] }} />
         ))}
     </div>
   );

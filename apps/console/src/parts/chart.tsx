@@ -48,7 +48,7 @@ export function StackedBars({ labels, lines }: Chart) {
         <ul class="legend">
           {lines.map(({ name, colour }, i) => (
             <li key={name}>
-              <span class={`dot chart-${(colour ?? i) % COLOURS}`} /> {name}
+              <span class="dot" style={{ background: `var(--chart-${(colour ?? i) % COLOURS})` }} /> {name}
             </li>
           ))}
         </ul>

@@ -1,30 +1,85 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId, useState } from 'preact/hooks';
 import type { Problem } from '../data/call.ts';
-import { asProblem, endForm } from '../data/hooks.ts';
+import { asProblem } from '../data/hooks.ts';
 import { useEnded } from '../data/session.ts';
 import { ProblemNote } from './text.tsx';
 
-/** What a form's fields hold, by name; an empty one is ''. */
-export type Values = (name: string) => string;
+type Option = readonly [value: string, text: string];
+/** A field of a form: what it is called, what it takes, and as what it is given on. */
+export type FieldData = {
+  name: string;
+  label: string;
+  /** What it takes, below it. */
+  hint?: string | undefined;
+  /** Credits are decimal text, a moment is in Unix milliseconds, ticks are those of `options` that were chosen. */
+  as?: 'text' | 'credits' | 'number' | 'moment' | 'date' | 'month' | 'search' | 'password' | 'check' | 'ticks';
+  /** One of these. */
+  options?: readonly Option[];
+  value?: string | number | boolean | readonly string[] | undefined;
+  /** Where it is empty it is given on as null, not left out. */
+  clears?: true;
+  required?: true;
+  placeholder?: string;
+  autofocus?: true;
+  maxLength?: number;
+  min?: string;
+  max?: string;
+  step?: string;
+};
 
-type FormProps = {
+type Always = { required: true } | { clears: true } | { as: 'check' | 'ticks' } | { options: readonly Option[] };
+type ValueOf<F extends FieldData> =
+  | (F extends { as: 'check' }
+      ? boolean
+      : F extends { as: 'ticks'; options: readonly (readonly [infer Value, string])[] }
+        ? Value[]
+        : F extends { options: readonly (readonly [infer Value, string])[] }
+          ? Value
+          : F extends { as: 'number' | 'moment' }
+            ? number
+            : string)
+  | (F extends { clears: true } ? null : never);
+// A moment that nobody has changed is left out, also of fields that can be cleared.
+type IsAlways<F> = F extends Always ? (F extends { as: 'moment' } ? false : true) : false;
+/** What was given in these fields, by name. */
+export type Given<F extends readonly FieldData[]> = {
+  [One in F[number] as IsAlways<One> extends true ? One['name'] : never]: ValueOf<One>;
+} & { [One in F[number] as IsAlways<One> extends true ? never : One['name']]?: ValueOf<One> };
+
+/** Reads what was given; `row` tells fields of the same name apart. */
+export function givenIn<const F extends readonly FieldData[]>(fields: F, form: FormData, row = ''): Given<F> {
+  const entries = fields.map((field) => [field.name, valueIn(field, form, field.name + row)]);
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+}
+
+function valueIn({ as, options, value, clears, required }: FieldData, form: FormData, name: string): unknown {
+  if (as === 'check') return form.has(name);
+  if (as === 'ticks') return form.getAll(name);
+  const text = ((form.get(name) as string | null) ?? '').trim();
+  // The field tells minutes, and of an hour that comes twice not which: what nobody changed stays as it is.
+  if (as === 'moment' && text === localTime(value as number | undefined)) return undefined;
+  if (text === '') return clears ? null : required || options ? '' : undefined;
+  return as === 'moment' ? new Date(text).getTime() : as === 'number' ? Number(text) : text;
+}
+
+type FormProps<F extends readonly FieldData[]> = {
   submit: string;
-  /** One of several things that one can do here, and not the first of them. */
-  isMinor?: boolean;
-  /** Its button stands beside the fields. */
-  isRow?: boolean;
-  /** Its button stands in a row of a table; `label` is its name for those who can't see the row. */
-  isSmall?: boolean;
+  fields?: F;
+  /** `minor`: one of several things that one can do here; `row`: its button stands beside the fields; `small`: in a table. */
+  look?: 'minor' | 'row' | 'small';
+  /** The button's name for those who can't see the row that it stands in. */
   label?: string;
   /** Whether it may be sent; default: yes. */
   isReady?: boolean;
-  onSubmit(values: Values, form: FormData): Promise<unknown>;
-  children: ComponentChildren;
+  onSubmit(given: Given<F>, form: FormData): Promise<unknown>;
+  /** What stands above the fields. */
+  children?: ComponentChildren;
 };
 
-/** A form that says that it works, and what the api said where it refused. */
-export function Form({ submit, isMinor, isRow, isSmall, label, isReady = true, onSubmit, children }: FormProps) {
+/** A form that says that it works, and what the api said where it refused. Without fields it is a button. */
+export function Form<const F extends readonly FieldData[] = []>(props: FormProps<F>) {
+  const { submit, fields = [], look, label, isReady = true, onSubmit, children } = props;
   const onEnded = useEnded();
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
@@ -35,7 +90,7 @@ export function Form({ submit, isMinor, isRow, isSmall, label, isReady = true, o
     setBusy(true);
     setProblem(undefined);
     try {
-      await onSubmit((name) => ((data.get(name) as string | null) ?? '').trim(), data);
+      await onSubmit(givenIn(fields as F, data), data);
     } catch (error) {
       setProblem(asProblem(error, onEnded));
     } finally {
@@ -43,12 +98,13 @@ export function Form({ submit, isMinor, isRow, isSmall, label, isReady = true, o
     }
   };
   return (
-    <form class={isRow ? 'row' : ''} onSubmit={send}>
+    <form class={look === 'row' ? 'row' : ''} onSubmit={send}>
       {children}
+      {look === 'row' ? <div class="finder">{<Fields of={fields} />}</div> : <Fields of={fields} />}
       <ProblemNote problem={problem} />
       <button
         type="submit"
-        class={isSmall ? 'outline small' : isMinor ? 'outline' : ''}
+        class={look === 'small' ? 'outline small' : look === 'minor' ? 'outline' : ''}
         aria-label={label}
         aria-busy={isBusy}
         disabled={isBusy || !isReady}
@@ -59,115 +115,85 @@ export function Form({ submit, isMinor, isRow, isSmall, label, isReady = true, o
   );
 }
 
-type FieldProps = {
-  label: string;
-  name: string;
-  hint?: string;
-  type?: 'text' | 'password' | 'search' | 'number' | 'date' | 'datetime-local' | 'month';
-  value?: string | number;
-  placeholder?: string;
-  required?: boolean;
-  autofocus?: boolean;
-  inputMode?: 'decimal';
-  maxLength?: number;
-  min?: string;
-  max?: string;
-  step?: string;
-  onInput?(event: { currentTarget: HTMLInputElement }): void;
-};
-
-/** A field with its label and, below it, what it takes. */
-export function Field({ label, hint, type = 'text', value, ...input }: FieldProps) {
-  const id = useId();
-  // Preact types an input by its kind, which is known only here. It sets a `value` again whenever the page is drawn, and what was
-  // typed meanwhile is gone: only a field that tells what is typed has one.
-  const given: object = { type, [input.onInput ? 'value' : 'defaultValue']: value, ...input };
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <input id={id} autocomplete="off" {...(hint && { 'aria-describedby': `${id}-hint` })} {...given} />
-      {hint && <small id={`${id}-hint`}>{hint}</small>}
-    </div>
-  );
+/** Fields one after the other; `row` tells those of the same name apart. */
+export function Fields({ of, row = '' }: { of: readonly FieldData[]; row?: string }) {
+  return of.map((field) => <Field key={field.name} {...field} name={field.name + row} />);
 }
 
-type ChoiceProps = {
-  label: string;
-  name: string;
-  options: readonly (readonly [value: string, text: string])[];
-  value?: string;
-  hint?: string;
+type FieldProps = FieldData & {
   /** Its label stands beside it. */
   isInline?: boolean;
-  onChoice?(value: string): void;
+  onText?(text: string): void;
 };
 
-export function Choice({ label, name, options, value, hint, isInline, onChoice }: ChoiceProps) {
+const types: Partial<Record<NonNullable<FieldData['as']>, string>> = { credits: 'text', moment: 'datetime-local' };
+
+/** A field with its label and, below it, what it takes. */
+export function Field({ label, hint, as = 'text', options, value, isInline, onText, ...input }: FieldProps) {
   const id = useId();
+  if (as === 'check') {
+    return (
+      <label class="check">
+        <input type="checkbox" name={input.name} defaultChecked={value === true} /> {label}
+      </label>
+    );
+  }
+  if (as === 'ticks') return <Ticks label={label} name={input.name} options={options!} chosen={value as string[]} />;
+  const given: object = {
+    id,
+    ...(hint && { 'aria-describedby': `${id}-hint` }),
+    ...(onText && { [options ? 'onChange' : 'onInput']: (event: Typed) => onText(event.currentTarget.value) }),
+  };
+  // Preact types an input by its kind, which is known only here. It sets a `value` again whenever the page is drawn, and what was
+  // typed meanwhile is gone: only a field that tells what is typed has one.
+  const typed: object = {
+    type: types[as] ?? as,
+    [onText ? 'value' : 'defaultValue']: as === 'moment' ? localTime(value as number | undefined) : value,
+    ...(as === 'credits' && { inputMode: 'decimal' }),
+    ...input,
+    clears: undefined,
+  };
   return (
     <div class={isInline ? 'field inline' : 'field'}>
       <label for={id}>{label}</label>
-      <select
-        id={id}
-        name={name}
-        {...(hint && { 'aria-describedby': `${id}-hint` })}
-        onChange={(event) => onChoice?.(event.currentTarget.value)}
-      >
-        {options.map(([one, text]) => (
-          <option key={one} value={one} selected={one === value}>
-            {text}
-          </option>
-        ))}
-      </select>
+      {options ? (
+        <select name={input.name} {...given}>
+          {options.map(([one, text]) => (
+            <option key={one} value={one} selected={one === value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input autocomplete="off" {...given} {...typed} />
+      )}
       {hint && <small id={`${id}-hint`}>{hint}</small>}
     </div>
   );
 }
 
-export function Check({ label, name, checked }: { label: string; name: string; checked?: boolean }) {
-  return (
-    <label class="check">
-      <input type="checkbox" name={name} defaultChecked={checked} /> {label}
-    </label>
-  );
-}
+type Typed = { currentTarget: { value: string } };
+type TicksProps = { label: string; name: string; options: readonly Option[]; chosen?: readonly string[] };
 
-/** A dialog over the page: Escape closes it, and focus goes back to where it was. */
-export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const id = useId();
-  useEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
-    dialog.current?.showModal();
-    // Else the button that closes it has the focus, as the first that can.
-    dialog.current?.querySelector<HTMLElement>('input, select')?.focus();
-    // The browser gives it back itself where it closes the dialog, and whoever has gone on since is not called back.
-    return () => {
-      endForm();
-      if (document.activeElement === document.body) before?.focus();
-    };
-  }, []);
+function Ticks({ label, name, options, chosen = [] }: TicksProps) {
   return (
-    <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
-      <article>
-        <header>
-          <button type="button" aria-label="Close" class="close" onClick={() => dialog.current?.close()} />
-          <h2 id={id}>{title}</h2>
-        </header>
-        {children}
-      </article>
-    </dialog>
+    <fieldset class="wide">
+      <legend>{label}</legend>
+      <div class="choices">
+        {options.map(([value, text]) => (
+          <label key={value} class="check">
+            <input type="checkbox" name={name} value={value} defaultChecked={chosen.includes(value)} />{' '}
+            {text === value ? <code>{text}</code> : text}
+          </label>
+        ))}
+      </div>
+    </fieldset>
   );
 }
 
 /** A moment as a field for date and time holds it, in the viewer's zone. */
-export function localTime(ms: number | undefined): string {
+function localTime(ms: number | undefined): string {
   if (ms === undefined) return '';
   const date = new Date(ms);
   return new Date(ms - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
-
-/** The moment that such a field holds. */
-export function momentOf(text: string): number | undefined {
-  return text === '' ? undefined : new Date(text).getTime();
 }

@@ -1,6 +1,8 @@
 import { useState } from 'preact/hooks';
 import type { Output } from '../data/call.ts';
-import { Check, Choice, Field, Form } from './form.tsx';
+import { AskDialog, Opens } from './dialog.tsx';
+import { Fields, givenIn, type FieldData } from './form.tsx';
+import { Section } from './page.tsx';
 import { Table, type Column } from './table.tsx';
 import { Amount } from './text.tsx';
 
@@ -14,11 +16,11 @@ const units = [
 const windows = ['second', 'minute', '5 minutes', 'hour', 'day', 'week', '30 days', 'month', 'year'];
 
 const columns: readonly Column<Limit>[] = [
-  { title: 'Name', cell: ({ name }) => <span title={name}>{name}</span>, isMain: true, below: windowOf },
-  { title: 'At most', cell: ({ limit }) => <Amount of={limit} />, isNumber: true },
-  { title: 'Of', cell: ofWhat, isExtra: true },
-  { title: 'Per', cell: ({ per, timezone }) => (timezone ? `${per}, ${timezone}` : per), isExtra: true },
-  { title: 'Refuses', cell: ({ shadow }) => (shadow ? 'no, it watches' : 'yes'), isExtra: true },
+  { title: 'Name', text: 'name', isMain: true, below: windowOf },
+  { title: 'At most', amount: 'limit' },
+  { title: 'Of', text: ofWhat, isExtra: true },
+  { title: 'Per', text: ({ per, timezone }) => (timezone ? `${per}, ${timezone}` : per), isExtra: true },
+  { title: 'Refuses', text: ({ shadow }) => (shadow ? 'no, it watches' : 'yes'), isExtra: true },
 ];
 
 /** What a limit counts, and over which window. */
@@ -26,19 +28,31 @@ export function windowOf(limit: Limit): string {
   return `${ofWhat(limit)} per ${limit.per}`;
 }
 
-// Others, such as 45 seconds, come from the api.
-function windowsWith(per = 'day') {
-  return [...new Set([...windows, per])].map((one) => [one, one] as const);
-}
-
 function ofWhat({ unit, usageName }: Limit): string {
   return usageName ? `${unit} of ${usageName}` : unit;
 }
 
+type LimitsProps = {
+  title: string;
+  /** The heading of the dialog that changes them. */
+  dialog: string;
+  limits: readonly Limit[] | undefined;
+  perSecond?: number | undefined;
+  /** Without it they can't be changed. */
+  onChange?: ((limits: Limit[] | null) => Promise<unknown>) | false;
+};
+
 /** Limits over windows, and the one per second. */
-export function LimitsTable({ limits, perSecond }: { limits: readonly Limit[]; perSecond?: number | undefined }) {
+export function Limits({ title, dialog, limits = [], perSecond, onChange }: LimitsProps) {
   return (
-    <>
+    <Section
+      title={title}
+      action={
+        onChange && (
+          <Opens text="Change limits">{<ChangeLimits title={dialog} limits={limits} onChange={onChange} />}</Opens>
+        )
+      }
+    >
       {perSecond !== undefined && (
         <p>
           At most <Amount of={perSecond} /> requests per second.
@@ -51,56 +65,25 @@ export function LimitsTable({ limits, perSecond }: { limits: readonly Limit[]; p
         keyOf={({ name }) => name}
         empty="No limit over a longer window. Add one to bound what is used in a minute, a day or a month."
       />
-    </>
+    </Section>
   );
 }
 
-/** Changes a list of limits: up to 4. */
-export function LimitsForm({
-  limits,
-  onSubmit,
-}: {
-  limits: readonly Limit[];
-  onSubmit(limits: Limit[]): Promise<unknown>;
-}) {
+type ChangeProps = { title: string; limits: readonly Limit[]; onChange(limits: Limit[] | null): Promise<unknown> };
+
+function ChangeLimits({ title, limits, onChange }: ChangeProps) {
   const [rows, setRows] = useState(() => limits.map((limit, i) => ({ limit: limit as Partial<Limit>, row: i })));
   const add = () => setRows([...rows, { limit: {}, row: (rows.at(-1)?.row ?? -1) + 1 }]);
-  const read = (value: (name: string) => string, form: FormData): Limit[] =>
-    rows.map(({ row }) => {
-      const unit = value(`unit ${row}`) as Limit['unit'];
-      const amount = value(`limit ${row}`);
-      return {
-        name: value(`name ${row}`),
-        unit,
-        limit: unit === 'requests' ? Number(amount) : amount,
-        per: value(`per ${row}`),
-        ...(value(`timezone ${row}`) && { timezone: value(`timezone ${row}`) }),
-        ...(value(`usageName ${row}`) && { usageName: value(`usageName ${row}`) }),
-        ...(form.has(`shadow ${row}`) && { shadow: true }),
-      };
-    });
+  const save = (_: unknown, form: FormData) => {
+    const all = rows.map(({ limit, row }) => limitIn(givenIn(fieldsOf(limit), form, ` ${row}`)));
+    return onChange(all.length > 0 ? all : null);
+  };
   return (
-    <Form submit="Save limits" onSubmit={(value, form) => onSubmit(read(value, form))}>
+    <AskDialog title={title} submit="Save limits" onSubmit={save}>
       {rows.map(({ limit, row }, i) => (
         <fieldset key={row} class="limit">
           <legend>Limit {i + 1}</legend>
-          <Field label="Name" name={`name ${row}`} required value={limit.name ?? ''} />
-          <Field label="At most" name={`limit ${row}`} required inputMode="decimal" value={limit.limit ?? ''} />
-          <Choice label="Of" name={`unit ${row}`} options={units} value={limit.unit ?? 'requests'} />
-          <Choice label="Per" name={`per ${row}`} options={windowsWith(limit.per)} value={limit.per ?? 'day'} />
-          <Field
-            label="Time zone"
-            name={`timezone ${row}`}
-            value={limit.timezone ?? ''}
-            hint="Of days, a week, month or year; empty: UTC."
-          />
-          <Field
-            label="Only the usage"
-            name={`usageName ${row}`}
-            value={limit.usageName ?? ''}
-            hint="Empty: all of it."
-          />
-          <Check label="Only watch, refuse nothing" name={`shadow ${row}`} checked={limit.shadow ?? false} />
+          <Fields of={fieldsOf(limit)} row={` ${row}`} />
           <button
             type="button"
             class="outline secondary"
@@ -118,6 +101,26 @@ export function LimitsForm({
           </button>
         </p>
       )}
-    </Form>
+    </AskDialog>
   );
+}
+
+function fieldsOf({ name, limit, unit = 'requests', per = 'day', timezone, usageName, shadow }: Partial<Limit>) {
+  // Others, such as 45 seconds, come from the api.
+  const periods = [...new Set([...windows, per])].map((one) => [one, one] as const);
+  return [
+    { name: 'name', label: 'Name', required: true, value: name },
+    { name: 'limit', label: 'At most', as: 'credits', required: true, value: limit },
+    { name: 'unit', label: 'Of', options: units, value: unit },
+    { name: 'per', label: 'Per', options: periods, value: per },
+    { name: 'timezone', label: 'Time zone', value: timezone, hint: 'Of days, a week, month or year; empty: UTC.' },
+    { name: 'usageName', label: 'Only the usage', value: usageName, hint: 'Empty: all of it.' },
+    { name: 'shadow', label: 'Only watch, refuse nothing', as: 'check', value: shadow },
+  ] as const satisfies readonly FieldData[];
+}
+
+type GivenLimit = ReturnType<typeof givenIn<ReturnType<typeof fieldsOf>>>;
+
+function limitIn({ unit, limit, shadow, ...given }: GivenLimit): Limit {
+  return { ...given, unit, limit: unit === 'requests' ? Number(limit) : limit, ...(shadow && { shadow }) };
 }

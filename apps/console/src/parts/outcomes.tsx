@@ -1,21 +1,19 @@
 import type { ComponentChildren } from 'preact';
-import { call, type Output } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
+import type { Output } from '../data/call.ts';
+import { useAnswer, type Read } from '../data/hooks.ts';
 import type { Count } from '../data/outcomes.ts';
 import { usePath } from './page.tsx';
 import { Table, type Column } from './table.tsx';
-import { Amount, State, Time } from './text.tsx';
+import { State } from './text.tsx';
 
 export type Decision = Output<'get /api/v1/verifications/recent'>['data'][number];
 /** Whose decisions: a key's, or those of all keys of a meter. */
 export type Of = { apiKeyId: string } | { workspaceId: string; externalMeterId: string };
 
 /** Reads the last decisions. */
-export function useDecisions(of: Of) {
-  return useRead(
-    async (signal) => (await call('get /api/v1/verifications/recent', of, signal)).data,
-    [JSON.stringify(of)],
-  );
+export function useDecisions(of: Of): Read<Decision[]> {
+  const { value, ...read } = useAnswer('get /api/v1/verifications/recent', of);
+  return { value: value?.data, ...read };
 }
 
 /** What a call was answered, as a word with a colour; its reason stands below where there is no room beside it. */
@@ -31,28 +29,24 @@ export function Outcome({ status, reason }: { status: string | undefined; reason
 /** Decisions one by one, newest first. */
 export function Decisions({ items, withKey = false }: { items: readonly Decision[]; withKey?: boolean }) {
   const pathOf = usePath();
-  const columns: Column<Decision>[] = [
-    { title: 'When', width: '12.5rem', cell: ({ time }) => <Time at={time} /> },
+  const columns: readonly Column<Decision>[] = [
+    { title: 'When', width: '12.5rem', time: 'time' },
     { title: 'Answer', cell: ({ status, reason }) => <Outcome status={status} reason={reason} /> },
-    { title: 'Reason', cell: ({ reason }) => <span title={reason}>{reason}</span>, isExtra: true },
-    {
-      title: 'Limit',
-      cell: ({ limitedBy }) => limitedBy && <LimitName of={`${limitedBy.on}/${limitedBy.name}`} />,
-      isExtra: true,
-    },
-    { title: 'Route', cell: ({ route }) => <span title={route}>{route}</span>, isExtra: true },
-    { title: 'Address', cell: ({ clientAddress }) => clientAddress, isExtra: true },
+    { title: 'Reason', text: 'reason', isExtra: true },
+    { title: 'Limit', text: ({ limitedBy }) => limitedBy && `${limitedBy.on}/${limitedBy.name}`, isExtra: true },
+    { title: 'Route', text: 'route', isExtra: true },
+    { title: 'Address', text: 'clientAddress', isExtra: true },
+    ...(withKey
+      ? [
+          {
+            title: 'Key',
+            text: 'apiKeyId',
+            link: ({ apiKeyId }: Decision) => pathOf(`keys/${apiKeyId}`),
+            isExtra: true,
+          } as const,
+        ]
+      : []),
   ];
-  if (withKey)
-    columns.push({
-      title: 'Key',
-      cell: ({ apiKeyId }) => (
-        <a href={pathOf(`keys/${apiKeyId}`)} title={apiKeyId}>
-          {apiKeyId}
-        </a>
-      ),
-      isExtra: true,
-    });
   return (
     <Table
       label="Recent decisions"
@@ -63,11 +57,6 @@ export function Decisions({ items, withKey = false }: { items: readonly Decision
       empty="No call in the last 24 hours. A decision shows here about two seconds after it was made."
     />
   );
-}
-
-/** A limit by its place and name. */
-export function LimitName({ of }: { of: string }) {
-  return <span title={of}>{of}</span>;
 }
 
 type Sum = { key: string; outcome: ComponentChildren; reason: string; limit: string; calls: number };
@@ -87,12 +76,12 @@ export function OutcomeSums({ data, wouldRefuse = [] }: { data: readonly Count[]
 }
 
 const answer: Column<Sum> = { title: 'Answer', cell: ({ outcome }) => outcome };
-const calls: Column<Sum> = { title: 'Calls', width: '7rem', cell: (sum) => <Amount of={sum.calls} />, isNumber: true };
+const calls: Column<Sum> = { title: 'Calls', width: '7rem', amount: 'calls' };
 const shortColumns = [answer, calls];
 const sumColumns: readonly Column<Sum>[] = [
   answer,
-  { title: 'Reason', cell: ({ reason }) => <span title={reason}>{reason}</span>, isExtra: true },
-  { title: 'Limit', cell: ({ limit }) => limit && <LimitName of={limit} />, isExtra: true },
+  { title: 'Reason', text: 'reason', isExtra: true },
+  { title: 'Limit', text: 'limit', isExtra: true },
   calls,
 ];
 

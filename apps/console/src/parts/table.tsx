@@ -1,19 +1,30 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Pages } from '../data/hooks.ts';
-import { Empty, ProblemNote } from './text.tsx';
+import { Amount, Empty, ProblemNote, Time } from './text.tsx';
 
-export type Column<Item> = {
+/** A value of an item: by the name of its field, or by what finds it. */
+type Of<Item, Value> =
+  | { [Field in keyof Item]-?: Item[Field] extends Value | undefined ? Field : never }[keyof Item]
+  | ((item: Item) => Value | undefined);
+type Text = string | number;
+
+/** What a cell shows: a text, which tells all of itself on hover, and may lead somewhere; or something else. */
+type Cell<Item> =
+  | { text: Of<Item, Text>; link?(item: Item): string | undefined }
+  | { code: Of<Item, string> }
+  | { amount: Of<Item, Text> }
+  | { time: Of<Item, Text> }
+  | { cell(item: Item): ComponentChildren; isNumber?: true; isMark?: true };
+
+export type Column<Item> = Cell<Item> & {
   title: string;
-  cell(item: Item): ComponentChildren;
-  /** Numbers stand at the right. */
-  isNumber?: boolean;
   /** Left out where the screen is narrow. */
-  isExtra?: boolean;
+  isExtra?: true;
   /** Where the screen is narrow it takes what room the others leave. */
-  isMain?: boolean;
+  isMain?: true;
   /** A second line, where the screen is narrow: what its other columns would say. */
-  below?(item: Item): string | undefined;
+  below?: Of<Item, Text>;
   /** Beside the title, where there is room. */
   note?: string;
   width?: string;
@@ -23,12 +34,15 @@ type TableProps<Item> = {
   label: string;
   columns: readonly Column<Item>[];
   items: readonly Item[];
-  keyOf(item: Item): string;
+  /** Tells items apart; default: their ids. */
+  keyOf?(item: Item): string;
   /** Whether no further items exist; else `more` asks for them. */
   isWhole?: boolean;
   /** Whether a search has stopped before its end. */
   isPaused?: boolean;
   more?(): void;
+  /** All rows are in the page: for a form around them, or because their texts wrap. */
+  isFlat?: 'form' | 'wraps';
   empty: ComponentChildren;
 };
 
@@ -38,11 +52,11 @@ const FEW = 40;
 
 /** A list as a table. Of a long one only the rows in sight are in the page, so that any number of them scrolls. */
 export function Table<Item>(props: TableProps<Item>) {
-  const { label, columns, items, keyOf, isWhole = true, isPaused = false, more, empty } = props;
+  const { label, columns, items, keyOf = idOf, isWhole = true, isPaused = false, more, isFlat, empty } = props;
   const region = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const inSight = Math.ceil((region.current?.clientHeight ?? 600) / ROW_PX);
-  const isLong = items.length > FEW;
+  const isLong = !isFlat && items.length > FEW;
   const first = isLong ? Math.max(0, Math.floor(top / ROW_PX) - ROWS_BEYOND) : 0;
   const last = isLong ? Math.min(items.length, first + inSight + 2 * ROWS_BEYOND) : items.length;
   useEffect(() => {
@@ -60,7 +74,7 @@ export function Table<Item>(props: TableProps<Item>) {
       tabIndex={0}
       onScroll={(event) => setTop(event.currentTarget.scrollTop)}
     >
-      <table aria-rowcount={isWhole ? items.length + 1 : -1}>
+      <table class={isFlat} aria-rowcount={isWhole ? items.length + 1 : -1}>
         <thead>
           <tr aria-rowindex={1}>
             {columns.map((column) => (
@@ -76,8 +90,12 @@ export function Table<Item>(props: TableProps<Item>) {
           {items.slice(first, last).map((item, i) => (
             <tr key={keyOf(item)} aria-rowindex={first + i + 2}>
               {columns.map((column) => (
-                <td key={column.title} class={classOf(column)} data-below={column.below?.(item) || undefined}>
-                  {column.cell(item)}
+                <td
+                  key={column.title}
+                  class={classOf(column)}
+                  data-below={(column.below && valueOf(item, column.below)) || undefined}
+                >
+                  {shownIn(column, item)}
                 </td>
               ))}
             </tr>
@@ -89,16 +107,19 @@ export function Table<Item>(props: TableProps<Item>) {
   );
 }
 
-type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'isPaused' | 'more'> & {
-  pages: Omit<Pages<Item, unknown>, 'readOn' | 'reload'>;
+export type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'isPaused' | 'more'> & {
+  pages: Pages<Item>;
 };
 
 /** A list that is read page by page. What was read stays where a further page fails, and waits for another try. */
-export function PagedTable<Item>({ pages: { problem, more, ...list }, ...props }: PagedProps<Item>) {
+export function PagedTable<Item>({ pages, ...props }: PagedProps<Item>) {
+  const { problem, more, items, isWhole, isPaused } = pages;
   return (
     <>
       <ProblemNote problem={problem} onRetry={more} />
-      {(!problem || list.items.length > 0) && <Table {...props} {...list} {...(!problem && { more })} />}
+      {(!problem || items.length > 0) && (
+        <Table {...props} {...{ items, isWhole, isPaused }} {...(!problem && { more })} />
+      )}
     </>
   );
 }
@@ -126,6 +147,34 @@ function Space({ rows, columns }: { rows: number; columns: number }) {
   );
 }
 
-function classOf({ isNumber, isExtra, isMain }: Pick<Column<never>, 'isNumber' | 'isExtra' | 'isMain'>): string {
-  return [isNumber && 'number', isExtra && 'extra', isMain && 'main'].filter(Boolean).join(' ');
+function classOf<Item>(column: Column<Item>): string {
+  const { isNumber, isMark } = 'cell' in column ? column : { isNumber: 'amount' in column };
+  const kinds = { number: isNumber, mark: isMark, extra: column.isExtra, main: column.isMain };
+  return Object.entries(kinds)
+    .flatMap(([name, is]) => (is ? name : []))
+    .join(' ');
+}
+
+function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {
+  if ('cell' in column) return column.cell(item);
+  if ('amount' in column) return <Amount of={valueOf(item, column.amount)} />;
+  if ('time' in column) return <Time at={valueOf(item, column.time)} />;
+  if ('code' in column) return <code title={valueOf(item, column.code)}>{valueOf(item, column.code)}</code>;
+  const text = valueOf(item, column.text);
+  const href = column.link?.(item);
+  return href ? (
+    <a href={href} title={String(text)}>
+      {text}
+    </a>
+  ) : (
+    <span title={text === undefined ? undefined : String(text)}>{text}</span>
+  );
+}
+
+function valueOf<Item, Value>(item: Item, of: Of<Item, Value>): Value | undefined {
+  return typeof of === 'function' ? of(item) : (item[of] as Value | undefined);
+}
+
+function idOf(item: unknown): string {
+  return (item as { id: string }).id;
 }

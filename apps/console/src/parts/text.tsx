@@ -8,13 +8,13 @@ import { localMoment } from '../data/periods.ts';
 export const UNNAMED = 'without a name';
 
 /** An amount, with all its decimals. */
-export function Amount({ of }: { of: string | number }) {
-  return <span class="amount">{grouped(String(of))}</span>;
+export function Amount({ of }: { of: string | number | undefined }) {
+  return of === undefined ? null : <span class="amount">{grouped(String(of))}</span>;
 }
 
 /** A moment in the viewer's zone; UTC on hover. */
 export function Time({ at }: { at: string | number | undefined }) {
-  if (at === undefined) return <span class="muted">never</span>;
+  if (at === undefined) return <None>never</None>;
   const date = new Date(at);
   const utc = date.toISOString();
   return (
@@ -58,6 +58,11 @@ export function State({ kind, children }: { kind: 'good' | 'bad' | 'idle'; child
   return <span class={`state ${kind}`}>{children}</span>;
 }
 
+/** What stands where there is no value. */
+export function None({ children = 'none' }: { children?: string }) {
+  return <span class="muted">{children}</span>;
+}
+
 /** What a list without items says: what to do about it. */
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
@@ -94,16 +99,18 @@ export function Secret({ label, text }: { label: string; text: string }) {
   );
 }
 
-/** Names and values, one below the other. */
+/** Names and values, one below the other; one without a value is left out. */
 export function Facts({ of }: { of: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">
-      {of.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+      {of
+        .filter(([, value]) => value !== undefined && value !== false)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
     </dl>
   );
 }

@@ -1,14 +1,15 @@
 import { useState } from 'preact/hooks';
 import { microsIn } from '../../data/amounts.ts';
-import { call, type Output } from '../../data/call.ts';
-import { usePages, useRead } from '../../data/hooks.ts';
+import { addressOf, call, type Output } from '../../data/call.ts';
+import { useAnswer, usePages, type ItemOf } from '../../data/hooks.ts';
 import { newestFirst } from '../../data/periods.ts';
 import { Field, Form } from '../../parts/form.tsx';
+import { Loaded } from '../../parts/loaded.tsx';
+import { ListSection, Section } from '../../parts/page.tsx';
 import { SaveButton } from '../../parts/save.tsx';
-import { PagedTable, Table, type Column } from '../../parts/table.tsx';
-import { Amount, Facts, ProblemNote, State, Time } from '../../parts/text.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, Facts, State } from '../../parts/text.tsx';
 
-type Refill = Output<'get /api/v1/customer-billing/{bid}/ledger'>['ledger'][number];
 type StatementOf = Output<'get /api/v1/customer-billing/{bid}/statement'>['statement'];
 type Movement = StatementOf['movements'][number];
 type Proof = Output<'get /api/v1/customer-billing/{bid}/reconciliation'>['reconciliation'];
@@ -19,11 +20,17 @@ const proofs = {
   MISSING: ['bad', 'The books lack some of what was used'],
   TOO_MUCH: ['bad', 'The books have more than was used'],
 } as const;
-const refillColumns: readonly Column<Refill>[] = [
-  { title: 'Refilled', cell: ({ createdAt }) => <Time at={createdAt} /> },
-  { title: 'Credits', cell: ({ amount }) => <Amount of={amount} />, isNumber: true },
-  { title: 'Bought by then', cell: ({ totalCredits }) => <Amount of={totalCredits} />, isNumber: true },
-  { title: 'By', cell: ({ tokenId }) => <code title={tokenId}>{tokenId}</code>, isExtra: true },
+const refillColumns: readonly Column<ItemOf<'get /api/v1/customer-billing/{bid}/ledger'>>[] = [
+  { title: 'Refilled', time: 'createdAt' },
+  { title: 'Credits', amount: 'amount' },
+  { title: 'Bought by then', amount: 'totalCredits' },
+  { title: 'By', code: 'tokenId', isExtra: true },
+];
+const holdColumns: readonly Column<ItemOf<'get /api/v1/customer-billing/{bid}/holds'>>[] = [
+  { title: 'For', text: 'usageName', isMain: true },
+  { title: 'Held', amount: 'credits' },
+  { title: 'Ends', time: 'expiresAt' },
+  { title: 'Then', text: ({ onExpiry }) => (onExpiry === 'charge' ? 'charged' : 'released'), isExtra: true },
 ];
 const kinds = {
   granted: 'Granted',
@@ -35,15 +42,10 @@ const kinds = {
   loss: 'Lost',
 } satisfies Record<Movement['kind'], string>;
 const movementColumns: readonly Column<Movement>[] = [
-  { title: 'Day', width: '9rem', cell: ({ day }) => day },
-  {
-    title: 'Movement',
-    isMain: true,
-    cell: (one) => <span title={nameOf(one)}>{nameOf(one)}</span>,
-    below: ({ reason }) => reason,
-  },
-  { title: 'Why', cell: ({ reason }) => <span title={reason}>{reason}</span>, isExtra: true },
-  { title: 'Change', note: 'of what remains', cell: (one) => <Amount of={changeBy(one)} />, isNumber: true },
+  { title: 'Day', width: '9rem', text: 'day' },
+  { title: 'Movement', isMain: true, text: nameOf, below: 'reason' },
+  { title: 'Why', text: 'reason', isExtra: true },
+  { title: 'Change', note: 'of what remains', amount: changeBy },
 ];
 
 function nameOf({ kind, name, month }: Movement): string {
@@ -59,24 +61,14 @@ function changeBy({ balance, amount }: Movement): string {
 /** Whether the record's balance and its events say the same. */
 export function ProofOfBooks({ bid }: { bid: string }) {
   const [proof, setProof] = useState<Proof>();
+  const prove = async () =>
+    setProof((await call('get /api/v1/customer-billing/{bid}/reconciliation', { bid })).reconciliation);
   return (
-    <section>
-      <header class="page">
-        <h2>Proof</h2>
-        <Form
-          submit="Prove the books"
-          isMinor
-          onSubmit={async () =>
-            setProof((await call('get /api/v1/customer-billing/{bid}/reconciliation', { bid })).reconciliation)
-          }
-        >
-          {null}
-        </Form>
-      </header>
+    <Section title="Proof" action={<Form submit="Prove the books" look="minor" onSubmit={prove} />}>
       <div role="status">
         {proof ? <Proved of={proof} /> : <p class="muted">Compares the balance with every event, now.</p>}
       </div>
-    </section>
+    </Section>
   );
 }
 
@@ -99,87 +91,61 @@ function Proved({ of: proof }: { of: Proof }) {
   );
 }
 
-/** The statement of a record. */
-export function Statement({ bid }: { bid: string }) {
-  return (
-    <StatementOfMonth
-      on={bid}
-      read={(month, signal) => call('get /api/v1/customer-billing/{bid}/statement', { bid, month }, signal)}
-      path={`/api/v1/customer-billing/${encodeURIComponent(bid)}/statement`}
-    />
-  );
-}
-
-type StatementProps = {
-  /** What the statement is of. */
-  on: string;
-  read(month: string, signal: AbortSignal): Promise<{ statement: StatementOf }>;
-  path: string;
-};
-
-/** What a month began with, what moved, and what it ended with. */
-export function StatementOfMonth({ on, read, path }: StatementProps) {
+/** What a month of a record began with, what moved, and what it ended with; in the portal that of its customer. */
+export function Statement({ bid }: { bid?: string }) {
   const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
-  const { value, problem } = useRead((signal) => read(month, signal), [on, month]);
+  const question = bid
+    ? (['get /api/v1/customer-billing/{bid}/statement', { bid, month }] as const)
+    : (['get /api/v1/portal/statement', { month }] as const);
+  const file = { path: `${addressOf(question)}&format=csv`, file: `statement-${month}-${bid ?? 'portal'}.csv` };
   return (
-    <section>
-      <header class="page">
-        <h2>Statement</h2>
-        <SaveButton path={`${path}?month=${month}&format=csv`} file={`statement-${month}-${on}.csv`}>
-          Download the statement
-        </SaveButton>
-      </header>
-      <Field
-        label="Month"
-        name="month"
-        type="month"
-        value={month}
-        onInput={(event) => event.currentTarget.value && setMonth(event.currentTarget.value)}
-      />
-      <ProblemNote problem={problem} />
-      {value && (
-        <>
-          <Facts
-            of={[
-              ['Remaining at the beginning', <Amount of={value.statement.opening.remaining} />],
-              ['Remaining at the end', <Amount of={value.statement.closing.remaining} />],
-              ['Days of', value.statement.timezone],
-              ['Month', value.statement.closed ? 'closed: it never changes' : 'open'],
-            ]}
-          />
-          <Table
-            label="Movements"
-            columns={movementColumns}
-            items={newestFirst(value.statement.movements, ({ day }) => day)}
-            keyOf={(one) => `${one.day} ${one.kind} ${one.name} ${one.balance} ${one.grantId} ${one.eventId}`}
-            empty="Nothing moved in this month. Choose another one above."
-          />
-        </>
-      )}
-    </section>
+    <Section title="Statement" action={<SaveButton {...file} text="Download the statement" />}>
+      <Field label="Month" name="month" as="month" value={month} onText={(text) => text && setMonth(text)} />
+      <Loaded of={useAnswer(question[0], question[1])}>
+        {({ statement }) => (
+          <>
+            <Facts
+              of={[
+                ['Remaining at the beginning', <Amount of={statement.opening.remaining} />],
+                ['Remaining at the end', <Amount of={statement.closing.remaining} />],
+                ['Days of', statement.timezone],
+                ['Month', statement.closed ? 'closed: it never changes' : 'open'],
+              ]}
+            />
+            <Table
+              label="Movements"
+              columns={movementColumns}
+              items={newestFirst(statement.movements, ({ day }) => day)}
+              keyOf={(one) => `${one.day} ${one.kind} ${one.name} ${one.balance} ${one.grantId} ${one.eventId}`}
+              empty="Nothing moved in this month. Choose another one above."
+            />
+          </>
+        )}
+      </Loaded>
+    </Section>
   );
 }
 
 /** The refills of the record. */
 export function Ledger({ bid }: { bid: string }) {
-  const pages = usePages(
-    async (cursor, signal) => {
-      const input = { bid, limit: 200, ...(cursor && { cursor }) };
-      const page = await call('get /api/v1/customer-billing/{bid}/ledger', input, signal);
-      return { items: page.ledger, nextCursor: page.nextCursor };
-    },
-    [bid],
-  );
   return (
-    <section>
-      <h2>Ledger</h2>
-      <PagedTable
-        label="Ledger"
-        columns={refillColumns}
-        pages={pages}
-        keyOf={({ id }) => id}
-        empty="No refill yet. A refill adds bought credits that never expire."
-      />
-    </section>
+    <ListSection
+      title="Ledger"
+      columns={refillColumns}
+      pages={usePages('get /api/v1/customer-billing/{bid}/ledger', { bid, limit: 200 })}
+      empty="No refill yet. A refill adds bought credits that never expire."
+    />
+  );
+}
+
+/** What running calls have reserved. */
+export function Holds({ bid }: { bid: string }) {
+  return (
+    <ListSection
+      title="Holds"
+      columns={holdColumns}
+      pages={usePages('get /api/v1/customer-billing/{bid}/holds', { bid, limit: 200 })}
+      empty="No open hold. A verification holds credits where its cost is known only afterwards."
+    />
   );
 }

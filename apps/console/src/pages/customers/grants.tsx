@@ -1,11 +1,11 @@
-import { useState } from 'preact/hooks';
-import { call, type Output } from '../../data/call.ts';
-import { MOST_ITEMS, readItems } from '../../data/hooks.ts';
-import { Dialog, Field, Form } from '../../parts/form.tsx';
+import { call } from '../../data/call.ts';
+import { MOST_ITEMS, type ItemOf } from '../../data/hooks.ts';
+import { Ask } from '../../parts/dialog.tsx';
+import { Section } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, State, Time } from '../../parts/text.tsx';
+import { Amount, State } from '../../parts/text.tsx';
 
-export type Grant = Output<'get /api/v1/customer-billing/{bid}/grants'>['grants'][number];
+export type Grant = ItemOf<'get /api/v1/customer-billing/{bid}/grants'>;
 
 const names = {
   ACTIVE: 'Active',
@@ -14,87 +14,57 @@ const names = {
   EXPIRED: 'Expired',
   VOIDED: 'Voided',
 } as const;
+const columns: readonly Column<Grant>[] = [
+  {
+    title: 'Grant',
+    isMain: true,
+    below: ({ state }) => names[state],
+    text: ({ name, scheduleId }) => name ?? (scheduleId ? 'of a schedule' : 'credits'),
+  },
+  { title: 'Left', amount: 'remainingCredits' },
+  { title: 'Of', amount: 'credits', isExtra: true },
+  {
+    title: 'State',
+    width: '7rem',
+    isExtra: true,
+    cell: ({ state }) => <State kind={state === 'ACTIVE' ? 'good' : 'idle'}>{names[state]}</State>,
+  },
+  { title: 'Begins', time: 'beginsAt', isExtra: true },
+  { title: 'Ends', time: 'expiresAt', isExtra: true },
+];
 
-/** The grants that pages of them hold, at most `MOST_ITEMS`, oldest first. */
-export function readGrants(
-  read: (input: { limit: number; cursor?: string }) => Promise<{ grants: Grant[]; nextCursor?: string }>,
-): Promise<Grant[]> {
-  return readItems(async (input) => {
-    const { grants, nextCursor } = await read(input);
-    return { items: grants, nextCursor };
-  });
-}
-
-type Props = { grants: readonly Grant[]; empty: string; change?: { bid: string; onChanged(): void } };
-
-/** Where the credits came from, and what of each is left. */
-export function Grants({ grants, empty, change }: Props) {
-  const [voided, setVoided] = useState<Grant>();
-  const columns: Column<Grant>[] = [
-    {
-      title: 'Grant',
-      isMain: true,
-      below: ({ state }) => names[state],
-      cell: ({ name, scheduleId }) => <span title={name}>{name ?? (scheduleId ? 'of a schedule' : 'credits')}</span>,
-    },
-    { title: 'Left', cell: (one) => <Amount of={one.remainingCredits} />, isNumber: true },
-    { title: 'Of', cell: (one) => <Amount of={one.credits} />, isNumber: true, isExtra: true },
-    {
-      title: 'State',
-      width: '7rem',
-      isExtra: true,
-      cell: ({ state }) => <State kind={state === 'ACTIVE' ? 'good' : 'idle'}>{names[state]}</State>,
-    },
-    { title: 'Begins', cell: ({ beginsAt }) => <Time at={beginsAt} />, isExtra: true },
-    { title: 'Ends', cell: ({ expiresAt }) => <Time at={expiresAt} />, isExtra: true },
-  ];
-  if (change) {
-    columns.push({
-      title: 'Void',
-      width: '6rem',
-      cell: (one) =>
-        (one.state === 'ACTIVE' || one.state === 'PENDING') && (
-          <button
-            type="button"
-            class="outline small"
-            aria-label={`Void ${one.name ?? 'the grant'}`}
-            onClick={() => setVoided(one)}
-          >
-            Void
-          </button>
-        ),
-    });
-  }
+/** Where the credits came from, and what of each is left; with the id of the record they can be voided. */
+export function Grants({ grants, empty, bid }: { grants: readonly Grant[]; empty: string; bid?: string | undefined }) {
+  const isOpen = ({ state }: Grant) => state === 'ACTIVE' || state === 'PENDING';
+  const voiding: readonly Column<Grant>[] = bid
+    ? [{ title: 'Void', width: '6rem', cell: (one) => isOpen(one) && <Void grant={one} bid={bid} /> }]
+    : [];
   return (
-    <section>
-      <h2>Grants</h2>
-      <Table label="Grants" columns={columns} items={grants} keyOf={({ id }) => id} empty={empty} />
+    <Section title="Grants">
+      <Table label="Grants" columns={[...columns, ...voiding]} items={grants} empty={empty} />
       {grants.length >= MOST_ITEMS && (
         <p class="muted">
           These are the oldest <Amount of={MOST_ITEMS} />. The amount at the top counts all.
         </p>
       )}
-      {change && voided && (
-        <Dialog title="Void the grant" onClose={() => setVoided(undefined)}>
-          <Form
-            submit="Void for good"
-            onSubmit={async (value) => {
-              await call('post /api/v1/customer-billing/{bid}/grant/{gid}/void', {
-                bid: change.bid,
-                gid: voided.id,
-                reason: value('reason'),
-              });
-              setVoided(undefined);
-              change.onChanged();
-            }}
-          >
-            <p>
-              What is left of it is gone at once: <Amount of={voided.remainingCredits} /> credits.
-            </p>
-            <Field label="Reason" name="reason" required />
-          </Form>
-        </Dialog>
-      )}
-    </section>
+    </Section>
+  );
+}
+
+function Void({ grant: { id: gid, name = 'the grant', remainingCredits }, bid }: { grant: Grant; bid: string }) {
+  return (
+    <Ask
+      text="Void"
+      look="outline small"
+      label={`Void ${name}`}
+      title="Void the grant"
+      submit="Void for good"
+      fields={[{ name: 'reason', label: 'Reason', required: true }]}
+      onSubmit={(given) => call('post /api/v1/customer-billing/{bid}/grant/{gid}/void', { bid, gid, ...given })}
+    >
+      <p>
+        What is left of it is gone at once: <Amount of={remainingCredits} /> credits.
+      </p>
+    </Ask>
   );
 }

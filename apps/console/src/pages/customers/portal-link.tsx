@@ -1,13 +1,13 @@
-import { useState } from 'preact/hooks';
+import { useContext } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
-import { useRead } from '../../data/hooks.ts';
+import { useAnswer } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
-import { Check, Choice, Dialog, Field, Form } from '../../parts/form.tsx';
-import { ProblemNote, Secret, Time } from '../../parts/text.tsx';
+import { AskDialog, DialogContext, Opens, secretOf } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
+import { Time } from '../../parts/text.tsx';
 import type { Billing } from './credits.tsx';
 
 type Link = Output<'post /api/v1/link-token'>['linkToken'];
-type Props = { of: Billing; onClose(): void };
 
 const MOST_KEYS = 200;
 const lives = [
@@ -17,82 +17,72 @@ const lives = [
 ] as const;
 
 /** Makes a link by which the record's customer sees their own keys, usage and balance. */
-export function PortalLink({ of, onClose }: Props) {
-  const [link, setLink] = useState<Link>();
-  return link ? <Made link={link} onClose={onClose} /> : <NewLink of={of} onClose={onClose} onMade={setLink} />;
+export function PortalLink({ of }: { of: Billing }) {
+  return (
+    <Opens text="Portal link">
+      <NewLink of={of} />
+    </Opens>
+  );
 }
 
-function NewLink({ of: { id: billingId, externalMeterId }, onClose, onMade }: Props & { onMade(link: Link): void }) {
+function NewLink({ of: { id: billingId, externalMeterId } }: { of: Billing }) {
   const may = useMay();
   const { id: workspaceId } = useWorkspace();
-  const { value: customers, problem } = useRead(
-    async (signal) => {
-      const input = { id: workspaceId, externalMeterId, limit: MOST_KEYS };
-      const { apiKeys } = await call('get /api/v1/workspace/{id}/api-keys', input, signal);
-      return [...new Set(apiKeys.flatMap(({ customerId }) => customerId ?? []))];
-    },
-    [billingId],
-  );
+  const input = { id: workspaceId, externalMeterId, limit: MOST_KEYS };
+  const keys = useAnswer('get /api/v1/workspace/{id}/api-keys', input);
+  const customers = [...new Set(keys.value?.apiKeys.flatMap(({ customerId }) => customerId ?? []))];
+  const several = 'The keys of this record are of several customers: the portal shows none of them its balance.';
+  const unnamed = 'Your own id of the customer. No key of this record names one yet.';
+  const customer = { name: 'customerId', label: 'Customer', required: true } as const;
   return (
-    <Dialog title="New portal link" onClose={onClose}>
-      <ProblemNote problem={problem} />
-      {!customers && !problem && <p aria-busy="true">Loading…</p>}
-      {customers && (
-        <Form
-          submit="Make the link"
-          onSubmit={async (value, form) => {
-            const { linkToken } = await call('post /api/v1/link-token', {
-              workspaceId,
-              billingId,
-              customerId: value('customerId'),
-              expiresIn: Number(value('expiresIn')),
-              ...(form.has('rotate') && { permissions: ['rotate'] }),
-            });
-            onMade(linkToken);
-          }}
-        >
-          <p>
-            Until it ends, whoever opens it sees what is the customer's: their keys, their usage, and the balance of
-            this record while all of its keys are theirs.
-          </p>
-          {customers.length > 1 ? (
-            <Choice
-              label="Customer"
-              name="customerId"
-              options={customers.map((one) => [one, one])}
-              hint="The keys of this record are of several customers: the portal shows none of them its balance."
-            />
-          ) : (
-            <Field
-              label="Customer"
-              name="customerId"
-              required
-              value={customers[0] ?? ''}
-              hint={customers.length === 0 ? 'Your own id of the customer. No key of this record names one yet.' : ''}
-            />
-          )}
-          <Choice label="Open for" name="expiresIn" options={lives} />
-          {may('key:write') && <Check label="The customer may rotate their own keys" name="rotate" />}
-        </Form>
-      )}
-    </Dialog>
+    <AskDialog
+      title="New portal link"
+      submit="Make the link"
+      after={keys}
+      fields={[
+        customers.length > 1
+          ? { ...customer, options: customers.map((one) => [one, one] as const), hint: several }
+          : { ...customer, value: customers[0], hint: customers.length === 0 ? unnamed : undefined },
+        { name: 'expiresIn', label: 'Open for', options: lives },
+        ...(may('key:write')
+          ? ([{ name: 'rotate', label: 'The customer may rotate their own keys', as: 'check' }] as const)
+          : []),
+      ]}
+      onSubmit={({ customerId, expiresIn, rotate }) =>
+        call('post /api/v1/link-token', {
+          workspaceId,
+          billingId,
+          customerId,
+          expiresIn: Number(expiresIn),
+          ...(rotate && { permissions: ['rotate'] }),
+        })
+      }
+      shows={({ linkToken }) =>
+        secretOf(
+          'The new portal link',
+          'Portal link',
+          `${location.origin}/portal#${linkToken.token}`,
+          <Made link={linkToken} />,
+        )
+      }
+    >
+      <p>
+        Until it ends, whoever opens it sees what is the customer's: their keys, their usage, and the balance of this
+        record while all of its keys are theirs.
+      </p>
+    </AskDialog>
   );
 }
 
-function Made({ link: { token, customerId, expiresAt }, onClose }: { link: Link; onClose(): void }) {
+function Made({ link: { token, customerId, expiresAt } }: { link: Link }) {
+  const show = useContext(DialogContext);
+  const revoke = () => call('delete /api/v1/link-token/{token}', { token }).then(() => show(undefined));
   return (
-    <Dialog title="The new portal link" onClose={onClose}>
-      <Secret label="Portal link" text={`${location.origin}/portal#${token}`} />
+    <>
       <p>
         It opens the portal of <strong>{customerId}</strong> until <Time at={expiresAt} />.
       </p>
-      <Form
-        submit="Revoke the link"
-        isMinor
-        onSubmit={() => call('delete /api/v1/link-token/{token}', { token }).then(onClose)}
-      >
-        {null}
-      </Form>
-    </Dialog>
+      <Form submit="Revoke the link" look="minor" onSubmit={revoke} />
+    </>
   );
 }

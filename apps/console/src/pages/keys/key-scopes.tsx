@@ -1,13 +1,16 @@
-import { call, type Input } from '../../data/call.ts';
-import { useRead } from '../../data/hooks.ts';
+import type { Input } from '../../data/call.ts';
+import { useAnswer, type ItemOf } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { Form } from '../../parts/form.tsx';
-import { usePath } from '../../parts/page.tsx';
-import { Empty, ProblemNote } from '../../parts/text.tsx';
+import { Loaded } from '../../parts/loaded.tsx';
+import { Section, usePath } from '../../parts/page.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Empty } from '../../parts/text.tsx';
 import type { ApiKey } from './keys.tsx';
 
+type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
 type Change = Pick<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'scopes'>;
-type Props = { of: ApiKey; mayChange: boolean; onChange(what: Change): Promise<void> };
+type Props = { of: ApiKey; mayChange: boolean; onChange(what: Change): Promise<unknown> };
 
 const flags = [
   ['create', 'create'],
@@ -18,79 +21,54 @@ const flags = [
 
 /** What the key may do: each scope of the workspace with its four rights. */
 export function KeyScopes(props: Props) {
-  const may = useMay();
-  return (
-    <section>
-      <h2>Scopes</h2>
-      {may('workspace:read') ? <Editor {...props} /> : <Granted of={props.of} />}
-    </section>
-  );
+  const mayRead = useMay()('workspace:read');
+  return <Section title="Scopes">{mayRead ? <Editor {...props} /> : <Granted of={props.of} />}</Section>;
 }
 
 function Editor({ of: key, mayChange, onChange }: Props) {
   const { id } = useWorkspace();
   const pathOf = usePath();
-  const { value, problem } = useRead((signal) => call('get /api/v1/workspace/{id}/scopes', { id }, signal), [id]);
-  if (problem) return <ProblemNote problem={problem} />;
-  if (!value) return <p aria-busy="true">Loading…</p>;
-  if (value.scopes.length === 0) {
-    return (
-      <Empty>
-        The workspace has no scopes. <a href={pathOf('scopes')}>Make one</a> to limit what a key may do.
-      </Empty>
-    );
-  }
   const granted = new Map(key.scopes.map((scope) => [scope.representation, scope]));
-  const table = (
-    <div class="table" role="region" aria-label="Scopes of the key" tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Scope</th>
-            {flags.map(([flag, title]) => (
-              <th key={flag} scope="col" class="mark">
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {value.scopes.map(({ id, name, representation }) => (
-            <tr key={id}>
-              <td title={name}>
-                <code>{representation}</code>
-              </td>
-              {flags.map(([flag, title]) => (
-                <td key={flag} class="mark">
-                  <input
-                    type="checkbox"
-                    name={`${flag} ${representation}`}
-                    aria-label={`${title} ${representation}`}
-                    defaultChecked={granted.get(representation)?.[flag] ?? false}
-                    disabled={!mayChange}
-                  />
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+  const columns: readonly Column<Scope>[] = [
+    { title: 'Scope', cell: ({ name, representation }) => <code title={name}>{representation}</code> },
+    ...flags.map(([flag, title]) => ({
+      title,
+      isMark: true as const,
+      cell: ({ representation }: Scope) => (
+        <input
+          type="checkbox"
+          name={`${flag} ${representation}`}
+          aria-label={`${title} ${representation}`}
+          defaultChecked={granted.get(representation)?.[flag] ?? false}
+          disabled={!mayChange}
+        />
+      ),
+    })),
+  ];
+  const empty = (
+    <>
+      The workspace has no scopes. <a href={pathOf('scopes')}>Make one</a> to limit what a key may do.
+    </>
   );
-  if (!mayChange) return table;
-  const save = (_: unknown, form: FormData) => {
-    const chosen = value.scopes.map(({ representation }) => ({
-      representation,
-      ...Object.fromEntries(flags.map(([flag]) => [flag, form.has(`${flag} ${representation}`)])),
-    }));
-    return onChange({
-      scopes: chosen.filter((scope) => flags.some(([flag]) => (scope as Record<string, unknown>)[flag])),
+  const save = (all: readonly Scope[], form: FormData) => {
+    const scopes = all.map(({ representation }) => {
+      const [create, read, update, del] = flags.map(([flag]) => form.has(`${flag} ${representation}`));
+      return { representation, create, read, update, del };
     });
+    return onChange({ scopes: scopes.filter((one) => flags.some(([flag]) => one[flag])) });
   };
   return (
-    <Form submit="Save scopes" onSubmit={save}>
-      {table}
-    </Form>
+    <Loaded of={useAnswer('get /api/v1/workspace/{id}/scopes', { id })}>
+      {({ scopes }) => {
+        const table = <Table label="Scopes of the key" columns={columns} items={scopes} isFlat="form" empty={empty} />;
+        if (!mayChange || scopes.length === 0) return table;
+        return (
+          <Form submit="Save scopes" onSubmit={(_, form) => save(scopes, form)}>
+            {table}
+          </Form>
+        );
+      }}
+    </Loaded>
   );
 }
 

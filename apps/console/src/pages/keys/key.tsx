@@ -1,230 +1,181 @@
-import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
-import { useRead } from '../../data/hooks.ts';
+import { useAnswer } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
-import { Dialog, Field, Form, localTime, momentOf } from '../../parts/form.tsx';
-import { LimitsForm, LimitsTable } from '../../parts/limits.tsx';
-import { Page, usePath } from '../../parts/page.tsx';
-import { Facts, ProblemNote, Secret, Time } from '../../parts/text.tsx';
+import { Ask, secretOf } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
+import { Limits } from '../../parts/limits.tsx';
+import { PageOf, Section, usePath } from '../../parts/page.tsx';
+import { Facts, None, Time } from '../../parts/text.tsx';
 import { KeyState, type ApiKey } from './keys.tsx';
 import { KeyOutcomes } from './outcomes.tsx';
 import { KeyScopes } from './key-scopes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'id' | 'akid'>;
-type Doing = 'rotate' | 'delete' | 'edit' | 'limits' | undefined;
+type OnChange = (what: Change) => Promise<unknown>;
 
 /** One key, and what can be done with it. */
 export function Key() {
   const { id } = useWorkspace();
   const may = useMay();
   const akid = useRoute().params['key'] ?? '';
-  const [doing, setDoing] = useState<Doing>();
-  const read = useRead((signal) => call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid }, signal), [id, akid]);
-  const key = read.value?.apiKey;
-  const close = () => setDoing(undefined);
-  const change = async (what: Change) => {
-    await call('patch /api/v1/workspace/{id}/api-key/{akid}', { id, akid, ...what });
-    close();
-    read.reload();
-  };
-  const rotate = async (graceSeconds: number) =>
-    (await call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { id, akid, graceSeconds })).apiKey.key;
-  const problem = <ProblemNote problem={read.problem} onRetry={read.reload} />;
-  if (!key) return read.problem ? <Page title="Key">{problem}</Page> : <p aria-busy="true">Loading…</p>;
-  const mayChange = may('key:write') && !key.deleted;
+  const read = useAnswer('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid });
+  const change: OnChange = (what) => call('patch /api/v1/workspace/{id}/api-key/{akid}', { id, akid, ...what });
   return (
-    <Page title={key.name} action={mayChange && <Actions of={key} onChange={change} onDo={setDoing} />}>
-      {problem}
-      <KeyFacts of={key} />
-      {key.metadata && (
-        <section>
-          <h2>Metadata</h2>
-          <Facts
-            of={Object.entries(key.metadata).map(([name, value]) => [
-              name,
-              typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>,
-            ])}
-          />
-        </section>
-      )}
-      <section>
-        <header class="page">
-          <h2>Limits</h2>
-          {mayChange && (
-            <button type="button" class="outline" onClick={() => setDoing('limits')}>
-              Change limits
-            </button>
-          )}
-        </header>
-        <LimitsTable limits={key.limits ?? []} perSecond={key.rateLimitPerSecond} />
-      </section>
-      {may('usage:read') && <KeyOutcomes apiKeyId={key.id} />}
-      <KeyScopes key={key.id} of={key} mayChange={mayChange} onChange={change} />
-      {doing === 'rotate' && <Rotate onRotate={rotate} onClose={close} onRotated={read.reload} />}
-      {doing === 'delete' && <Delete of={key} onClose={close} onDeleted={read.reload} />}
-      {doing === 'edit' && <Edit of={key} onClose={close} onChange={change} />}
-      {doing === 'limits' && (
-        <Dialog title="Limits of the key" onClose={close}>
-          <LimitsForm
-            limits={key.limits ?? []}
-            onSubmit={(limits) => change({ limits: limits.length > 0 ? limits : null })}
-          />
-        </Dialog>
-      )}
-    </Page>
+    <PageOf
+      of={read}
+      name="Key"
+      show={({ apiKey: key }) => {
+        const mayChange = may('key:write') && !key.deleted;
+        return {
+          title: key.name,
+          action: mayChange && <Actions of={key} onChange={change} />,
+          children: (
+            <>
+              <KeyFacts of={key} />
+              {key.metadata && <Metadata of={key.metadata} />}
+              <Limits
+                title="Limits"
+                dialog="Limits of the key"
+                limits={key.limits}
+                perSecond={key.rateLimitPerSecond}
+                onChange={mayChange && ((limits) => change({ limits }))}
+              />
+              {may('usage:read') && <KeyOutcomes apiKeyId={key.id} />}
+              <KeyScopes key={key.id} of={key} mayChange={mayChange} onChange={change} />
+            </>
+          ),
+        };
+      }}
+    />
   );
 }
 
 function KeyFacts({ of: key }: { of: ApiKey }) {
   const pathOf = usePath();
+  const { externalMeterId: meter, billingId } = key;
   return (
     <Facts
       of={[
         ['State', <KeyState of={key} />],
         ['Key', <code>{key.maskedKey}</code>],
         ['Id', <code>{key.id}</code>],
-        ['Customer', key.customerId ?? <span class="muted">none</span>],
+        ['Customer', key.customerId ?? <None />],
         [
           'Meter',
-          key.billingId ? (
-            <a href={pathOf(`customers/${key.billingId}`)}>{key.externalMeterId}</a>
+          billingId ? (
+            <a href={pathOf(`customers/${billingId}`)}>{meter}</a>
           ) : (
-            (key.externalMeterId ?? <span class="muted">none: its calls cost nothing</span>)
+            (meter ?? <None>none: its calls cost nothing</None>)
           ),
         ],
         ['Expires', <Time at={key.expiresAt} />],
         ['Last used', <Time at={key.lastUsedAt} />],
         ['Made', <Time at={key.createdAt} />],
-        ['May come from', key.allowedIPs?.join(', ') || <span class="muted">any address</span>],
+        ['May come from', key.allowedIPs?.join(', ') || <None>any address</None>],
       ]}
     />
   );
 }
 
-function Actions({
-  of: key,
-  onChange,
-  onDo,
-}: {
-  of: ApiKey;
-  onChange(what: Change): Promise<void>;
-  onDo(what: Doing): void;
-}) {
+function Metadata({ of }: { of: Record<string, unknown> }) {
+  return (
+    <Section title="Metadata">
+      <Facts
+        of={Object.entries(of).map(([name, value]) => [
+          name,
+          typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>,
+        ])}
+      />
+    </Section>
+  );
+}
+
+function Actions({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
+  const { id } = useWorkspace();
+  const of = { id, akid: key.id };
   return (
     <>
-      <button type="button" onClick={() => onDo('rotate')}>
-        Rotate
-      </button>
-      <button type="button" class="outline" onClick={() => onDo('edit')}>
-        Edit
-      </button>
-      <Form submit={key.enabled ? 'Disable' : 'Enable'} isMinor onSubmit={() => onChange({ enabled: !key.enabled })}>
-        {null}
-      </Form>
-      <button type="button" class="outline danger" onClick={() => onDo('delete')}>
-        Delete
-      </button>
-    </>
-  );
-}
-
-type RotateProps = { onRotate(graceSeconds: number): Promise<string>; onClose(): void; onRotated(): void };
-
-/** Asks how long the earlier secret goes on, and shows the new one. */
-export function Rotate({ onRotate, onClose, onRotated }: RotateProps) {
-  const [secret, setSecret] = useState<string>();
-  if (secret !== undefined) {
-    return (
-      <Dialog title="The new secret" onClose={onClose}>
-        <Secret label="Secret of the key" text={secret} />
-      </Dialog>
-    );
-  }
-  return (
-    <Dialog title="Rotate the key" onClose={onClose}>
+      <Rotate
+        look="main"
+        onRotate={(graceSeconds) => call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { ...of, graceSeconds })}
+      />
+      <Edit of={key} onChange={onChange} />
       <Form
-        submit="Rotate key"
-        onSubmit={async (value) => {
-          setSecret(await onRotate(Math.round(Number(value('hours') || 0) * 3600)));
-          onRotated();
-        }}
-      >
-        <p>The key gets a new secret. It keeps its id, its settings and its usage.</p>
-        <Field
-          label="Hours of grace"
-          name="hours"
-          type="number"
-          min="0"
-          max="168"
-          step="any"
-          value="24"
-          hint="For how long the earlier secret goes on working; 0 ends it at once."
-        />
-      </Form>
-    </Dialog>
-  );
-}
-
-function Delete({ of: key, onClose, onDeleted }: { of: ApiKey; onClose(): void; onDeleted(): void }) {
-  const { id } = useWorkspace();
-  return (
-    <Dialog title="Delete the key" onClose={onClose}>
-      <Form
+        submit={key.enabled ? 'Disable' : 'Enable'}
+        look="minor"
+        onSubmit={() => onChange({ enabled: !key.enabled })}
+      />
+      <Ask
+        text="Delete"
+        look="outline danger"
+        title="Delete the key"
         submit="Delete for good"
-        onSubmit={async () => {
-          await call('delete /api/v1/workspace/{id}/api-key/{akid}', { id, akid: key.id });
-          onClose();
-          onDeleted();
-        }}
+        onSubmit={() => call('delete /api/v1/workspace/{id}/api-key/{akid}', of)}
       >
         <p>
           <strong>{key.name}</strong> never verifies again. Its record and its usage stay readable. To refuse it for a
           while, disable it instead.
         </p>
-      </Form>
-    </Dialog>
+      </Ask>
+    </>
   );
 }
 
-function Edit({ of: key, onClose, onChange }: { of: ApiKey; onClose(): void; onChange(what: Change): Promise<void> }) {
+type RotateProps = {
+  look: 'main' | 'outline small';
+  label?: string;
+  onRotate(graceSeconds: number): Promise<{ apiKey: { key: string } }>;
+};
+
+/** Asks how long the earlier secret goes on, and shows the new one. */
+export function Rotate({ onRotate, ...button }: RotateProps) {
+  const grace = 'For how long the earlier secret goes on working; 0 ends it at once.';
+  const hours = { name: 'hours', label: 'Hours of grace', as: 'number', value: '24', hint: grace } as const;
   return (
-    <Dialog title="Edit the key" onClose={onClose}>
-      <Form
-        submit="Save"
-        onSubmit={(value) =>
-          onChange({
-            name: value('name'),
-            // The field tells minutes, and of an hour that comes twice not which: what nobody changed stays as it is.
-            ...(value('expiresAt') !== localTime(key.expiresAt) && { expiresAt: momentOf(value('expiresAt')) ?? null }),
-            rateLimitPerSecond: value('perSecond') === '' ? null : Number(value('perSecond')),
-            allowedIPs: value('addresses') === '' ? null : value('addresses').split(/[\s,]+/),
-          })
-        }
-      >
-        <Field label="Name" name="name" required maxLength={128} value={key.name} />
-        <Field
-          label="Expires"
-          name="expiresAt"
-          type="datetime-local"
-          value={localTime(key.expiresAt)}
-          hint="In your time zone. Empty: never."
-        />
-        <Field
-          label="Requests per second"
-          name="perSecond"
-          type="number"
-          min="1"
-          value={key.rateLimitPerSecond ?? ''}
-          hint="Empty: as the workspace says."
-        />
-        <Field
-          label="Addresses"
-          name="addresses"
-          value={key.allowedIPs?.join(', ') ?? ''}
-          hint="Addresses and CIDR blocks it may come from, with commas between. Empty: as the workspace says."
-        />
-      </Form>
-    </Dialog>
+    <Ask
+      text="Rotate"
+      {...button}
+      title="Rotate the key"
+      submit="Rotate key"
+      fields={[{ ...hours, min: '0', max: '168', step: 'any' }]}
+      onSubmit={(given) => onRotate(Math.round((given.hours ?? 0) * 3600))}
+      shows={({ apiKey }) => secretOf('The new secret', 'Secret of the key', apiKey.key)}
+    >
+      <p>The key gets a new secret. It keeps its id, its settings and its usage.</p>
+    </Ask>
+  );
+}
+
+function Edit({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
+  const addresses = 'Addresses and CIDR blocks it may come from, with commas between. Empty: as the workspace says.';
+  return (
+    <Ask
+      text="Edit"
+      title="Edit the key"
+      submit="Save"
+      fields={[
+        { name: 'name', label: 'Name', required: true, maxLength: 128, value: key.name },
+        {
+          name: 'expiresAt',
+          label: 'Expires',
+          as: 'moment',
+          clears: true,
+          value: key.expiresAt,
+          hint: 'In your time zone. Empty: never.',
+        },
+        {
+          name: 'rateLimitPerSecond',
+          label: 'Requests per second',
+          as: 'number',
+          min: '1',
+          clears: true,
+          value: key.rateLimitPerSecond,
+          hint: 'Empty: as the workspace says.',
+        },
+        { name: 'allowedIPs', label: 'Addresses', clears: true, value: key.allowedIPs?.join(', '), hint: addresses },
+      ]}
+      onSubmit={({ allowedIPs, ...given }) => onChange({ ...given, allowedIPs: allowedIPs?.split(/[\s,]+/) ?? null })}
+    />
   );
 }

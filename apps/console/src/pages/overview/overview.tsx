@@ -1,17 +1,17 @@
 import { useMemo } from 'preact/hooks';
 import { microsIn, textOf } from '../../data/amounts.ts';
-import { call, type Output } from '../../data/call.ts';
-import { useRead } from '../../data/hooks.ts';
+import type { Output } from '../../data/call.ts';
+import { useAnswer } from '../../data/hooks.ts';
 import { useOutcomes } from '../../data/outcomes.ts';
 import { daysFrom } from '../../data/periods.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { chartOf, StackedBars } from '../../parts/chart.tsx';
+import { Loaded } from '../../parts/loaded.tsx';
 import { OutcomeSums } from '../../parts/outcomes.tsx';
-import { Page, usePath } from '../../parts/page.tsx';
+import { Page, Section, usePath } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, Empty, ProblemNote, UNNAMED } from '../../parts/text.tsx';
-import { Books } from './books.tsx';
-import { FailingWebhooks, HitLimits, LowCustomers } from './lists.tsx';
+import { Empty, UNNAMED } from '../../parts/text.tsx';
+import { Books, FailingWebhooks, HitLimits, LowCustomers } from './panels.tsx';
 import { DAYS, lastDays, lastUsage } from './questions.ts';
 
 const LIVE_MS = 10_000;
@@ -22,9 +22,9 @@ type Row = Output<'get /api/v1/usage'>['data'][number];
 type Sum = { name: string; micros: bigint; events: number };
 
 const columns: readonly Column<Sum>[] = [
-  { title: 'Usage', cell: ({ name }) => <span title={name}>{name}</span>, isMain: true },
-  { title: 'Credits', cell: ({ micros }) => <Amount of={textOf(micros)} />, isNumber: true },
-  { title: 'Events', cell: ({ events }) => <Amount of={events} />, isNumber: true, isExtra: true },
+  { title: 'Usage', text: 'name', isMain: true },
+  { title: 'Credits', amount: ({ micros }) => textOf(micros) },
+  { title: 'Events', amount: 'events', isExtra: true },
 ];
 
 /** Is all well, and what happens now? */
@@ -47,19 +47,17 @@ export function Overview() {
 
 function Now() {
   const { id: workspaceId } = useWorkspace();
-  const { counts, chart, problem } = useOutcomes({ workspaceId, groupBy: 'status' }, 'hour', LIVE_MS);
   return (
-    <section>
-      <h2>Verifications per minute, last hour</h2>
-      <ProblemNote problem={problem} />
-      {!chart && !problem && <p aria-busy="true">Loading…</p>}
-      {chart && counts && (
-        <div class={counts.data.length > 0 ? 'beside' : ''}>
-          {counts.data.length > 0 && <StackedBars {...chart} />}
-          <OutcomeSums data={counts.data} />
-        </div>
-      )}
-    </section>
+    <Section title="Verifications per minute, last hour">
+      <Loaded of={useOutcomes({ workspaceId, groupBy: 'status' }, 'hour', LIVE_MS)}>
+        {({ counts: { data }, chart }) => (
+          <div class={data.length > 0 ? 'beside' : ''}>
+            {data.length > 0 && <StackedBars {...chart} />}
+            <OutcomeSums data={data} />
+          </div>
+        )}
+      </Loaded>
+    </Section>
   );
 }
 
@@ -67,42 +65,29 @@ function LastUsage() {
   const { id: workspaceId } = useWorkspace();
   const pathOf = usePath();
   const days = useMemo(lastDays, []);
-  const { value, problem } = useRead((signal) => call(...lastUsage(workspaceId, days), signal), [workspaceId]);
-  const chart = useMemo(
-    () =>
-      value &&
-      chartOf(value.data, daysFrom(...days), {
-        periodOf: ({ start }) => start.slice(0, 10),
-        nameOf,
-        amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
-      }),
-    [value],
-  );
   return (
-    <section>
-      <header class="page">
-        <h2>Credits used, last {DAYS} days</h2>
-        <a href={pathOf('usage')}>All usage</a>
-      </header>
-      <ProblemNote problem={problem} />
-      {!value && !problem && <p aria-busy="true">Loading…</p>}
-      {value?.data.length === 0 && <Empty>Nothing was used. Verify a key with a cost, and it shows here.</Empty>}
-      {value?.nextCursor !== undefined && (
-        <Empty>There are more usage names than one chart can show: the page of all usage has them.</Empty>
-      )}
-      {value?.nextCursor === undefined && chart && chart.lines.length > 0 && (
-        <>
-          <StackedBars {...chart} />
-          <Table
-            label="Credits used by usage"
-            columns={columns}
-            items={sumsOf(value!.data)}
-            keyOf={(one) => one.name}
-            empty=""
-          />
-        </>
-      )}
-    </section>
+    <Section title={`Credits used, last ${DAYS} days`} action={<a href={pathOf('usage')}>All usage</a>}>
+      <Loaded of={useAnswer(...lastUsage(workspaceId, days))}>
+        {({ data, nextCursor }) => {
+          if (nextCursor !== undefined)
+            return <Empty>There are more usage names than one chart can show: the page of all usage has them.</Empty>;
+          if (data.length === 0) return <Empty>Nothing was used. Verify a key with a cost, and it shows here.</Empty>;
+          return <Used rows={data} days={days} />;
+        }}
+      </Loaded>
+    </Section>
+  );
+}
+
+function Used({ rows, days }: { rows: readonly Row[]; days: ReturnType<typeof lastDays> }) {
+  const periodOf = ({ start }: Row) => start.slice(0, 10);
+  const amountOf = ({ totalBillingUsage }: Row) => Number(totalBillingUsage);
+  const chart = useMemo(() => chartOf(rows, daysFrom(...days), { periodOf, nameOf, amountOf }), [rows]);
+  return (
+    <>
+      <StackedBars {...chart} />
+      <Table label="Credits used by usage" columns={columns} items={sumsOf(rows)} keyOf={(one) => one.name} empty="" />
+    </>
   );
 }
 

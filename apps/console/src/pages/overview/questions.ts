@@ -15,7 +15,7 @@ export function askOverviewEarly({ permissions }: Session): void {
   if (id === undefined) return;
   const questions: readonly (readonly [needs: Permission, ...Question[]])[] = [
     ['usage:read', callsOfHour(id), ...hitLimits(id, 'limit,key'), lastUsage(id, lastDays())],
-    ['billing:read', lowCustomers(id), proof(id)],
+    ['billing:read', lowCustomers(id), proofOf(id)],
     ['webhook:read', webhooks()],
   ];
   for (const [needs, ...all] of questions)
@@ -49,7 +49,7 @@ export function webhooks() {
 }
 
 /** Whether the books were proved. */
-export function proof(id: string) {
+export function proofOf(id: string) {
   return ['get /api/v1/workspace/{id}/proof', { id }] as const;
 }
 

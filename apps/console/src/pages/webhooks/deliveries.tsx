@@ -1,17 +1,16 @@
-import { useEffect, useState } from 'preact/hooks';
-import { call, type Output } from '../../data/call.ts';
-import { usePages } from '../../data/hooks.ts';
-import { Dialog, Form } from '../../parts/form.tsx';
-import { PagedTable, type Column } from '../../parts/table.tsx';
+import { useEffect } from 'preact/hooks';
+import { call } from '../../data/call.ts';
+import { usePages, type ItemOf } from '../../data/hooks.ts';
+import { AskDialog, Dialog, Opens } from '../../parts/dialog.tsx';
+import { ListSection } from '../../parts/page.tsx';
+import type { Column } from '../../parts/table.tsx';
 import { Facts, State, Time } from '../../parts/text.tsx';
 import type { Webhook } from './webhooks.tsx';
 
-type Delivery = Output<'get /api/v1/webhook/{wid}/deliveries'>['deliveries'][number];
+type Delivery = ItemOf<'get /api/v1/webhook/{wid}/deliveries'>;
 type Props = {
   of: Webhook;
   mayChange: boolean;
-  /** How many tests were sent: one more is looked for. */
-  tests: number;
   /** A try may have changed the webhook's state. */
   onTried(): void;
 };
@@ -21,17 +20,9 @@ const SOON_MS = 60_000;
 const AGAIN_MS = 1_500;
 
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
-export function Deliveries({ of: { id: wid, enabled }, mayChange, tests, onTried }: Props) {
-  const [shown, setShown] = useState<Delivery>();
-  const { reload, ...pages } = usePages(
-    async (cursor, signal) => {
-      const input = { wid, limit: 50, ...(cursor && { cursor }) };
-      const page = await call('get /api/v1/webhook/{wid}/deliveries', input, signal);
-      return { items: page.deliveries, nextCursor: page.nextCursor };
-    },
-    [wid, tests],
-  );
-  const { items } = pages;
+export function Deliveries({ of: { id: wid, enabled }, mayChange, onTried }: Props) {
+  const pages = usePages('get /api/v1/webhook/{wid}/deliveries', { wid, limit: 50 });
+  const { items, reload } = pages;
   // What is tried any moment shows by itself.
   useEffect(() => {
     if (items.length > 0) onTried();
@@ -47,54 +38,44 @@ export function Deliveries({ of: { id: wid, enabled }, mayChange, tests, onTried
       document.removeEventListener('visibilitychange', again);
     };
   }, [items, enabled]);
+  const redeliver = (did: string) => call('post /api/v1/webhook/{wid}/delivery/{did}/redeliver', { wid, did });
   const columns: readonly Column<Delivery>[] = [
     {
       title: 'Event',
       isMain: true,
       cell: (one) => (
-        <button type="button" class="link" onClick={() => setShown(one)}>
-          {one.type}
-        </button>
+        <Opens text={one.type} look="link">
+          {mayChange ? (
+            <AskDialog title={one.type} submit="Deliver again" onSubmit={() => redeliver(one.id)}>
+              <Details of={one} />
+              <p>It goes out under the same webhook-id, also if it was delivered.</p>
+            </AskDialog>
+          ) : (
+            <Dialog title={one.type}>
+              <Details of={one} />
+            </Dialog>
+          )}
+        </Opens>
       ),
     },
-    { title: 'Told', width: '12.5rem', cell: ({ createdAt }) => <Time at={createdAt} />, isExtra: true },
+    { title: 'Told', width: '12.5rem', time: 'createdAt', isExtra: true },
     { title: 'State', width: '8rem', cell: (one) => <DeliveryState of={one} /> },
-    { title: 'Tries', width: '5rem', cell: ({ tries }) => tries.length, isNumber: true, isExtra: true },
+    { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length, isExtra: true },
     { title: 'Last answer', cell: ({ tries }) => <Answer of={tries.at(-1)} />, isExtra: true },
   ];
+  const again = (
+    <button type="button" class="outline" onClick={reload}>
+      Look again
+    </button>
+  );
   return (
-    <section>
-      <header class="page">
-        <h2>Deliveries</h2>
-        <button type="button" class="outline" onClick={reload}>
-          Look again
-        </button>
-      </header>
-      <PagedTable
-        label="Deliveries"
-        columns={columns}
-        pages={pages}
-        keyOf={(one) => one.id}
-        empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
-      />
-      {shown && (
-        <Dialog title={shown.type} onClose={() => setShown(undefined)}>
-          <Details of={shown} />
-          {mayChange && (
-            <Form
-              submit="Deliver again"
-              onSubmit={async () => {
-                await call('post /api/v1/webhook/{wid}/delivery/{did}/redeliver', { wid, did: shown.id });
-                setShown(undefined);
-                reload();
-              }}
-            >
-              <p>It goes out under the same webhook-id, also if it was delivered.</p>
-            </Form>
-          )}
-        </Dialog>
-      )}
-    </section>
+    <ListSection
+      title="Deliveries"
+      action={again}
+      columns={columns}
+      pages={pages}
+      empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
+    />
   );
 }
 
@@ -119,7 +100,7 @@ function Details({ of: { eventId, createdAt, nextTryAt, tries } }: { of: Deliver
         of={[
           ['webhook-id', <code>{eventId}</code>],
           ['Told', <Time at={createdAt} />],
-          ...(nextTryAt === undefined ? [] : ([['Tried next', <Time at={nextTryAt} />]] as const)),
+          ['Tried next', nextTryAt && <Time at={nextTryAt} />],
         ]}
       />
       <h3>Tries</h3>

@@ -1,51 +1,41 @@
-import { useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
-import { useRead } from '../../data/hooks.ts';
+import { useAnswer } from '../../data/hooks.ts';
 import { useMay } from '../../data/session.ts';
-import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
-import { Page, usePath } from '../../parts/page.tsx';
-import { Amount, Facts, ProblemNote, Secret, Time } from '../../parts/text.tsx';
-import { EventChoices, WebhookState, WebhookTrouble, type Webhook as One, type WebhookEvents } from './webhooks.tsx';
+import { Ask, secretOf } from '../../parts/dialog.tsx';
+import { Form } from '../../parts/form.tsx';
+import { PageOf, usePath } from '../../parts/page.tsx';
+import { Amount, Facts, Time } from '../../parts/text.tsx';
+import { eventField, WebhookState, WebhookTrouble, type Webhook as One } from './webhooks.tsx';
 import { Deliveries } from './deliveries.tsx';
 
 type Change = Omit<Input<'patch /api/v1/webhook/{wid}'>, 'wid'>;
-type Doing = 'rotate' | 'edit' | 'delete' | undefined;
 
 /** One webhook, what it was told, and what can be done with it. */
 export function Webhook() {
-  const may = useMay();
+  const mayChange = useMay()('webhook:write');
   const wid = useRoute().params['webhook'] ?? '';
-  const [doing, setDoing] = useState<Doing>();
-  const [tests, setTests] = useState(0);
-  const read = useRead((signal) => call('get /api/v1/webhook/{wid}', { wid }, signal), [wid]);
-  const webhook = read.value?.webhook;
-  const close = () => setDoing(undefined);
-  const change = async (what: Change) => {
-    await call('patch /api/v1/webhook/{wid}', { wid, ...what });
-    close();
-    read.reload();
-  };
-  const problem = <ProblemNote problem={read.problem} onRetry={read.reload} />;
-  if (!webhook) return read.problem ? <Page title="Webhook">{problem}</Page> : <p aria-busy="true">Loading…</p>;
-  const mayChange = may('webhook:write');
-  const test = () => call('post /api/v1/webhook/{wid}/test', { wid }).then(() => setTests(tests + 1));
+  const read = useAnswer('get /api/v1/webhook/{wid}', { wid });
   return (
-    <Page
-      title={webhook.description ?? new URL(webhook.url).host}
-      action={mayChange && <Actions of={webhook} onTest={test} onChange={change} onDo={setDoing} />}
-    >
-      {problem}
-      <WebhookFacts of={webhook} />
-      <Deliveries key={wid} of={webhook} mayChange={mayChange} tests={tests} onTried={read.reload} />
-      {doing === 'rotate' && <Rotate wid={wid} onClose={close} />}
-      {doing === 'edit' && <Edit of={webhook} onClose={close} onChange={change} />}
-      {doing === 'delete' && <Delete of={webhook} onClose={close} />}
-    </Page>
+    <PageOf
+      of={read}
+      name="Webhook"
+      show={({ webhook }) => ({
+        title: webhook.description ?? new URL(webhook.url).host,
+        action: mayChange && <Actions of={webhook} />,
+        children: (
+          <>
+            <WebhookFacts of={webhook} />
+            <Deliveries key={wid} of={webhook} mayChange={mayChange} onTried={read.reload} />
+          </>
+        ),
+      })}
+    />
   );
 }
 
 function WebhookFacts({ of: webhook }: { of: One }) {
+  const { missedEvents } = webhook;
   return (
     <Facts
       of={[
@@ -61,9 +51,7 @@ function WebhookFacts({ of: webhook }: { of: One }) {
         ['URL', webhook.url],
         ['Events', webhook.events.join(', ')],
         ['Of', webhook.workspaceId === undefined ? 'all workspaces of the team' : 'this workspace'],
-        ...(webhook.missedEvents > 0
-          ? ([['Missed, because too many waited', <Amount of={webhook.missedEvents} />]] as const)
-          : []),
+        ['Missed, because too many waited', missedEvents > 0 ? <Amount of={missedEvents} /> : undefined],
         ['Made', <Time at={webhook.createdAt} />],
         ['Id', <code>{webhook.id}</code>],
       ]}
@@ -71,95 +59,48 @@ function WebhookFacts({ of: webhook }: { of: One }) {
   );
 }
 
-type ActionsProps = {
-  of: One;
-  onTest(): Promise<void>;
-  onChange(what: Change): Promise<void>;
-  onDo(what: Doing): void;
-};
-
-function Actions({ of: { enabled }, onTest, onChange, onDo }: ActionsProps) {
-  return (
-    <>
-      {enabled && (
-        <Form submit="Send a test" onSubmit={onTest}>
-          {null}
-        </Form>
-      )}
-      <button type="button" class="outline" onClick={() => onDo('edit')}>
-        Edit
-      </button>
-      <button type="button" class="outline" onClick={() => onDo('rotate')}>
-        Rotate secret
-      </button>
-      <Form submit={enabled ? 'Disable' : 'Enable'} isMinor onSubmit={() => onChange({ enabled: !enabled })}>
-        {null}
-      </Form>
-      <button type="button" class="outline danger" onClick={() => onDo('delete')}>
-        Delete
-      </button>
-    </>
-  );
-}
-
-function Rotate({ wid, onClose }: { wid: string; onClose(): void }) {
-  const [secret, setSecret] = useState<string>();
-  if (secret !== undefined) {
-    return (
-      <Dialog title="The new secret" onClose={onClose}>
-        <Secret label="Secret of the webhook" text={secret} />
-      </Dialog>
-    );
-  }
-  return (
-    <Dialog title="Rotate the secret" onClose={onClose}>
-      <Form
-        submit="Rotate"
-        onSubmit={async (value) => {
-          const replaceLatest = value('replace') === 'on';
-          const rotated = await call('post /api/v1/webhook/{wid}/rotate', { wid, replaceLatest });
-          setSecret(rotated.webhook.secret);
-        }}
-      >
-        <p>For 24 hours the earlier secret signs too: give your receiver the new one until then.</p>
-        <Check label="Replace the secret of the last rotation, which nobody has" name="replace" />
-      </Form>
-    </Dialog>
-  );
-}
-
-type EditProps = { of: One; onClose(): void; onChange(what: Change): Promise<void> };
-
-function Edit({ of: webhook, onClose, onChange }: EditProps) {
-  return (
-    <Dialog title="Edit the webhook" onClose={onClose}>
-      <Form
-        submit="Save"
-        onSubmit={(value, form) => onChange({ url: value('url'), events: form.getAll('event') as WebhookEvents })}
-      >
-        <Field label="URL" name="url" required value={webhook.url} />
-        <EventChoices chosen={webhook.events} />
-      </Form>
-    </Dialog>
-  );
-}
-
-function Delete({ of: { id: wid, url }, onClose }: { of: One; onClose(): void }) {
+function Actions({ of: webhook }: { of: One }) {
   const { route } = useLocation();
   const pathOf = usePath();
+  const { id: wid, enabled, url } = webhook;
+  const change = (what: Change) => call('patch /api/v1/webhook/{wid}', { wid, ...what });
   return (
-    <Dialog title="Delete the webhook" onClose={onClose}>
-      <Form
+    <>
+      {enabled && <Form submit="Send a test" onSubmit={() => call('post /api/v1/webhook/{wid}/test', { wid })} />}
+      <Ask
+        text="Edit"
+        title="Edit the webhook"
+        submit="Save"
+        fields={[
+          { name: 'url', label: 'URL', required: true, value: url },
+          { ...eventField, value: webhook.events },
+        ]}
+        onSubmit={change}
+      />
+      <Ask
+        text="Rotate secret"
+        title="Rotate the secret"
+        submit="Rotate"
+        fields={[
+          { name: 'replaceLatest', label: 'Replace the secret of the last rotation, which nobody has', as: 'check' },
+        ]}
+        onSubmit={(given) => call('post /api/v1/webhook/{wid}/rotate', { wid, ...given })}
+        shows={(answer) => secretOf('The new secret', 'Secret of the webhook', answer.webhook.secret)}
+      >
+        <p>For 24 hours the earlier secret signs too: give your receiver the new one until then.</p>
+      </Ask>
+      <Form submit={enabled ? 'Disable' : 'Enable'} look="minor" onSubmit={() => change({ enabled: !enabled })} />
+      <Ask
+        text="Delete"
+        look="outline danger"
+        title="Delete the webhook"
         submit="Delete for good"
-        onSubmit={async () => {
-          await call('delete /api/v1/webhook/{wid}', { wid });
-          route(pathOf('webhooks'));
-        }}
+        onSubmit={() => call('delete /api/v1/webhook/{wid}', { wid }).then(() => route(pathOf('webhooks')))}
       >
         <p>
           <strong>{url}</strong> is told nothing more. To stop it for a while, disable it instead.
         </p>
-      </Form>
-    </Dialog>
+      </Ask>
+    </>
   );
 }

@@ -1,17 +1,16 @@
-import { useState } from 'preact/hooks';
 import { call, type Input, type Output } from '../../data/call.ts';
 import { usePages } from '../../data/hooks.ts';
 import { useMay, useSession, useWorkspace } from '../../data/session.ts';
-import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
+import { Ask, secretOf } from '../../parts/dialog.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
 import { PagedTable, type Column } from '../../parts/table.tsx';
-import { Secret, State, Time } from '../../parts/text.tsx';
+import { State, Time } from '../../parts/text.tsx';
 
 export type Webhook = Output<'get /api/v1/webhook/{wid}'>['webhook'];
-export type WebhookEvents = Input<'post /api/v1/webhook'>['events'];
+type EventType = Input<'post /api/v1/webhook'>['events'][number];
 
 // Typed, so that none is forgotten: the contract's file of them has more than a browser knows.
-const eventTypes = Object.keys({
+const eventTypes = {
   'credits.alert': true,
   'credits.exhausted': true,
   'credits.replenished': true,
@@ -26,60 +25,41 @@ const eventTypes = Object.keys({
   'hold.expired': true,
   'books.different': true,
   'month.closed': true,
-} satisfies Record<WebhookEvents[number], true>);
+} satisfies Record<EventType, true>;
+/** The types of events, to tick. */
+export const eventField = {
+  name: 'events',
+  label: 'Events',
+  as: 'ticks',
+  options: (Object.keys(eventTypes) as EventType[]).map((one) => [one, one] as const),
+} as const;
 
 /** Where events of the workspace are posted. */
 export function Webhooks() {
-  const may = useMay();
+  const mayWrite = useMay()('webhook:write');
   const { id } = useWorkspace();
   const pathOf = usePath();
-  const [isMaking, setMaking] = useState(false);
-  const { reload, ...pages } = usePages(
-    async (cursor, signal) => {
-      const page = await call('get /api/v1/webhook', { limit: 100, ...(cursor && { cursor }) }, signal);
-      return { items: page.webhooks.filter((one) => isOf(one, id)), nextCursor: page.nextCursor };
-    },
-    [id],
-  );
   const columns: readonly Column<Webhook>[] = [
     {
       title: 'URL',
       isMain: true,
-      below: ({ description }) => description,
+      below: 'description',
       width: '40%',
-      cell: (one) => (
-        <a href={pathOf(`webhooks/${one.id}`)} title={one.url}>
-          {one.url}
-        </a>
-      ),
+      text: 'url',
+      link: (one) => pathOf(`webhooks/${one.id}`),
     },
-    { title: 'For', cell: ({ description }) => <span title={description}>{description}</span>, isExtra: true },
-    {
-      title: 'Events',
-      cell: ({ events }) => <span title={events.join(', ')}>{events.join(', ')}</span>,
-      isExtra: true,
-    },
+    { title: 'For', text: 'description', isExtra: true },
+    { title: 'Events', text: ({ events }) => events.join(', '), isExtra: true },
     { title: 'State', width: '8rem', cell: (one) => <WebhookState of={one} /> },
   ];
   return (
-    <Page
-      title="Webhooks"
-      action={
-        may('webhook:write') && (
-          <button type="button" onClick={() => setMaking(true)}>
-            New webhook
-          </button>
-        )
-      }
-    >
+    <Page title="Webhooks" action={mayWrite && <NewWebhook />}>
       <PagedTable
         label="Webhooks"
         columns={columns}
-        pages={pages}
-        keyOf={(one) => one.id}
+        pages={usePages('get /api/v1/webhook', { limit: 100 }, (one) => isOf(one, id))}
         empty="No webhook yet. A webhook posts what happens, such as a customer's credits that run low, to a URL of yours: make one."
       />
-      {isMaking && <NewWebhook onClose={() => setMaking(false)} onMade={reload} />}
     </Page>
   );
 }
@@ -118,54 +98,31 @@ export function WebhookTrouble({ of: { enabled, disabledReason, disabledAt, fail
   );
 }
 
-/** The types of events, to tick. */
-export function EventChoices({ chosen }: { chosen: readonly string[] }) {
-  return (
-    <fieldset>
-      <legend>Events</legend>
-      <div class="choices">
-        {eventTypes.map((one) => (
-          <label key={one} class="check">
-            <input type="checkbox" name="event" value={one} defaultChecked={chosen.includes(one)} /> <code>{one}</code>
-          </label>
-        ))}
-      </div>
-    </fieldset>
-  );
-}
-
-function NewWebhook({ onClose, onMade }: { onClose(): void; onMade(): void }) {
+function NewWebhook() {
   const { session } = useSession();
-  const { id } = useWorkspace();
-  const [secret, setSecret] = useState<string>();
-  if (secret !== undefined) {
-    return (
-      <Dialog title="The new webhook" onClose={onClose}>
-        <Secret label="Secret of the webhook" text={secret} />
-        <p class="muted">Your receiver checks with it that an event comes from here.</p>
-      </Dialog>
-    );
-  }
+  const { id: workspaceId } = useWorkspace();
   return (
-    <Dialog title="New webhook" onClose={onClose}>
-      <Form
-        submit="Create webhook"
-        onSubmit={async (value, form) => {
-          const { webhook } = await call('post /api/v1/webhook', {
-            url: value('url'),
-            events: form.getAll('event') as WebhookEvents,
-            ...(!form.has('all') && { workspaceId: id }),
-            ...(value('description') && { description: value('description') }),
-          });
-          setSecret(webhook.secret);
-          onMade();
-        }}
-      >
-        <Field label="URL" name="url" required placeholder="https://" hint="Where events are posted." />
-        <Field label="What it is for" name="description" maxLength={256} />
-        <EventChoices chosen={[]} />
-        {session.workspaceIds === undefined && <Check label="Of all workspaces of the team" name="all" />}
-      </Form>
-    </Dialog>
+    <Ask
+      look="main"
+      title="New webhook"
+      submit="Create webhook"
+      fields={[
+        { name: 'url', label: 'URL', required: true, placeholder: 'https://', hint: 'Where events are posted.' },
+        { name: 'description', label: 'What it is for', maxLength: 256 },
+        eventField,
+        ...(session.workspaceIds === undefined
+          ? ([{ name: 'all', label: 'Of all workspaces of the team', as: 'check' }] as const)
+          : []),
+      ]}
+      onSubmit={({ all, ...given }) => call('post /api/v1/webhook', { ...given, ...(!all && { workspaceId }) })}
+      shows={({ webhook }) =>
+        secretOf(
+          'The new webhook',
+          'Secret of the webhook',
+          webhook.secret,
+          <p class="muted">Your receiver checks with it that an event comes from here.</p>,
+        )
+      }
+    />
   );
 }
