@@ -1,7 +1,7 @@
 // The receivers of docs/webhooks.md, run as they stand behind TLS.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -9,7 +9,6 @@ import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import type { Got } from '../../apps/webhooks/helpers/receiver.ts';
 import { makeWebhooksWorld } from '../../apps/webhooks/helpers/webhooks-world.ts';
-import { blocksOf } from '../../clients/node/helpers/project.ts';
 import { must } from '../helpers/customers.ts';
 import { eventually } from '../helpers/eventually.ts';
 
@@ -37,22 +36,21 @@ symlinkSync(join(checkout, 'node_modules/standardwebhooks'), join(folder, 'node_
 test.after(() => end());
 
 for (const [language, command, file] of [
-  ['js', process.execPath, 'receiver.mjs'],
-  ['py', TEST_PYTHON, 'receiver.py'],
+  ['js', process.execPath, 'webhook-receiver.mjs'],
+  ['py', TEST_PYTHON, 'webhook-receiver.py'],
 ] as const) {
   test(`in ${language} it takes what is signed with either of two secrets, once however often it comes, and refuses what is not`, async () => {
-    const text = blocksOf('docs/webhooks.md', language).find((block) => block.includes('WEBHOOK_SECRET'))!;
-    writeFileSync(join(folder, file), text);
+    copyFileSync(join(checkout, 'docs', file), join(folder, file));
     const webhook = await own.newWebhook(own.receivers[0]!.url, ['key.created', 'key.deleted']);
     await start(command, file, webhook.secret);
     const keyId = await own.newKey('acme');
     const { id, eventId } = await own.ended(webhook.id, 'DELIVERED', 1);
     await must(200, own.world.call('post', `/api/v1/webhook/${webhook.id}/delivery/${id}/redeliver`));
     await own.ended(webhook.id, 'DELIVERED', 2);
-    await eventually('it has told it', async () => out.includes('\n'));
+    await eventually('it has printed it', async () => out.includes('\n'));
     const [line, ...others] = out.trim().split('\n');
-    const [told, type, ...data] = line!.split(' ');
-    assert.equal([told, type, others], [eventId, 'key.created', []]);
+    const [printed, type, ...data] = line!.split(' ');
+    assert.equal([printed, type, others], [eventId, 'key.created', []]);
     assert.is((JSON.parse(data.join(' ')) as { apiKeyId: string }).apiKeyId, keyId);
 
     const got = own.receivers[0]!.got.at(-1)!;
