@@ -12,7 +12,7 @@ import httpx
 from typing_extensions import Self, Unpack
 
 from keytally import types
-from keytally._background import Background
+from keytally._background import Background, completed
 from keytally._fork import begin_in_each_process
 from keytally._gather import AsyncGatherer, Gatherer
 from keytally._operations import AsyncOperations, Operations
@@ -88,7 +88,54 @@ class _Settings:
         return self.verify if is_of_verify else self.api, request
 
 
-class Client(Operations):
+_Result = TypeVar("_Result")
+
+
+class ClientCore:
+    """What both clients do. Of a `Client` it waits for no event loop."""
+
+    _settings: _Settings
+    _gatherer: Gatherer | AsyncGatherer
+
+    async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
+        """Sends a request once."""
+        raise NotImplementedError
+
+    async def _sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def _repeat(self, retry: Retry, attempt: Callable[[float], Awaitable[_Result]]) -> _Result:
+        """Attempts something with a part of the time that is left, and again while that may help."""
+        while True:
+            try:
+                return await attempt(retry.attempt_seconds())
+            except KeytallyError as error:
+                await self._sleep(retry.pause_after(error))
+
+    async def _verify(self, input: types.VerifyKeyInput, options: CallOptions, retry: Retry) -> types.Decision:
+        attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
+        return cast(types.Decision, await self._repeat(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
+
+    async def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
+        settings = self._settings
+        base, request = settings.request(operation, input, options)
+        retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
+
+        async def attempt(seconds: float) -> object:
+            return result_of(request, await self._exchange(base, request, seconds))
+
+        return await self._repeat(retry, attempt)
+
+    async def _ready(self) -> bool:
+        try:
+            answer = await self._exchange(self._settings.verify, _READINESS, self._settings.verify_timeout / 2)
+            return isinstance(result_of(_READINESS, answer), dict)
+        except KeytallyError as error:
+            # keytally itself answered with the error, and not for want of a part of it.
+            return error.code != 0 and not error.is_away
+
+
+class Client(ClientCore, Operations):
     """
     A client of keytally: each operation is a method that takes its path, query and body as one dictionary. Threads may share it.
 
@@ -115,34 +162,26 @@ class Client(Operations):
         # It takes long to make: child processes use it, too.
         self._tls = True if http else httpx.create_ssl_context()
         begin_in_each_process(self)
-        super().__init__(self._operate)
+        Operations.__init__(self, lambda *call: completed(self._operate(*call)))
 
     def _begin(self) -> None:
         self._http = self._given_http or httpx.Client(limits=_LIMITS, verify=self._tls)
         verify = self._settings.verify
         self._gatherer = Gatherer(
-            lambda request, seconds: self._exchange(verify, request, seconds), self._settings.token, verify
+            lambda request, seconds: completed(self._exchange(verify, request, seconds)), self._settings.token, verify
         )
 
     def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
-        return self._verify(input, options, self._settings.retry_verify(options))
-
-    def _verify(self, input: types.VerifyKeyInput, options: CallOptions, retry: Retry) -> types.Decision:
-        attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
-        return cast(types.Decision, _repeat(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
+        return completed(self._verify(input, options, self._settings.retry_verify(options)))
 
     def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
         """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
-        return cast(types.VerifyKeysResult, self._operate(VERIFY_BATCH, _with_keys(input), options))
+        return cast(types.VerifyKeysResult, completed(self._operate(VERIFY_BATCH, _with_keys(input), options)))
 
     def ready(self) -> bool:
         """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
-        try:
-            answer = self._exchange(self._settings.verify, _READINESS, self._settings.verify_timeout / 2)
-            return isinstance(result_of(_READINESS, answer), dict)
-        except KeytallyError as error:
-            return _is_answer(error)
+        return completed(self._ready())
 
     def close(self) -> None:
         """Closes the connections."""
@@ -154,14 +193,11 @@ class Client(Operations):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
-        settings = self._settings
-        base, request = settings.request(operation, input, options)
-        retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
-        return _repeat(retry, lambda seconds: result_of(request, self._exchange(base, request, seconds)))
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - no event loop waits
 
-    def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
-        """Sends a request once, and reads the answer in parts: a server that sends some now and then holds up nobody."""
+    async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
+        """It reads the answer in parts: a server that sends some now and then holds up nobody."""
         method, path, headers, body = request
         steps = _Steps(seconds)
         parts: list[bytes] = []
@@ -195,7 +231,7 @@ class _Steps(dict[str, float]):
             raise httpx.ReadTimeout("the answer did not end in time")
 
 
-class AsyncClient(AsyncOperations):
+class AsyncClient(ClientCore, AsyncOperations):
     """The same client for asyncio: each method is awaited. It belongs to the event loop that uses it first."""
 
     def __init__(
@@ -215,16 +251,12 @@ class AsyncClient(AsyncOperations):
         # What guards settle.
         self._background = Background()
         verify = self._settings.verify
-        self._gatherer = AsyncGatherer(lambda request: self._exchange(verify, request), self._settings.token, verify)
-        super().__init__(self._operate)
+        self._gatherer = AsyncGatherer(lambda request: self._send(verify, request), self._settings.token, verify)
+        AsyncOperations.__init__(self, self._operate)
 
     async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
         return await self._verify(input, options, self._settings.retry_verify(options))
-
-    async def _verify(self, input: types.VerifyKeyInput, options: CallOptions, retry: Retry) -> types.Decision:
-        attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
-        return cast(types.Decision, await _repeat_async(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
 
     async def verify_batch(
         self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]
@@ -234,12 +266,7 @@ class AsyncClient(AsyncOperations):
 
     async def ready(self) -> bool:
         """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
-        try:
-            seconds = self._settings.verify_timeout / 2
-            answer = await self._exchange_within(self._settings.verify, _READINESS, seconds)
-            return isinstance(result_of(_READINESS, answer), dict)
-        except KeytallyError as error:
-            return _is_answer(error)
+        return await self._ready()
 
     async def aclose(self) -> None:
         """Waits until what guards held is settled for every request that is over, and closes the connections."""
@@ -254,23 +281,16 @@ class AsyncClient(AsyncOperations):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
-        settings = self._settings
-        base, request = settings.request(operation, input, options)
-        retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
-        async def attempt(seconds: float) -> object:
-            return result_of(request, await self._exchange_within(base, request, seconds))
-
-        return await _repeat_async(retry, attempt)
-
-    async def _exchange_within(self, base: str, request: Outgoing, seconds: float) -> Answer:
+    async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
         try:
-            return await asyncio.wait_for(self._exchange(base, request), seconds)
+            return await asyncio.wait_for(self._send(base, request), seconds)
         except asyncio.TimeoutError:
             raise unanswered(base, is_late=True) from None
 
-    async def _exchange(self, base: str, request: Outgoing) -> Answer:
+    async def _send(self, base: str, request: Outgoing) -> Answer:
         method, path, headers, body = request
         try:
             answer = await self._http.request(method, base + path, headers=headers, content=body)
@@ -302,31 +322,6 @@ async def each_async(
         if "nextCursor" not in page:
             return
         cursor = {"cursor": page["nextCursor"]}
-
-
-_Result = TypeVar("_Result")
-
-
-def _repeat(retry: Retry, attempt: Callable[[float], _Result]) -> _Result:
-    """Attempts something with a part of the time that is left, and again while that may help."""
-    while True:
-        try:
-            return attempt(retry.attempt_seconds())
-        except KeytallyError as error:
-            time.sleep(retry.pause_after(error))
-
-
-async def _repeat_async(retry: Retry, attempt: Callable[[float], Awaitable[_Result]]) -> _Result:
-    while True:
-        try:
-            return await attempt(retry.attempt_seconds())
-        except KeytallyError as error:
-            await asyncio.sleep(retry.pause_after(error))
-
-
-def _is_answer(error: KeytallyError) -> bool:
-    """Whether keytally itself answered with the error, and not for want of a part of it."""
-    return error.code != 0 and not error.is_away
 
 
 def _items(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

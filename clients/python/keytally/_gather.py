@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from keytally._background import Background
 from keytally._wire import (
@@ -21,7 +21,6 @@ from keytally._wire import (
     to_json,
     unanswered,
 )
-from keytally.errors import KeytallyError
 
 _MOST_CALLS = 100
 # A batch has at most 256 KiB, also with idempotency keys that JSON makes longer.
@@ -43,9 +42,8 @@ class Attempt:
         self.idempotency_key = idempotency_key
         self.request_id = request_id
 
-    @property
-    def bytes_in_batch(self) -> int:
-        return len(self.json) + len(self.idempotency_key) + 25
+
+AttemptT = TypeVar("AttemptT", bound=Attempt)
 
 
 def _request_of(attempts: list[Any], token: str) -> Outgoing:
@@ -67,20 +65,30 @@ def _request_of(attempts: list[Any], token: str) -> Outgoing:
     return Outgoing("POST", BATCH_PATH, headers, b'{"verifications":[%b]}' % b",".join(verifications))
 
 
-def _count_that_fit(attempts: list[Any]) -> int:
-    """How many attempts fit into the first batch."""
-    size = 0
-    for i, one in enumerate(attempts):
-        size += one.bytes_in_batch
-        if i == _MOST_CALLS or size > _MOST_BYTES:
-            return max(1, i)
-    return len(attempts)
+def _results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
+    return [result_of(request, answer)] if count == 1 else results_of(request, answer, count)
 
 
 class _Call(Attempt):
     def __init__(self, future: asyncio.Future[Any], *attempt: Any) -> None:
         super().__init__(*attempt)
         self.future = future
+
+
+class _Batch(Generic[AttemptT]):
+    """Calls that leave together."""
+
+    def __init__(self) -> None:
+        self.calls: list[AttemptT] = []
+        self._bytes = 0
+
+    def add(self, one: AttemptT) -> bool:
+        """Adds a call, unless it has no room."""
+        self._bytes += len(one.json) + len(one.idempotency_key) + 25
+        has_room = len(self.calls) < _MOST_CALLS and (self._bytes <= _MOST_BYTES or not self.calls)
+        if has_room:
+            self.calls.append(one)
+        return has_room
 
 
 class AsyncGatherer:
@@ -93,10 +101,9 @@ class AsyncGatherer:
         self._exchange = exchange
         self._token = token
         self._url = url
-        self._waiting: list[_Call] = []
-        self._is_turn_planned = False
+        self._waiting = _Batch[_Call]()
         self._under_way = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._planned: asyncio.Handle | None = None
         self._background = Background()
 
     async def ask(self, seconds: float, *attempt: Any) -> Any:
@@ -104,42 +111,30 @@ class AsyncGatherer:
         if not call.may_join:
             self._send([call])
         else:
-            self._waiting.append(call)
-            if len(self._waiting) >= _MOST_CALLS:
+            if not self._waiting.add(call):
                 self._send_waiting()
-            else:
-                self._plan_turn()
+                self._waiting.add(call)
+            if not self._planned:
+                self._planned = asyncio.get_running_loop().call_soon(self._end_turn)
         try:
             return await asyncio.wait_for(call.future, seconds)
         except asyncio.TimeoutError:
             raise unanswered(self._url, is_late=True) from None
 
-    def _plan_turn(self) -> None:
-        if self._is_turn_planned or self._timer:
-            return
-        self._is_turn_planned = True
-        asyncio.get_running_loop().call_soon(self._end_turn)
-
     def _end_turn(self) -> None:
-        self._is_turn_planned = False
         if self._under_way == 0:
             self._send_waiting()
-        elif self._waiting and not self._timer:
-            self._timer = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self._send_waiting)
+        else:
+            self._planned = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self._send_waiting)
 
     def _send_waiting(self) -> None:
-        self._stop_timer()
-        calls = [one for one in self._waiting if not one.future.done()]
-        self._waiting = []
-        while calls:
-            count = _count_that_fit(calls)
-            self._send(calls[:count])
-            calls = calls[count:]
-
-    def _stop_timer(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-        self._timer = None
+        if self._planned:
+            self._planned.cancel()
+        self._planned = None
+        calls = [one for one in self._waiting.calls if not one.future.done()]
+        self._waiting = _Batch()
+        if calls:
+            self._send(calls)
 
     def _send(self, calls: list[_Call]) -> None:
         self._under_way += 1
@@ -154,53 +149,46 @@ class AsyncGatherer:
             one.future.add_done_callback(end_if_done)
 
     async def _deliver(self, calls: list[_Call]) -> None:
+        results: list[Any]
         try:
             request = _request_of(calls, self._token)
-            answer = await self._exchange(request)
-        except Exception as error:
-            return self._fail(calls, error)
-        finally:
-            self._end_request()
-        try:
+            try:
+                answer = await self._exchange(request)
+            finally:
+                self._end_request()
             results = _results_of(request, answer, len(calls))
         except Exception as error:
-            return self._fail(calls, error)
+            results = [error] * len(calls)
         for one, result in zip(calls, results, strict=True):
             if one.future.done():
                 continue
-            if isinstance(result, KeytallyError):
+            if isinstance(result, Exception):
                 one.future.set_exception(result)
             else:
                 one.future.set_result(result)
-        return None
 
     def _end_request(self) -> None:
         self._under_way -= 1
-        if self._under_way == 0 and self._waiting:
+        if self._under_way == 0 and self._planned:
             # Calls that follow from this answer, in this turn, join those that wait.
-            self._stop_timer()
-            self._plan_turn()
-
-    @staticmethod
-    def _fail(calls: list[_Call], error: Exception) -> None:
-        for one in calls:
-            if not one.future.done():
-                one.future.set_exception(error)
+            self._planned.cancel()
+            self._planned = asyncio.get_running_loop().call_soon(self._end_turn)
 
 
-class _ThreadCall(Attempt):
-    def __init__(self, *attempt: Any) -> None:
-        super().__init__(*attempt)
-        self.turn = threading.Event()
-        """Set when the call has its outcome, or is to send the calls that wait."""
-        self.is_leader = False
-        self.outcome: Any = None
+class _ThreadBatch(_Batch[Attempt]):
+    """The thread of the first call sends them all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_sent = False
+        self.is_over = threading.Event()
+        self.outcomes: list[Any] = []
 
 
 class Gatherer:
     """
     The same for threads: a call that comes while others are on their way waits for these, but at most a millisecond, and leaves with
-    those that came meanwhile. The first that waits sends them all.
+    those that came meanwhile.
     """
 
     def __init__(self, exchange: Callable[[Outgoing, float], Answer], token: str, url: str) -> None:
@@ -209,95 +197,60 @@ class Gatherer:
         self._url = url
         self._lock = threading.Lock()
         self._idle = threading.Event()
-        self._waiting: list[_ThreadCall] = []
         self._under_way = 0
+        self._waiting: _ThreadBatch | None = None
 
-    def ask(self, seconds: float, *attempt: Any) -> Any:
-        call = _ThreadCall(time.monotonic() + seconds, *attempt)
-        try:
-            outcome = self._outcome_of(call, seconds)
-        except BaseException:
-            # Also what ends a thread or a greenlet while it waits: one that is gone leads nobody.
-            self._leave(call)
-            raise
+    async def ask(self, seconds: float, *attempt: Any) -> Any:
+        call = Attempt(time.monotonic() + seconds, *attempt)
+        with self._lock:
+            is_alone = not call.may_join or not (self._under_way or self._waiting)
+            batch = None if is_alone else self._waiting
+            if not batch or not batch.add(call):
+                batch = _ThreadBatch()
+                batch.add(call)
+                if is_alone:
+                    self._begin(batch)
+                else:
+                    self._waiting = batch
+            place = len(batch.calls) - 1
+        if place == 0:
+            self._send(batch)
+        else:
+            batch.is_over.wait(seconds)
+        outcome = batch.outcomes[place] if batch.outcomes else unanswered(self._url, is_late=True)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    def _outcome_of(self, call: _ThreadCall, seconds: float) -> Any:
-        with self._lock:
-            is_alone = not call.may_join or (self._under_way == 0 and not self._waiting)
-            if is_alone:
-                self._begin_request()
-            else:
-                call.is_leader = not self._waiting
-                self._waiting.append(call)
-        if is_alone:
-            return self._send([call], call.until)[0]
-        if call.is_leader:
-            self._idle.wait(_WAIT_SECONDS)
-        elif not call.turn.wait(seconds):
-            raise unanswered(self._url, is_late=True)
-        if call.is_leader:
-            self._lead(call)
-        return call.outcome
-
-    def _lead(self, leader: _ThreadCall) -> None:
-        with self._lock:
-            calls = self._calls_of(leader)
-            sent = set(calls)
-            self._waiting = [one for one in self._waiting if one not in sent]
-            self._appoint()
-            self._begin_request()
-        # What the others are told if this thread ends while it sends for them.
-        outcomes: list[Any] = [unanswered(self._url, is_late=True)] * len(calls)
+    def _send(self, batch: _ThreadBatch) -> None:
+        calls = batch.calls
         try:
-            outcomes = self._send(calls, leader.until)
+            if not batch.is_sent:
+                self._idle.wait(_WAIT_SECONDS)
+                with self._lock:
+                    self._begin(batch)
+            request = _request_of(calls, self._token)
+            # Those that have more time ask again where this is too little.
+            answer = self._exchange(request, max(0.001, calls[0].until - time.monotonic()))
+            batch.outcomes = _results_of(request, answer, len(calls))
+        except Exception as error:
+            batch.outcomes = [error] * len(calls)
         finally:
-            for one, outcome in zip(calls, outcomes, strict=True):
-                one.outcome = outcome
-                if one is not leader:
-                    one.turn.set()
+            # Also where this thread, or its greenlet, is ended: then the others ask again.
+            with self._lock:
+                self._leave(batch)
+                self._under_way -= batch.is_sent
+                if self._under_way == 0:
+                    self._idle.set()
+            batch.is_over.set()
 
-    def _calls_of(self, leader: _ThreadCall) -> list[_ThreadCall]:
-        """The calls that a leader sends. Its deadline becomes theirs: those with far more time are left to the next leader."""
-        now = time.monotonic()
-        latest = now + 2 * (leader.until - now)
-        calls = [one for one in self._waiting if one is leader or one.until <= latest]
-        return calls[: _count_that_fit(calls)]
-
-    def _appoint(self) -> None:
-        if self._waiting:
-            self._waiting[0].is_leader = True
-            self._waiting[0].turn.set()
-
-    def _leave(self, call: _ThreadCall) -> None:
-        with self._lock:
-            if call in self._waiting:
-                self._waiting.remove(call)
-                if call.is_leader:
-                    self._appoint()
-
-    def _begin_request(self) -> None:
+    def _begin(self, batch: _ThreadBatch) -> None:
+        self._leave(batch)
+        batch.is_sent = True
         self._under_way += 1
         self._idle.clear()
 
-    def _send(self, calls: list[_ThreadCall], until: float) -> list[Any]:
-        try:
-            request = _request_of(calls, self._token)
-            answer = self._exchange(request, max(0.001, until - time.monotonic()))
-        except Exception as error:
-            return [error] * len(calls)
-        finally:
-            with self._lock:
-                self._under_way -= 1
-                if self._under_way == 0:
-                    self._idle.set()
-        try:
-            return _results_of(request, answer, len(calls))
-        except Exception as error:
-            return [error] * len(calls)
-
-
-def _results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
-    return [result_of(request, answer)] if count == 1 else results_of(request, answer, count)
+    def _leave(self, batch: _ThreadBatch) -> None:
+        """Lets no more calls join."""
+        if self._waiting is batch:
+            self._waiting = None

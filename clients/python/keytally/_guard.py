@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from keytally import types
+from keytally._background import completed
 from keytally._client import AsyncClient, Client
 from keytally._contract import REFUSALS
-from keytally._guard_options import UNSET, Options, RequestT, check_out_of_credits, idempotency_key_of, verify_input
+from keytally._guard_options import RequestT, Values, check_out_of_credits, idempotency_key_of, verify_input
 from keytally._hold import AsyncHold, Hold, OnFailure
 from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
@@ -83,38 +84,51 @@ class _Question(Generic[RequestT]):
         return {"idempotency_key": self.idempotency_key, "request_id": self.request_id}
 
 
-class _Guard(Generic[RequestT]):
+class _Guard(Generic[RequestT, HoldT]):
+    """What both guards do. That of a `Client` waits for no event loop."""
+
+    _client: Client | AsyncClient
     # While keytally is unavailable each is repeated for as long as a call may take.
     _most_cancels: int
 
     def __init__(
         self,
-        open: KeptUsage | AsyncKeptUsage | None,
-        on_error: OnError[RequestT] | None,
-        cost: Any = "0",
-        hold: Any = UNSET,
-        scopes: Any = UNSET,
-        route: Any = UNSET,
-        ip: Any = UNSET,
-        idempotency_key: Any = UNSET,
+        *,
+        open: KeptUsage | AsyncKeptUsage | None = None,
+        on_error: OnError[RequestT] | None = None,
         out_of_credits: int | None = None,
         refusal_body: MakeBody[RequestT] | None = None,
+        **given: Any,
     ) -> None:
-        has_open = open is not None
-        self._options = Options[RequestT](
-            cost=cost,
-            hold=hold,
-            scopes=scopes,
-            route=route,
-            ip=ip,
-            idempotency_key=idempotency_key,
-            has_open=has_open,
-        )
+        self._values = Values[RequestT](given, has_open=open is not None)
         self._open = open
         self._on_error = on_error or _log_each_second()
         self._out_of_credits = check_out_of_credits(out_of_credits)
         self._refusal_body = refusal_body
         self._cancels = threading.Semaphore(self._most_cancels)
+
+    async def _decide(self, request: RequestT, seen: Seen) -> Outcome[HoldT]:
+        request_id = _request_id_of(seen.header("x-request-id"))
+        key = self._key_of(request, seen, request_id)
+        if isinstance(key, Outcome):
+            return key
+        # What the caller's own function raises is for the framework's error handler.
+        values = self._values.of(request)
+        for name, value in values.items():
+            if inspect.isawaitable(value):
+                values[name] = await value
+        question = self._question(request, request_id, key, values, seen)
+        if isinstance(question, Outcome):
+            return question
+        sent_at, retry = time.monotonic(), self._client._settings.retry_verify()
+        try:
+            answer = await self._verify(question, retry)
+        except Exception as error:
+            return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
+        return self._answered(question, answer)
+
+    async def _verify(self, question: _Question[RequestT], retry: Retry) -> types.Decision:
+        return await self._client._verify(question.input, question.options, retry)
 
     def _key_of(self, request: RequestT, seen: Seen, request_id: str) -> str | Outcome[Any]:
         keys = keys_of(seen.header)
@@ -176,22 +190,28 @@ class _Guard(Generic[RequestT]):
     def _cancel_later(self, question: _Question[RequestT]) -> None:
         raise NotImplementedError
 
-    def _cancelled(self, question: _Question[RequestT], error: Exception | None) -> None:
-        self._cancels.release()
-        if error and not (isinstance(error, KeytallyError) and error.code == NOTHING_TAKEN):
-            self._tell(question.request, question.request_id, error, "not cancelled: ")
+    async def _cancel(self, question: _Question[RequestT]) -> None:
+        what = {"key": question.input["key"], "idempotencyKey": question.idempotency_key}
+        try:
+            await self._client._operate("post /api/v1/api-key/verify/cancel", what, {})
+        except Exception as error:
+            if not (isinstance(error, KeytallyError) and error.code == NOTHING_TAKEN):
+                self._tell(question.request, question.request_id, error, "not cancelled: ")
+        finally:
+            self._cancels.release()
 
-    def _answered(
-        self, question: _Question[RequestT], answer: types.Decision, hold_of: Callable[[str | None, OnFailure], HoldT]
-    ) -> Outcome[HoldT]:
+    def _hold(self, id: str | None, on_failure: OnFailure) -> HoldT:
+        raise NotImplementedError
+
+    def _answered(self, question: _Question[RequestT], answer: types.Decision) -> Outcome[HoldT]:
         headers = rate_limit_headers(answer.get("rateLimit"), time.time())
         if answer["status"] != "VALID":
             refused = self._refuse(reason_of(answer), question.request, question.request_id, answer.get("limitedBy"))
             return Outcome(headers, refused.refusal)
         hold = None
-        if self._options.has_hold:
+        if self._values.has_hold:
             id = answer["hold"]["id"] if "hold" in answer else None
-            hold = hold_of(id, lambda error: self._tell(question.request, question.request_id, error))
+            hold = self._hold(id, lambda error: self._tell(question.request, question.request_id, error))
         return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
 
     def _fail(self, why: str, request: RequestT, request_id: str, cause: Exception | str) -> Outcome[Any]:
@@ -204,101 +224,48 @@ class _Guard(Generic[RequestT]):
         tell("on_error", self._on_error, error, request)
 
 
-class Guard(_Guard[RequestT]):
+class Guard(_Guard[RequestT, Hold]):
     """Decides whether a request may pass, for threads."""
 
     # Each has a thread.
     _most_cancels = 32
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        open: KeptUsage | None = None,
-        on_error: OnError[RequestT] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(open, on_error, **options)
-        self._client = client
+    def __init__(self, client: Client, **options: Any) -> None:
+        super().__init__(**options)
+        self._client: Client = client
 
     def decide(self, request: RequestT, seen: Seen) -> Outcome[Hold]:
-        request_id = _request_id_of(seen.header("x-request-id"))
-        key = self._key_of(request, seen, request_id)
-        if isinstance(key, Outcome):
-            return key
-        # What the caller's own function raises is for the framework's error handler.
-        question = self._question(request, request_id, key, self._options.values(request), seen)
-        if isinstance(question, Outcome):
-            return question
-        sent_at, retry = time.monotonic(), self._client._settings.retry_verify()
-        try:
-            answer = self._client._verify(question.input, question.options, retry)
-        except Exception as error:
-            return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
-        return self._answered(question, answer, lambda id, on_failure: Hold(self._client, id, on_failure))
+        return completed(self._decide(request, seen))
 
     def _cancel_later(self, question: _Question[RequestT]) -> None:
-        def cancel() -> None:
-            error = None
-            try:
-                self._client.verifications.cancel(_cancel_of(question))
-            except Exception as failed:
-                error = failed
-            self._cancelled(question, error)
-
         # The process waits for it.
-        threading.Thread(target=cancel, name="keytally cancel").start()
+        threading.Thread(target=lambda: completed(self._cancel(question)), name="keytally cancel").start()
+
+    def _hold(self, id: str | None, on_failure: OnFailure) -> Hold:
+        return Hold(self._client, id, on_failure)
 
 
-class AsyncGuard(_Guard[RequestT]):
+class AsyncGuard(_Guard[RequestT, AsyncHold]):
     """Decides whether a request may pass, for asyncio."""
 
     _most_cancels = 1_000
 
-    def __init__(
-        self,
-        client: AsyncClient,
-        *,
-        open: AsyncKeptUsage | None = None,
-        on_error: OnError[RequestT] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(open, on_error, **options)
-        self._client = client
+    def __init__(self, client: AsyncClient, **options: Any) -> None:
+        super().__init__(**options)
+        self._client: AsyncClient = client
 
     async def decide(self, request: RequestT, seen: Seen) -> Outcome[AsyncHold]:
-        request_id = _request_id_of(seen.header("x-request-id"))
-        key = self._key_of(request, seen, request_id)
-        if isinstance(key, Outcome):
-            return key
-        values = self._options.values(request)
-        for name, value in values.items():
-            if inspect.isawaitable(value):
-                values[name] = await value
-        question = self._question(request, request_id, key, values, seen)
-        if isinstance(question, Outcome):
-            return question
-        sent_at, retry = time.monotonic(), self._client._settings.retry_verify()
-        try:
-            answer = await self._verify(question, retry)
-        except Exception as error:
-            return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
-        return self._passes(question, answer)
+        return await self._decide(request, seen)
 
     def _cancel_later(self, question: _Question[RequestT]) -> None:
         self._client._background.begin(self._cancel(question))
 
-    async def _cancel(self, question: _Question[RequestT]) -> None:
-        error = None
-        try:
-            await self._client.verifications.cancel(_cancel_of(question))
-        except Exception as failed:
-            error = failed
-        self._cancelled(question, error)
+    def _hold(self, id: str | None, on_failure: OnFailure) -> AsyncHold:
+        return AsyncHold(self._client, id, on_failure)
 
     async def _verify(self, question: _Question[RequestT], retry: Retry) -> types.Decision:
-        asking = self._client._verify(question.input, question.options, retry)
-        if not self._options.has_hold:
+        asking = super()._verify(question, retry)
+        if not self._values.has_hold:
             return await asking
         task = self._client._background.begin(asking)
         try:
@@ -310,19 +277,12 @@ class AsyncGuard(_Guard[RequestT]):
 
     async def _release(self, question: _Question[RequestT], asking: asyncio.Task[types.Decision]) -> None:
         try:
-            passed = self._passes(question, await asking).passed
+            passed = self._answered(question, await asking).passed
         except Exception as error:
             return self._tell(question.request, question.request_id, error)
         if passed and passed.hold:
             await passed.hold.end()
         return None
-
-    def _passes(self, question: _Question[RequestT], answer: types.Decision) -> Outcome[AsyncHold]:
-        return self._answered(question, answer, lambda id, on_failure: AsyncHold(self._client, id, on_failure))
-
-
-def _cancel_of(question: _Question[Any]) -> types.CancelVerificationInput:
-    return {"key": question.input["key"], "idempotencyKey": question.idempotency_key}
 
 
 def passed_of(request: Any, caller: str) -> Passed[Any]:

@@ -6,12 +6,16 @@ import ipaddress
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from typing_extensions import NotRequired, TypedDict
 
 from keytally import types
+from keytally._refusal import Refusal, RefusalBody
 from keytally.errors import OptionError
+
+if TYPE_CHECKING:
+    from keytally._kept import AsyncKeptUsage, KeptUsage
 
 RequestT = TypeVar("RequestT")
 Value = TypeVar("Value")
@@ -37,39 +41,58 @@ GivenAsync: TypeAlias = Value | Callable[[RequestT], Value | Awaitable[Value]]
 CostValue: TypeAlias = str | Cost
 Scopes: TypeAlias = Sequence[types.WantedScope]
 
-# An option that is there but None, such as an unset environment variable, must not mean "free" or "no scope".
-UNSET: Any = object()
+
+class _Options(TypedDict, Generic[RequestT], total=False):
+    out_of_credits: Literal[429] | None
+    refusal_body: Callable[[Refusal, RequestT], RefusalBody] | None
+    on_error: Callable[[Exception, RequestT], object] | None
+
+
+class GuardOptions(_Options[RequestT], Generic[RequestT], total=False):
+    """Those of guards for threads. What each means says `keytally.asgi.KeytallyMiddleware`."""
+
+    cost: Given[CostValue, RequestT]
+    hold: Given[HoldOptions, RequestT]
+    scopes: Given[Scopes, RequestT]
+    route: Given[str, RequestT]
+    ip: Given[str | None, RequestT]
+    idempotency_key: Callable[[RequestT], str | None]
+    open: KeptUsage | None
+
+
+class AsyncGuardOptions(_Options[RequestT], Generic[RequestT], total=False):
+    """Those of guards for asyncio."""
+
+    cost: GivenAsync[CostValue, RequestT]
+    hold: GivenAsync[HoldOptions, RequestT]
+    scopes: GivenAsync[Scopes, RequestT]
+    route: GivenAsync[str, RequestT]
+    ip: GivenAsync[str | None, RequestT]
+    idempotency_key: Callable[[RequestT], str | Awaitable[str | None] | None]
+    open: AsyncKeptUsage | None
+
 
 _LONGEST_ROUTE = 1024
 _MOST_CREDITS = 9_000_000_000
 _MOST_SECONDS = 86_400
 
 
-class Options(Generic[RequestT]):
+class Values(Generic[RequestT]):
     """Values and functions by the names of the options. A program with a wrong value does not start."""
 
-    def __init__(
-        self, *, cost: Any, hold: Any, scopes: Any, route: Any, ip: Any, idempotency_key: Any, has_open: bool
-    ) -> None:
-        given = {
-            "cost": cost,
-            "hold": hold,
-            "scopes": scopes,
-            "route": route,
-            "ip": ip,
-            "idempotency_key": idempotency_key,
-        }
-        self._given = {name: value for name, value in given.items() if value is not UNSET}
-        for name, value in self._given.items():
-            if not callable(value) and name in _checks:
+    def __init__(self, given: dict[str, Any], *, has_open: bool) -> None:
+        for name, value in given.items():
+            if name not in _checks:
+                raise TypeError(f"{name} is not an option of a guard")
+            # One that is there but None, such as an unset environment variable, must not mean "free" or "no scope".
+            if not callable(value):
                 _checks[name](value)
-        if idempotency_key is not UNSET and not callable(idempotency_key):
-            raise OptionError(f"idempotency_key is {_shown(idempotency_key)}; it must be a function of the request")
-        self.has_hold = "hold" in self._given
+        self._given = given
+        self.has_hold = "hold" in given
         if self.has_hold and has_open:
             raise OptionError("hold is there beside open, which keeps costs that were not held")
 
-    def values(self, request: RequestT) -> dict[str, Any]:
+    def of(self, request: RequestT) -> dict[str, Any]:
         """What each option gives for a request; of an async function, what is still to be awaited."""
         return {name: value(request) if callable(value) else value for name, value in self._given.items()}
 
@@ -112,6 +135,10 @@ def _scopes_of(scopes: object) -> list[types.WantedScope]:
         return list(scopes)
     example = '[{"representation": "documents", "read": True}]'
     raise OptionError(f"scopes is {_shown(scopes)}; it must be a list such as {example}")
+
+
+def _must_be_function(given: object) -> None:
+    raise OptionError(f"idempotency_key is {_shown(given)}; it must be a function of the request")
 
 
 def idempotency_key_of(given: object) -> str:
@@ -162,4 +189,6 @@ _checks: dict[str, Callable[[object], object]] = {
     "hold": _hold_of,
     "scopes": _scopes_of,
     "route": _route_of,
+    "ip": lambda _: None,
+    "idempotency_key": _must_be_function,
 }

@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from keytally import types
+from keytally._background import completed
 from keytally._client import AsyncClient, Client
 from keytally.errors import KeytallyError
 
@@ -17,34 +17,44 @@ OnFailure = Callable[[Exception], None]
 class _Hold:
     """The hold of a request, until it is captured or released."""
 
-    def __init__(self, id: str | None, on_failure: OnFailure) -> None:
+    def __init__(self, client: Client | AsyncClient, id: str | None, on_failure: OnFailure) -> None:
+        self._operate = client._operate
         self.id = id
         """Absent for a key without a billing record, of which nothing is held."""
         self._on_failure = on_failure
         self._is_settled = False
         self.cost_at_end: Callable[[], str] = lambda: "0"
 
-    @contextmanager
-    def _noting(self) -> Iterator[None]:
+    async def _capture(self, usage: str) -> types.CaptureHoldResult:
         """
-        Notes the outcome of a capture. Of one that keytally refused, or that could not be sent, the hold is as it was: captured again,
-        or released at the end.
+        Of a capture that keytally refused, or that could not be sent, the hold is as it was: captured again, or released at the end.
         """
         is_refused = False
         try:
-            yield
+            captured = await self._operate("post /api/v1/usage/capture", {"holdId": self.id, "usage": usage}, {})
+            return cast(types.CaptureHoldResult, captured)
         except Exception as error:
             is_refused = not isinstance(error, KeytallyError) or _is_refusal(error)
             raise
         finally:
-            if not is_refused:
-                self._is_settled = True
+            self._is_settled = self._is_settled or not is_refused
+
+    async def _settle(self) -> None:
+        """Captures the cost at the end, or releases. Should that fail, the hold ends by itself."""
+        self._is_settled = True
+        try:
+            usage = self.cost_at_end()
+            if _is_zero(usage):
+                await self._operate("post /api/v1/usage/release", {"holdId": self.id}, {})
+            else:
+                await self._operate("post /api/v1/usage/capture", {"holdId": self.id, "usage": usage}, {})
+        except Exception as error:
+            self._on_failure(error)
 
 
 class Hold(_Hold):
     def __init__(self, client: Client, id: str | None, on_failure: OnFailure) -> None:
-        super().__init__(id, on_failure)
-        self._client = client
+        super().__init__(client, id, on_failure)
         self._lock = threading.Lock()
         self._capturing = 0
         self._is_over = False
@@ -55,15 +65,14 @@ class Hold(_Hold):
         with self._lock:
             self._capturing += 1
         try:
-            with self._noting():
-                return self._client.holds.capture({"holdId": self.id, "usage": usage})
+            return completed(self._capture(usage))
         finally:
             with self._lock:
                 self._capturing -= 1
             self._settle_if_over()
 
     def end(self) -> None:
-        """Settles what was not captured, once the answer has ended. Should that fail, the hold ends by itself."""
+        """Settles what was not captured, once the answer has ended."""
         self._is_over = True
         self._settle_if_over()
 
@@ -73,20 +82,13 @@ class Hold(_Hold):
             if not self._is_over or self._is_settled or self._capturing or self.id is None:
                 return
             self._is_settled = True
-        try:
-            usage = self.cost_at_end()
-            if _is_zero(usage):
-                self._client.holds.release({"holdId": self.id})
-            else:
-                self._client.holds.capture({"holdId": self.id, "usage": usage})
-        except Exception as error:
-            self._on_failure(error)
+        completed(self._settle())
 
 
 class AsyncHold(_Hold):
     def __init__(self, client: AsyncClient, id: str | None, on_failure: OnFailure) -> None:
-        super().__init__(id, on_failure)
-        self._client = client
+        super().__init__(client, id, on_failure)
+        self._background = client._background
         self._capturing: set[asyncio.Task[types.CaptureHoldResult]] = set()
         self._ending: asyncio.Task[None] | None = None
 
@@ -94,7 +96,7 @@ class AsyncHold(_Hold):
         """It is sent, whatever becomes of the caller."""
         if self.id is None:
             return None
-        capturing = self._client._background.begin(self._capture(self.id, usage))
+        capturing = self._background.begin(self._capture(usage))
         self._capturing.add(capturing)
         capturing.add_done_callback(self._capturing.discard)
         try:
@@ -103,18 +105,14 @@ class AsyncHold(_Hold):
             capturing.add_done_callback(self._tell_failure)
             raise
 
-    async def _capture(self, id: str, usage: str) -> types.CaptureHoldResult:
-        with self._noting():
-            return await self._client.holds.capture({"holdId": id, "usage": usage})
-
     def _tell_failure(self, capturing: asyncio.Task[types.CaptureHoldResult]) -> None:
         error = None if capturing.cancelled() else capturing.exception()
         if isinstance(error, Exception):
             self._on_failure(error)
 
     def begin_end(self) -> None:
-        """Settles what was not captured, once the answer has ended. Should that fail, the hold ends by itself."""
-        self._ending = self._ending or self._client._background.begin(self._settle())
+        """Settles what was not captured, once the answer has ended."""
+        self._ending = self._ending or self._background.begin(self._end())
 
     async def end(self) -> None:
         """The same, and waits for it. One that is cancelled, as with its request, waits no longer, but all is settled."""
@@ -122,21 +120,12 @@ class AsyncHold(_Hold):
         if self._ending:
             await asyncio.shield(self._ending)
 
-    async def _settle(self) -> None:
+    async def _end(self) -> None:
         while self._capturing:
             # Their callers may be gone, keytally may refuse them, and others may begin meanwhile.
             await asyncio.wait(self._capturing)
-        if self._is_settled or self.id is None:
-            return
-        self._is_settled = True
-        try:
-            usage = self.cost_at_end()
-            if _is_zero(usage):
-                await self._client.holds.release({"holdId": self.id})
-            else:
-                await self._client.holds.capture({"holdId": self.id, "usage": usage})
-        except Exception as error:
-            self._on_failure(error)
+        if not self._is_settled and self.id is not None:
+            await self._settle()
 
 
 def _is_refusal(error: KeytallyError) -> bool:

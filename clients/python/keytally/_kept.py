@@ -3,69 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
 
 from keytally import types
+from keytally._background import completed
 from keytally._client import AsyncClient, Client
 from keytally._fork import begin_in_each_process
-from keytally._options import CallOptions
 from keytally._tell import tell
-from keytally._wire import to_json
 from keytally.errors import KeytallyError
 
 Lost = str | KeytallyError
 OnLost = Callable[[types.VerifyKeyInput, Lost], None]
+ClientT = TypeVar("ClientT", Client, AsyncClient)
 
-# Less than the 60 s of an Idempotency-Key: a repetition that is slow on its way must still find it.
+# Less than the 60 s of an Idempotency-Key, after which a call would be debited again: also with the last of its repetitions.
 _REPEATABLE_SECONDS = 50.0
-# A report takes no longer, its repetitions included: the last of them still leaves within the 60 s.
-_REPORT_SECONDS = 9.0
-# What becomes of a report beside a status: nobody of keytally answers, or keytally itself cannot decide the call now.
-_AWAY = "AWAY"
-_UNDECIDED = "UNDECIDED"
-
-_logger = logging.getLogger("keytally")
+_LONGEST_ATTEMPT = 9.0
 
 
-class KeptCall:
-    """A verification without an answer. `sent_at` is set once keytally may have debited it."""
+class _KeptCall:
+    """A verification without an answer. `sent_at`, by `time.monotonic()`, is set once keytally may have debited it."""
 
     def __init__(self, input: types.VerifyKeyInput, idempotency_key: str, sent_at: float | None) -> None:
         self.input = input
         self.idempotency_key = idempotency_key
         self.sent_at = sent_at
 
-    @property
-    def options(self) -> CallOptions:
-        return {"idempotency_key": self.idempotency_key}
 
-    def begin(self) -> float | None:
-        """Notes that it is sent, and gives `sent_at` as it was before."""
-        before = self.sent_at
-        self.sent_at = before or time.monotonic()
-        return before
+class _Kept(Generic[ClientT]):
+    """What both keep and send. For a `Client` it waits for no event loop."""
 
-
-class _Kept:
-    def __init__(self, client: Client | AsyncClient, on_lost: OnLost, at_most: int, pause: float) -> None:
+    def __init__(self, client: ClientT, *, on_lost: OnLost, at_most: int = 10_000, pause: float = 1.0) -> None:
+        self._client: ClientT = client
         self._on_lost = on_lost
         self._at_most = at_most
         self._pause = pause
-        self._seconds = min(client._settings.verify_timeout, _REPORT_SECONDS)
         begin_in_each_process(self)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        # After a fork, the parent still has its calls, and reports them.
-        self._calls: dict[int, KeptCall] = {}
+        # After a fork, the parent still has its calls, and sends them.
+        self._calls: set[_KeptCall] = set()
+        self._is_planned = False
         self.away = False
-        """
-        Whether nobody of keytally answered when last asked. Until it is back, requests do not wait for it. An error of keytally
-        itself, such as for a part of its keys, does not count: other requests go on asking.
-        """
+        """Whether nobody of keytally answered when last asked: until it is back, requests do not wait for it."""
 
     @property
     def size(self) -> int:
@@ -87,191 +72,119 @@ class _Kept:
             self.away = self.away or not was_answered
             has_room = len(self._calls) < self._at_most
             if has_room:
-                call = KeptCall(input, idempotency_key, sent_at)
-                self._calls[id(call)] = call
-        self._report_later()
+                self._calls.add(_KeptCall(input, idempotency_key, sent_at))
+        self._plan()
         return has_room
 
-    def _report_later(self) -> None:
+    def _plan(self) -> None:
+        with self._lock:
+            # While keytally is away, requests pass without it: also without calls, somebody must ask whether it is back.
+            if self._is_planned or not (self._calls or self.away):
+                return
+            # Where no thread can be started now, the next request that passes tries it again.
+            with suppress(RuntimeError):
+                self._send_later()
+                self._is_planned = True
+
+    def _send_later(self) -> None:
         raise NotImplementedError
 
-    def _has_to_report(self) -> bool:
-        # While keytally is away, requests pass without it: also with nothing to report, somebody must ask whether it is back.
-        return self.away or len(self._calls) > 0
-
-    def _waiting(self) -> list[KeptCall]:
-        """The calls that can be reported."""
-        return [call for call in list(self._calls.values()) if self._can_be_sent(call)]
-
-    def _can_be_sent(self, call: KeptCall) -> bool:
-        """Whether a call can be sent now; it is dropped if not. For one that was sent too long ago a second debit cannot be ruled out."""
-        if call.sent_at is not None and time.monotonic() - call.sent_at >= _REPEATABLE_SECONDS:
-            self._drop(call, "DOUBTFUL")
-            return False
-        try:
-            to_json(call.input).encode()
-        except (TypeError, ValueError, RecursionError) as error:
-            self._drop(call, KeytallyError(f"the call cannot be sent: {error}", status=0))
-            return False
-        return True
-
-    def _drop(self, call: KeptCall, why: Lost) -> None:
+    def _end_plan(self) -> None:
         with self._lock:
-            self._calls.pop(id(call), None)
-        if why == "VALID":
-            return
-        tell("on_lost", self._on_lost, call.input, why)
+            self._is_planned = False
+        self._plan()
 
-    def _note(self, call: KeptCall, outcome: Lost) -> bool:
-        """Takes the outcome of a report; false if nobody of keytally answers."""
-        self.away = outcome == _AWAY
-        if outcome in (_AWAY, _UNDECIDED):
-            return not self.away
-        if outcome == "RATE_LIMITED":
-            # It was not debited: it may wait.
-            call.sent_at = None
-            return True
-        # Of all refusals, keytally decides only RATE_LIMITED and USAGE_LIMITED after it has looked for a debit by an earlier attempt.
-        is_certain = call.sent_at is None or outcome in ("VALID", "USAGE_LIMITED")
-        self._drop(call, outcome if is_certain else "DOUBTFUL")
-        return True
+    async def _send_all(self) -> None:
+        # First, since a call that was sent may be sent again for a minute only.
+        is_ready = await self._client._ready()
+        self.away = self.away and not is_ready
+        for call in list(self._calls):
+            outcome: Lost | None = None
+            if call.sent_at is not None and time.monotonic() - call.sent_at >= _REPEATABLE_SECONDS:
+                outcome = "DOUBTFUL"
+            elif is_ready and not self.away:
+                outcome = await self._outcome_of(call)
+            if outcome is not None:
+                with self._lock:
+                    self._calls.discard(call)
+                if outcome != "VALID":
+                    tell("on_lost", self._on_lost, call.input, outcome)
 
-
-class KeptUsage(_Kept):
-    """
-    Keeps the usage of requests that passed while keytally was unavailable, in memory, and reports it later from a thread.
-
-    `on_lost` is called with usage that nobody was debited for, and the reason: keytally refused the key (its status), keytally
-    refused the call (the error; also of one that cannot be sent), or it is not known whether the call was debited (`DOUBTFUL`), because
-    keytally keeps an Idempotency-Key for 60 s, and does not look at that of a key which is disabled by now, or the like. At most
-    `at_most` calls are kept; beyond that, requests are refused. Between two attempts to reach keytally `pause` seconds go by.
-    """
-
-    def __init__(self, client: Client, *, on_lost: OnLost, at_most: int = 10_000, pause: float = 1.0) -> None:
-        super().__init__(client, on_lost, at_most, pause)
-        self._client = client
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._reporting = threading.Lock()
-        self._timer: threading.Timer | None = None
-
-    def flush(self) -> int:
-        """Reports the kept usage that keytally accepts, and gives how many calls are left. Call it before the process ends."""
-        with self._reporting:
-            self._report_all()
-        return self.size
-
-    def _report_later(self) -> None:
-        with self._lock:
-            if self._timer or not self._has_to_report():
-                return
-            timer = threading.Timer(self._pause, self._report)
-            # Kept usage alone does not keep the process running; `flush` reports it at the end.
-            timer.daemon = True
-            try:
-                timer.start()
-            except RuntimeError:
-                # No thread can be started now. The next request that passes tries it again.
-                _logger.exception("kept usage cannot be reported now")
-                return
-            self._timer = timer
-
-    def _report(self) -> None:
-        try:
-            self.flush()
-        except Exception:
-            _logger.exception("kept usage could not be reported")
-        finally:
-            with self._lock:
-                self._timer = None
-            self._report_later()
-
-    def _report_all(self) -> None:
-        calls = self._waiting()
-        if not self._has_to_report():
-            return
-        # Ask for readiness first: once a call was sent and got no answer, it can be repeated for a minute only.
-        if not self._client.ready():
-            return
-        for call in calls:
-            # The calls before it took their time.
-            if self._can_be_sent(call) and not self._note(call, self._report_call(call)):
-                return
-        self.away = False
-
-    def _report_call(self, call: KeptCall) -> Lost:
-        sent_at, retry = call.begin(), self._client._settings.retry_verify({"timeout": self._seconds})
+    async def _outcome_of(self, call: _KeptCall) -> Lost | None:
+        """Sends a call; gives `None` where it is not decided now."""
+        settings, sent_at = self._client._settings, time.monotonic()
+        retry = settings.retry_verify({"timeout": min(settings.verify_timeout, _LONGEST_ATTEMPT)})
         outcome: Lost
         try:
-            outcome = self._client._verify(call.input, call.options, retry)["status"]
+            decision = await self._client._verify(call.input, {"idempotency_key": call.idempotency_key}, retry)
+            outcome = decision["status"]
         except KeytallyError as error:
-            outcome = _outcome_of(error)
-        # What keytally surely did not debit may wait for as long as it takes.
-        call.sent_at = call.sent_at if retry.may_be_debited else sent_at
-        return outcome
+            outcome = error
+        except (TypeError, ValueError, RecursionError) as error:
+            return KeytallyError(f"the call cannot be sent: {error}", status=0)
+        if retry.may_be_debited and call.sent_at is None:
+            call.sent_at = sent_at
+        if isinstance(outcome, KeytallyError) and (outcome.code == 0 or outcome.is_passing):
+            self.away = self.away or outcome.code == 0
+            return None
+        if outcome == "RATE_LIMITED":
+            call.sent_at = None
+            return None
+        # Before these three alone keytally looks for what an earlier attempt debited.
+        return outcome if call.sent_at is None or outcome in ("VALID", "USAGE_LIMITED") else "DOUBTFUL"
 
 
-class AsyncKeptUsage(_Kept):
-    """The same for an `AsyncClient`: reported by a task of its event loop."""
+class KeptUsage(_Kept[Client]):
+    """
+    Keeps, in memory, the usage of requests that passed while keytally was unavailable, and sends it again until it is decided.
 
-    def __init__(self, client: AsyncClient, *, on_lost: OnLost, at_most: int = 10_000, pause: float = 1.0) -> None:
-        super().__init__(client, on_lost, at_most, pause)
-        self._client = client
+    `on_lost` is called with usage that passed and is sent no more, and why: the status or the error with which keytally refused it, or
+    `DOUBTFUL` where an earlier attempt may have been debited, and keytally can no longer tell. At most `at_most` calls are kept; beyond
+    that, requests are refused. Between two attempts to reach keytally `pause` seconds go by.
+    """
 
     def _begin(self) -> None:
         super()._begin()
-        self._reporting: asyncio.Lock | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._sending = threading.Lock()
 
-    async def flush(self) -> int:
-        """Reports the kept usage that keytally accepts, and gives how many calls are left. Call it before the process ends."""
-        self._reporting = self._reporting or asyncio.Lock()
-        async with self._reporting:
-            await self._report_all()
+    def flush(self) -> int:
+        """Sends the kept calls again, and gives how many are left. Call it before the process ends."""
+        with self._sending:
+            completed(self._send_all())
         return self.size
 
-    def _report_later(self) -> None:
-        if not self._task and self._has_to_report():
-            self._task = asyncio.get_running_loop().create_task(self._report())
+    def _send_later(self) -> None:
+        timer = threading.Timer(self._pause, self._send_now)
+        # In the background: `flush` is for the end of the process.
+        timer.daemon = True
+        timer.start()
 
-    async def _report(self) -> None:
+    def _send_now(self) -> None:
+        try:
+            self.flush()
+        finally:
+            self._end_plan()
+
+
+class AsyncKeptUsage(_Kept[AsyncClient]):
+    """The same for an `AsyncClient`: sent by a task of its event loop."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._sending = asyncio.Lock()
+
+    async def flush(self) -> int:
+        """Sends the kept calls again, and gives how many are left. Call it before the process ends."""
+        async with self._sending:
+            await self._send_all()
+        return self.size
+
+    def _send_later(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._send_now())
+
+    async def _send_now(self) -> None:
         try:
             await asyncio.sleep(self._pause)
             await self.flush()
-        except Exception:
-            _logger.exception("kept usage could not be reported")
         finally:
-            self._task = None
-        self._report_later()
-
-    async def _report_all(self) -> None:
-        calls = self._waiting()
-        if not self._has_to_report():
-            return
-        # Ask for readiness first: once a call was sent and got no answer, it can be repeated for a minute only.
-        if not await self._client.ready():
-            return
-        for call in calls:
-            # The calls before it took their time.
-            if self._can_be_sent(call) and not self._note(call, await self._report_call(call)):
-                return
-        self.away = False
-
-    async def _report_call(self, call: KeptCall) -> Lost:
-        sent_at, retry = call.begin(), self._client._settings.retry_verify({"timeout": self._seconds})
-        outcome: Lost
-        try:
-            outcome = (await self._client._verify(call.input, call.options, retry))["status"]
-        except KeytallyError as error:
-            outcome = _outcome_of(error)
-        # What keytally surely did not debit may wait for as long as it takes.
-        call.sent_at = call.sent_at if retry.may_be_debited else sent_at
-        return outcome
-
-
-def _outcome_of(error: KeytallyError) -> Lost:
-    # What is not from keytally decides nothing.
-    if error.code == 0:
-        return _AWAY
-    return _UNDECIDED if error.is_passing else error
+            self._end_plan()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
+
+from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
 from keytally._guard import KEYTALLY, AsyncGuard, Outcome, Seen, hold_of, passed_of
-from keytally._guard_options import UNSET, CostValue, GivenAsync, HoldOptions, Scopes
+from keytally._guard_options import AsyncGuardOptions
 from keytally._hold import AsyncHold
-from keytally._kept import AsyncKeptUsage
 from keytally._refusal import Refusal, RefusalBody, problem_json
 from keytally._request import Request
 
@@ -54,32 +55,10 @@ class KeytallyMiddleware:
         self,
         app: App,
         client: AsyncClient,
-        *,
-        cost: GivenAsync[CostValue, Request] = "0",
-        hold: GivenAsync[HoldOptions, Request] = UNSET,
-        scopes: GivenAsync[Scopes, Request] = UNSET,
-        route: GivenAsync[str, Request] = UNSET,
-        ip: GivenAsync[str | None, Request] = UNSET,
-        idempotency_key: Callable[[Request], str | Awaitable[str | None] | None] = UNSET,
-        out_of_credits: Literal[429] | None = None,
-        refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
-        open: AsyncKeptUsage | None = None,
-        on_error: Callable[[Exception, Request], object] | None = None,
+        **options: Unpack[AsyncGuardOptions[Request]],
     ) -> None:
         self._app = app
-        self._guard: AsyncGuard[Request] = AsyncGuard(
-            client,
-            cost=cost,
-            hold=hold,
-            scopes=scopes,
-            route=route,
-            ip=ip,
-            idempotency_key=idempotency_key,
-            out_of_credits=out_of_credits,
-            refusal_body=refusal_body,
-            open=open,
-            on_error=on_error,
-        )
+        self._guard: AsyncGuard[Request] = AsyncGuard(client, **options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):

@@ -1,16 +1,16 @@
 """A dependency for FastAPI. Its functions get FastAPI's own request."""
 
 # FastAPI reads the annotations below as they are: no `from __future__ import annotations` here.
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Literal
+from collections.abc import AsyncIterator
+from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
+from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
 from keytally._guard import KEYTALLY, AsyncGuard, Seen
-from keytally._guard_options import UNSET, CostValue, GivenAsync, HoldOptions, Scopes
-from keytally._kept import AsyncKeptUsage
+from keytally._guard_options import AsyncGuardOptions
 from keytally._refusal import Answer, Refusal, RefusalBody, problem_json
 from keytally.asgi import capture, capture_at_end, identity_of
 
@@ -58,31 +58,9 @@ class Guard:
     def __init__(
         self,
         client: AsyncClient,
-        *,
-        cost: GivenAsync[CostValue, Request] = "0",
-        hold: GivenAsync[HoldOptions, Request] = UNSET,
-        scopes: GivenAsync[Scopes, Request] = UNSET,
-        route: GivenAsync[str, Request] = UNSET,
-        ip: GivenAsync[str | None, Request] = UNSET,
-        idempotency_key: Callable[[Request], str | Awaitable[str | None] | None] = UNSET,
-        out_of_credits: Literal[429] | None = None,
-        refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
-        open: AsyncKeptUsage | None = None,
-        on_error: Callable[[Exception, Request], object] | None = None,
+        **options: Unpack[AsyncGuardOptions[Request]],
     ) -> None:
-        self._guard: AsyncGuard[Request] = AsyncGuard(
-            client,
-            cost=cost,
-            hold=hold,
-            scopes=scopes,
-            route=route,
-            ip=ip,
-            idempotency_key=idempotency_key,
-            out_of_credits=out_of_credits,
-            refusal_body=refusal_body,
-            open=open,
-            on_error=on_error,
-        )
+        self._guard: AsyncGuard[Request] = AsyncGuard(client, **options)
 
     async def __call__(self, request: Request, response: Response) -> AsyncIterator[types.Identity]:
         outcome = await self._guard.decide(request, _seen(request))

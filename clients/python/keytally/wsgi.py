@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
+
+from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import Client
 from keytally._guard import KEYTALLY, Guard, Seen, hold_of, passed_of
-from keytally._guard_options import UNSET, CostValue, Given, HoldOptions, Scopes
+from keytally._guard_options import GuardOptions
 from keytally._hold import Hold
-from keytally._kept import KeptUsage
 from keytally._refusal import Refusal, RefusalBody, problem_json
 from keytally._request import Request
 
@@ -44,32 +45,10 @@ class KeytallyMiddleware:
         self,
         app: App,
         client: Client,
-        *,
-        cost: Given[CostValue, Request] = "0",
-        hold: Given[HoldOptions, Request] = UNSET,
-        scopes: Given[Scopes, Request] = UNSET,
-        route: Given[str, Request] = UNSET,
-        ip: Given[str | None, Request] = UNSET,
-        idempotency_key: Callable[[Request], str | None] = UNSET,
-        out_of_credits: Literal[429] | None = None,
-        refusal_body: Callable[[Refusal, Request], RefusalBody] | None = None,
-        open: KeptUsage | None = None,
-        on_error: Callable[[Exception, Request], object] | None = None,
+        **options: Unpack[GuardOptions[Request]],
     ) -> None:
         self._app = app
-        self._guard: Guard[Request] = Guard(
-            client,
-            cost=cost,
-            hold=hold,
-            scopes=scopes,
-            route=route,
-            ip=ip,
-            idempotency_key=idempotency_key,
-            out_of_credits=out_of_credits,
-            refusal_body=refusal_body,
-            open=open,
-            on_error=on_error,
-        )
+        self._guard: Guard[Request] = Guard(client, **options)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         request = _request_of(environ)

@@ -84,7 +84,7 @@ def serve_asgi(*, by_dependency: bool) -> None:
     client = AsyncClient(url=URL, token=TOKEN, verify_timeout=SECONDS)
     impatient = AsyncClient(url=URL, token=TOKEN, verify_timeout=0.5)
     wrong = AsyncClient(url=URL, token="kt_wrong")
-    kept = AsyncKeptUsage(client, on_lost=note_lost, at_most=8, pause=0.05)
+    kept = AsyncKeptUsage(client, on_lost=note_lost, at_most=200, pause=0.05)
     app = FastAPI()
     handle_refusals(app)
 
@@ -155,7 +155,7 @@ def serve_wsgi() -> None:
     client = Client(url=URL, token=TOKEN, verify_timeout=SECONDS)
     impatient = Client(url=URL, token=TOKEN, verify_timeout=0.5)
     wrong = Client(url=URL, token="kt_wrong")
-    kept = KeptUsage(client, on_lost=note_lost, at_most=8, pause=0.05)
+    kept = KeptUsage(client, on_lost=note_lost, at_most=200, pause=0.05)
     app = Flask("case-app")
     app.logger.disabled = True
     guards = guards_of(client, impatient, wrong, kept, lambda request: request.query.get("n", "1"))

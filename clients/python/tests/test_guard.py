@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import threading
 import time
 import unittest
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
-from functools import partial
-from types import SimpleNamespace
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
 from fastapi import Request, Response
 from stack import (
@@ -113,191 +109,64 @@ class Keys(unittest.TestCase):
 
 
 class KeptCalls(unittest.IsolatedAsyncioTestCase):
-    async def test_a_call_that_is_too_old_to_be_repeated_is_handed_back_and_not_debited_twice(self) -> None:
-        lost: list[object] = []
-        kept: Any
-        for is_async in (False, True):
-            key, used = metered_key()
+    async def test_they_are_sent_until_decided_and_never_where_they_could_be_debited_again(self) -> None:
+        now, old = time.monotonic(), time.monotonic() - 50
+        # What is answered, a status or a code; when it was sent before; how many are left, of them debited perhaps; and what is lost.
+        cases: list[tuple[Any, float | None, tuple[list[bool], list[str]]]] = [
+            ("VALID", now, ([], [])),
+            ("INVALID", None, ([], ["INVALID"])),
+            (40102, None, ([], ["40102"])),
+            # keytally may refuse these before it looks for an earlier debit, but not the next two.
+            ("DISABLED", now, ([], ["DOUBTFUL"])),
+            (40102, now, ([], ["DOUBTFUL"])),
+            ("USAGE_LIMITED", now, ([], ["USAGE_LIMITED"])),
+            ("RATE_LIMITED", now, ([False], [])),
+            # Of these all but one were surely debited nothing: they may wait for as long as it takes.
+            *((code, None, ([code == 50305], [])) for code in (42901, 42920, 50301, 50305, 50306, 50308)),
+            (404, None, ([True], [])),
+            ("VALID", old, ([], ["DOUBTFUL"])),
+        ]
+        for said, sent_at, expected in cases:
 
-            def note_lost(_: object, why: object) -> None:
-                lost.append(why)
+            def decide(asked: Asked, said: Any = said) -> None:
+                is_code = isinstance(said, int) and asked.path != "/servingz"
+                status = (said // 100 if said > 999 else said) if is_code else 200
+                # A repetition would come too late.
+                asked.answer(status, {"status": said, "error": {"code": said, "message": "no"}}, 60)
 
-            if is_async:
-                kept = AsyncKeptUsage(new_async_client(VERIFY_URL), on_lost=note_lost, pause=60)
-            else:
-                kept = KeptUsage(new_client(VERIFY_URL), on_lost=note_lost, pause=60)
-            kept.keep({"key": key, "billing": {"usage": "1"}}, "a", time.monotonic() - 50.001)
-            kept.keep({"key": key, "billing": {"usage": "2"}}, "b")
-            left = (await kept.flush()) if is_async else kept.flush()
-            self.assertEqual((left, used(), lost.pop(), lost), (0, "2", "DOUBTFUL", []))
-
-
-WRONG_TOKEN = {"error": {"code": 40102, "message": "wrong token"}}
-
-
-class Kept(NamedTuple):
-    """What keeps usage, what it has lost, and what flushes it."""
-
-    usage: Any
-    lost: list[Any]
-    flush: Callable[[], Awaitable[int]]
-    close: Callable[[], Awaitable[None]]
-
-
-class Reports(unittest.IsolatedAsyncioTestCase):
-    """Of an `AsyncClient`."""
-
-    def make(self, url: str, *, error: Exception | None = None, **options: Any) -> Kept:
-        """Keeps usage for a client of that address; `on_lost` raises the error."""
-        lost: list[Any] = []
-        client = new_async_client(url)
-        usage = AsyncKeptUsage(client, on_lost=noting(lost, error), **options)
-        return Kept(usage, lost, usage.flush, client.aclose)
-
-    async def eventually(self, what: str, look: Callable[[], object]) -> None:
-        await asyncio.to_thread(eventually, what, look)
-
-    async def test_a_callback_that_raises_and_inputs_that_cannot_be_sent_stop_none(self) -> None:
-        with serving(as_valid) as (url, asked), self.assertLogs("keytally", "ERROR") as logs:
-            kept = self.make(url, pause=60, error=RuntimeError("on_lost is wrong"))
-            kept.usage.keep({"key": "old"}, "a", time.monotonic() - 50)
-            for key in (Decimal(1), "\ud800"):
-                kept.usage.keep({"key": key}, "b")
-            kept.usage.keep({"key": "good"}, "c")
-            self.assertEqual(await kept.flush(), 0)
-            self.assertEqual([one.keys for one in asked if one.path != "/servingz"], [["good"]])
-            kinds = [one if isinstance(one, str) else type(one) for one in kept.lost]
-            self.assertEqual((kinds, len(logs.output)), (["DOUBTFUL", KeytallyError, KeytallyError], 3))
-
-    async def test_where_something_else_answers_usage_stays_kept(self) -> None:
-        with serving(lambda asked: asked.answer(200, {})) as (url, _):
-            kept = self.make(url, pause=60)
-            kept.usage.keep({"key": "a"}, "a")
-            self.assertEqual((await kept.flush(), kept.lost, kept.usage.away), (1, [], True))
-
-    async def test_what_keytally_cannot_decide_now_stays_kept_and_the_others_are_reported(self) -> None:
-        for code in (50301, 50306, 42901, 42920, 40905):
-            error = {"error": {"code": code, "message": "not now"}}
-
-            def decide(asked: Asked, error: object = error, status: int = code // 100) -> None:
-                if asked.path == "/servingz" or asked.keys != ["closed"]:
-                    as_valid(asked)
-                else:
-                    asked.answer(status, error, 60)
-
-            with serving(decide) as (url, asked):
-                kept = self.make(url, pause=60)
-                for key in ("closed", "open"):
-                    kept.usage.keep({"key": key}, key)
-                self.assertEqual((await kept.flush(), kept.lost, kept.usage.away), (1, [], False), code)
-                sent = [one.keys for one in asked if one.path != "/servingz"]
-                self.assertEqual((sent[0], sent[-1]), (["closed"], ["open"]))
-                await kept.close()
-
-    async def test_what_keytally_surely_did_not_debit_is_sent_again_however_long_that_takes(self) -> None:
-        for code, why in [(42901, []), (42920, []), (50301, []), (50306, []), (50308, []), (50305, ["DOUBTFUL"])]:
-            back = threading.Event()
-            refused = (code // 100, {"error": {"code": code, "message": "not now"}}, 60)
-
-            def decide(asked: Asked, back: threading.Event = back, refused: tuple[int, Any, int] = refused) -> None:
-                if asked.path == "/servingz" or back.is_set():
-                    as_valid(asked)
-                else:
-                    asked.answer(*refused)
-
-            with serving(decide) as (url, asked):
-                kept = self.make(url, pause=60)
-                for key in "abc":
-                    kept.usage.keep({"key": key}, key, was_answered=True)
-                await self.report_together(kept.usage, asked)
-                self.assertEqual(await kept.flush(), 3)
-                back.set()
-                self.assertEqual((await self.flush_later(kept), kept.lost), (0, why * 3), code)
-                await kept.close()
-
-    async def test_a_refusal_says_nothing_of_an_earlier_attempt_unless_keytally_looked_for_its_debit(self) -> None:
-        def decide(asked: Asked) -> None:
-            status = asked.body.get("key")
-            asked.answer(*((401, WRONG_TOKEN) if status == "wrong token" else (200, {"status": status})))
-
-        refusals = ("EXPIRED", "DISABLED", "DELETED", "INVALID_SCOPES", "INVALID", "wrong token")
-        for refusal in (*refusals, "USAGE_LIMITED", "RATE_LIMITED"):
             with serving(decide) as (url, _):
-                kept = self.make(url, pause=60)
-                kept.usage.keep({"key": refusal}, "a")
-                kept.usage.keep({"key": refusal}, "b", time.monotonic())
+                for is_async in (False, True):
+                    self.assertEqual(await self.outcome_of(url, sent_at, is_async), (*expected, said == 404), said)
+
+    async def outcome_of(self, url: str, sent_at: float | None, is_async: bool) -> tuple[list[bool], list[str], bool]:
+        lost: list[str] = []
+
+        def on_lost(_: object, why: Any) -> None:
+            lost.append(str(why.code) if isinstance(why, KeytallyError) else why)
+            raise RuntimeError("on_lost is wrong")
+
+        kept: Any
+        if is_async:
+            async with new_async_client(url) as async_client:
+                kept = AsyncKeptUsage(async_client, on_lost=on_lost, pause=60)
+                kept.keep({"key": "k"}, "a", sent_at, was_answered=True)
                 await kept.flush()
-                lost = [str(one) for one in kept.lost]
-                sent_at = [one.sent_at for one in kept.usage._calls.values()]
-                looked = {"USAGE_LIMITED": (["USAGE_LIMITED"] * 2, []), "RATE_LIMITED": ([], [None] * 2)}
-                self.assertEqual((lost, sent_at), looked.get(refusal, ([refusal, "DOUBTFUL"], [])))
-                await kept.close()
+        else:
+            with new_client(url) as client:
+                kept = KeptUsage(client, on_lost=on_lost, pause=60)
+                kept.keep({"key": "k"}, "a", sent_at, was_answered=True)
+                await asyncio.to_thread(kept.flush)
+        return [one.sent_at is not None for one in kept._calls], lost, kept.away
 
-    async def test_a_refusal_says_nothing_of_the_attempt_before_it_that_got_no_answer(self) -> None:
-        for refusal in ((200, {"status": "DISABLED"}), (401, WRONG_TOKEN)):
-
-            def decide(asked: Asked, refusal: tuple[int, Any] = refusal) -> None:
-                if asked.path == "/servingz":
-                    asked.answer(200, {})
-                elif sum(one.path == asked.path for one in sent) == 1:
-                    asked.answer(502, "<h1>Bad Gateway</h1>")
-                else:
-                    asked.answer(*refusal)
-
-            with serving(decide) as (url, sent):
-                kept = self.make(url, pause=60)
-                kept.usage.keep({"key": "a"}, "a", was_answered=True)
-                self.assertEqual((await kept.flush(), kept.lost), (0, ["DOUBTFUL"]))
-
-    async def flush_later(self, kept: Kept) -> int:
-        """Reports as if a minute had passed."""
-        later = SimpleNamespace(monotonic=lambda: time.monotonic() + 60)
-        with mock.patch("keytally._kept.time", later):
-            return await kept.flush()
-
-    async def report_together(self, usage: Any, asked: list[Asked]) -> None:
-        await asyncio.gather(*map(usage._report_call, usage._calls.values()))
-        self.assertEqual([one.path for one in asked], ["/api/v1/api-key/verify/batch"])
-
-    async def test_one_that_nobody_answers_ends_and_the_calls_after_it_are_not_sent(self) -> None:
-        def decide(asked: Asked) -> None:
-            if asked.path == "/servingz":
-                asked.answer(200, {})
-            else:
-                asked.answer(502, "<h1>Bad Gateway</h1>", 60)
-
-        with serving(decide) as (url, asked):
-            kept = self.make(url, pause=60)
-            for key in "ab":
-                kept.usage.keep({"key": key}, key, was_answered=True)
-            self.assertEqual((kept.usage.away, await kept.flush(), kept.usage.away), (False, 2, True))
-            self.assertNotIn(["b"], [one.keys for one in asked if one.path != "/servingz"])
-
-
-class ReportsOfThreads(Reports):
-    """Of a `Client`."""
-
-    def make(self, url: str, *, error: Exception | None = None, **options: Any) -> Kept:
+    def test_one_that_cannot_be_sent_is_handed_back(self) -> None:
         lost: list[Any] = []
-        client = new_client(url)
-        usage = KeptUsage(client, on_lost=noting(lost, error), **options)
-        return Kept(usage, lost, partial(asyncio.to_thread, usage.flush), partial(asyncio.to_thread, client.close))
-
-    async def report_together(self, usage: Any, asked: list[Asked]) -> None:
-        """Which calls of threads leave together is up to the machine."""
-
-
-def noting(lost: list[Any], error: Exception | None) -> Callable[..., None]:
-    def note(_: object, why: object) -> None:
-        lost.append(why)
-        if error:
-            raise error
-
-    return note
-
-
-def is_back(kept: Any) -> bool:
-    return not kept.away
+        with serving(as_valid) as (url, asked), new_client(url) as client:
+            kept = KeptUsage(client, on_lost=lambda _, why: lost.append(why), pause=60)
+            wrong: list[Any] = [Decimal(1), "\ud800", "good"]
+            for key in wrong:
+                kept.keep({"key": key}, "b")
+            self.assertEqual((kept.flush(), [type(one) for one in lost]), (0, [KeytallyError] * 2))
+            self.assertEqual([one.keys for one in asked if one.path != "/servingz"], [["good"]])
 
 
 HELD = {"status": "VALID", "hold": {"id": "h-1"}}
