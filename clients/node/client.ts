@@ -120,8 +120,8 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
     drain: () => settled(client),
     async verify(input: object = {}, callOptions: WatchedCallOptions = {}) {
       const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
-      const { idempotencyKey = crypto.randomUUID(), requestId, signal } = options;
-      return repeat(sender, options, (timeoutMs) => gather({ input, idempotencyKey, requestId, timeoutMs, signal }));
+      const { idempotencyKey = crypto.randomUUID(), requestId } = options;
+      return repeat(sender, options, (timeoutMs) => gather({ input, idempotencyKey, requestId, timeoutMs }));
     },
     async verifyBatch({ verifications }: Input<typeof VERIFY_BATCH>, callOptions: CallOptions = {}) {
       const keyed = verifications.map((one) => ({ ...one, idempotencyKey: one.idempotencyKey ?? crypto.randomUUID() }));

@@ -1,16 +1,31 @@
 import type { Clock } from './clock.ts';
 import { errorIn, errorInBatch, errorOf, KeytallyError } from './error.ts';
-import { makeCall, watchDeadlines, type Attempt, type Call } from './gathered-call.ts';
-import { headersOf, JSON_TYPE, resultOf, unanswered } from './send.ts';
+import { headersOf, JSON_TYPE, resultOf, unreachable } from './send.ts';
 import type { Exchange, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
 type GathererOptions = { transport: Transport; token: string; url: string; clock: Clock };
+/** One attempt of a verification. */
+type Attempt = { input: object; idempotencyKey: string; requestId: string | undefined; timeoutMs: number };
+/** An attempt that waits for its turn first, then for an answer. */
+type Call = Pick<Attempt, 'idempotencyKey' | 'requestId'> & {
+  /** Its input. */
+  json: string;
+  /** When it is given up, by the client's clock. */
+  until: number;
+  isGivenUp: boolean;
+  /** Called once it is given up: its request, when no call waits for it any more, is too. */
+  onGivenUp(): void;
+  resolve(answer: unknown): void;
+  reject(error: unknown): void;
+};
 
 const MOST_CALLS = 100;
 // A batch has at most 256 KiB, and a character at most three bytes.
 const MOST_CHARACTERS = 80_000;
 // A verification has at most 16 KiB: what is longer is refused by itself.
 const LONGEST = 16_384;
+// What a call takes in a batch besides its input and its key.
+const BESIDES = 25;
 const WAIT_MS = 1;
 const LONGEST_MS = 9_999_999;
 
@@ -23,22 +38,35 @@ export function makeGatherer({
   token,
   url,
   clock,
-}: GathererOptions): (attempt: Attempt) => Promise<unknown> {
+}: GathererOptions): (attempt: Attempt) => Exchange<unknown> {
   const headers = headersOf(token, JSON_TYPE, true);
   let waiting: Call[] = [];
+  let characters = 0;
   let isTurnPlanned = false;
   let requestsUnderWay = 0;
   let stopTimer: (() => void) | undefined;
   const gathers = mayGather();
 
-  function ask(attempt: Attempt): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const call = makeCall(attempt, { resolve, reject }, clock.now());
-      if (!gathers || !mayJoin(attempt.input, call.json)) return sendTogether([call]);
-      waiting.push(call);
-      if (waiting.length >= MOST_CALLS) sendWaiting();
-      else planTurn();
-    });
+  function ask({ input, timeoutMs, ...attempt }: Attempt): Exchange<unknown> {
+    const json = JSON.stringify(input);
+    const call = { ...attempt, json, until: clock.now() + timeoutMs, isGivenUp: false, onGivenUp() {} } as Call;
+    const answer = new Promise((resolve, reject) => Object.assign(call, { resolve, reject }));
+    if (!gathers || !mayJoin(input, json)) sendTogether([call]);
+    else join(call);
+    const cancel = () => {
+      call.isGivenUp = true;
+      call.reject(new Error('given up'));
+      call.onGivenUp();
+    };
+    return { answer, cancel };
+  }
+
+  function join(call: Call): void {
+    const own = call.json.length + call.idempotencyKey.length + BESIDES;
+    if (characters + own > MOST_CHARACTERS) sendWaiting();
+    characters += own;
+    if (waiting.push(call) === MOST_CALLS) sendWaiting();
+    else planTurn();
   }
 
   function planTurn(): void {
@@ -53,9 +81,10 @@ export function makeGatherer({
 
   function sendWaiting(): void {
     forgetTimer();
-    const calls = waiting.filter(({ isDone }) => !isDone);
+    const calls = waiting.filter(({ isGivenUp }) => !isGivenUp);
     waiting = [];
-    while (calls.length > 0) sendTogether(calls.splice(0, countThatFit(calls)));
+    characters = 0;
+    if (calls.length > 0) sendTogether(calls);
   }
 
   function forgetTimer(): void {
@@ -64,47 +93,32 @@ export function makeGatherer({
   }
 
   function sendTogether(calls: Call[]): void {
-    let exchange: Exchange;
+    const failAll = (error: unknown) => calls.forEach((call) => call.reject(error));
+    let exchange: Exchange<HttpAnswer>;
     try {
       exchange = transport(calls.length === 1 ? single(calls[0]!) : batch(calls));
     } catch (error) {
       // No header can hold what the caller gave.
-      return calls.forEach((call) => call.reject(error));
+      return failAll(error);
     }
     requestsUnderWay += 1;
-    const stopWatching = watchDeadlines(calls, exchange, url, clock);
+    for (const call of calls) call.onGivenUp = () => calls.every(({ isGivenUp }) => isGivenUp) && exchange.cancel();
     const end = () => {
-      stopWatching();
       requestsUnderWay -= 1;
       if (requestsUnderWay > 0 || waiting.length === 0) return;
       // Calls that follow from this answer, in this turn, join those that wait.
       forgetTimer();
       planTurn();
     };
-    exchange.answer.then(
-      (answer) => {
-        end();
-        deliver(calls, answer);
-      },
-      (cause: unknown) => {
-        end();
-        for (const call of calls) call.reject(unanswered(url, false, cause));
-      },
-    );
-  }
-
-  function deliver(calls: Call[], answer: HttpAnswer): void {
-    let results: unknown[];
-    try {
-      results = calls.length === 1 ? [decisionOf(answer)] : resultsOf(answer, calls.length);
-    } catch (error) {
-      return calls.forEach((call) => call.reject(error));
-    }
-    for (const [i, call] of calls.entries()) {
-      const result = results[i];
-      if (result instanceof KeytallyError) call.reject(result);
-      else call.resolve(result);
-    }
+    exchange.answer
+      .finally(end)
+      .catch(unreachable(url))
+      .then((answer) => (calls.length === 1 ? [decisionOf(answer)] : resultsOf(answer, calls.length)))
+      .then((results) => {
+        for (const [i, call] of calls.entries())
+          if (results[i] instanceof KeytallyError) call.reject(results[i]);
+          else call.resolve(results[i]);
+      }, failAll);
   }
 
   function single(call: Call): HttpRequest {
@@ -133,16 +147,6 @@ export function makeGatherer({
   }
 
   return ask;
-}
-
-/** How many calls fit into the first batch. */
-function countThatFit(calls: readonly Call[]): number {
-  let characters = 0;
-  for (const [i, { json, idempotencyKey }] of calls.entries()) {
-    characters += json.length + idempotencyKey.length + 25;
-    if (i === MOST_CALLS || characters > MOST_CHARACTERS) return Math.max(1, i);
-  }
-  return calls.length;
 }
 
 type Result = { status?: string } | null;

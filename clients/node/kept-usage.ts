@@ -1,8 +1,8 @@
 import type { Keytally } from './client.ts';
-import { clockOf, type Clock } from './clock.ts';
+import { clockOf } from './clock.ts';
 import type { Contract } from './contract.ts';
-import { KeytallyError, mayBeDebited } from './error.ts';
-import { unknownOption, type OptionNames } from './option-names.ts';
+import { isPassing, KeytallyError, mayBeDebited } from './error.ts';
+import { unknownOption } from './option-names.ts';
 import type { CallOptions, WatchedCallOptions } from './send.ts';
 import type { Status, Verification } from './status.ts';
 import { tell } from './tell.ts';
@@ -14,9 +14,8 @@ type Lost = Exclude<Status, 'VALID'> | 'DOUBTFUL' | KeytallyError;
 
 export type KeptUsageOptions = {
   /**
-   * Called with usage that nobody was debited for, and the reason: keytally refused the key (its status), keytally
-   * refused the call (the error; also of one that can't be sent), or an attempt may have been debited, and keytally
-   * can't tell any more (`DOUBTFUL`): it keeps an Idempotency-Key for 60 s, and looks at none where it refuses the key.
+   * Called with usage that passed and is sent no more, and why: the status or the error with which keytally refused it, or
+   * `DOUBTFUL` where an earlier attempt may have been debited, and keytally can no longer tell.
    */
   onLost: (call: VerifyInput, why: Lost) => void;
   /** How many calls may be kept; beyond that, requests are refused. Default 10,000. */
@@ -27,96 +26,94 @@ export type KeptUsageOptions = {
 
 export type KeptUsage = {
   readonly size: number;
-  /**
-   * Whether nobody of keytally answered when last asked. Until it is back, requests do not wait for it. An error of keytally itself, such
-   * as for a part of its keys alone, does not count: other requests go on asking.
-   */
+  /** Whether nobody of keytally answered when last asked: until it is back, requests do not wait for it. */
   readonly away: boolean;
   /** Keeps a call; false if there is no room for it. `wasAnswered`: keytally itself could not decide it, and is not away. */
   keep(call: KeptCall, wasAnswered?: boolean): boolean;
-  /** Reports the kept usage that keytally accepts, and gives how many calls are left. Call it before the process ends. */
+  /** Sends the kept calls again, and gives how many are left. Call it before the process ends. */
   flush(): Promise<number>;
 };
 
-// Less than the 60 s of an Idempotency-Key: a repetition that is slow on its way must still find it.
+// Less than the 60 s of an Idempotency-Key, after which a call would be debited again: also with the last of its repetitions.
 const REPEATABLE_MS = 50_000;
-const LONGEST_VERIFY_MS = 9_000;
+const LONGEST_ATTEMPT_MS = 9_000;
+// As many as leave in one request.
+const TOGETHER = 100;
 
-const optionNames: OptionNames<KeptUsageOptions> = { onLost: true, atMost: true, pauseMs: true };
-
-/** Keeps the usage of requests that passed while keytally was unavailable, in memory, and reports it later. */
+/** Keeps, in memory, the usage of requests that passed while keytally was unavailable, and sends it again until it is decided. */
 export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsage {
-  const unknown = unknownOption(options, optionNames);
+  const unknown = unknownOption<KeptUsageOptions>(options, { onLost: true, atMost: true, pauseMs: true });
   if (unknown) throw new TypeError(`keepUsage(): ${unknown}`);
   const { onLost, atMost = 10_000, pauseMs = 1_000 } = options;
   const clock = clockOf(client);
   const calls = new Set<KeptCall>();
-  let away = false;
-  let reporting: Promise<void> | undefined;
+  let sending: Promise<void> | undefined;
   let stopTimer: (() => void) | undefined;
 
-  function reportLater(): void {
-    if (stopTimer || (calls.size === 0 && !away)) return;
-    // Kept usage alone does not keep the process running; `flush` reports it at the end.
-    stopTimer = clock.after(pauseMs, () => void report(), true);
+  function plan(): void {
+    // In the background: `flush` is for the end of the process.
+    if (calls.size > 0 || kept.away) stopTimer ??= clock.after(pauseMs, () => void kept.flush(), true);
   }
 
-  function report(): Promise<void> {
-    stopTimer?.();
-    return (reporting ??= reportAll().finally(() => {
-      reporting = undefined;
-      stopTimer = undefined;
-      reportLater();
-    }));
+  async function sendAll(): Promise<void> {
+    // First, since a call that was sent may be sent again for a minute only.
+    const isReady = await client.ready();
+    if (isReady) kept.away = false;
+    const waiting = [...calls];
+    while (waiting.length > 0)
+      await Promise.all(waiting.splice(0, TOGETHER).map((call) => settle(call, isReady && !kept.away)));
   }
 
-  async function reportAll(): Promise<void> {
-    for (const call of calls) if (isTooOld(call, clock.now())) drop(call, 'DOUBTFUL');
-    // Ask for readiness first: once a call was sent and got no answer, it can be repeated for a minute only.
-    if (!(await client.ready())) return;
-    for (const call of calls) {
-      // Those before it took a while.
-      const outcome = isTooOld(call, clock.now()) ? 'DOUBTFUL' : await reportCall(client, call);
-      away = outcome === 'AWAY';
-      if (outcome === 'AWAY') return;
-      if (outcome !== 'RATE_LIMITED' && outcome !== 'UNDECIDED') drop(call, outcome);
+  async function settle(call: KeptCall, maySend: boolean): Promise<void> {
+    const isTooOld = call.sentAtMs !== undefined && clock.now() - call.sentAtMs >= REPEATABLE_MS;
+    const outcome = isTooOld ? 'DOUBTFUL' : maySend ? await outcomeOf(call) : undefined;
+    if (outcome) calls.delete(call);
+    if (outcome && outcome !== 'VALID') tell('onLost', onLost, call.input, outcome);
+  }
+
+  /** Sends a call; gives `undefined` where it is not decided now. */
+  async function outcomeOf(call: KeptCall): Promise<Lost | 'VALID' | undefined> {
+    const refused = (why: Lost) => (call.sentAtMs === undefined ? why : 'DOUBTFUL');
+    try {
+      const { status } = await sendKept(client, call, { timeoutMs: LONGEST_ATTEMPT_MS });
+      if (status === 'RATE_LIMITED') return void delete call.sentAtMs;
+      // Before these three alone keytally looks for what an earlier attempt debited.
+      return status === 'VALID' || status === 'USAGE_LIMITED' ? status : refused(status);
+    } catch (error) {
+      if (!(error instanceof KeytallyError))
+        return new KeytallyError(`the call cannot be sent: ${String(error)}`, { status: 0, code: 0 }, { cause: error });
+      kept.away ||= error.code === 0;
+      return error.code === 0 || isPassing(error) ? undefined : refused(error);
     }
-    away = false;
   }
 
-  function drop(call: KeptCall, outcome: Lost | 'VALID'): void {
-    calls.delete(call);
-    if (outcome !== 'VALID') tell('onLost', onLost, call.input, outcome);
-  }
-
-  return {
-    get size() {
+  const kept = {
+    away: false,
+    get size(): number {
       return calls.size;
     },
-    get away() {
-      return away;
-    },
-    keep(call, wasAnswered = false) {
-      if (!wasAnswered) away = true;
+    keep(call: KeptCall, wasAnswered = false): boolean {
+      kept.away ||= !wasAnswered;
       const hasRoom = calls.size < atMost;
       if (hasRoom) calls.add(call);
-      reportLater();
+      plan();
       return hasRoom;
     },
-    async flush() {
-      await reporting;
-      await report();
+    async flush(): Promise<number> {
+      await sending;
+      stopTimer?.();
+      sending ??= sendAll().finally(() => {
+        sending = stopTimer = undefined;
+        plan();
+      });
+      await sending;
       return calls.size;
     },
   };
+  return kept;
 }
 
-// A second debit cannot be ruled out for a call that was sent too long ago, so it is not sent again.
-function isTooOld({ sentAtMs }: KeptCall, nowMs: number): boolean {
-  return sentAtMs !== undefined && nowMs - sentAtMs >= REPEATABLE_MS;
-}
-
-/** Verifies a call, and notes when keytally may have debited it. What it surely did not debit may wait for as long as it takes. */
+/** Verifies a call, and notes when keytally may have debited it. */
 export async function sendKept(client: Keytally, call: KeptCall, options: CallOptions): Promise<Verification> {
   const sentAtMs = clockOf(client).now();
   const watched: WatchedCallOptions = {
@@ -127,34 +124,4 @@ export async function sendKept(client: Keytally, call: KeptCall, options: CallOp
     },
   };
   return client.verify(call.input, watched);
-}
-
-// keytally looks for what the Idempotency-Key debited before it decides these, and only then.
-const decidedByDebit: readonly Status[] = ['VALID', 'RATE_LIMITED', 'USAGE_LIMITED'];
-
-async function reportCall(client: Keytally, call: KeptCall): Promise<Status | Lost | 'UNDECIDED' | 'AWAY'> {
-  const { signal, stop } = endingAfter(LONGEST_VERIFY_MS, clockOf(client));
-  try {
-    const { status } = await sendKept(client, call, { signal });
-    // Unless it is VALID, this call was not debited.
-    if (decidedByDebit.includes(status)) delete call.sentAtMs;
-    return call.sentAtMs === undefined ? status : 'DOUBTFUL';
-  } catch (error) {
-    // It may have been answered by errors, again and again.
-    if (signal.aborted) return (await client.ready()) ? 'UNDECIDED' : 'AWAY';
-    if (!(error instanceof KeytallyError))
-      return new KeytallyError(`the call cannot be sent: ${String(error)}`, { status: 0, code: 0 }, { cause: error });
-    // What is not from keytally decides nothing.
-    if (error.code === 0) return 'AWAY';
-    if (error.isAway) return 'UNDECIDED';
-    return call.sentAtMs === undefined ? error : 'DOUBTFUL';
-  } finally {
-    stop();
-  }
-}
-
-function endingAfter(ms: number, clock: Clock): { signal: AbortSignal; stop: () => void } {
-  const controller = new AbortController();
-  const stop = clock.after(ms, () => controller.abort(), true);
-  return { signal: controller.signal, stop };
 }

@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 import { errorOf, isPassing, KeytallyError } from './error.ts';
-import type { HttpAnswer, HttpRequest, Transport } from './transport.ts';
+import type { Exchange, HttpAnswer, Transport } from './transport.ts';
 
 export type CallOptions = {
   /** Give the same key again when you repeat a call yourself; by default each call gets a new one. */
@@ -28,8 +28,6 @@ export type OutgoingRequest = {
   /** Its parts have keys of their own, and the whole takes none. */
   hasIdempotencyKeys?: boolean;
 };
-type Deadline = { timeoutMs: number; signal?: AbortSignal | undefined };
-type Watched = Deadline & Pick<WatchedCallOptions, 'onFailure'>;
 
 export const JSON_TYPE = 'application/json';
 const FIRST_PAUSE_MS = 50;
@@ -50,21 +48,26 @@ export async function send(
     headers['Idempotency-Key'] = options.idempotencyKey ?? crypto.randomUUID();
   if (options.requestId) headers['X-Request-Id'] = options.requestId;
   const outgoing = { method, url, headers, body: body === undefined ? undefined : JSON.stringify(body) };
-  return repeat(sender, options, (timeoutMs) => sendOnce(sender, outgoing, { timeoutMs, signal: options.signal }));
+  return repeat(sender, options, () => {
+    const { answer, cancel } = sender.transport(outgoing);
+    return { answer: answer.catch(unreachable(url)).then((received) => resultOf(received, accept)), cancel };
+  });
 }
 
 /** Attempts something with a part of the time that is left, and again while that may help. */
 export async function repeat<Result>(
   { onRetry, clock }: Pick<Sender, 'onRetry' | 'clock'>,
-  { timeoutMs, signal, onFailure }: Watched,
-  attempt: (timeoutMs: number) => Promise<Result>,
+  { timeoutMs, signal, onFailure }: WatchedCallOptions & { timeoutMs: number },
+  attempt: (timeoutMs: number) => Exchange<Result>,
 ): Promise<Result> {
   const until = clock.now() + timeoutMs;
   let answered: KeytallyError | undefined;
   for (let attempts = 0; ; attempts++) {
     try {
       // Half of the time left: if this answer is lost, another attempt still has time.
-      return await attempt((until - clock.now()) / 2);
+      const attemptMs = (until - clock.now()) / 2;
+      signal?.throwIfAborted();
+      return await ended(attempt(attemptMs), clock, attemptMs, signal);
     } catch (error) {
       onFailure?.(error);
       if (!isPassing(error)) throw error;
@@ -100,27 +103,34 @@ export function resultOf(answer: HttpAnswer, accept = JSON_TYPE): unknown {
   }
 }
 
-/** The error of a request without an answer. */
-export function unanswered(url: string, isLate: boolean, cause?: unknown): KeytallyError {
-  const message = isLate ? 'keytally did not answer in time' : `keytally cannot be reached at ${new URL(url).origin}`;
-  return new KeytallyError(message, { status: 0, code: 0 }, { cause });
+/** Throws the error of a request without an answer. */
+export function unreachable(url: string): (cause: unknown) => never {
+  return (cause) => {
+    const message = `keytally cannot be reached at ${new URL(url).origin}`;
+    throw new KeytallyError(message, { status: 0, code: 0 }, { cause });
+  };
 }
 
-async function sendOnce(sender: Sender, request: HttpRequest, { timeoutMs, signal }: Deadline): Promise<unknown> {
-  signal?.throwIfAborted();
-  const { answer, cancel } = sender.transport(request);
+/** The answer of an attempt, which is given up after a while, and when the signal aborts. */
+async function ended<Result>(
+  { answer, cancel }: Exchange<Result>,
+  clock: Clock,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Result> {
   let isLate = false;
-  const stopTimer = sender.clock.after(timeoutMs, () => {
+  const stopTimer = clock.after(timeoutMs, () => {
     isLate = true;
     cancel();
   });
   signal?.addEventListener('abort', cancel);
   try {
-    const received = await answer.catch((cause: unknown) => {
-      signal?.throwIfAborted();
-      throw unanswered(request.url, isLate, cause);
-    });
-    return resultOf(received, request.headers['Accept']);
+    return await answer;
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw isLate
+      ? new KeytallyError('keytally did not answer in time', { status: 0, code: 0 }, { cause: error })
+      : error;
   } finally {
     stopTimer();
     signal?.removeEventListener('abort', cancel);

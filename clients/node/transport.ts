@@ -8,9 +8,9 @@ export type HttpRequest = {
 /** An answer as it came. */
 export type HttpAnswer = { status: number; headers: { get(name: string): string | null | undefined }; text: string };
 /** A request that is on its way. Without an answer the promise is rejected, as it is after `cancel`. */
-export type Exchange = { answer: Promise<HttpAnswer>; cancel(): void };
+export type Exchange<Answer> = { answer: Promise<Answer>; cancel(): void };
 /** Sends a request once. It throws at once where a header holds what no header may. */
-export type Transport = (request: HttpRequest) => Exchange;
+export type Transport = (request: HttpRequest) => Exchange<HttpAnswer>;
 
 /** Sends by `fetch`, which every runtime has. */
 export function fetchTransport(send: typeof fetch): Transport {
