@@ -31,11 +31,11 @@ type gatherer struct {
 	url    string
 	origin string
 
-	mutex     sync.Mutex
-	line      []*verification
-	isPlanned bool
-	underWay  int
-	timer     *time.Timer
+	mutex    sync.Mutex
+	line     []*verification
+	size     int
+	planned  *time.Timer
+	underWay int
 }
 
 // verification is one attempt of a call: it stands in the line first, and then waits for an answer.
@@ -45,20 +45,11 @@ type verification struct {
 	requestID      string
 	until          time.Time
 	outcome        chan outcome
-	// The next two belong to the gatherer's mutex.
-	exchange *exchange
-	hasLeft  bool
 }
 
 type outcome struct {
 	decision *Decision
 	err      error
-}
-
-// exchange is a request on its way; when no call waits for it any more, it is given up.
-type exchange struct {
-	waiting int
-	cancel  context.CancelFunc
 }
 
 func newGatherer(sender *sender, url string) *gatherer {
@@ -79,7 +70,6 @@ func (g *gatherer) verify(ctx context.Context, fields []byte, given callOptions)
 	case found := <-one.outcome:
 		return found.decision, found.err
 	case <-ctx.Done():
-		g.leave(one)
 		return nil, unanswered(g.origin, true, ctx.Err())
 	}
 }
@@ -91,91 +81,63 @@ func (g *gatherer) add(one *verification) {
 		g.sendTogether([]*verification{one})
 		return
 	}
+	size := len(one.fields) + len(one.idempotencyKey) + besides
+	if g.size+size > mostBytes {
+		g.sendLine()
+	}
 	g.line = append(g.line, one)
-	switch {
-	case len(g.line) >= mostCalls:
+	g.size += size
+	if len(g.line) == mostCalls {
 		g.sendLine()
-	case g.underWay == 0 && !g.isPlanned:
-		g.isPlanned = true
-		go g.sendSoon()
-	case g.timer == nil && !g.isPlanned:
-		g.timer = time.AfterFunc(wait, g.sendLate)
+	} else if g.planned == nil {
+		g.plan()
 	}
 }
 
-// sendSoon lets the goroutines run that can: those that verify join the line.
-func (g *gatherer) sendSoon() {
-	runtime.Gosched()
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	g.isPlanned = false
+// plan has the line sent soon, or after a while if others are on their way. The mutex is held, here and in the next two.
+func (g *gatherer) plan() {
+	delay := wait
 	if g.underWay == 0 {
+		delay = 0
+	}
+	g.planned = time.AfterFunc(delay, func() {
+		// Goroutines that can run, and verify, join the line.
+		runtime.Gosched()
+		g.mutex.Lock()
+		defer g.mutex.Unlock()
 		g.sendLine()
-	} else if g.timer == nil && len(g.line) > 0 {
-		g.timer = time.AfterFunc(wait, g.sendLate)
-	}
+	})
 }
 
-func (g *gatherer) sendLate() {
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	g.sendLine()
-}
-
-// leave gives a call up.
-func (g *gatherer) leave(one *verification) {
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	one.hasLeft = true
-	if one.exchange == nil {
-		return
-	}
-	one.exchange.waiting--
-	if one.exchange.waiting == 0 {
-		one.exchange.cancel()
-	}
-}
-
-// sendLine sends all that stand in the line. The mutex is held, here and in what it calls.
 func (g *gatherer) sendLine() {
-	if g.timer != nil {
-		g.timer.Stop()
-		g.timer = nil
+	if g.planned != nil {
+		g.planned.Stop()
+		g.planned = nil
 	}
-	var together []*verification
-	size := 0
-	for _, one := range g.line {
-		if one.hasLeft {
-			continue
-		}
-		length := len(one.fields) + len(one.idempotencyKey) + besides
-		if len(together) == mostCalls || len(together) > 0 && size+length > mostBytes {
-			g.sendTogether(together)
-			together, size = nil, 0
-		}
-		together = append(together, one)
-		size += length
+	if len(g.line) > 0 {
+		g.sendTogether(g.line)
 	}
-	g.line = nil
-	if len(together) > 0 {
-		g.sendTogether(together)
-	}
+	g.line, g.size = nil, 0
 }
 
+// sendTogether sends calls as one request, for as long as one of them waits.
 func (g *gatherer) sendTogether(calls []*verification) {
-	ctx, cancel := context.WithCancel(context.Background())
-	sent := &exchange{cancel: cancel}
+	until := calls[0].until
 	for _, one := range calls {
-		if !one.hasLeft {
-			one.exchange = sent
-			sent.waiting++
+		if one.until.After(until) {
+			until = one.until
 		}
 	}
 	g.underWay++
 	go func() {
+		ctx, cancel := context.WithDeadline(context.Background(), until)
 		defer cancel()
-		received, err := g.sender.exchange(ctx, g.requestOf(calls))
-		g.deliver(calls, received, err)
+		received, err := g.sender.exchange(ctx, g.requestOf(calls, until))
+		if err != nil {
+			failAll(calls, unanswered(g.origin, ctx.Err() != nil, err))
+		} else {
+			g.deliver(calls, received)
+		}
 		g.end()
 	}()
 }
@@ -185,17 +147,13 @@ func (g *gatherer) end() {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.underWay--
-	if g.underWay == 0 && len(g.line) > 0 && !g.isPlanned {
-		g.isPlanned = true
-		go g.sendSoon()
+	if g.underWay == 0 && g.planned != nil {
+		g.planned.Stop()
+		g.plan()
 	}
 }
 
-func (g *gatherer) deliver(calls []*verification, received *answer, err error) {
-	if err != nil {
-		failAll(calls, unanswered(g.origin, false, err))
-		return
-	}
+func (g *gatherer) deliver(calls []*verification, received *answer) {
 	if len(calls) == 1 {
 		calls[0].outcome <- outcomeOf(received)
 		return
@@ -263,10 +221,10 @@ func decisionsOf(received *answer, count int) ([]outcome, error) {
 	return outcomes, nil
 }
 
-func (g *gatherer) requestOf(calls []*verification) *request {
+func (g *gatherer) requestOf(calls []*verification, until time.Time) *request {
 	header := g.sender.header("application/json")
 	header["Content-Type"] = []string{"application/json"}
-	header["X-Keytally-Timeout-Ms"] = []string{patienceOf(calls)}
+	header["X-Keytally-Timeout-Ms"] = []string{patienceOf(until)}
 	if len(calls) == 1 {
 		header["Idempotency-Key"] = []string{calls[0].idempotencyKey}
 		if calls[0].requestID != "" {
@@ -290,14 +248,8 @@ func (g *gatherer) requestOf(calls []*verification) *request {
 	return &request{method: http.MethodPost, url: g.url + "/batch", header: header, body: body.Bytes()}
 }
 
-// patienceOf says for how many milliseconds one of the calls still waits: verify need not decide what comes too late for all.
-func patienceOf(calls []*verification) string {
-	var until time.Time
-	for _, one := range calls {
-		if one.until.After(until) {
-			until = one.until
-		}
-	}
+// patienceOf says for how many milliseconds a call still waits: verify need not decide what comes too late for all.
+func patienceOf(until time.Time) string {
 	rest := time.Until(until).Milliseconds()
 	if rest < 1 {
 		rest = 1

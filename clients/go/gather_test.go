@@ -152,7 +152,7 @@ func TestABatchWithAResultThatIsNotKeytallysFailsWhole(t *testing.T) {
 		// As many as a batch takes leave at once, whatever else is on its way.
 		calls := make([]*verification, mostCalls)
 		for i := range calls {
-			calls[i] = &verification{fields: []byte(`{"key":"x"}`), outcome: make(chan outcome, 1)}
+			calls[i] = &verification{fields: []byte(`{"key":"x"}`), until: time.Now().Add(patience), outcome: make(chan outcome, 1)}
 		}
 		client.gatherer.mutex.Lock()
 		client.gatherer.sendTogether(calls)
