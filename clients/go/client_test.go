@@ -121,7 +121,11 @@ func TestAnOperationWhoseAnswerIsLostIsRepeatedAndCountsOnce(t *testing.T) {
 	acme := newCustomer(t, "100")
 	api := newProxy(t, requireStack(t).api)
 	retried := 0
-	client := newTestClient(t, Options{URL: api.url, Token: requireStack(t).token, OnRetry: func(*Error) { retried++ }})
+	onRetry := func(*Error) {
+		retried++
+		panic("a mistake of the program ends no call")
+	}
+	client := newTestClient(t, Options{URL: api.url, Token: requireStack(t).token, OnRetry: onRetry})
 	api.then("lose", "html", "lose")
 	refill := RefillBillingRequest{WorkspaceID: acme.workspace, ExternalMeterID: "acme", Refill: Credits("1")}
 	refilled, err := client.RefillBilling(context.Background(), refill)

@@ -4,7 +4,6 @@ package keytally
 
 import (
 	"context"
-	"net/url"
 )
 
 // CancelVerification: Cancel a verification: give back what it took, or keep it from happening (key:verify).
@@ -25,22 +24,10 @@ func (c *Client) ImportKeys(ctx context.Context, body ImportKeysRequest, options
 	return call[ImportKeysResult](ctx, c, done, input{body: body}, options)
 }
 
-func (query ListKeysQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	set(values, "search", query.Search)
-	set(values, "customerId", query.CustomerID)
-	set(values, "externalMeterId", query.ExternalMeterID)
-	set(values, "enabled", query.Enabled)
-	set(values, "deleted", query.Deleted)
-	return values
-}
-
 // ListKeys: List the API keys of a workspace, also deleted ones unless filtered out (key:read).
 func (c *Client) ListKeys(ctx context.Context, id string, query ListKeysQuery, options ...CallOption) (*ListKeysResult, error) {
 	done := operation{method: "GET", path: "/api/v1/workspace/{}/api-keys", accept: "application/json", ofVerify: false}
-	return call[ListKeysResult](ctx, c, done, input{path: []string{id}, query: query.values()}, options)
+	return call[ListKeysResult](ctx, c, done, input{path: []string{id}, query: query}, options)
 }
 
 // ListAllKeys visits each item of ListKeys, and fetches each page when it is needed. It ends with the first error of visit.
@@ -91,17 +78,10 @@ func (c *Client) CreateWorkspace(ctx context.Context, body CreateWorkspaceReques
 	return call[CreateWorkspaceResult](ctx, c, done, input{body: body}, options)
 }
 
-func (query ListWorkspacesQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListWorkspaces: List the workspaces that the access token may use (workspace:read).
 func (c *Client) ListWorkspaces(ctx context.Context, query ListWorkspacesQuery, options ...CallOption) (*ListWorkspacesResult, error) {
 	done := operation{method: "GET", path: "/api/v1/workspace", accept: "application/json", ofVerify: false}
-	return call[ListWorkspacesResult](ctx, c, done, input{query: query.values()}, options)
+	return call[ListWorkspacesResult](ctx, c, done, input{query: query}, options)
 }
 
 // ListAllWorkspaces visits each item of ListWorkspaces, and fetches each page when it is needed. It ends with the first error of visit.
@@ -182,33 +162,16 @@ func (c *Client) CreateBilling(ctx context.Context, body CreateBillingRequest, o
 	return call[CreateBillingResult](ctx, c, done, input{body: body}, options)
 }
 
-func (query GetBillingOfMeterQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "workspaceId", query.WorkspaceID)
-	set(values, "externalMeterId", query.ExternalMeterID)
-	return values
-}
-
 // GetBillingOfMeter: Get the billing record of a workspace's external meter (billing:read).
 func (c *Client) GetBillingOfMeter(ctx context.Context, query GetBillingOfMeterQuery, options ...CallOption) (*GetBillingOfMeterResult, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing", accept: "application/json", ofVerify: false}
-	return call[GetBillingOfMeterResult](ctx, c, done, input{query: query.values()}, options)
-}
-
-func (query ListBillingsQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	set(values, "externalMeterId", query.ExternalMeterID)
-	set(values, "customerId", query.CustomerID)
-	set(values, "availableBelow", query.AvailableBelow)
-	return values
+	return call[GetBillingOfMeterResult](ctx, c, done, input{query: query}, options)
 }
 
 // ListBillings: List the billing records of a workspace (billing:read).
 func (c *Client) ListBillings(ctx context.Context, id string, query ListBillingsQuery, options ...CallOption) (*ListBillingsResult, error) {
 	done := operation{method: "GET", path: "/api/v1/workspace/{}/customer-billings", accept: "application/json", ofVerify: false}
-	return call[ListBillingsResult](ctx, c, done, input{path: []string{id}, query: query.values()}, options)
+	return call[ListBillingsResult](ctx, c, done, input{path: []string{id}, query: query}, options)
 }
 
 // ListAllBillings visits each item of ListBillings, and fetches each page when it is needed. It ends with the first error of visit.
@@ -247,17 +210,10 @@ func (c *Client) AdjustBilling(ctx context.Context, bid string, body AdjustBilli
 	return call[AdjustBillingResult](ctx, c, done, input{path: []string{bid}, body: body}, options)
 }
 
-func (query ListLedgerQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListLedger: List the refills of a billing record, oldest first (billing:read).
 func (c *Client) ListLedger(ctx context.Context, bid string, query ListLedgerQuery, options ...CallOption) (*ListLedgerResult, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/ledger", accept: "application/json", ofVerify: false}
-	return call[ListLedgerResult](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
+	return call[ListLedgerResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllLedger visits each item of ListLedger, and fetches each page when it is needed. It ends with the first error of visit.
@@ -278,18 +234,10 @@ func (c *Client) CreateGrant(ctx context.Context, bid string, body CreateGrantRe
 	return call[CreateGrantResult](ctx, c, done, input{path: []string{bid}, body: body}, options)
 }
 
-func (query ListGrantsQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	set(values, "state", query.State)
-	return values
-}
-
 // ListGrants: List the grants of a billing record, oldest first (billing:read).
 func (c *Client) ListGrants(ctx context.Context, bid string, query ListGrantsQuery, options ...CallOption) (*ListGrantsResult, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/grants", accept: "application/json", ofVerify: false}
-	return call[ListGrantsResult](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
+	return call[ListGrantsResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllGrants visits each item of ListGrants, and fetches each page when it is needed. It ends with the first error of visit.
@@ -316,17 +264,10 @@ func (c *Client) VoidGrant(ctx context.Context, bid, gid string, body VoidGrantR
 	return call[VoidGrantResult](ctx, c, done, input{path: []string{bid, gid}, body: body}, options)
 }
 
-func (query ListAlertsQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListAlerts: List the alerts that a billing record has crossed, newest first (billing:read).
 func (c *Client) ListAlerts(ctx context.Context, bid string, query ListAlertsQuery, options ...CallOption) (*ListAlertsResult, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/alerts", accept: "application/json", ofVerify: false}
-	return call[ListAlertsResult](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
+	return call[ListAlertsResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllAlerts visits each item of ListAlerts, and fetches each page when it is needed. It ends with the first error of visit.
@@ -347,17 +288,10 @@ func (c *Client) CreateGrantSchedule(ctx context.Context, bid string, body Creat
 	return call[CreateGrantScheduleResult](ctx, c, done, input{path: []string{bid}, body: body}, options)
 }
 
-func (query ListGrantSchedulesQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListGrantSchedules: List the grant schedules of a billing record, oldest first (billing:read).
 func (c *Client) ListGrantSchedules(ctx context.Context, bid string, query ListGrantSchedulesQuery, options ...CallOption) (*ListGrantSchedulesResult, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/grant-schedules", accept: "application/json", ofVerify: false}
-	return call[ListGrantSchedulesResult](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
+	return call[ListGrantSchedulesResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllGrantSchedules visits each item of ListGrantSchedules, and fetches each page when it is needed. It ends with the first error of visit.
@@ -384,55 +318,34 @@ func (c *Client) ReconcileBilling(ctx context.Context, bid string, options ...Ca
 	return call[ReconcileBillingResult](ctx, c, done, input{path: []string{bid}}, options)
 }
 
-func (query GetStatementQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "month", query.Month)
-	set(values, "from", query.From)
-	set(values, "to", query.To)
-	set(values, "bom", query.Bom)
-	return values
-}
-
 // GetStatement: Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (billing:read, usage:read).
 func (c *Client) GetStatement(ctx context.Context, bid string, query GetStatementQuery, options ...CallOption) (*GetStatementResult, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "application/json", ofVerify: false}
-	return call[GetStatementResult](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
+	return call[GetStatementResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // GetStatementAsCSV: Get the statement of a billing record: opening balances, every movement, closing balances, and the proof, as text/csv (billing:read, usage:read).
 func (c *Client) GetStatementAsCSV(ctx context.Context, bid string, query GetStatementQuery, options ...CallOption) (string, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
-}
-
-func (query ListStatementsQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	set(values, "workspaceId", query.WorkspaceID)
-	set(values, "month", query.Month)
-	set(values, "from", query.From)
-	set(values, "to", query.To)
-	set(values, "bom", query.Bom)
-	return values
+	return callText[string](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // ListStatements: List the statements of a workspace, one line for each record (billing:read, usage:read).
 func (c *Client) ListStatements(ctx context.Context, query ListStatementsQuery, options ...CallOption) (*ListStatementsResult, error) {
 	done := operation{method: "GET", path: "/api/v1/statements", accept: "application/json", ofVerify: false}
-	return call[ListStatementsResult](ctx, c, done, input{query: query.values()}, options)
+	return call[ListStatementsResult](ctx, c, done, input{query: query}, options)
 }
 
 // ListStatementsAsCSV: List the statements of a workspace, one line for each record, as text/csv (billing:read, usage:read).
 func (c *Client) ListStatementsAsCSV(ctx context.Context, query ListStatementsQuery, options ...CallOption) (string, error) {
 	done := operation{method: "GET", path: "/api/v1/statements", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{query: query.values()}, options)
+	return callText[string](ctx, c, done, input{query: query}, options)
 }
 
 // ListStatementsAsParquet: List the statements of a workspace, one line for each record, as application/vnd.apache.parquet (billing:read, usage:read).
 func (c *Client) ListStatementsAsParquet(ctx context.Context, query ListStatementsQuery, options ...CallOption) ([]byte, error) {
 	done := operation{method: "GET", path: "/api/v1/statements", accept: "application/vnd.apache.parquet", ofVerify: false}
-	return callText[[]byte](ctx, c, done, input{query: query.values()}, options)
+	return callText[[]byte](ctx, c, done, input{query: query}, options)
 }
 
 // ListAllStatements visits each item of ListStatements, and fetches each page when it is needed. It ends with the first error of visit.
@@ -447,17 +360,10 @@ func (c *Client) ListAllStatements(ctx context.Context, query ListStatementsQuer
 	})
 }
 
-func (query ListHoldsQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListHolds: List the open holds of a billing record, those that end first, first (billing:read).
 func (c *Client) ListHolds(ctx context.Context, bid string, query ListHoldsQuery, options ...CallOption) (*ListHoldsResult, error) {
 	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/holds", accept: "application/json", ofVerify: false}
-	return call[ListHoldsResult](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
+	return call[ListHoldsResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllHolds visits each item of ListHolds, and fetches each page when it is needed. It ends with the first error of visit.
@@ -490,66 +396,34 @@ func (c *Client) ExtendHold(ctx context.Context, body ExtendHoldRequest, options
 	return call[ExtendHoldResult](ctx, c, done, input{body: body}, options)
 }
 
-func (query GetUsageQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "from", query.From)
-	set(values, "to", query.To)
-	set(values, "interval", query.Interval)
-	set(values, "timezone", query.Timezone)
-	set(values, "groupBy", query.GroupBy)
-	set(values, "usageName", query.UsageName)
-	set(values, "bom", query.Bom)
-	return values
-}
-
 // GetUsage: Usage of a billing record, by default of each day and usage name (usage:read).
 func (c *Client) GetUsage(ctx context.Context, bid string, query GetUsageQuery, options ...CallOption) (*GetUsageResult, error) {
 	done := operation{method: "GET", path: "/api/v1/usage/{}", accept: "application/json", ofVerify: false}
-	return call[GetUsageResult](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
+	return call[GetUsageResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // GetUsageAsCSV: Usage of a billing record, by default of each day and usage name, as text/csv (usage:read).
 func (c *Client) GetUsageAsCSV(ctx context.Context, bid string, query GetUsageQuery, options ...CallOption) (string, error) {
 	done := operation{method: "GET", path: "/api/v1/usage/{}", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{path: []string{bid}, query: query.values()}, options)
-}
-
-func (query ListUsageQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "workspaceId", query.WorkspaceID)
-	set(values, "from", query.From)
-	set(values, "to", query.To)
-	set(values, "interval", query.Interval)
-	set(values, "timezone", query.Timezone)
-	set(values, "groupBy", query.GroupBy)
-	set(values, "billingId", query.BillingID)
-	set(values, "externalMeterId", query.ExternalMeterID)
-	set(values, "customerId", query.CustomerID)
-	set(values, "apiKeyId", query.APIKeyID)
-	set(values, "usageName", query.UsageName)
-	set(values, "route", query.Route)
-	set(values, "bom", query.Bom)
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
+	return callText[string](ctx, c, done, input{path: []string{bid}, query: query}, options)
 }
 
 // ListUsage: Usage of a workspace by hour, day, week or month (usage:read).
 func (c *Client) ListUsage(ctx context.Context, query ListUsageQuery, options ...CallOption) (*ListUsageResult, error) {
 	done := operation{method: "GET", path: "/api/v1/usage", accept: "application/json", ofVerify: false}
-	return call[ListUsageResult](ctx, c, done, input{query: query.values()}, options)
+	return call[ListUsageResult](ctx, c, done, input{query: query}, options)
 }
 
 // ListUsageAsCSV: Usage of a workspace by hour, day, week or month, as text/csv (usage:read).
 func (c *Client) ListUsageAsCSV(ctx context.Context, query ListUsageQuery, options ...CallOption) (string, error) {
 	done := operation{method: "GET", path: "/api/v1/usage", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{query: query.values()}, options)
+	return callText[string](ctx, c, done, input{query: query}, options)
 }
 
 // ListUsageAsParquet: Usage of a workspace by hour, day, week or month, as application/vnd.apache.parquet (usage:read).
 func (c *Client) ListUsageAsParquet(ctx context.Context, query ListUsageQuery, options ...CallOption) ([]byte, error) {
 	done := operation{method: "GET", path: "/api/v1/usage", accept: "application/vnd.apache.parquet", ofVerify: false}
-	return callText[[]byte](ctx, c, done, input{query: query.values()}, options)
+	return callText[[]byte](ctx, c, done, input{query: query}, options)
 }
 
 // ListAllUsage visits each item of ListUsage, and fetches each page when it is needed. It ends with the first error of visit.
@@ -564,42 +438,16 @@ func (c *Client) ListAllUsage(ctx context.Context, query ListUsageQuery, visit f
 	})
 }
 
-func (query ListRecentVerificationsQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "apiKeyId", query.APIKeyID)
-	set(values, "workspaceId", query.WorkspaceID)
-	set(values, "externalMeterId", query.ExternalMeterID)
-	return values
-}
-
 // ListRecentVerifications: List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (usage:read).
 func (c *Client) ListRecentVerifications(ctx context.Context, query ListRecentVerificationsQuery, options ...CallOption) (*ListRecentVerificationsResult, error) {
 	done := operation{method: "GET", path: "/api/v1/verifications/recent", accept: "application/json", ofVerify: false}
-	return call[ListRecentVerificationsResult](ctx, c, done, input{query: query.values()}, options)
-}
-
-func (query CountVerificationsQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "workspaceId", query.WorkspaceID)
-	set(values, "from", query.From)
-	set(values, "to", query.To)
-	set(values, "interval", query.Interval)
-	set(values, "timezone", query.Timezone)
-	set(values, "groupBy", query.GroupBy)
-	set(values, "status", query.Status)
-	set(values, "reason", query.Reason)
-	set(values, "limit", query.Limit)
-	set(values, "apiKeyId", query.APIKeyID)
-	set(values, "externalMeterId", query.ExternalMeterID)
-	set(values, "route", query.Route)
-	set(values, "customerId", query.CustomerID)
-	return values
+	return call[ListRecentVerificationsResult](ctx, c, done, input{query: query}, options)
 }
 
 // CountVerifications: Count verifications by status, reason, limit, key, route or customer (usage:read).
 func (c *Client) CountVerifications(ctx context.Context, query CountVerificationsQuery, options ...CallOption) (*CountVerificationsResult, error) {
 	done := operation{method: "GET", path: "/api/v1/verifications", accept: "application/json", ofVerify: false}
-	return call[CountVerificationsResult](ctx, c, done, input{query: query.values()}, options)
+	return call[CountVerificationsResult](ctx, c, done, input{query: query}, options)
 }
 
 // CreateJWT: Sign a JWT, for the workspaces of your access token (jwt:sign).
@@ -650,16 +498,10 @@ func (c *Client) GetOpenIDConfiguration(ctx context.Context, team string, option
 	return call[GetOpenIDConfigurationResult](ctx, c, done, input{path: []string{team}}, options)
 }
 
-func (query GetSharedKeySetQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "team", query.Team)
-	return values
-}
-
 // GetSharedKeySet: Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address.
 func (c *Client) GetSharedKeySet(ctx context.Context, query GetSharedKeySetQuery, options ...CallOption) (*KeySet, error) {
 	done := operation{method: "GET", path: "/.well-known/jwks.json", accept: "application/json", ofVerify: false}
-	return call[KeySet](ctx, c, done, input{query: query.values()}, options)
+	return call[KeySet](ctx, c, done, input{query: query}, options)
 }
 
 // CreateLinkToken: Create a link token (link:write).
@@ -686,17 +528,10 @@ func (c *Client) CreateAccessToken(ctx context.Context, body CreateAccessTokenRe
 	return call[CreateAccessTokenResult](ctx, c, done, input{body: body}, options)
 }
 
-func (query ListAccessTokensQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListAccessTokens: List access tokens, also revoked ones, without their secrets (token:write).
 func (c *Client) ListAccessTokens(ctx context.Context, query ListAccessTokensQuery, options ...CallOption) (*ListAccessTokensResult, error) {
 	done := operation{method: "GET", path: "/api/v1/access-token", accept: "application/json", ofVerify: false}
-	return call[ListAccessTokensResult](ctx, c, done, input{query: query.values()}, options)
+	return call[ListAccessTokensResult](ctx, c, done, input{query: query}, options)
 }
 
 // ListAllAccessTokens visits each item of ListAccessTokens, and fetches each page when it is needed. It ends with the first error of visit.
@@ -717,38 +552,16 @@ func (c *Client) GetAccessToken(ctx context.Context, id string, options ...CallO
 	return call[GetAccessTokenResult](ctx, c, done, input{path: []string{id}}, options)
 }
 
-func (query DeleteAccessTokenQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "descendants", query.Descendants)
-	return values
-}
-
 // DeleteAccessToken: Revoke an access token, also your own, with all that it made; within a second they are refused (token:write).
 func (c *Client) DeleteAccessToken(ctx context.Context, id string, query DeleteAccessTokenQuery, options ...CallOption) (*DeleteAccessTokenResult, error) {
 	done := operation{method: "DELETE", path: "/api/v1/access-token/{}", accept: "application/json", ofVerify: false}
-	return call[DeleteAccessTokenResult](ctx, c, done, input{path: []string{id}, query: query.values()}, options)
-}
-
-func (query ListAuditLogQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	set(values, "tokenId", query.TokenID)
-	set(values, "resource", query.Resource)
-	set(values, "resourceId", query.ResourceID)
-	set(values, "requestId", query.RequestID)
-	set(values, "outcome", query.Outcome)
-	set(values, "address", query.Address)
-	set(values, "from", query.From)
-	set(values, "to", query.To)
-	set(values, "order", query.Order)
-	return values
+	return call[DeleteAccessTokenResult](ctx, c, done, input{path: []string{id}, query: query}, options)
 }
 
 // ListAuditLog: List who changed what, and who was denied (audit:read).
 func (c *Client) ListAuditLog(ctx context.Context, query ListAuditLogQuery, options ...CallOption) (*ListAuditLogResult, error) {
 	done := operation{method: "GET", path: "/api/v1/audit-log", accept: "application/json", ofVerify: false}
-	return call[ListAuditLogResult](ctx, c, done, input{query: query.values()}, options)
+	return call[ListAuditLogResult](ctx, c, done, input{query: query}, options)
 }
 
 // ListAllAuditLog visits each item of ListAuditLog, and fetches each page when it is needed. It ends with the first error of visit.
@@ -769,17 +582,10 @@ func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookRequest, o
 	return call[CreateWebhookResult](ctx, c, done, input{body: body}, options)
 }
 
-func (query ListWebhooksQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListWebhooks: List the webhooks, oldest first (webhook:read).
 func (c *Client) ListWebhooks(ctx context.Context, query ListWebhooksQuery, options ...CallOption) (*ListWebhooksResult, error) {
 	done := operation{method: "GET", path: "/api/v1/webhook", accept: "application/json", ofVerify: false}
-	return call[ListWebhooksResult](ctx, c, done, input{query: query.values()}, options)
+	return call[ListWebhooksResult](ctx, c, done, input{query: query}, options)
 }
 
 // ListAllWebhooks visits each item of ListWebhooks, and fetches each page when it is needed. It ends with the first error of visit.
@@ -812,17 +618,10 @@ func (c *Client) DeleteWebhook(ctx context.Context, wid string, options ...CallO
 	return call[DeleteWebhookResult](ctx, c, done, input{path: []string{wid}}, options)
 }
 
-func (query ListWebhookDeliveriesQuery) values() url.Values {
-	values := url.Values{}
-	set(values, "limit", query.Limit)
-	set(values, "cursor", query.Cursor)
-	return values
-}
-
 // ListWebhookDeliveries: List what was told to a webhook in the last 30 days, newest first, with each try (webhook:read).
 func (c *Client) ListWebhookDeliveries(ctx context.Context, wid string, query ListWebhookDeliveriesQuery, options ...CallOption) (*ListWebhookDeliveriesResult, error) {
 	done := operation{method: "GET", path: "/api/v1/webhook/{}/deliveries", accept: "application/json", ofVerify: false}
-	return call[ListWebhookDeliveriesResult](ctx, c, done, input{path: []string{wid}, query: query.values()}, options)
+	return call[ListWebhookDeliveriesResult](ctx, c, done, input{path: []string{wid}, query: query}, options)
 }
 
 // ListAllWebhookDeliveries visits each item of ListWebhookDeliveries, and fetches each page when it is needed. It ends with the first error of visit.

@@ -24,9 +24,8 @@ type operation struct {
 }
 
 type input struct {
-	path  []string
-	query url.Values
-	body  any
+	path        []string
+	query, body any
 }
 
 // sender sends requests once, with the access token.
@@ -224,38 +223,30 @@ func fillPath(template string, in input) (string, error) {
 		}
 		path += url.PathEscape(id) + parts[i+1]
 	}
-	if query := in.query.Encode(); query != "" {
+	query, err := queryOf(in.query)
+	if query != "" {
 		path += "?" + query
 	}
-	return path, nil
+	return path, err
 }
 
-// set adds a parameter, unless it was left out.
-func set(values url.Values, name string, value any) {
-	switch given := value.(type) {
-	case string:
-		if given != "" {
-			values.Set(name, given)
-		}
-	case int64:
-		if given != 0 {
-			values.Set(name, fmt.Sprint(given))
-		}
-	case *int64:
-		if given != nil {
-			values.Set(name, fmt.Sprint(*given))
-		}
-	case bool:
-		if given {
-			values.Set(name, "true")
-		}
-	case *bool:
-		if given != nil {
-			values.Set(name, fmt.Sprint(*given))
-		}
-	default:
-		panic(fmt.Sprintf("keytally: no query holds a %T", value))
+// queryOf has what of a query's struct was not left out.
+func queryOf(given any) (string, error) {
+	text, err := encode(given)
+	if err != nil {
+		return "", err
 	}
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		return "", err
+	}
+	values := url.Values{}
+	for name, value := range fields {
+		values.Set(name, fmt.Sprint(value))
+	}
+	return values.Encode(), nil
 }
 
 // eachPage visits the items of a list, page after page.

@@ -8,7 +8,7 @@
 //   GET /documents/…   scopes [documents: read]; the end client's address is X-Forwarded-For; the cost is the query's `n` (default
 //                      1) under the name "requests", and "0" where `n` is "free". Answers the identity as JSON.
 //   GET /impatient     by the impatient client, cost 1. Answers the identity.
-//   GET /open          by the impatient client, cost 1; open: usage kept by the first client, at most 8, reported each 50 ms.
+//   GET /open          by the impatient client, cost 1; open: usage kept by the first client, at most 200, sent again each 50 ms.
 //                      Answers the identity.
 //   GET /wrong-cost    a cost function that gives no decimal text ("much").
 //   GET /wrong-token   by the client with the wrong token, cost 1.

@@ -51,22 +51,12 @@ export interface Contract {
   };
   /** Get an API key, without its secret (`key:read`). */
   'get /api/v1/workspace/{id}/api-key/{akid}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** id of the API key */
-      akid: string;
-    };
+    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
     output: GetKeyResult;
   };
   /** Change an API key; null clears a setting (`key:write`). */
   'patch /api/v1/workspace/{id}/api-key/{akid}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** id of the API key */
-      akid: string;
-    } & UpdateKeyRequest;
+    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & UpdateKeyRequest;
     output: UpdateKeyResult;
   };
   /** Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`). */
@@ -76,22 +66,12 @@ export interface Contract {
   };
   /** Give an API key a new secret; only this answer contains it (`key:write`). */
   'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** id of the API key */
-      akid: string;
-    } & RotateKeyRequest;
+    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & RotateKeyRequest;
     output: RotateKeyResult;
   };
   /** Delete an API key for good; its record stays readable (`key:write`). */
   'delete /api/v1/workspace/{id}/api-key/{akid}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** id of the API key */
-      akid: string;
-    };
+    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
     output: DeleteKeyResult;
   };
   /** Create a workspace (`workspace:write`). */
@@ -102,97 +82,59 @@ export interface Contract {
   /** List the workspaces that the access token may use (`workspace:read`). */
   'get /api/v1/workspace': {
     input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+      /** maximum number of items in one answer */ limit?: number | undefined;
+      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: ListWorkspacesResult;
   };
   /** Get a workspace (`workspace:read`). */
   'get /api/v1/workspace/{id}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-    };
+    input: { /** id of the workspace */ id: string };
     output: GetWorkspaceResult;
   };
   /** Tell when a workspace's books were proved, and which records differ (`billing:read`). */
   'get /api/v1/workspace/{id}/proof': {
-    input: {
-      /** id of the workspace */
-      id: string;
-    };
+    input: { /** id of the workspace */ id: string };
     output: GetWorkspaceProofResult;
   };
   /** Change a workspace's name and the defaults of its keys and billing records (`workspace:write`). */
   'patch /api/v1/workspace/{id}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-    } & UpdateWorkspaceRequest;
+    input: { /** id of the workspace */ id: string } & UpdateWorkspaceRequest;
     output: UpdateWorkspaceResult;
   };
   /** Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`). */
   'delete /api/v1/workspace/{id}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-    };
+    input: { /** id of the workspace */ id: string };
     output: DeleteWorkspaceResult;
   };
   /** Close a month of a workspace: its statements never change any more (`billing:write`). */
   'post /api/v1/workspace/{id}/close': {
-    input: {
-      /** id of the workspace */
-      id: string;
-    } & CloseMonthRequest;
+    input: { /** id of the workspace */ id: string } & CloseMonthRequest;
     output: CloseMonthResult;
   };
   /** Create a scope in a workspace (`workspace:write`). */
   'post /api/v1/workspace/{id}/scope': {
-    input: {
-      /** id of the workspace */
-      id: string;
-    } & CreateScopeRequest;
+    input: { /** id of the workspace */ id: string } & CreateScopeRequest;
     output: CreateScopeResult;
   };
   /** List all scopes of a workspace (`workspace:read`). */
   'get /api/v1/workspace/{id}/scopes': {
-    input: {
-      /** id of the workspace */
-      id: string;
-    };
+    input: { /** id of the workspace */ id: string };
     output: ListScopesResult;
   };
   /** Get a scope (`workspace:read`). */
   'get /api/v1/workspace/{id}/scope/{sid}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** id of the scope */
-      sid: string;
-    };
+    input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string };
     output: GetScopeResult;
   };
   /** Change a scope; its representation only while no key has it (`workspace:write`). */
   'patch /api/v1/workspace/{id}/scope/{sid}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** id of the scope */
-      sid: string;
-    } & UpdateScopeRequest;
+    input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string } & UpdateScopeRequest;
     output: UpdateScopeResult;
   };
   /** Delete a scope, and with it every grant of it (`workspace:write`). */
   'delete /api/v1/workspace/{id}/scope/{sid}': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** id of the scope */
-      sid: string;
-    };
+    input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string };
     output: DeleteScopeResult;
   };
   /** Create the billing record of a workspace's external meter (`billing:write`). */
@@ -221,10 +163,8 @@ export interface Contract {
   /** Get the billing record of a workspace's external meter (`billing:read`). */
   'get /api/v1/customer-billing': {
     input: {
-      /** id of the workspace */
-      workspaceId: string;
-      /** your own id of the meter; it ties keys to the billing record of the same meter */
-      externalMeterId: string;
+      /** id of the workspace */ workspaceId: string;
+      /** your own id of the meter; it ties keys to the billing record of the same meter */ externalMeterId: string;
     };
     output: GetBillingOfMeterResult;
   };
@@ -235,26 +175,17 @@ export interface Contract {
   };
   /** Get a billing record by its id (`billing:read`). */
   'get /api/v1/customer-billing/{bid}': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-    };
+    input: { /** id of the billing record */ bid: string };
     output: GetBillingResult;
   };
   /** Correct the used credits of a billing record, in its balance and in its books (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/adjustment': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-    } & AdjustBillingRequest;
+    input: { /** id of the billing record */ bid: string } & AdjustBillingRequest;
     output: AdjustBillingResult;
   };
   /** Change whether a billing record allows overages, its spend cap, its limits and its alerts (`billing:write`). */
   'patch /api/v1/customer-billing/{bid}': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-    } & UpdateBillingRequest;
+    input: { /** id of the billing record */ bid: string } & UpdateBillingRequest;
     output: UpdateBillingResult;
   };
   /** List the refills of a billing record, oldest first (`billing:read`). */
@@ -271,10 +202,7 @@ export interface Contract {
   };
   /** Grant credits to a billing record, with a beginning, an end and a priority (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-    } & CreateGrantRequest;
+    input: { /** id of the billing record */ bid: string } & CreateGrantRequest;
     output: CreateGrantResult;
   };
   /** List the grants of a billing record, oldest first (`billing:read`). */
@@ -293,22 +221,12 @@ export interface Contract {
   };
   /** Get a grant, with what of it was used, has expired and remains (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/grant/{gid}': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** id of the grant */
-      gid: string;
-    };
+    input: { /** id of the billing record */ bid: string; /** id of the grant */ gid: string };
     output: GetGrantResult;
   };
   /** Void a grant: what is left of it is gone at once (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant/{gid}/void': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** id of the grant */
-      gid: string;
-    } & VoidGrantRequest;
+    input: { /** id of the billing record */ bid: string; /** id of the grant */ gid: string } & VoidGrantRequest;
     output: VoidGrantResult;
   };
   /** List the alerts that a billing record has crossed, newest first (`billing:read`). */
@@ -325,10 +243,7 @@ export interface Contract {
   };
   /** Grant credits to a billing record every day, week, month or year (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant-schedule': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-    } & CreateGrantScheduleRequest;
+    input: { /** id of the billing record */ bid: string } & CreateGrantScheduleRequest;
     output: CreateGrantScheduleResult;
   };
   /** List the grant schedules of a billing record, oldest first (`billing:read`). */
@@ -345,20 +260,12 @@ export interface Contract {
   };
   /** Delete a grant schedule: no further period begins (`billing:write`). */
   'delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** id of the grant schedule */
-      sid: string;
-    };
+    input: { /** id of the billing record */ bid: string; /** id of the grant schedule */ sid: string };
     output: DeleteGrantScheduleResult;
   };
   /** Prove the books of a billing record: compare its balance with its events (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/reconciliation': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-    };
+    input: { /** id of the billing record */ bid: string };
     output: ReconcileBillingResult;
   };
   /** Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`). */
@@ -676,26 +583,17 @@ export interface Contract {
   };
   /** Get a team's public signing keys as a JWK set, to verify its JWTs without the service. */
   'get /team/{team}/.well-known/jwks.json': {
-    input: {
-      /** id of the team */
-      team: string;
-    };
+    input: { /** id of the team */ team: string };
     output: KeySet;
   };
   /** Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do. */
   'get /team/{team}/.well-known/openid-configuration': {
-    input: {
-      /** id of the team */
-      team: string;
-    };
+    input: { /** id of the team */ team: string };
     output: GetOpenIdConfigurationResult;
   };
   /** Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address. */
   'get /.well-known/jwks.json': {
-    input: {
-      /** id of the team whose keys to answer; absent: all teams */
-      team?: string | undefined;
-    };
+    input: { /** id of the team whose keys to answer; absent: all teams */ team?: string | undefined };
     output: KeySet;
   };
   /** Create a link token (`link:write`). */
@@ -705,18 +603,12 @@ export interface Contract {
   };
   /** Validate a link token (`link:read`). */
   'get /api/v1/link-token/{token}': {
-    input: {
-      /** the link token */
-      token: string;
-    };
+    input: { /** the link token */ token: string };
     output: LinkToken;
   };
   /** Revoke a link token (`link:write`). */
   'delete /api/v1/link-token/{token}': {
-    input: {
-      /** the link token */
-      token: string;
-    };
+    input: { /** the link token */ token: string };
     output: LinkToken;
   };
   /** Create an access token with at most the rights of your own (`token:write`). */
@@ -727,28 +619,21 @@ export interface Contract {
   /** List access tokens, also revoked ones, without their secrets (`token:write`). */
   'get /api/v1/access-token': {
     input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+      /** maximum number of items in one answer */ limit?: number | undefined;
+      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: ListAccessTokensResult;
   };
   /** Get an access token, without its secret (`token:write`). */
   'get /api/v1/access-token/{id}': {
-    input: {
-      /** id of the access token */
-      id: string;
-    };
+    input: { /** id of the access token */ id: string };
     output: GetAccessTokenResult;
   };
   /** Revoke an access token, also your own, with all that it made; within a second they are refused (`token:write`). */
   'delete /api/v1/access-token/{id}': {
     input: {
-      /** id of the access token */
-      id: string;
-      /** whether the tokens that it made, and that these made, are revoked too */
-      descendants?: boolean | undefined;
+      /** id of the access token */ id: string;
+      /** whether the tokens that it made, and that these made, are revoked too */ descendants?: boolean | undefined;
     };
     output: DeleteAccessTokenResult;
   };
@@ -805,19 +690,14 @@ export interface Contract {
   /** List the webhooks, oldest first (`webhook:read`). */
   'get /api/v1/webhook': {
     input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+      /** maximum number of items in one answer */ limit?: number | undefined;
+      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: ListWebhooksResult;
   };
   /** Get a webhook, without its secret (`webhook:read`). */
   'get /api/v1/webhook/{wid}': {
-    input: {
-      /** id of the webhook */
-      wid: string;
-    };
+    input: { /** id of the webhook */ wid: string };
     output: GetWebhookResult;
   };
   /** List what was told to a webhook in the last 30 days, newest first, with each try (`webhook:read`). */
@@ -834,44 +714,27 @@ export interface Contract {
   };
   /** Enable or disable a webhook, or change its URL or events (`webhook:write`). */
   'patch /api/v1/webhook/{wid}': {
-    input: {
-      /** id of the webhook */
-      wid: string;
-    } & UpdateWebhookRequest;
+    input: { /** id of the webhook */ wid: string } & UpdateWebhookRequest;
     output: UpdateWebhookResult;
   };
   /** Give a webhook a new secret; only this answer contains it (`webhook:write`). */
   'post /api/v1/webhook/{wid}/rotate': {
-    input: {
-      /** id of the webhook */
-      wid: string;
-    } & RotateWebhookSecretRequest;
+    input: { /** id of the webhook */ wid: string } & RotateWebhookSecretRequest;
     output: RotateWebhookSecretResult;
   };
   /** Send an event of type webhook.test to a webhook (`webhook:write`). */
   'post /api/v1/webhook/{wid}/test': {
-    input: {
-      /** id of the webhook */
-      wid: string;
-    };
+    input: { /** id of the webhook */ wid: string };
     output: TestWebhookResult;
   };
   /** Deliver an event again, now, under the same webhook-id (`webhook:write`). */
   'post /api/v1/webhook/{wid}/delivery/{did}/redeliver': {
-    input: {
-      /** id of the webhook */
-      wid: string;
-      /** id of the webhook delivery */
-      did: string;
-    };
+    input: { /** id of the webhook */ wid: string; /** id of the webhook delivery */ did: string };
     output: RedeliverWebhookResult;
   };
   /** Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`). */
   'delete /api/v1/webhook/{wid}': {
-    input: {
-      /** id of the webhook */
-      wid: string;
-    };
+    input: { /** id of the webhook */ wid: string };
     output: DeleteWebhookResult;
   };
   /** Get the team's limits and what it has used of them (`workspace:read`). */
@@ -915,10 +778,9 @@ export type WantedScope = {
 };
 
 export type HoldOptions = {
-  /** for how many seconds the credits are held */
-  expiresIn: number;
-  /** what becomes of the credits where nobody captures or releases them in time */
-  onExpiry?: 'release' | 'charge' | undefined;
+  /** for how many seconds the credits are held */ expiresIn: number;
+  /** what becomes of the credits where nobody captures or releases them in time */ onExpiry?:
+    'release' | 'charge' | undefined;
 };
 
 export type Decision = {
@@ -1026,8 +888,7 @@ export type Limit = {
 };
 
 export type Alert = {
-  /** its name, unique among them */
-  name: string;
+  /** its name, unique among them */ name: string;
   when: {
     /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
     usedPercent?: number;
@@ -1097,8 +958,9 @@ export type BatchedVerification = {
 };
 
 export type VerifyKeysResult = {
-  /** in the order of the verifications: what each alone would be answered, or its error */
-  results: Array<Decision | FailedVerification>;
+  /** in the order of the verifications: what each alone would be answered, or its error */ results: Array<
+    Decision | FailedVerification
+  >;
 };
 
 export type FailedVerification = {
@@ -1108,26 +970,21 @@ export type FailedVerification = {
     /** what is wrong and what would be right */
     message: string;
     details?: Array<{
-      /** a JSON pointer into the body, or the name of a parameter */
-      path: string;
-      /** what is wrong there, or what would be right */
-      message: string;
+      /** a JSON pointer into the body, or the name of a parameter */ path: string;
+      /** what is wrong there, or what would be right */ message: string;
     }>;
   };
 };
 
 export type CancelVerificationRequest = {
-  /** the key that was verified */
-  key: string;
-  /** the Idempotency-Key of the verification, sent with the same access token */
-  idempotencyKey: string;
+  /** the key that was verified */ key: string;
+  /** the Idempotency-Key of the verification, sent with the same access token */ idempotencyKey: string;
 };
 
 export type CancelVerificationResult = { cancellation: Cancellation };
 
 export type Cancellation = {
-  /** what was given back: debited, or held: decimal text, at most six decimals, at most 9000000000 */
-  credits: string;
+  /** what was given back: debited, or held: decimal text, at most six decimals, at most 9000000000 */ credits: string;
 };
 
 export type CreateKeyRequest = {
@@ -1264,10 +1121,7 @@ export type ImportKeysRequest = {
   }>;
 };
 
-export type ImportKeysResult = {
-  /** what became of each item, by its place */
-  results: Array<ImportResult>;
-};
+export type ImportKeysResult = { /** what became of each item, by its place */ results: Array<ImportResult> };
 
 export type ImportResult = {
   /** imported by this call; or the secret was a key of this workspace before, which stays as it is; or it was deleted, and this call brought it back */
@@ -1277,11 +1131,7 @@ export type ImportResult = {
     /** as in answers that refuse a whole request */
     code: number;
     message: string;
-    details?: Array<{
-      /** a JSON pointer into the item */
-      path: string;
-      message: string;
-    }>;
+    details?: Array<{ /** a JSON pointer into the item */ path: string; message: string }>;
   };
 };
 
@@ -1325,8 +1175,7 @@ export type ApiKey = {
 
 export type ListKeysResult = {
   apiKeys: Array<ApiKey>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type GetKeyResult = { apiKey: ApiKey };
@@ -1354,8 +1203,7 @@ export type UpdateKeyRequest = {
 export type UpdateKeyResult = { apiKey: ApiKey };
 
 export type ReportLeakedSecretsRequest = {
-  /** where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged */
-  text: string;
+  /** where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged */ text: string;
 };
 
 export type ReportLeakedSecretsResult = {
@@ -1390,8 +1238,8 @@ export type ReportLeakedSecretsResult = {
 };
 
 export type RotateKeyRequest = {
-  /** for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */
-  graceSeconds?: number | undefined;
+  /** for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */ graceSeconds?:
+    number | undefined;
 };
 
 export type RotateKeyResult = { apiKey: ApiKeyWithSecret };
@@ -1452,8 +1300,7 @@ export type Workspace = {
 
 export type ListWorkspacesResult = {
   workspaces: Array<Workspace>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type GetWorkspaceResult = { workspace: Workspace };
@@ -1512,10 +1359,8 @@ export type UpdateWorkspaceResult = { workspace: Workspace };
 export type DeleteWorkspaceResult = { workspace: Workspace };
 
 export type CloseMonthRequest = {
-  /** the month to close, YYYY-MM */
-  month: string;
-  /** also store lines of records whose books differ; they say what differs */
-  acceptDifferences?: boolean | undefined;
+  /** the month to close, YYYY-MM */ month: string;
+  /** also store lines of records whose books differ; they say what differs */ acceptDifferences?: boolean | undefined;
 };
 
 export type CloseMonthResult = { closing: MonthClosing };
@@ -1609,21 +1454,17 @@ export type CreateBillingRequest = {
 
 export type CreateBillingResult = {
   billing: BillingRecord;
-  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */
-  warnings?: Array<Warning>;
+  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */ warnings?: Array<Warning>;
 };
 
 export type Warning = {
-  /** a JSON pointer into the body, or the name of a parameter */
-  path: string;
-  /** what is wrong there, or what would be right */
-  message: string;
+  /** a JSON pointer into the body, or the name of a parameter */ path: string;
+  /** what is wrong there, or what would be right */ message: string;
 };
 
 export type ListBillingsResult = {
   billings: Array<BillingRecord>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type GetBillingOfMeterResult = { billing: BillingRecord };
@@ -1688,14 +1529,12 @@ export type UpdateBillingRequest = {
 
 export type UpdateBillingResult = {
   billing: BillingRecord;
-  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */
-  warnings?: Array<Warning>;
+  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */ warnings?: Array<Warning>;
 };
 
 export type ListLedgerResult = {
   ledger: Array<LedgerRow>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type LedgerRow = {
@@ -1769,23 +1608,18 @@ export type Grant = {
 
 export type ListGrantsResult = {
   grants: Array<Grant>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type GetGrantResult = { grant: Grant };
 
-export type VoidGrantRequest = {
-  /** why it was voided */
-  reason: string;
-};
+export type VoidGrantRequest = { /** why it was voided */ reason: string };
 
 export type VoidGrantResult = { grant: Grant; billing: BillingRecord };
 
 export type ListAlertsResult = {
   alerts: Array<AlertTold>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type AlertTold = {
@@ -1826,8 +1660,7 @@ export type CreateGrantScheduleRequest = {
   name?: string | undefined;
   rollover?:
     | {
-        /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
-        maxCredits: string;
+        /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */ maxCredits: string;
       }
     | undefined;
 };
@@ -1854,8 +1687,7 @@ export type GrantSchedule = {
   /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority: number;
   rollover?: {
-    /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
-    maxCredits: string;
+    /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */ maxCredits: string;
   };
   /** when it was made, RFC 3339 in UTC */
   createdAt: string;
@@ -1863,8 +1695,7 @@ export type GrantSchedule = {
 
 export type ListGrantSchedulesResult = {
   grantSchedules: Array<GrantSchedule>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type DeleteGrantScheduleResult = { grantSchedule: GrantSchedule };
@@ -2002,15 +1833,13 @@ export type StatementProof = {
   /** what differs */
   differences?: Array<{
     what: string;
-    /** by how much: decimal text, exact; negative where it takes away */
-    credits: string;
+    /** by how much: decimal text, exact; negative where it takes away */ credits: string;
   }>;
 };
 
 export type ListStatementsResult = {
   statements: Array<StatementLine>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type StatementLine = {
@@ -2062,8 +1891,7 @@ export type StatementLine = {
 
 export type ListHoldsResult = {
   holds: Array<OpenHold>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type OpenHold = {
@@ -2084,10 +1912,8 @@ export type OpenHold = {
 };
 
 export type CaptureHoldRequest = {
-  /** id of the hold, as the verification answered it */
-  holdId: string;
-  /** what it did cost: decimal text, at most six decimals, at most 9000000000 */
-  usage: string;
+  /** id of the hold, as the verification answered it */ holdId: string;
+  /** what it did cost: decimal text, at most six decimals, at most 9000000000 */ usage: string;
 };
 
 export type CaptureHoldResult = { capture: Capture; billing: BillingRecord };
@@ -2103,23 +1929,15 @@ export type Capture = {
   overdrawn: boolean;
 };
 
-export type ReleaseHoldRequest = {
-  /** id of the hold, as the verification answered it */
-  holdId: string;
-};
+export type ReleaseHoldRequest = { /** id of the hold, as the verification answered it */ holdId: string };
 
 export type ReleaseHoldResult = { release: Release; billing: BillingRecord };
 
-export type Release = {
-  /** id of the hold, as the verification answered it */
-  holdId: string;
-};
+export type Release = { /** id of the hold, as the verification answered it */ holdId: string };
 
 export type ExtendHoldRequest = {
-  /** id of the hold, as the verification answered it */
-  holdId: string;
-  /** for how many seconds from now on the credits are held */
-  expiresIn: number;
+  /** id of the hold, as the verification answered it */ holdId: string;
+  /** for how many seconds from now on the credits are held */ expiresIn: number;
 };
 
 export type ExtendHoldResult = { hold: Hold; billing: BillingRecord };
@@ -2230,8 +2048,7 @@ export type RecentVerification = {
 
 export type CountVerificationsResult = {
   data: Array<VerificationCount>;
-  /** calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data` */
-  wouldRefuse: Array<VerificationCount>;
+  /** calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data` */ wouldRefuse: Array<VerificationCount>;
 };
 
 export type VerificationCount = {
@@ -2281,15 +2098,9 @@ export type CreateJwtRequest = {
   workspaceIds?: Array<string> | undefined;
 };
 
-export type CreateJwtResult = {
-  /** the JWT */
-  jwt: string;
-};
+export type CreateJwtResult = { /** the JWT */ jwt: string };
 
-export type VerifyJwtRequest = {
-  /** the JWT */
-  jwt: string;
-};
+export type VerifyJwtRequest = { /** the JWT */ jwt: string };
 
 export type VerifyJwtResult = {
   status: 'VALID' | 'EXPIRED' | 'INVALID';
@@ -2306,28 +2117,21 @@ export type VerifyJwtResult = {
 };
 
 export type RevokeJwtRequest = {
-  /** the `jti` of a JWT */
-  jti?: string | undefined;
-  /** the JWT */
-  jwt?: string | undefined;
+  /** the `jti` of a JWT */ jti?: string | undefined;
+  /** the JWT */ jwt?: string | undefined;
 };
 
 export type RevokeJwtResult = {
-  /** the `jti` of a JWT */
-  jti: string;
-  /** until when the revocation is kept: by then the JWT has expired, in Unix milliseconds */
-  expiresAt: number;
+  /** the `jti` of a JWT */ jti: string;
+  /** until when the revocation is kept: by then the JWT has expired, in Unix milliseconds */ expiresAt: number;
 };
 
 export type RotateSigningKeyRequest = {
-  /** ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID */
-  retireNow?: boolean | undefined;
+  /** ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID */ retireNow?:
+    boolean | undefined;
 };
 
-export type RotateSigningKeyResult = {
-  /** id of the signing key */
-  kid: string;
-};
+export type RotateSigningKeyResult = { /** id of the signing key */ kid: string };
 
 export type GetJwtSettingsResult = { jwtSettings: JwtSettings };
 
@@ -2343,10 +2147,9 @@ export type JwtSettings = {
 };
 
 export type UpdateJwtSettingsRequest = {
-  /** whether the key set of all teams contains the team's keys */
-  sharedKeySet?: boolean | undefined;
-  /** what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set */
-  issuer?: 'TEAM_ID' | 'URL' | undefined;
+  /** whether the key set of all teams contains the team's keys */ sharedKeySet?: boolean | undefined;
+  /** what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set */ issuer?:
+    'TEAM_ID' | 'URL' | undefined;
 };
 
 export type UpdateJwtSettingsResult = { jwtSettings: JwtSettings };
@@ -2503,8 +2306,7 @@ export type CreateAccessTokenResult = {
 
 export type ListAccessTokensResult = {
   accessTokens: Array<AccessToken>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type AccessToken = {
@@ -2556,17 +2358,14 @@ export type GetAccessTokenResult = { accessToken: AccessToken };
 export type DeleteAccessTokenResult = {
   accessToken: AccessToken;
   descendants: {
-    /** how many of its descendants this call revoked */
-    revoked: number;
-    /** whether more follow within minutes; the api refuses these already, and verifies for no longer than that */
-    pending: boolean;
+    /** how many of its descendants this call revoked */ revoked: number;
+    /** whether more follow within minutes; the api refuses these already, and verifies for no longer than that */ pending: boolean;
   };
 };
 
 export type ListAuditLogResult = {
   auditLog: Array<AuditEntry>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type AuditEntry = {
@@ -2690,8 +2489,7 @@ export type NewWebhook = {
 
 export type ListWebhooksResult = {
   webhooks: Array<Webhook>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type Webhook = {
@@ -2739,8 +2537,7 @@ export type GetWebhookResult = { webhook: Webhook };
 
 export type ListWebhookDeliveriesResult = {
   deliveries: Array<WebhookDelivery>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type WebhookDelivery = {
@@ -2801,8 +2598,8 @@ export type UpdateWebhookRequest = {
 export type UpdateWebhookResult = { webhook: Webhook };
 
 export type RotateWebhookSecretRequest = {
-  /** within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over */
-  replaceLatest?: boolean | undefined;
+  /** within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over */ replaceLatest?:
+    boolean | undefined;
 };
 
 export type RotateWebhookSecretResult = { webhook: NewWebhook };
@@ -2817,71 +2614,25 @@ export type GetQuotaResult = { quota: Quota };
 
 export type Quota = {
   /** workspaces that are not deleted */
-  workspaces: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  workspaces: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** API keys that are not deleted */
-  keys: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  keys: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** scopes that are not deleted, of all workspaces */
-  scopes: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  scopes: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** access tokens that are not revoked */
-  accessTokens: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  accessTokens: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** billing records, also those of deleted workspaces */
-  billingRecords: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  billingRecords: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments */
-  storedBytes: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  storedBytes: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** link tokens, also revoked ones, until 30 days after they expire */
-  linkTokens: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  linkTokens: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** bytes that the answers kept under Idempotency-Keys take, each for 24 hours */
-  keptAnswerBytes: {
-    /** how many the team may have */
-    limit: number;
-    /** how many it has */
-    used: number;
-  };
+  keptAnswerBytes: { /** how many the team may have */ limit: number; /** how many it has */ used: number };
   /** verifications per second, on each process */
-  verifyPerSecond: {
-    /** how many the team may have */
-    limit: number;
-  };
+  verifyPerSecond: { /** how many the team may have */ limit: number };
   /** management calls per second, on each process */
-  apiPerSecond: {
-    /** how many the team may have */
-    limit: number;
-  };
+  apiPerSecond: { /** how many the team may have */ limit: number };
 };
 
 /** How people read a status; the two limits are temporary blocks. */

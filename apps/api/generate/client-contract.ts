@@ -138,14 +138,16 @@ function typesOf(operations: readonly Operation[]): Types {
   }
 
   function objectType({ properties = {}, required = [] }: Schema, isInput: boolean): string {
+    // Prettier leaves a short one on its line.
+    const space = Object.keys(properties).length > 2 ? '\n' : ' ';
     const fields = Object.entries(properties).map(([field, schema]) => {
       const isOptional = !required.includes(field) || (isInput && 'default' in schema);
       // The client leaves out what is undefined.
       const type = typeOf(schema, isInput) + (isOptional && isInput ? ' | undefined' : '');
-      const about = schema.description ? `/** ${schema.description} */\n` : '';
+      const about = schema.description ? `/** ${schema.description} */${space}` : '';
       return `${about}${field}${isOptional ? '?' : ''}: ${type};`;
     });
-    return `{ ${fields.join('\n')} }`;
+    return `{ ${fields.join(space)} }`;
   }
 }
 

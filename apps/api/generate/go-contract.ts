@@ -45,7 +45,7 @@ export function renderGoContract(): Record<GoFile, string> {
   const imports = (names: string[]) => `\nimport (\n${names.map((name) => `\t"${name}"`).join('\n')}\n)\n`;
   return {
     'contract.go': `${HEAD}${imports(['time'])}\n${types.text()}\n\n${statusesText()}\n\n${refusalsText()}\n`,
-    'operations.go': `${HEAD}${imports(['context', 'net/url'])}\n${methods.join('\n\n')}\n`,
+    'operations.go': `${HEAD}${imports(['context'])}\n${methods.join('\n\n')}\n`,
   };
 }
 
@@ -54,9 +54,9 @@ function renderOperation(given: Method, schemas: Record<string, Schema>): string
   const { 'application/json': json, ...others } = answersOf(operation);
   const answer = types.typeOf(json!.schema, goName(`${operation.operationId}Result`), 'answer');
   const taken = inputsOf(given);
+  declareQuery(given);
   if (BY_HAND.includes(operation.operationId)) return [];
   return [
-    ...queryOf(given),
     methodText(given, taken, { suffix: '', accept: 'application/json', answer }),
     ...Object.keys(others).map((type) => {
       const isText = type.startsWith('text/');
@@ -79,7 +79,7 @@ function inputsOf({ operation, types }: Method): Inputs {
   const hasQuery = queryParameters(operation).length > 0;
   return {
     path,
-    query: hasQuery ? 'query.values()' : '',
+    query: hasQuery ? 'query' : '',
     body: body ? 'body' : '',
     parameters: [
       ...(path.length > 0 ? [`${path.join(', ')} string`] : []),
@@ -116,24 +116,15 @@ function inputsText({ path, query, body }: Inputs): string {
   return parts.filter(Boolean).join(', ');
 }
 
-/** The struct of an operation's query. */
-function queryOf({ operation, types }: Method): string[] {
+/** Declares the struct of an operation's query. */
+function declareQuery({ operation, types }: Method): void {
   const found = queryParameters(operation);
-  if (found.length === 0) return [];
+  if (found.length === 0) return;
   const name = `${goName(operation.operationId)}Query`;
-  const schema: Schema = {
-    properties: Object.fromEntries(found.map((one) => [one.name, one.schema])),
-    required: found.filter(({ required }) => required).map((one) => one.name),
-  };
-  types.declare(
-    name,
-    `${name} is what ${goName(operation.operationId)} takes besides; what is left out has its default.`,
-    schema,
-    'request',
-  );
-  const lines = found.map((one) => `\tset(values, "${one.name}", query.${goName(one.name)})`);
-  const body = ['\tvalues := url.Values{}', ...lines, '\treturn values'].join('\n');
-  return [`func (query ${name}) values() url.Values {\n${body}\n}`];
+  const about = `${name} is what ${goName(operation.operationId)} takes besides; what is left out has its default.`;
+  const properties = Object.fromEntries(found.map((one) => [one.name, one.schema]));
+  const required = found.filter(({ required }) => required).map((one) => one.name);
+  types.declare(name, about, { properties, required }, 'request');
 }
 
 /** A list's companion, which fetches page after page. */

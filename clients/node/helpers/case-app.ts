@@ -25,7 +25,7 @@ const messages: string[] = [];
 const lost: string[] = [];
 const open = keepUsage(client, {
   onLost: (_, why) => void lost.push(why instanceof KeytallyError ? String(why.code) : why),
-  atMost: 8,
+  atMost: 200,
   pauseMs: 50,
 });
 const options: GuardOptions<Request> = { cost: '1', onError: (error) => void messages.push(error.message) };

@@ -12,28 +12,21 @@ export interface PortalContract {
   /** List the customer's own API keys, without deleted ones. */
   'get /api/v1/portal/keys': {
     input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+      /** maximum number of items in one answer */ limit?: number | undefined;
+      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: ListPortalKeysResult;
   };
   /** Give one of the own API keys a new secret; only this answer contains it. */
   'post /api/v1/portal/key/{akid}/rotate': {
-    input: {
-      /** id of the API key */
-      akid: string;
-    } & RotatePortalKeyRequest;
+    input: { /** id of the API key */ akid: string } & RotatePortalKeyRequest;
     output: RotatePortalKeyResult;
   };
   /** Usage of the customer's own API keys, of each day and usage name. */
   'get /api/v1/portal/usage': {
     input: {
-      /** first day; default 30 days before `to`, YYYY-MM-DD in UTC */
-      from?: string | undefined;
-      /** last day; default today, YYYY-MM-DD in UTC */
-      to?: string | undefined;
+      /** first day; default 30 days before `to`, YYYY-MM-DD in UTC */ from?: string | undefined;
+      /** last day; default today, YYYY-MM-DD in UTC */ to?: string | undefined;
     };
     output: GetPortalUsageResult;
   };
@@ -45,10 +38,8 @@ export interface PortalContract {
   /** List the grants of the link token's billing record, oldest first. */
   'get /api/v1/portal/grants': {
     input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+      /** maximum number of items in one answer */ limit?: number | undefined;
+      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: ListPortalGrantsResult;
   };
@@ -97,8 +88,7 @@ export type Portal = {
 
 export type ListPortalKeysResult = {
   apiKeys: Array<PortalKey>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type PortalKey = {
@@ -119,8 +109,8 @@ export type PortalKey = {
 };
 
 export type RotatePortalKeyRequest = {
-  /** for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */
-  graceSeconds?: number | undefined;
+  /** for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */ graceSeconds?:
+    number | undefined;
 };
 
 export type RotatePortalKeyResult = { apiKey: PortalKeyWithSecret };
@@ -161,8 +151,7 @@ export type GetPortalBillingResult = { billing: BillingRecord };
 
 export type ListPortalGrantsResult = {
   grants: Array<Grant>;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type GetPortalStatementResult = { statement: Statement };

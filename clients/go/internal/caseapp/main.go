@@ -48,7 +48,7 @@ func newApp(patience time.Duration) http.Handler {
 	impatient := newClient(os.Getenv("TOKEN"), 500*time.Millisecond)
 	wrong := newClient("kt_wrong", patience)
 	told := &notes{}
-	open, err := client.KeepUsage(keytally.KeepUsageOptions{OnLost: told.onLost, AtMost: 8, Pause: 50 * time.Millisecond})
+	open, err := client.KeepUsage(keytally.KeepUsageOptions{OnLost: told.onLost, AtMost: 200, Pause: 50 * time.Millisecond})
 	must(err)
 
 	one := keytally.Cost{Usage: "1"}
