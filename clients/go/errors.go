@@ -80,30 +80,12 @@ func (e *Error) refused() bool {
 
 // errorBody is an error of keytally, whose codes begin with their HTTP status.
 type errorBody struct {
-	Code    int
-	Message string
-	Details []Detail
+	Code    int      `json:"code"`
+	Message string   `json:"message"`
+	Details []Detail `json:"details"`
 }
 
-func (b *errorBody) UnmarshalJSON(text []byte) error {
-	var told struct {
-		Code    int             `json:"code"`
-		Message string          `json:"message"`
-		Details json.RawMessage `json:"details"`
-	}
-	if err := json.Unmarshal(text, &told); err != nil {
-		return err
-	}
-	if status := told.Code / 100; status < 400 || status > 599 {
-		return fmt.Errorf("%d is no code of keytally", told.Code)
-	}
-	b.Code, b.Message = told.Code, told.Message
-	// Those of another shape are not keytally's.
-	if json.Unmarshal(told.Details, &b.Details) != nil {
-		b.Details = nil
-	}
-	return nil
-}
+func (b *errorBody) isOurs() bool { return b != nil && b.Code >= 40_000 && b.Code <= 59_999 }
 
 // errorOf turns an answer that is not a success into an error.
 func errorOf(status int, header http.Header, text []byte) *Error {
@@ -118,7 +100,7 @@ func errorOf(status int, header http.Header, text []byte) *Error {
 		failed.RetryAfter = time.Duration(seconds * float64(time.Second))
 	}
 	var envelope struct{ Error *errorBody }
-	if json.Unmarshal(text, &envelope) == nil && envelope.Error != nil && envelope.Error.Code/100 == status {
+	if json.Unmarshal(text, &envelope) == nil && envelope.Error.isOurs() && envelope.Error.Code/100 == status {
 		failed.Code, failed.Message, failed.Details = envelope.Error.Code, envelope.Error.Message, envelope.Error.Details
 	}
 	return failed

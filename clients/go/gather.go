@@ -205,7 +205,7 @@ func decisionsOf(received *answer, count int) ([]outcome, error) {
 	for i := range batch.Results {
 		result := &batch.Results[i]
 		switch {
-		case result.Error != nil && result.Error.Code != 0:
+		case result.Error.isOurs():
 			outcomes[i].err = errorInBatch(result.Error, received.header.Get("X-Request-Id"))
 		case result.Error == nil && result.Status != "":
 			// A copy: a decision that a handler keeps must not keep those of the others.

@@ -1,6 +1,7 @@
 package keytally
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -57,11 +58,6 @@ type GuardOptions struct {
 	OnError func(error, *http.Request)
 }
 
-// mistake is an option, or what an option's function gave, that is not what it must be.
-type mistake struct{ text string }
-
-func (m mistake) Error() string { return m.text }
-
 // check finds what is wrong and not a function: a program with a wrong cost does not start.
 func (o *GuardOptions) check() error {
 	if cost, ok := o.Cost.(Cost); ok {
@@ -76,13 +72,13 @@ func (o *GuardOptions) check() error {
 	}
 	switch {
 	case o.OutOfCredits != 0 && o.OutOfCredits != http.StatusTooManyRequests:
-		return mistake{fmt.Sprintf("OutOfCredits is %d; it must be 429, or left out for 402 and 403", o.OutOfCredits)}
+		return fmt.Errorf("OutOfCredits is %d; it must be 429, or left out for 402 and 403", o.OutOfCredits)
 	case o.Hold != nil && o.HoldFunc != nil:
-		return mistake{"Hold is there beside HoldFunc; give one of them"}
+		return errors.New("Hold is there beside HoldFunc; give one of them")
 	case o.Scopes != nil && o.ScopesFunc != nil:
-		return mistake{"Scopes is there beside ScopesFunc; give one of them"}
+		return errors.New("Scopes is there beside ScopesFunc; give one of them")
 	case o.holds() && o.Open != nil:
-		return mistake{"Hold is there beside Open, which keeps costs that were not held"}
+		return errors.New("Hold is there beside Open, which keeps costs that were not held")
 	}
 	return nil
 }
@@ -117,7 +113,7 @@ func (o *GuardOptions) idempotencyKeyOf(r *http.Request) (string, error) {
 		given = o.IdempotencyKey(r)
 	}
 	if given != "" && !isPrintable(given, longestHeader) {
-		return "", mistake{fmt.Sprintf("idempotencyKey is %s; it must be 1 to 255 visible ASCII characters", shown(given))}
+		return "", fmt.Errorf("idempotencyKey is %s; it must be 1 to 255 visible ASCII characters", shown(given))
 	}
 	return given, nil
 }
@@ -135,14 +131,14 @@ func (c Cost) check() error {
 	credits, err := strconv.ParseInt(whole, 10, 64)
 	isTooMuch := credits > mostCredits || credits == mostCredits && strings.Trim(fraction, "0") != ""
 	if err != nil || isTooMuch || !decimal.MatchString(c.Usage) {
-		return mistake{fmt.Sprintf(`cost is %s; it must be decimal text such as "1" or "0.25"`, shown(c.Usage))}
+		return fmt.Errorf(`cost is %s; it must be decimal text such as "1" or "0.25"`, shown(c.Usage))
 	}
 	return nil
 }
 
 func checkHold(hold HoldOptions) error {
 	if hold.ExpiresIn < 1 || hold.ExpiresIn > mostSeconds {
-		return mistake{fmt.Sprintf("hold.expiresIn is %d; it must be a whole number of seconds from 1 to %d", hold.ExpiresIn, mostSeconds)}
+		return fmt.Errorf("hold.expiresIn is %d; it must be a whole number of seconds from 1 to %d", hold.ExpiresIn, mostSeconds)
 	}
 	return nil
 }
@@ -164,7 +160,7 @@ func (o *GuardOptions) scopesOf(r *http.Request) ([]WantedScope, error) {
 	}
 	scopes, err := o.ScopesFunc(r)
 	if err == nil && scopes == nil {
-		err = mistake{"scopes is nil; it must be a list such as []keytally.WantedScope{{Representation: \"documents\", Read: true}}"}
+		err = errors.New("scopes is nil; it must be a list such as []keytally.WantedScope{{Representation: \"documents\", Read: true}}")
 	}
 	return scopes, err
 }

@@ -92,25 +92,19 @@ test('an error that keytally answered has its status, code, request id and detai
   assert.equal([api.seen.length, retried], [1, []]);
 });
 
-test("an error of something else is not keytally's, whatever its code, and details of another form are left out", async () => {
+test("an error of something else is not keytally's, whatever its code", async () => {
   let answer: { status: number; body: object } | undefined;
   const server = createServer(
     (_, response) => void response.writeHead(answer!.status).end(JSON.stringify(answer!.body)),
   );
   const { url, stop } = await listen(server);
   const stranger = makeClient({ url, token: 'x' }, clock);
-  const message = 'Not Found';
   for (const code of [404, 40001, 4.04e4 + 0.5, '40401', null, 20001]) {
-    answer = { status: code === 20001 ? 200 : 404, body: { error: { code, message } } };
+    answer = { status: code === 20001 ? 200 : 404, body: { error: { code, message: 'Not Found' } } };
     const error = await failure(stranger.verify({ key: 'x' }));
     assert.equal([error.status, error.code], [answer.status, 0], String(code));
     assert.match(error.message, /not from keytally/);
     if (answer.status === 404) assert.is(await stranger.ready(), false, String(code));
-  }
-  for (const details of ['wrong', [null], [{ path: '/key' }], [{ path: 1, message }]]) {
-    answer = { status: 400, body: { error: { code: 40001, message, details } } };
-    const error = await failure(stranger.verify({ key: 'x' }));
-    assert.equal([error.code, error.message, error.details], [40001, message, []], JSON.stringify(details));
   }
   stop();
 });

@@ -83,9 +83,9 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
     const objects = some.flatMap((one) => schemas[refName(one)] ?? []);
     if (objects.length < some.length) return 'any';
     const names = objects.flatMap(({ properties = {} }) => Object.keys(properties));
-    if (new Set(names).size < names.length)
-      declare(name, `${name} has the fields of each form.`, merged(objects), kind);
-    else declareEither(name, some, kind);
+    // Embedded structs that have a field of one name would lose it.
+    if (new Set(names).size < names.length) throw new Error(`the forms of ${name} have a field in common`);
+    declareEither(name, some, kind);
     return name;
   }
 
@@ -119,23 +119,6 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
   }
 
   return { typeOf, declare, text: () => [...declared.values()].join('\n\n') };
-}
-
-// Embedded structs that have a field of one name would lose it. What is not in each of them, or differs, may be left out.
-function merged(objects: Schema[]): Schema {
-  const properties: Record<string, Schema> = {};
-  for (const one of objects) {
-    for (const [property, schema] of Object.entries(one.properties ?? {})) {
-      const before = properties[property];
-      properties[property] = before && shape(before) !== shape(schema) ? {} : (before ?? schema);
-    }
-  }
-  const required = Object.keys(properties).filter((name) => objects.every((one) => one.required?.includes(name)));
-  return { properties, required };
-}
-
-function shape(schema: Schema): string {
-  return JSON.stringify([schema.$ref, schema.type, schema.items, schema.properties, schema.anyOf]);
 }
 
 type Marked = { kind: Kind; isRequired: boolean; isNullable: boolean; isSameWhenEmpty: boolean };

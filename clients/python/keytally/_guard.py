@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from keytally import types
@@ -68,20 +69,25 @@ class GuardError(Exception):
     """What `on_error` gets; its cause is the error that it tells of."""
 
 
+class _Refused(Exception):
+    def __init__(
+        self, reason: str, limited_by: types.LimitedBy | None = None, headers: dict[str, str] | None = None
+    ) -> None:
+        self.reason = reason
+        self.limited_by = limited_by
+        self.headers = headers or {}
+
+
 @dataclass(frozen=True)
-class _Question(Generic[RequestT]):
+class _Question:
     """What keytally is asked for a request."""
 
-    request: RequestT
-    request_id: str
     input: types.VerifyKeyInput
-    idempotency_key: str
+    options: CallOptions
     # One that the options give is for repeating the request: cancelled, that would be refused.
     may_be_cancelled: bool
-
-    @property
-    def options(self) -> CallOptions:
-        return {"idempotency_key": self.idempotency_key, "request_id": self.request_id}
+    # Tells `on_error`.
+    tell: Callable[..., None]
 
 
 class _Guard(Generic[RequestT, HoldT]):
@@ -109,17 +115,44 @@ class _Guard(Generic[RequestT, HoldT]):
 
     async def _decide(self, request: RequestT, seen: Seen) -> Outcome[HoldT]:
         request_id = _request_id_of(seen.header("x-request-id"))
-        key = self._key_of(request, seen, request_id)
-        if isinstance(key, Outcome):
-            return key
+        make = self._refusal_body
+        try:
+            return await self._pass(request, seen, request_id)
+        except _Refused as refused:
+            answer = answer_to(
+                refused.reason,
+                request_id,
+                time.time(),
+                limited_by=refused.limited_by,
+                out_of_credits=self._out_of_credits,
+                body_of=make and (lambda refusal: make(refusal, request)),
+            )
+            return Outcome(refused.headers, answer)
+
+    async def _pass(self, request: RequestT, seen: Seen, request_id: str) -> Outcome[HoldT]:
+        keys = keys_of(seen.header)
+        if len(keys) != 1:
+            raise _Refused("TWO_KEYS" if keys else "NO_KEY")
+        # No key is longer or has other characters, also none that was imported.
+        if not re.fullmatch("[!-~]{1,512}", keys[0]):
+            raise _Refused("INVALID")
         # What the caller's own function raises is for the framework's error handler.
         values = self._values.of(request)
         for name, value in values.items():
             if inspect.isawaitable(value):
                 values[name] = await value
-        question = self._question(request, request_id, key, values, seen)
-        if isinstance(question, Outcome):
-            return question
+        say = partial(self._tell, request, request_id)
+        try:
+            input = verify_input(keys[0], values, seen.method, seen.raw_path, seen.ip)
+            key = idempotency_key_of(values.get("idempotency_key"))
+        except OptionError as error:
+            say(error)
+            raise _Refused("FAILED") from None
+        options: CallOptions = {"idempotency_key": key, "request_id": request_id}
+        question = _Question(input, options, values.get("idempotency_key") is None, say)
+        if self._open and self._open.away:
+            full = KeytallyError("keytally is unavailable, and no more usage can be kept", status=0)
+            return self._unanswered(question, full, None)
         sent_at, retry = time.monotonic(), self._client._settings.retry_verify()
         try:
             answer = await self._verify(question, retry)
@@ -127,100 +160,55 @@ class _Guard(Generic[RequestT, HoldT]):
             return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
         return self._answered(question, answer)
 
-    async def _verify(self, question: _Question[RequestT], retry: Retry) -> types.Decision:
+    async def _verify(self, question: _Question, retry: Retry) -> types.Decision:
         return await self._client._verify(question.input, question.options, retry)
 
-    def _key_of(self, request: RequestT, seen: Seen, request_id: str) -> str | Outcome[Any]:
-        keys = keys_of(seen.header)
-        if not keys:
-            return self._refuse("NO_KEY", request, request_id)
-        if len(keys) > 1:
-            return self._refuse("TWO_KEYS", request, request_id)
-        # No key is longer or has other characters, also none that was imported.
-        return keys[0] if re.fullmatch("[!-~]{1,512}", keys[0]) else self._refuse("INVALID", request, request_id)
-
-    def _refuse(
-        self, reason: str, request: RequestT, request_id: str, limited_by: types.LimitedBy | None = None
-    ) -> Outcome[Any]:
-        make = self._refusal_body
-        answer = answer_to(
-            reason,
-            request_id,
-            time.time(),
-            limited_by=limited_by,
-            out_of_credits=self._out_of_credits,
-            body_of=make and (lambda refusal: make(refusal, request)),
-        )
-        return Outcome({}, answer)
-
-    def _question(
-        self, request: RequestT, request_id: str, key: str, values: dict[str, Any], seen: Seen
-    ) -> _Question[RequestT] | Outcome[Any]:
-        """What to ask; the outcome where an option's function gave something wrong, or keytally is unavailable."""
-        try:
-            input = verify_input(key, values, seen.method, seen.raw_path, seen.ip)
-            idempotency_key = idempotency_key_of(values.get("idempotency_key"))
-        except OptionError as error:
-            return self._fail("FAILED", request, request_id, error)
-        may_be_cancelled = values.get("idempotency_key") is None
-        question = _Question(request, request_id, input, idempotency_key, may_be_cancelled)
-        if self._open and self._open.away:
-            return self._unanswered(question, "keytally is unavailable, and no more usage can be kept")
-        return question
-
-    def _unanswered(
-        self, question: _Question[RequestT], cause: Exception | str, sent_at: float | None = None
-    ) -> Outcome[Any]:
+    def _unanswered(self, question: _Question, cause: Exception, sent_at: float | None) -> Outcome[HoldT]:
         code = cause.code if isinstance(cause, KeytallyError) else 0
         if code == REFUSALS["IDEMPOTENCY_MISMATCH"][0]:
-            return self._refuse("IDEMPOTENCY_MISMATCH", question.request, question.request_id)
-        is_away = isinstance(cause, str) or (isinstance(cause, KeytallyError) and cause.is_away)
+            raise _Refused("IDEMPOTENCY_MISMATCH")
         # The end client did nothing wrong, and must not see the status that the error has for this server.
-        if not is_away or code == TOO_MANY_FAILURES:
-            return self._fail("FAILED", question.request, question.request_id, cause)
+        if not isinstance(cause, KeytallyError) or not cause.is_away or code == TOO_MANY_FAILURES:
+            question.tell(cause)
+            raise _Refused("FAILED")
         if self._open and code != OVER_QUOTA:
-            call = question.input, question.idempotency_key, sent_at
+            call = question.input, question.options["idempotency_key"], sent_at
             if self._open.keep(*call, was_answered=code != 0):
                 return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
         # The end client is answered that nothing was decided, and shall not pay for it.
         if sent_at is not None and question.may_be_cancelled and self._cancels.acquire(blocking=False):
             self._cancel_later(question)
-        return self._fail("AWAY", question.request, question.request_id, cause)
+        question.tell(cause)
+        raise _Refused("AWAY")
 
-    def _cancel_later(self, question: _Question[RequestT]) -> None:
+    def _cancel_later(self, question: _Question) -> None:
         raise NotImplementedError
 
-    async def _cancel(self, question: _Question[RequestT]) -> None:
-        what = {"key": question.input["key"], "idempotencyKey": question.idempotency_key}
+    async def _cancel(self, question: _Question) -> None:
+        what = {"key": question.input["key"], "idempotencyKey": question.options["idempotency_key"]}
         try:
             await self._client._operate("post /api/v1/api-key/verify/cancel", what, {})
         except Exception as error:
             if not (isinstance(error, KeytallyError) and error.code == NOTHING_TAKEN):
-                self._tell(question.request, question.request_id, error, "not cancelled: ")
+                question.tell(error, "not cancelled: ")
         finally:
             self._cancels.release()
 
     def _hold(self, id: str | None, on_failure: OnFailure) -> HoldT:
         raise NotImplementedError
 
-    def _answered(self, question: _Question[RequestT], answer: types.Decision) -> Outcome[HoldT]:
+    def _answered(self, question: _Question, answer: types.Decision) -> Outcome[HoldT]:
         headers = rate_limit_headers(answer.get("rateLimit"), time.time())
         if answer["status"] != "VALID":
-            refused = self._refuse(reason_of(answer), question.request, question.request_id, answer.get("limitedBy"))
-            return Outcome(headers, refused.refusal)
+            raise _Refused(reason_of(answer), answer.get("limitedBy"), headers)
         hold = None
         if self._values.has_hold:
-            id = answer["hold"]["id"] if "hold" in answer else None
-            hold = self._hold(id, lambda error: self._tell(question.request, question.request_id, error))
+            hold = self._hold(answer["hold"]["id"] if "hold" in answer else None, question.tell)
         return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
 
-    def _fail(self, why: str, request: RequestT, request_id: str, cause: Exception | str) -> Outcome[Any]:
-        self._tell(request, request_id, cause)
-        return self._refuse(why, request, request_id)
-
-    def _tell(self, request: RequestT, request_id: str, cause: Exception | str, what: str = "") -> None:
+    def _tell(self, request: RequestT, request_id: str, cause: Exception, what: str = "") -> None:
         error = GuardError(f"keytally guard, request {request_id}: {what}{_describe(cause)}")
-        error.__cause__ = cause if isinstance(cause, Exception) else None
+        error.__cause__ = cause
         tell("on_error", self._on_error, error, request)
 
 
@@ -237,7 +225,7 @@ class Guard(_Guard[RequestT, Hold]):
     def decide(self, request: RequestT, seen: Seen) -> Outcome[Hold]:
         return completed(self._decide(request, seen))
 
-    def _cancel_later(self, question: _Question[RequestT]) -> None:
+    def _cancel_later(self, question: _Question) -> None:
         # The process waits for it.
         threading.Thread(target=lambda: completed(self._cancel(question)), name="keytally cancel").start()
 
@@ -257,13 +245,13 @@ class AsyncGuard(_Guard[RequestT, AsyncHold]):
     async def decide(self, request: RequestT, seen: Seen) -> Outcome[AsyncHold]:
         return await self._decide(request, seen)
 
-    def _cancel_later(self, question: _Question[RequestT]) -> None:
+    def _cancel_later(self, question: _Question) -> None:
         self._client._background.begin(self._cancel(question))
 
     def _hold(self, id: str | None, on_failure: OnFailure) -> AsyncHold:
         return AsyncHold(self._client, id, on_failure)
 
-    async def _verify(self, question: _Question[RequestT], retry: Retry) -> types.Decision:
+    async def _verify(self, question: _Question, retry: Retry) -> types.Decision:
         asking = super()._verify(question, retry)
         if not self._values.has_hold:
             return await asking
@@ -275,14 +263,13 @@ class AsyncGuard(_Guard[RequestT, AsyncHold]):
             self._client._background.begin(self._release(question, task))
             raise
 
-    async def _release(self, question: _Question[RequestT], asking: asyncio.Task[types.Decision]) -> None:
+    async def _release(self, question: _Question, asking: asyncio.Task[types.Decision]) -> None:
         try:
-            passed = self._answered(question, await asking).passed
+            answer = await asking
         except Exception as error:
-            return self._tell(question.request, question.request_id, error)
-        if passed and passed.hold:
-            await passed.hold.end()
-        return None
+            return question.tell(error)
+        if "hold" in answer:
+            await self._hold(answer["hold"]["id"], question.tell).end()
 
 
 def passed_of(request: Any, caller: str) -> Passed[Any]:
@@ -304,7 +291,7 @@ def hold_of(request: Any, caller: str) -> Any:
     return hold
 
 
-def _describe(cause: Exception | str) -> str:
+def _describe(cause: Exception) -> str:
     if not isinstance(cause, KeytallyError):
         return str(cause)
     details = "".join(f" ({one['path']} {one['message']})" for one in cause.details)
