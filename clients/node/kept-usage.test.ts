@@ -23,11 +23,13 @@ const customers = makeCustomers(world, workspaceId);
 let isBack = false;
 const server = createServer(async (request, response) => {
   if (request.method === 'GET') return void response.end('{}');
-  const { key } = (await json(request)) as { key: string };
-  const code = isBack ? NaN : Number(key);
-  // A repetition would come too late.
-  if (code) response.writeHead(Math.floor(code / 100), { 'Retry-After': '60' });
-  return void response.end(JSON.stringify(code ? { error: { code } } : { status: isBack ? 'VALID' : key }));
+  const { key, verifications } = (await json(request)) as { key: string; verifications?: { key: string }[] };
+  const answer = (key: string) =>
+    isBack || !Number(key) ? { status: isBack ? 'VALID' : key } : { error: { code: Number(key) } };
+  if (verifications) return void response.end(JSON.stringify({ results: verifications.map(({ key }) => answer(key)) }));
+  const { error } = answer(key);
+  if (error) response.writeHead(Math.floor(error.code / 100));
+  return void response.end(JSON.stringify(answer(key)));
 });
 const told = await listen(server);
 const teller = makeClient({ url: told.url, token: 'x' }, clock);
@@ -127,10 +129,15 @@ test('what keytally cannot decide now is sent again, however long that takes whe
   }
 });
 
-test('a refusal says nothing of an earlier attempt, unless keytally looked for its debit', async () => {
-  for (const [key, why] of Object.entries({ USAGE_LIMITED: 'USAGE_LIMITED', DELETED: 'DOUBTFUL', 40102: 'DOUBTFUL' })) {
+test('a refusal says nothing of an earlier attempt, unless keytally looked for its debit, and none is repeated too late', async () => {
+  for (const [key, agoMs, why] of [
+    ['USAGE_LIMITED', 0, 'USAGE_LIMITED'],
+    ['DELETED', 0, 'DOUBTFUL'],
+    ['40102', 0, 'DOUBTFUL'],
+    ['VALID', 50_000, 'DOUBTFUL'],
+  ] as const) {
     const kept = keep({}, teller);
-    kept.keep({ input: { key }, idempotencyKey: 'a', sentAtMs: clock.now() });
+    kept.keep({ input: { key }, idempotencyKey: 'a', sentAtMs: clock.now() - agoMs });
     assert.equal([await kept.flush(), lost.splice(0)], [0, [why]], key);
   }
 });
