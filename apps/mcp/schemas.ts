@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import type { Contract } from '../../clients/node/index.ts';
-import { shown, withUntrusted } from './tool.ts';
+import { present, withUntrusted } from './tool.ts';
 
 // What more than one tool takes or gives.
 
@@ -20,9 +20,18 @@ export const timezone = Type.Optional(
 );
 export const amount = Type.String({ description: 'credits, exact decimal text' });
 export const instant = Type.String({ description: 'time in UTC' });
+export const text = Type.Optional(Type.String());
 
-type BillingRecord = Contract['get /api/v1/customer-billing/{bid}']['output']['billing'];
-type Limits = NonNullable<BillingRecord['limits']>;
+/** The first or last day of what is asked about. */
+export function day(description: string) {
+  return Type.Optional(Type.String({ maxLength: 40, description }));
+}
+
+/** How many rows at most. */
+export function limitOf(what: string, most: number, byDefault: number) {
+  const description = `most ${what}; default ${byDefault}`;
+  return Type.Optional(Type.Integer({ minimum: 1, maximum: most, description }));
+}
 
 export const limits = Type.Array(
   withUntrusted(
@@ -30,7 +39,7 @@ export const limits = Type.Array(
       unit: Type.String({ description: 'what it counts: requests, or credits' }),
       limit: Type.Union([Type.Number(), Type.String()]),
       per: Type.String({ description: 'its window' }),
-      timezone: Type.Optional(Type.String()),
+      timezone: text,
       shadow: Type.Optional(Type.Boolean({ description: 'true: it only watches, and refuses nothing' })),
     },
     {
@@ -40,16 +49,7 @@ export const limits = Type.Array(
   ),
 );
 
-export function presentLimits(given: Limits): Static<typeof limits> {
-  return given.map(({ name, usageName, unit, limit, per, timezone, shadow }) => ({
-    unit,
-    limit,
-    per,
-    ...(timezone !== undefined && { timezone }),
-    ...(shadow !== undefined && { shadow }),
-    untrusted: { name: shown(name), ...(usageName !== undefined && { usageName: shown(usageName) }) },
-  }));
-}
+export type BillingRecord = Contract['get /api/v1/customer-billing/{bid}']['output']['billing'];
 
 export const record = withUntrusted(
   {
@@ -68,24 +68,10 @@ export const record = withUntrusted(
 );
 
 export function presentRecord(given: BillingRecord): Static<typeof record> {
-  const { id, workspaceId, externalMeterId, allowOverages, spendCap, limits } = given;
-  const { totalCredits, usedCredits, heldCredits, expiredCredits, availableCredits } = given;
-  return {
-    billingId: id,
-    workspaceId,
-    totalCredits,
-    usedCredits,
-    heldCredits,
-    expiredCredits,
-    availableCredits,
-    allowOverages,
-    ...(spendCap !== undefined && { spendCap }),
-    ...(limits !== undefined && { limits: presentLimits(limits) }),
-    untrusted: { externalMeterId: shown(externalMeterId) },
-  };
+  return present(record, { ...given, billingId: given.id });
 }
 
-type ApiKey = Contract['get /api/v1/workspace/{id}/api-key/{akid}']['output']['apiKey'];
+export type ApiKey = Contract['get /api/v1/workspace/{id}/api-key/{akid}']['output']['apiKey'];
 
 export const key = withUntrusted(
   {
@@ -98,34 +84,14 @@ export const key = withUntrusted(
     lastUsedAt: Type.Optional(instant),
     billingId: Type.Optional(ids.record),
   },
-  {
-    name: Type.String(),
-    customerId: Type.Optional(Type.String()),
-    externalMeterId: Type.Optional(Type.String()),
-  },
+  { name: Type.String(), customerId: text, externalMeterId: text },
 );
 
 export function presentKey(workspaceId: string, given: ApiKey): Static<typeof key> {
-  const { id, maskedKey, enabled, deleted, expiresAt, lastUsedAt, billingId } = given;
-  const { name, customerId, externalMeterId } = given;
-  return {
-    apiKeyId: id,
-    workspaceId,
-    maskedKey,
-    enabled,
-    deleted,
-    ...(expiresAt !== undefined && { expiresAt: timeOf(expiresAt) }),
-    ...(lastUsedAt !== undefined && { lastUsedAt }),
-    ...(billingId !== undefined && { billingId }),
-    untrusted: {
-      name: shown(name),
-      ...(customerId !== undefined && { customerId: shown(customerId) }),
-      ...(externalMeterId !== undefined && { externalMeterId: shown(externalMeterId) }),
-    },
-  };
+  return present(key, { ...given, apiKeyId: given.id, workspaceId, expiresAt: timeOf(given.expiresAt) });
 }
 
 /** Unix milliseconds as text. */
-export function timeOf(ms: number): string {
-  return new Date(ms).toISOString();
+export function timeOf(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
 }

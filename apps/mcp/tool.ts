@@ -10,6 +10,7 @@ type Reads<Names> = { [Name in keyof Names]: Names[Name] extends `get ${string}`
 export type Reader = {
   [Group in keyof Operations]: Pick<Keytally[Group], Reads<Operations[Group]> & keyof Keytally[Group]>;
 };
+export type Options = { signal: AbortSignal };
 
 export type Tool<Input extends TSchema = TSchema, Output extends TSchema = TSchema> = {
   name: string;
@@ -21,11 +22,7 @@ export type Tool<Input extends TSchema = TSchema, Output extends TSchema = TSche
   /** The one text of the input that may be a whole key: the tool masks it. */
   masks?: string;
   /** `text` says the result in keytally's own words: what customers wrote stands in `data` alone, under `untrusted`. */
-  run(
-    input: Static<Input>,
-    reader: Reader,
-    options: { signal: AbortSignal },
-  ): Promise<{ text: string; data: Static<Output> }>;
+  run(input: Static<Input>, reader: Reader, options: Options): Promise<{ text: string; data: Static<Output> }>;
 };
 
 /** Types a tool by its schemas. */
@@ -41,16 +38,40 @@ export function withUntrusted<Fields extends TProperties, Texts extends TPropert
   return Type.Object({ ...fields, untrusted });
 }
 
+/** What a schema of a result takes of what the api answered, and nothing else; the texts under `untrusted` as `shown`. */
+export function present<Schema extends TSchema>(schema: Schema, given: unknown): Static<Schema>;
+export function present(schema: TSchema & { items?: TSchema; properties?: TProperties }, given: unknown): unknown {
+  const { items, properties } = schema;
+  if (items) return (given as unknown[]).map((one) => present(items, one));
+  if (!properties) return given;
+  const values = given as Record<string, unknown>;
+  const entries = Object.entries(properties).map(([name, one]) => {
+    if (name === 'untrusted') return [name, textsOf(one, values)];
+    return [name, values[name] === undefined ? undefined : present(one, values[name])];
+  });
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+}
+
+function textsOf({ properties }: { properties?: TProperties }, values: Record<string, unknown>) {
+  const names = Object.keys(properties ?? {}).filter((name) => values[name] !== undefined);
+  return Object.fromEntries(names.map((name) => [name, shown(values[name] as string)]));
+}
+
 const MOST_CHARACTERS = 256;
 
 // Format characters, and those that fonts show as nothing: variation selectors carry any bytes, fillers look like spaces. An
 // emoji keeps the one selector that makes it one.
 const hidden = /(?!(?<=\p{ExtPict})\ufe0f)[\p{Cf}\p{DI}]/gu;
 
-/** Such a text as a result has it: not too long, and without characters that nobody sees. */
-export function shown(text: string): string {
+// Not too long, and without characters that nobody sees.
+function shown(text: string): string {
   const cut = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
   return cut.toWellFormed().replace(hidden, '\ufffd');
+}
+
+/** Says that more is there, if it is. */
+export function more(nextCursor: string | undefined): string {
+  return nextCursor === undefined ? '' : ' There are more: ask again with nextCursor as cursor.';
 }
 
 /** Says how many there are of each kind, the most first: "3 EXPIRED, 1 DISABLED". */

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { amount, ids, instant, meter, nextCursor, cursor, presentRecord, record, timeOf } from '../schemas.ts';
-import { recordOf } from '../records.ts';
-import { shown, tool, withUntrusted } from '../tool.ts';
+import { amount, cursor, instant, nextCursor, presentRecord, record, text, timeOf } from '../schemas.ts';
+import { recordOf, which } from '../records.ts';
+import { more, present, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 50;
 
@@ -19,7 +19,7 @@ const grant = withUntrusted(
     beginsAt: instant,
     expiresAt: Type.Optional(instant),
   },
-  { name: Type.Optional(Type.String()), voidReason: Type.Optional(Type.String()) },
+  { name: text, voidReason: text },
 );
 
 export default tool({
@@ -27,39 +27,25 @@ export default tool({
   title: 'Balance and grants of a billing record',
   description: `Gives the credits of a billing record as they are now (total, used, held, expired, available), whether it may go beyond them, its limits, and its grants in one state, by default those that are drawn from. Give billingId, or workspaceId with externalMeterId.`,
   input: Type.Object({
-    billingId: Type.Optional(ids.record),
-    workspaceId: Type.Optional(ids.workspace),
-    externalMeterId: Type.Optional(meter),
+    ...which,
     state: Type.Optional(Type.Enum([...states], { description: 'which grants; default ACTIVE' })),
     cursor,
   }),
   output: Type.Object({ record, grants: Type.Array(grant), nextCursor }),
 
-  async run({ state = 'ACTIVE', cursor, ...which }, reader, options) {
-    const billing = await recordOf(which, reader, options);
+  async run({ state = 'ACTIVE', cursor, ...one }, reader, options) {
+    const billing = await recordOf(one, reader, options);
     const list = { bid: billing.id, state, limit: MOST, cursor };
     const { grants, nextCursor } = await reader.grants.list(list, options);
     const limit = billing.spendCap === undefined ? '' : `, spend cap ${billing.spendCap}`;
-    const more = nextCursor === undefined ? '' : ', and more: ask again with nextCursor as cursor';
     return {
-      text: `${billing.availableCredits} credits available: ${billing.totalCredits} in all, ${billing.usedCredits} used, ${billing.heldCredits} held, ${billing.expiredCredits} expired; overages ${billing.allowOverages ? 'allowed' : 'not allowed'}${limit}. ${grants.length} grants that are ${state}${more}.`,
+      text: `${billing.availableCredits} credits available: ${billing.totalCredits} in all, ${billing.usedCredits} used, ${billing.heldCredits} held, ${billing.expiredCredits} expired; overages ${billing.allowOverages ? 'allowed' : 'not allowed'}${limit}. ${grants.length} grants that are ${state}.${more(nextCursor)}`,
       data: {
         record: presentRecord(billing),
-        grants: grants.map(({ id, name, reason, beginsAt, expiresAt, ...one }) => ({
-          grantId: id,
-          state: one.state,
-          credits: one.credits,
-          usedCredits: one.usedCredits,
-          expiredCredits: one.expiredCredits,
-          remainingCredits: one.remainingCredits,
-          priority: one.priority,
-          beginsAt: timeOf(beginsAt),
-          ...(expiresAt !== undefined && { expiresAt: timeOf(expiresAt) }),
-          untrusted: {
-            ...(name !== undefined && { name: shown(name) }),
-            ...(reason !== undefined && { voidReason: shown(reason) }),
-          },
-        })),
+        grants: grants.map(({ id: grantId, reason: voidReason, ...grantOf }) => {
+          const [beginsAt, expiresAt] = [timeOf(grantOf.beginsAt), timeOf(grantOf.expiresAt)];
+          return present(grant, { ...grantOf, grantId, voidReason, beginsAt, expiresAt });
+        }),
         ...(nextCursor !== undefined && { nextCursor }),
       },
     };

@@ -1,8 +1,7 @@
 import { Type, type Static } from 'typebox';
-import type { Contract } from '../../../clients/node/index.ts';
-import { recordOf } from '../records.ts';
-import { amount, cursor, ids, meter, nextCursor } from '../schemas.ts';
-import { shown, tally, tool, withUntrusted, type Reader } from '../tool.ts';
+import { recordOf, which, type Which } from '../records.ts';
+import { amount, cursor, ids, nextCursor } from '../schemas.ts';
+import { more, present, tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
 
 // The api reads each record's books: so many take some seconds.
 const MOST = 20;
@@ -39,71 +38,48 @@ export default tool({
   name: 'books',
   title: 'State of the books',
   description: `Proves the books: compares the balance of billing records with the sum of their usage events, and says where events are missing, if any. Give billingId, or workspaceId with externalMeterId, for one record; workspaceId alone for ${MOST} of its records at a time.`,
-  input: Type.Object({
-    billingId: Type.Optional(ids.record),
-    workspaceId: Type.Optional(ids.workspace),
-    externalMeterId: Type.Optional(meter),
-    cursor,
-  }),
+  input: Type.Object({ ...which, cursor }),
   output: Type.Object({ records: Type.Array(proof), nextCursor }),
 
-  async run({ cursor, ...which }, reader, options) {
-    const { billings, nextCursor } = await wantedRecords(which, cursor, reader, options);
+  async run({ cursor, ...one }, reader, options) {
+    const { billings, nextCursor } = await wantedRecords(one, cursor, reader, options);
     const records: Static<typeof proof>[] = [];
     let next = 0;
     const work = async () => {
-      for (let at = next++; at < billings.length; at = next++) {
-        const { id: bid, externalMeterId } = billings[at]!;
-        const { reconciliation } = await reader.billing.reconciliation({ bid }, options);
-        records[at] = presentProof(reconciliation, externalMeterId);
-      }
+      for (let at = next++; at < billings.length; at = next++)
+        records[at] = await proofOf(billings[at]!, reader, options);
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
-    const more = nextCursor === undefined ? '' : ' There are more: ask again with nextCursor as cursor.';
     return {
-      text: `${records.length} records: ${tally(records, ({ status }) => status)}.${more}`,
+      text: `${records.length} records: ${tally(records, ({ status }) => status)}.${more(nextCursor)}`,
       data: { records, ...(nextCursor !== undefined && { nextCursor }) },
     };
   },
 });
 
-type Which = Parameters<typeof recordOf>[0];
-
 async function wantedRecords(
-  which: Which,
+  one: Which,
   cursor: string | undefined,
   reader: Reader,
-  options: { signal: AbortSignal },
+  options: Options,
 ): ReturnType<Reader['billing']['list']> {
-  const { workspaceId: id, billingId, externalMeterId } = which;
+  const { workspaceId: id, billingId, externalMeterId } = one;
   if (id !== undefined && billingId === undefined && externalMeterId === undefined)
     return reader.billing.list({ id, limit: MOST, cursor }, options);
-  return { billings: [await recordOf(which, reader, options)] };
+  return { billings: [await recordOf(one, reader, options)] };
 }
 
-type Reconciliation = Contract['get /api/v1/customer-billing/{bid}/reconciliation']['output']['reconciliation'];
+type Named = { id: string; externalMeterId: string };
 
-function presentProof(given: Reconciliation, externalMeterId: string): Static<typeof proof> {
-  return {
-    billingId: given.billingId,
-    status: given.status,
-    usedCredits: given.usedCredits,
-    bookedCredits: given.bookedCredits,
-    billedCredits: given.billedCredits,
-    difference: given.difference,
-    heldDifference: given.heldDifference,
-    ...(given.grants && { grantsDifference: given.grants.difference }),
-    gaps: presentGaps(given.gaps),
-    losses: presentGaps(given.losses),
-    untrusted: { externalMeterId: shown(externalMeterId) },
-  };
-}
-
-function presentGaps(gaps: Reconciliation['gaps']): Static<typeof gap>[] {
-  return gaps.slice(0, MOST_GAPS).map(({ after, events, credits }) => ({
-    epoch: after.epoch,
-    afterNumber: after.number,
-    events,
-    ...(credits !== undefined && { credits }),
-  }));
+async function proofOf({ id: bid, externalMeterId }: Named, reader: Reader, options: Options) {
+  const { reconciliation: given } = await reader.billing.reconciliation({ bid }, options);
+  const placed = (gaps: typeof given.gaps) =>
+    gaps.slice(0, MOST_GAPS).map(({ after, ...one }) => ({ ...one, epoch: after.epoch, afterNumber: after.number }));
+  return present(proof, {
+    ...given,
+    externalMeterId,
+    grantsDifference: given.grants?.difference,
+    gaps: placed(given.gaps),
+    losses: placed(given.losses),
+  });
 }

@@ -1,8 +1,8 @@
 import { Type, type Static } from 'typebox';
 import { KeytallyError, type Contract } from '../../../clients/node/index.ts';
 import { explain, reasons, type Now } from '../reasons.ts';
-import { ids, key, limits, meter, presentKey, presentLimits, presentRecord, record } from '../schemas.ts';
-import { shown, tally, tool, withUntrusted, type Reader } from '../tool.ts';
+import { ids, key, limitOf, limits, meter, presentKey, presentRecord, record, text } from '../schemas.ts';
+import { present, tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
 
 const MOST = 100;
 const BY_DEFAULT = 20;
@@ -13,13 +13,7 @@ const limitedBy = withUntrusted(
   { name: Type.String() },
 );
 const decision = withUntrusted(
-  {
-    time: Type.String(),
-    apiKeyId: ids.key,
-    status: Type.String(),
-    reason: Type.Optional(Type.String()),
-    limitedBy: Type.Optional(limitedBy),
-  },
+  { time: Type.String(), apiKeyId: ids.key, status: Type.String(), reason: text, limitedBy: Type.Optional(limitedBy) },
   { route: Type.Optional(Type.String({ description: 'what the caller asked for' })) },
 );
 const explained = Type.Object({
@@ -29,6 +23,23 @@ const explained = Type.Object({
   means: Type.String(),
   change: Type.String({ description: 'what an operator would change' }),
   stillSo: Type.Optional(Type.Boolean({ description: 'whether the cause is still there; absent: not known' })),
+});
+const output = Type.Object({
+  read: Type.Integer({ description: 'how many decisions were read' }),
+  refused: Type.Integer({ description: 'how many of them were refusals' }),
+  reasons: Type.Array(explained),
+  decisions: Type.Array(decision, { description: 'newest first' }),
+  key: Type.Optional(key),
+  keyLimits: Type.Optional(limits),
+  rateLimitPerSecond: Type.Optional(
+    Type.Integer({ description: "the key's own; absent: its workspace's, if it has one" }),
+  ),
+  allowedAddresses: Type.Optional(
+    Type.Integer({
+      description: "how many entries the key's own allow list has; absent: its workspace's list counts",
+    }),
+  ),
+  record: Type.Optional(record),
 });
 
 export default tool({
@@ -40,77 +51,56 @@ export default tool({
     apiKeyId: Type.Optional(ids.key),
     externalMeterId: Type.Optional(meter),
     withValid: Type.Optional(Type.Boolean({ description: 'list VALID decisions too; default false' })),
-    limit: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: MOST, description: `most decisions to list; default ${BY_DEFAULT}` }),
-    ),
+    limit: limitOf('decisions to list', MOST, BY_DEFAULT),
   }),
-  output: Type.Object({
-    read: Type.Integer({ description: 'how many decisions were read' }),
-    refused: Type.Integer({ description: 'how many of them were refusals' }),
-    reasons: Type.Array(explained),
-    decisions: Type.Array(decision, { description: 'newest first' }),
-    key: Type.Optional(key),
-    keyLimits: Type.Optional(limits),
-    rateLimitPerSecond: Type.Optional(
-      Type.Integer({ description: "the key's own; absent: its workspace's, if it has one" }),
-    ),
-    allowedAddresses: Type.Optional(
-      Type.Integer({
-        description: "how many entries the key's own allow list has; absent: its workspace's list counts",
-      }),
-    ),
-    record: Type.Optional(record),
-  }),
+  output,
 
-  async run({ workspaceId, apiKeyId, externalMeterId, withValid = false, limit = BY_DEFAULT }, reader, options) {
+  async run({ withValid = false, limit = BY_DEFAULT, ...which }, reader, options) {
+    const { workspaceId, apiKeyId, externalMeterId } = which;
     if ((apiKeyId === undefined) === (externalMeterId === undefined))
       throw new Error('Give workspaceId with apiKeyId, or with externalMeterId.');
     const [{ data: decisions }, now] = await Promise.all([
       reader.verifications.recent(apiKeyId === undefined ? { workspaceId, externalMeterId } : { apiKeyId }, options),
-      readNow({ workspaceId, apiKeyId, externalMeterId }, reader, options),
+      readNow(which, reader, options),
     ]);
     const refusals = decisions.filter(({ status }) => status !== 'VALID');
-    const { key, record } = now;
-    const rate = key?.rateLimitPerSecond;
+    const { key: keyNow, record: recordNow } = now;
     return {
       text: `${refusals.length} of the last ${decisions.length} decisions of 24 hours were refusals: ${tally(refusals, ({ reason, status }) => reason ?? status)}.`,
       data: {
-        read: decisions.length,
-        refused: refusals.length,
-        reasons: explainedReasons(refusals, now),
-        decisions: (withValid ? decisions : refusals).slice(0, limit).map(presentDecision),
-        ...(key && { key: presentKey(workspaceId, key) }),
-        ...(key?.limits && { keyLimits: presentLimits(key.limits) }),
-        ...(rate !== undefined && { rateLimitPerSecond: rate }),
-        ...(key?.allowedIPs && { allowedAddresses: key.allowedIPs.length }),
-        ...(record !== undefined && record !== 'none' && { record: presentRecord(record) }),
+        ...present(Type.Omit(output, ['key', 'record']), {
+          read: decisions.length,
+          refused: refusals.length,
+          reasons: explainedReasons(refusals, now),
+          decisions: (withValid ? decisions : refusals).slice(0, limit),
+          keyLimits: keyNow?.limits,
+          rateLimitPerSecond: keyNow?.rateLimitPerSecond,
+          allowedAddresses: keyNow?.allowedIPs?.length,
+        }),
+        ...(keyNow && { key: presentKey(workspaceId, keyNow) }),
+        ...(recordNow && recordNow !== 'none' && { record: presentRecord(recordNow) }),
       },
     };
   },
 });
 
-type Which = { workspaceId: string; apiKeyId: string | undefined; externalMeterId: string | undefined };
+type Which = { workspaceId: string; apiKeyId?: string; externalMeterId?: string };
 
-async function readNow(
-  { workspaceId, apiKeyId, externalMeterId }: Which,
-  reader: Reader,
-  options: { signal: AbortSignal },
-): Promise<Now> {
-  const nowMs = Date.now();
+async function readNow({ workspaceId, apiKeyId, externalMeterId }: Which, reader: Reader, options: Options) {
+  const now: Now = { nowMs: Date.now() };
   if (apiKeyId === undefined) {
-    const record = await reader.billing.get({ workspaceId, externalMeterId: externalMeterId! }, options).then(
-      ({ billing }) => billing,
-      (error: unknown) => {
-        if (error instanceof KeytallyError && error.status === 404) return 'none' as const;
+    const { billing } = await reader.billing
+      .get({ workspaceId, externalMeterId: externalMeterId! }, options)
+      .catch((error: unknown) => {
+        if (error instanceof KeytallyError && error.status === 404) return { billing: 'none' as const };
         throw error;
-      },
-    );
-    return { record, nowMs };
+      });
+    return { ...now, record: billing };
   }
   const { apiKey } = await reader.apiKeys.get({ id: workspaceId, akid: apiKeyId }, options);
-  if (apiKey.billingId === undefined) return { key: apiKey, record: 'none', nowMs };
+  if (apiKey.billingId === undefined) return { ...now, key: apiKey, record: 'none' as const };
   const { billing } = await reader.billing.getById({ bid: apiKey.billingId }, options);
-  return { key: apiKey, record: billing, nowMs };
+  return { ...now, key: apiKey, record: billing };
 }
 
 type Decision = Contract['get /api/v1/verifications/recent']['output']['data'][number];
@@ -121,17 +111,4 @@ function explainedReasons(refusals: readonly Decision[], now: Now): Static<typeo
   return [...byReason].flatMap(([reason, all]) =>
     reason === undefined ? [] : [{ reason, count: all.length, lastAt: all[0]!.time, ...explain(reason, now) }],
   );
-}
-
-function presentDecision({ time, apiKeyId, status, reason, route, limitedBy }: Decision): Static<typeof decision> {
-  return {
-    time,
-    apiKeyId,
-    status,
-    ...(reason !== undefined && { reason }),
-    ...(limitedBy && {
-      limitedBy: { on: limitedBy.on, limit: limitedBy.limit, untrusted: { name: shown(limitedBy.name) } },
-    }),
-    untrusted: { ...(route !== undefined && { route: shown(route) }) },
-  };
 }

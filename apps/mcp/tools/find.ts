@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { keyShard, maskKeyText } from '../../../shared/values/key-text.ts';
 import { ids, key, presentKey, presentRecord, record } from '../schemas.ts';
-import { tool, type Reader } from '../tool.ts';
+import { tool, type Options, type Reader } from '../tool.ts';
 
 const MOST = 20;
 const MOST_WORKSPACES = 20;
@@ -55,8 +55,6 @@ export default tool({
     return { text: isSecret ? counts + warning : counts, data };
   },
 });
-
-type Options = { signal: AbortSignal };
 
 async function workspacesOf(reader: Reader, options: Options) {
   const { workspaces, nextCursor } = await reader.workspaces.list({ limit: MOST_WORKSPACES }, options);

@@ -1,8 +1,15 @@
 import { Type } from 'typebox';
 import { cursor, ids, nextCursor } from '../schemas.ts';
-import { shown, tool, withUntrusted } from '../tool.ts';
+import { more, present, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 100;
+
+const output = Type.Object({
+  workspaces: Type.Array(
+    withUntrusted({ workspaceId: ids.workspace, timezone: Type.String() }, { name: Type.String() }),
+  ),
+  nextCursor,
+});
 
 export default tool({
   name: 'list_workspaces',
@@ -10,25 +17,12 @@ export default tool({
   description:
     'Lists the workspaces that the access token may read, oldest first, with the time zone of their days and months.',
   input: Type.Object({ cursor }),
-  output: Type.Object({
-    workspaces: Type.Array(
-      withUntrusted({ workspaceId: ids.workspace, timezone: Type.String() }, { name: Type.String() }),
-    ),
-    nextCursor,
-  }),
+  output,
 
   async run(input, reader, options) {
     const { workspaces, nextCursor } = await reader.workspaces.list({ ...input, limit: MOST }, options);
-    return {
-      text: `${workspaces.length} workspaces${nextCursor === undefined ? '' : ', and more: ask again with nextCursor as cursor'}.`,
-      data: {
-        workspaces: workspaces.map(({ id, name, timezone }) => ({
-          workspaceId: id,
-          timezone,
-          untrusted: { name: shown(name) },
-        })),
-        ...(nextCursor !== undefined && { nextCursor }),
-      },
-    };
+    const named = workspaces.map((one) => ({ ...one, workspaceId: one.id }));
+    const text = `${workspaces.length} workspaces.${more(nextCursor)}`;
+    return { text, data: present(output, { workspaces: named, nextCursor }) };
   },
 });

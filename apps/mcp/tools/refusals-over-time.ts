@@ -1,8 +1,8 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import type { Contract } from '../../../clients/node/index.ts';
-import { customer, ids, timezone } from '../schemas.ts';
+import { customer, day, ids, text, timezone } from '../schemas.ts';
 import { reasons } from '../reasons.ts';
-import { shown, tally, tool, withUntrusted } from '../tool.ts';
+import { present, tally, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 100;
 const groups = ['limit', 'key', 'route', 'customer'] as const;
@@ -10,16 +10,16 @@ const groups = ['limit', 'key', 'route', 'customer'] as const;
 const row = withUntrusted(
   {
     start: Type.String({ description: 'when the period begins' }),
-    status: Type.Optional(Type.String()),
-    reason: Type.Optional(Type.String()),
+    status: text,
+    reason: text,
     apiKeyId: Type.Optional(ids.key),
     count: Type.Integer({ description: 'how many calls' }),
   },
   {
     limit: Type.Optional(Type.String({ description: 'place and name of the limit that refused' })),
-    route: Type.Optional(Type.String()),
-    customerId: Type.Optional(Type.String()),
-    apiKeyName: Type.Optional(Type.String()),
+    route: text,
+    customerId: text,
+    apiKeyName: text,
   },
 );
 
@@ -29,12 +29,8 @@ export default tool({
   description: `Counts refused calls by minute, hour or day and by reason; on demand also by limit, key, route and customer, beside how many calls were VALID. The ${MOST} largest rows. wouldRefuse has calls that passed, and that limits which only watch (shadow) would have refused. Without workspaceId: calls with keys that do not exist, for tokens of the whole team. Refusals are kept for 93 days.`,
   input: Type.Object({
     workspaceId: Type.Optional(ids.workspace),
-    from: Type.Optional(
-      Type.String({ maxLength: 40, description: 'first day, YYYY-MM-DD, or an instant; default: the day of `to`' }),
-    ),
-    to: Type.Optional(
-      Type.String({ maxLength: 40, description: 'last day, included, or an instant, excluded; default: today' }),
-    ),
+    from: day('first day, YYYY-MM-DD, or an instant; default: the day of `to`'),
+    to: day('last day, included, or an instant, excluded; default: today'),
     interval: Type.Optional(
       Type.Enum(['minute', 'hour', 'day'], {
         description: 'minutes of at most 2 days, hours of 31, days of 93; default day',
@@ -64,19 +60,16 @@ export default tool({
     const { data, wouldRefuse } = await reader.verifications.count(query, options);
     const refusals = data.filter(({ status }) => status !== 'VALID');
     const refused = sumOf(refusals);
-    const valid = sumOf(data) - refused;
-    const byReason = tally(
-      refusals,
-      ({ status, reason }) => reason ?? status ?? '',
-      ({ count }) => count,
-    );
+    const valid = asked.reason === undefined ? { valid: sumOf(data) - refused } : undefined;
+    const reasonOf = ({ status, reason }: Count) => reason ?? status ?? '';
+    const byReason = tally(refusals, reasonOf, ({ count }) => count);
     return {
-      text: `${refused} refused calls (${byReason})${asked.reason === undefined ? `, ${valid} VALID` : ''}.`,
+      text: `${refused} refused calls (${byReason})${valid ? `, ${valid.valid} VALID` : ''}.`,
       data: {
         refused,
-        ...(asked.reason === undefined && { valid }),
-        rows: largest(refusals),
-        wouldRefuse: largest(wouldRefuse),
+        ...valid,
+        rows: largest(refusals).map((one) => present(row, one)),
+        wouldRefuse: largest(wouldRefuse).map((one) => present(row, one)),
         leftOut: Math.max(0, refusals.length - MOST) + Math.max(0, wouldRefuse.length - MOST),
       },
     };
@@ -90,21 +83,7 @@ function sumOf(rows: readonly Count[]): number {
 }
 
 /** The largest rows, in the order of time. */
-function largest(rows: readonly Count[]): Static<typeof row>[] {
+function largest(rows: readonly Count[]): Count[] {
   const kept = new Set(rows.toSorted((a, b) => b.count - a.count).slice(0, MOST));
-  return rows
-    .filter((one) => kept.has(one))
-    .map((one) => ({
-      start: one.start,
-      ...(one.status !== undefined && { status: one.status }),
-      ...(one.reason !== undefined && { reason: one.reason }),
-      ...(one.apiKeyId !== undefined && { apiKeyId: one.apiKeyId }),
-      count: one.count,
-      untrusted: {
-        ...(one.limit !== undefined && { limit: shown(one.limit) }),
-        ...(one.route !== undefined && { route: shown(one.route) }),
-        ...(one.customerId !== undefined && { customerId: shown(one.customerId) }),
-        ...(one.apiKeyName !== undefined && { apiKeyName: shown(one.apiKeyName) }),
-      },
-    }));
+  return rows.filter((one) => kept.has(one));
 }

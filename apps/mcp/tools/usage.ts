@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { amount, cursor, customer, ids, meter, nextCursor, timezone } from '../schemas.ts';
-import { shown, tool, withUntrusted } from '../tool.ts';
+import { amount, cursor, customer, day, ids, limitOf, meter, nextCursor, text, timezone } from '../schemas.ts';
+import { more, present, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 100;
 const BY_DEFAULT = 50;
@@ -16,13 +16,13 @@ const row = withUntrusted(
     other: Type.Optional(Type.Boolean({ description: 'true: all further routes together' })),
     partial: Type.Optional(Type.Boolean({ description: 'true: `from` or `to` cuts the period off' })),
   },
-  {
-    externalMeterId: Type.Optional(Type.String()),
-    usageName: Type.Optional(Type.String()),
-    route: Type.Optional(Type.String()),
-    customerId: Type.Optional(Type.String()),
-  },
+  { externalMeterId: text, usageName: text, route: text, customerId: text },
 );
+const output = Type.Object({
+  rows: Type.Array(row),
+  openFrom: Type.Optional(Type.String({ description: 'usage of periods from here on may still change' })),
+  nextCursor,
+});
 
 export default tool({
   name: 'usage',
@@ -35,49 +35,24 @@ export default tool({
     externalMeterId: Type.Optional(meter),
     billingId: Type.Optional(ids.record),
     apiKeyId: Type.Optional(ids.key),
-    from: Type.Optional(
-      Type.String({ maxLength: 40, description: 'first day, YYYY-MM-DD; default: 30 days before `to`' }),
-    ),
-    to: Type.Optional(Type.String({ maxLength: 40, description: 'last day, included; default: today' })),
+    from: day('first day, YYYY-MM-DD; default: 30 days before `to`'),
+    to: day('last day, included; default: today'),
     interval: Type.Optional(Type.Enum(['hour', 'day', 'week', 'month'], { description: 'default: day' })),
     timezone,
     groupBy: Type.Optional(
       Type.Array(Type.Enum([...groups]), { minItems: 1, maxItems: groups.length, description: 'default: usageName' }),
     ),
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MOST, description: `most rows; default ${BY_DEFAULT}` })),
+    limit: limitOf('rows', MOST, BY_DEFAULT),
     cursor,
   }),
-  output: Type.Object({
-    rows: Type.Array(row),
-    openFrom: Type.Optional(Type.String({ description: 'usage of periods from here on may still change' })),
-    nextCursor,
-  }),
+  output,
 
   async run({ groupBy = ['usageName'], limit = BY_DEFAULT, ...asked }, reader, options) {
     const query = { ...asked, groupBy: groupBy.join(','), limit };
-    const { data, openFrom, nextCursor } = await reader.usage.list(query, options);
-    const more = nextCursor === undefined ? '' : ' There are more: ask again with nextCursor as cursor.';
+    const { data: rows, ...rest } = await reader.usage.list(query, options);
     return {
-      text: `${data.length} rows, each of one ${asked.interval ?? 'day'} by ${groupBy.join(' and ')}.${more}`,
-      data: {
-        rows: data.map((one) => ({
-          start: one.start,
-          totalBillingUsage: one.totalBillingUsage,
-          events: one.events,
-          ...(one.billingId !== undefined && { billingId: one.billingId }),
-          ...(one.apiKeyId !== undefined && { apiKeyId: one.apiKeyId }),
-          ...(one.other !== undefined && { other: one.other }),
-          ...(one.partial !== undefined && { partial: one.partial }),
-          untrusted: {
-            ...(one.externalMeterId !== undefined && { externalMeterId: shown(one.externalMeterId) }),
-            ...(one.usageName !== undefined && { usageName: shown(one.usageName) }),
-            ...(one.route !== undefined && { route: shown(one.route) }),
-            ...(one.customerId !== undefined && { customerId: shown(one.customerId) }),
-          },
-        })),
-        ...(openFrom !== undefined && { openFrom }),
-        ...(nextCursor !== undefined && { nextCursor }),
-      },
+      text: `${rows.length} rows, each of one ${asked.interval ?? 'day'} by ${groupBy.join(' and ')}.${more(rest.nextCursor)}`,
+      data: present(output, { rows, ...rest }),
     };
   },
 });
