@@ -97,13 +97,13 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'no key has a scope that was deleted',
     file: 'apps/api/routes/scope/scopes.ts',
-    from: `    changed('scope', row.id);\n    audit('scope', row.id, presentScope(before), undefined);`,
+    from: `    changed('scope', row.id, { before: presentScope(before) });`,
     to: ``,
   },
   {
     rule: 'a deleted workspace has no keys',
     file: 'apps/api/routes/workspace/workspaces.ts',
-    from: `    changed('workspace', row.id);\n    audit('workspace', row.id, presentWorkspace(before), undefined);`,
+    from: `    changed('workspace', row.id, { before: presentWorkspace(before) });`,
     to: ``,
   },
   {

@@ -84,7 +84,6 @@ export function startApi(simulation: Simulation, servers: Servers) {
       leftMs: () => until - clock.monotonic(),
       sql: asTeam(handling.teamSql, caller.teamId),
       changed: () => {},
-      audit: () => {},
       setCookie: () => {},
       caller,
       params: request.params ?? {},

@@ -70,7 +70,7 @@ async function revokePages(sql: Sql, redis: ShardedRedis, revocationId: number):
   for (;;) {
     const page = await revokeNextPage(sql, redis, revocationId);
     if (!page) break;
-    for (const { resource } of page.lines) done.set(names[resource]!, (done.get(names[resource]!) ?? 0) + 1);
+    for (const { resource } of page) done.set(names[resource]!, (done.get(names[resource]!) ?? 0) + 1);
     progress.show(say);
   }
   progress.end();

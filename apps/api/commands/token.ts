@@ -6,9 +6,8 @@ import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
-import { recordAudit } from '../resources/audit.ts';
-import type { Change } from '../sync/change.ts';
-import { applyChanges, recordChanges } from '../sync/sync.ts';
+import { storeRecorded } from '../resources/record.ts';
+import { applyChanges } from '../sync/sync.ts';
 import { createFullToken, findOrCreateTeam, presentToken } from '../resources/access/tokens.ts';
 
 // Creates an access token with every permission and prints nothing else: `npm run -s token -- --team NAME`.
@@ -32,27 +31,19 @@ async function main(): Promise<void> {
 
   const config = readConfigOrExit(programs.token);
   const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
-  const { text, change } = await sql.begin(async (tx) => {
+  const { text, changes } = await sql.begin(async (tx) => {
     const teamId = await findOrCreateTeam(tx, team);
     const token = await createFullToken(tx, teamId);
     const origin = { teamId, tokenId: null, operation: 'npm run token', requestId: null };
-    const line = {
-      resource: 'access_token',
-      id: token.tokenId,
-      before: undefined,
-      after: presentToken(token.row),
-    } as const;
-    await recordAudit(tx, origin, [line]);
-    const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };
-    const [id = 0] = await recordChanges(tx, [change]);
-    return { text: token.text, change: { ...change, id } };
+    const made = { id: token.tokenId, after: presentToken(token.row), shards: [token.shard] };
+    return { text: token.text, changes: await storeRecorded(tx, origin, [{ resource: 'access_token', ...made }]) };
   });
 
   // In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
   const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'), systemClock);
   await redis
     .connected(2_000)
-    .then(() => applyChanges(sql, redis, [change]))
+    .then(() => applyChanges(sql, redis, changes))
     .catch(() => {});
   await redis.close();
   await sql.end();

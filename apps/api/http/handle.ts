@@ -87,7 +87,6 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       leftMs: deadline.leftMs,
       sql: needsToken ? asTeam(options.teamSql, caller.teamId) : options.sql,
       changed: () => {},
-      audit: () => {},
       setCookie: (cookie: string) => void (progress.cookie = cookie),
       caller,
       params: readParams?.(ctx['params']),

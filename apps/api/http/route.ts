@@ -16,23 +16,20 @@ import type { Cancel } from '../../../shared/verification/cancel-calls.ts';
 import type { HoldCalls } from '../../../shared/verification/hold-calls.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
-import type { Audit } from '../resources/audit.ts';
 import type { KeySets } from '../resources/jwts/key-sets.ts';
 import type { SigningKeys } from '../resources/jwts/signing-keys.ts';
+import type { SayChanged } from '../resources/record.ts';
 import type { SendExport } from './exports.ts';
 import type { FairTurns } from './fair-turns.ts';
 import type { SessionCookies } from './session-cookie.ts';
-import type { Change } from '../sync/change.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 
 /** What the api's handlers work with, besides the request. */
 export type Services = {
   /** A transaction where the route `writes`, else the pool. */
   sql: Query;
-  /** Records that an entity changed and must come into force in Redis; `shard` names its only shard, if it has just one. */
-  changed(kind: Change['kind'], entityId: string, shard?: number): void;
-  /** Records the state before and after a change, for the audit log. */
-  audit: Audit;
+  /** Says what was changed: it comes into force in Redis, and is told to the audit log and to webhooks. */
+  changed: SayChanged;
   clock: Clock;
   redis: ShardedRedis;
   books: Books;
@@ -60,7 +57,7 @@ export type Services = {
 
 /** What `handle` needs to serve the routes. */
 export type HandleOptions = {
-  services: Omit<Services, 'sql' | 'changed' | 'audit' | 'setCookie' | 'leftMs'>;
+  services: Omit<Services, 'sql' | 'changed' | 'setCookie' | 'leftMs'>;
   /** How long a request may take until its answer. */
   deadlineMs: number;
   /** Sees every team: for work that serves all of them. */

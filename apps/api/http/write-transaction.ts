@@ -5,13 +5,14 @@ import { requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, PostgresError, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { lockTokens } from '../resources/access/access.ts';
-import { auditClient, originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
+import { auditClient, originOf } from '../resources/audit.ts';
 import { asQuotaExceeded } from '../resources/quotas.ts';
-import type { Change, StoredChange } from '../sync/change.ts';
-import { applyChanges, recordChanges } from '../sync/sync.ts';
+import { storeRecorded, type Recorded, type SayChanged } from '../resources/record.ts';
+import type { StoredChange } from '../sync/change.ts';
+import { applyChanges } from '../sync/sync.ts';
 import { answerOf, type Answer } from './answer.ts';
 import { claimKey, keepAnswer, type KeptAnswer, type Repeatable } from './idempotency.ts';
-import type { AnyCall, ApiRoute, HandleOptions, Services } from './route.ts';
+import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
 
 /** How far a writing request has come: from it a 503 says whether the change is stored. */
 export type WriteProgress = { stage: 'begun' | 'given up' | 'committing' | 'stored'; cookie?: string };
@@ -50,18 +51,17 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
       const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
       if (first) return first;
       if (route.grows) options.requireMemory();
-      const { status, text, changes, lines } = await attempt(
+      const { status, text, recorded } = await attempt(
         route,
         call,
         tx,
         repeatable !== undefined && !call.caller.portal,
       );
-      const changeIds = await recordChanges(tx, changes);
       const client = auditClient(call.clientAddress, call.header('user-agent'));
-      await recordAudit(tx, originOf(route, call.caller, call.requestId, client), lines);
-      const answer = { status, text, changeIds };
+      const changes = await storeRecorded(tx, originOf(route, call.caller, call.requestId, client), recorded);
+      const answer = { status, text, changeIds: changes.map((change) => change.id) };
       if (repeatable) await keepAnswer(tx, masterKeys, repeatable, answer);
-      if (changes.length > 0) await requireInForce(tx, services.redis, changes, changeIds);
+      if (changes.length > 0) await requireInForce(tx, services.redis, changes);
       await requireSameTransaction(tx, transaction);
       if (progress.stage === 'given up') throw new ApiError('deadline');
       progress.stage = 'committing';
@@ -105,17 +105,14 @@ function wasEnded(error: unknown): boolean {
 
 /** Runs the handler in a savepoint. With an Idempotency-Key a refusal is an answer too, and is kept like any other; not in the portal, whose visitors would fill the team's quota. */
 async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefusal: boolean) {
-  const changes: Change[] = [];
-  const changed: Services['changed'] = (kind, entityId, shard) =>
-    changes.push({ kind, entityId, shard: shard ?? null });
-  const lines: AuditLine[] = [];
-  const audit: Audit = (resource, id, before, after) => lines.push({ resource, id, before, after });
+  const recorded: Recorded[] = [];
+  const changed: SayChanged = (resource, id, change) => recorded.push({ ...change, resource, id });
   try {
-    const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed, audit }));
-    return { ...answerOf(route, result), changes, lines };
+    const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed }));
+    return { ...answerOf(route, result), recorded };
   } catch (error) {
     if (!keepRefusal || !(error instanceof ApiError) || error.status >= 500) throw error;
-    return { status: error.status, text: keptRefusal(error), changes: [], lines: [] };
+    return { status: error.status, text: keptRefusal(error), recorded: [] };
   }
 }
 
@@ -123,12 +120,8 @@ async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefu
  * Refuses unless every touched shard is open and has seen no change newer than ours. A newer change is fine if Postgres
  * has it: that change overtook ours. If Postgres lacks it, Postgres was restored from a backup.
  */
-async function requireInForce(
-  tx: Transaction,
-  redis: ShardedRedis,
-  changes: Change[],
-  changeIds: number[],
-): Promise<void> {
+async function requireInForce(tx: Transaction, redis: ShardedRedis, changes: StoredChange[]): Promise<void> {
+  const changeIds = changes.map((change) => change.id);
   const everywhere = changes.some((change) => change.shard === null);
   const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
   const open = await requireOpen(redis, OPEN_WITHIN_MS, shards);

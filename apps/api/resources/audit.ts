@@ -27,15 +27,12 @@ export const auditResources = [
 export type AuditResource = (typeof auditResources)[number];
 
 /** A change of one resource. Without `before` it was created; without `after` it is gone. */
-export type AuditLine = { resource: AuditResource; id: string; before: object | undefined; after: object | undefined };
-
-/** Adds a line to the audit log, in the transaction of the change. If nothing changed, no line is stored. */
-export type Audit = (
-  resource: AuditResource,
-  id: string,
-  before: object | undefined,
-  after: object | undefined,
-) => void;
+export type AuditLine = {
+  resource: AuditResource;
+  id: string;
+  before?: object | undefined;
+  after?: object | undefined;
+};
 
 /** Where a request came from, safe to store: both are bounded and hold no secret. */
 export type AuditClient = { address: string; userAgent: string | null };

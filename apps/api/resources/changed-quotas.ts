@@ -7,10 +7,9 @@ import {
   type StoredQuota,
 } from '../../../shared/contract/quotas.ts';
 import type { Query, Transaction } from '../../../shared/stores/postgres.ts';
-import type { Change, StoredChange } from '../sync/change.ts';
-import { recordChanges } from '../sync/sync.ts';
-import { recordAudit } from './audit.ts';
+import type { StoredChange } from '../sync/change.ts';
 import { readQuotas } from './quotas.ts';
+import { storeRecorded, type Recorded } from './record.ts';
 
 // What the operator's command does (apps/api/commands/quota.ts).
 
@@ -38,16 +37,15 @@ export async function changeQuotas(
   const after = Object.fromEntries(Object.entries(merged).filter(([, limit]) => limit !== undefined));
   await tx`update team_quotas set limits = ${tx.json(after)}, updated_at = now() where team_id = ${teamId}`;
   const origin = { teamId, tokenId: null, operation: 'npm run quota', requestId: null };
-  await recordAudit(tx, origin, [{ resource: 'quota', id: teamId, before, after }]);
+  await storeRecorded(tx, origin, [{ resource: 'quota', id: teamId, before, after }]);
   if (!changes.some(([name]) => name === 'verify_per_second')) return [];
   const pages: StoredChange[][] = [];
   for (let after = ''; ;) {
     const tokens = await tx<{ id: string; shard: number }[]>`
       select id, shard from access_tokens where team_id = ${teamId} and revoked_at is null and id > ${after}
       order by id limit ${TOKENS_AT_ONCE}`;
-    const changed = tokens.map(({ id, shard }): Change => ({ kind: 'token', entityId: id, shard }));
-    const ids = await recordChanges(tx, changed);
-    pages.push(changed.map((one, i) => ({ ...one, id: ids[i]! })));
+    const changed = tokens.map(({ id, shard }): Recorded => ({ resource: 'access_token', id, shards: [shard] }));
+    pages.push(await storeRecorded(tx, origin, changed));
     if (tokens.length < TOKENS_AT_ONCE) return pages;
     after = tokens.at(-1)!.id;
   }

@@ -7,7 +7,7 @@ import type { Query } from '../../../shared/stores/postgres.ts';
 import { hasRoomForDelivery } from '../../../shared/stores/tell-webhooks.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
-import type { Audit } from './audit.ts';
+import type { SayChanged } from './record.ts';
 
 export const MOST_WEBHOOKS = 20;
 
@@ -118,19 +118,19 @@ export async function requireWebhook(
 }
 
 /** Deletes the webhooks of a workspace, as the last thing that happens to them. */
-export async function deleteWebhooksOf(sql: Query, audit: Audit, workspaceId: string): Promise<void> {
+export async function deleteWebhooksOf(sql: Query, changed: SayChanged, workspaceId: string): Promise<void> {
   const rows = await sql<WebhookRow[]>`
     select ${webhookColumns(sql)} from webhooks where workspace_id = ${workspaceId} and deleted_at is null
     order by id for no key update`;
-  await deleteWebhooks(sql, audit, rows);
+  await deleteWebhooks(sql, changed, rows);
 }
 
 /** Deletes webhooks whose rows are locked. The consumer removes their deliveries, which may be many. */
-export async function deleteWebhooks(sql: Query, audit: Audit, rows: readonly WebhookRow[]): Promise<void> {
+export async function deleteWebhooks(sql: Query, changed: SayChanged, rows: readonly WebhookRow[]): Promise<void> {
   await sql`
     update webhooks set deleted_at = now(), enabled = false, secret_sealed = null, previous_sealed = null, previous_until = null
     where id = any(${rows.map((row) => row.id)})`;
-  for (const row of rows) audit('webhook', row.id, presentWebhook(row), undefined);
+  for (const row of rows) changed('webhook', row.id, { before: presentWebhook(row) });
 }
 
 /** Throws 400 for a URL that is not one to call. */

@@ -7,12 +7,12 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { accountOf } from '../../sync/accounts.ts';
-import type { AuditLine } from '../audit.ts';
 import { billingColumns, billingSettings, creditsIn, insertBilling, type BillingRow } from '../billings/billings.ts';
 import { addGrant, type GrantMaker } from '../grants/classes.ts';
 import { grantSettings, requireFewEnded, requireGrant } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
 import { addSchedule, every, presentSchedule, timezone } from '../grants/schedules.ts';
+import type { Recorded } from '../record.ts';
 
 /** What a key that is imported brings for its meter. */
 export const importedBilling = {
@@ -48,18 +48,19 @@ type Billing = {
   seenAt: Map<string, number>;
 };
 
-/** Makes the billing record of a key's meter, or adds to it; gives the record with the lines for the audit log. */
+/** Makes the billing record of a key's meter, or adds to it; gives what to say of it. */
 export async function billImported(
   sql: Query,
   { redis, caller, requestId, seenAt }: Billing,
   key: Metered,
   { allowOverages = false, credits = '0', expiresAt, schedule }: ImportedBilling,
-): Promise<{ record: BillingRow; lines: AuditLine[] }> {
-  const lines: AuditLine[] = [];
+): Promise<Recorded[]> {
   const { workspaceId, externalMeterId, name } = key;
   const made = await insertBilling(sql, caller, { workspaceId, externalMeterId, totalMicros: 0, allowOverages });
-  if (made) lines.push({ resource: 'billing', id: made.id, before: undefined, after: billingSettings(made) });
   const record = made ?? (await lockRecord(sql, key));
+  const recorded: Recorded[] = [
+    { resource: 'billing', id: record.id, after: made && billingSettings(made), shards: [record.shard] },
+  ];
   if (record.allowOverages && !allowOverages) throw new ApiError('grant_unlimited');
   const nowMs = seenAt.get(record.id) ?? (await look(redis, record, made !== undefined));
   seenAt.set(record.id, nowMs);
@@ -72,17 +73,17 @@ export async function billImported(
     const grant = { id, amountMicros, priority: 50, beginsAt: nowMs, expiresAt: expiresAt ?? null, name };
     await addGrant(sql, record, grant, maker, nowMs);
     const row = await requireGrant(sql, record, id);
-    lines.push({ resource: 'grant', id, before: undefined, after: grantSettings(record.id, row) });
+    recorded.push({ resource: 'grant', id, after: grantSettings(record.id, row) });
   }
   if (schedule) {
     const periodMicros = creditsIn('billing/schedule/credits', schedule.credits);
     if (periodMicros === 0) throw invalidField('/billing/schedule/credits', 'must be above 0');
     const wanted = { ...schedule, amountMicros: periodMicros, rollMaxMicros: null, name };
     const row = await addSchedule(sql, record, wanted, maker, nowMs);
-    lines.push({ resource: 'grant_schedule', id: row.id, before: undefined, after: presentSchedule(row) });
+    recorded.push({ resource: 'grant_schedule', id: row.id, after: presentSchedule(row) });
   }
   if (amountMicros > 0 || schedule) await noteReplenished(sql, [record.id]);
-  return { record, lines };
+  return recorded;
 }
 
 async function lockRecord(sql: Query, { workspaceId, externalMeterId }: Metered): Promise<BillingRow> {

@@ -13,6 +13,7 @@ import { mayUse } from '../access/access.ts';
 import { requireFuture } from '../expires-at.ts';
 import { importedTextFields, readImportedText, type ImportedText } from './imported-texts.ts';
 import { set } from '../patch.ts';
+import type { Recorded } from '../record.ts';
 import { billImported, importedBilling } from './imported-billing.ts';
 import { grantRows, refuseWrongScopes, replaceGrants } from './key-scopes.ts';
 import {
@@ -49,8 +50,9 @@ type Failed = { error: ApiError };
 export type MadeKey = {
   id: string;
   shards: number[];
+  workspaceId: string;
   before?: ReturnType<typeof presentKey>;
-  billed?: Awaited<ReturnType<typeof billImported>>;
+  billed?: Recorded[];
 };
 export type Importing = { sql: Query; redis: ShardedRedis; caller: Caller; requestId: string; now: number };
 
@@ -74,7 +76,7 @@ export async function importKeys(
   const ids = await insert(sql, caller, plain, now);
   const made = plain
     .filter(({ id }) => ids.has(id))
-    .map(({ id, shard, text }) => ({ id, shards: placesOf(shard, text) }));
+    .map(({ id, shard, text, workspace }) => ({ id, shards: placesOf(shard, text), workspaceId: workspace.id }));
   const results = new Map<Wanted, Imported>(
     plain.filter(({ id }) => ids.has(id)).map((one) => [one, { result: 'imported', keyId: one.id }]),
   );
@@ -124,7 +126,8 @@ type Billing = Importing & { seenAt: Map<string, number> };
 async function insertBilled(sql: Query, billing: Billing, one: Wanted): Promise<MadeKey | undefined> {
   const ids = await insert(sql, billing.caller, [one], billing.now);
   if (!ids.has(one.id)) return undefined;
-  return { id: one.id, shards: placesOf(one.shard, one.text), billed: await billOf(sql, billing, one) };
+  const { id, shard, text, workspace } = one;
+  return { id, shards: placesOf(shard, text), workspaceId: workspace.id, billed: await billOf(sql, billing, one) };
 }
 
 function billOf(sql: Query, billing: Billing, { fields, workspace }: Wanted) {
@@ -159,7 +162,13 @@ async function restore(sql: Query, billing: Billing, one: Wanted, akid: string):
   await replaceGrants(sql, { teamId: billing.caller.teamId, workspaceId: workspace.id, keyId: akid }, scopes);
   // One that has had its meter has had the credits for it.
   const isBilled = fields.billing && meter === undefined;
-  return { id: akid, shards, before, ...(isBilled && { billed: await billOf(sql, billing, one) }) };
+  return {
+    id: akid,
+    shards,
+    workspaceId: workspace.id,
+    before,
+    ...(isBilled && { billed: await billOf(sql, billing, one) }),
+  };
 }
 
 function placesOf(shard: number, { home }: ImportedText): number[] {

@@ -29,7 +29,7 @@ import {
 import { scopeEntryOf } from '../../../../shared/contract/scope-flags.ts';
 import { requireWorkspace } from '../access/access.ts';
 import { expiresAtInput } from '../expires-at.ts';
-import type { AuditLine } from '../audit.ts';
+import type { Recorded } from '../record.ts';
 
 const apiKeyFields = {
   id: id('API key'),
@@ -99,6 +99,7 @@ export type KeyRow = {
   name: string;
   maskedKey: string;
   prefix: string;
+  shard: number;
   expiresAt: number | null;
   scopes: { representation: string; flags: number; id: string }[];
   enabled: boolean;
@@ -118,7 +119,7 @@ export type KeyRow = {
 /** Reads keys; `rest` is the where clause and the end of the statement, in which the keys are `k`. */
 export function selectKeys(sql: Query, rest: ReturnType<Query>) {
   return sql<KeyRow[]>`
-    select k.id, k.name, k.masked_key, k.prefix, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
+    select k.id, k.name, k.masked_key, k.prefix, k.shard, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
            b.id as billing_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips, k.deleted_at is not null as deleted,
            k.created_at, k.updated_at, u.last_used_at,
            coalesce((select json_agg(json_build_object('representation', s.representation, 'flags', g.flags, 'id', s.id)
@@ -168,8 +169,8 @@ export async function giveMeter(
   return [shard, key.shard];
 }
 
-/** Disables keys whose rows the transaction has locked; gives the lines for the audit log. */
-export async function disableLockedKeys(sql: Query, ids: string[]): Promise<AuditLine[]> {
+/** Disables keys whose rows the transaction has locked; gives what to say of them. */
+export async function disableLockedKeys(sql: Query, ids: string[]): Promise<Recorded[]> {
   const read = () => selectKeys(sql, sql`where k.id = any(${ids}) order by k.id`);
   const before = await read();
   await sql`
@@ -180,6 +181,7 @@ export async function disableLockedKeys(sql: Query, ids: string[]): Promise<Audi
     id: row.id,
     before: presentKey(before[i]!),
     after: presentKey(row),
+    shards: [row.shard],
   }));
 }
 

@@ -2,8 +2,8 @@ import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../audit.ts';
 import { billingColumns, billingSettings, type BillingRow } from '../billings/billings.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
-import { linkTokenColumns, ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
-import { tokenLine } from './revocations.ts';
+import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
+import { retiredKey, revokedLink, revokedToken } from './revocations.ts';
 import { presentScope, scopeColumns, type ScopeRow } from '../keys/scopes.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
 import { tokenColumns, type TokenRow } from '../access/tokens.ts';
@@ -27,7 +27,7 @@ export async function refuseChanged(tx: Transaction, changed: ChangedLater): Pro
   for (const ids of pages(changed.tokens))
     await audited(
       tx,
-      tokenLine,
+      revokedToken,
       await tx<OfTeam<TokenRow>[]>`
       update access_tokens set revoked_at = now() where id = any(${ids}) and revoked_at is null
       returning ${tokenColumns(tx)}, team_id as of_team`,
@@ -100,11 +100,7 @@ async function keepLowerLimit(
 function endSigningKeys(sql: Sql, teamId: string): Promise<number> {
   return sql.begin(async (tx) => {
     const kids = await retireAll(tx, teamId);
-    await recordAudit(
-      tx,
-      operator(teamId),
-      kids.map((kid) => ({ resource: 'signing_key', id: kid, before: { kid }, after: undefined })),
-    );
+    await recordAudit(tx, operator(teamId), kids.map(retiredKey));
     return kids.length;
   });
 }
@@ -116,17 +112,12 @@ async function endLinkTokens(sql: Sql, teamId: string): Promise<number> {
         update link_tokens set revoked_at = now()
         where id in (select id from link_tokens where team_id = ${teamId} and ${isLive(tx)} order by id limit ${ROWS_AT_ONCE})
         returning ${linkTokenColumns(tx)}, true as valid`;
-      await recordAudit(tx, operator(teamId), rows.map(linkTokenLine));
+      await recordAudit(tx, operator(teamId), rows.map(revokedLink));
       return rows;
     });
     ended += rows.length;
     if (rows.length < ROWS_AT_ONCE) return ended;
   }
-}
-
-function linkTokenLine(row: LinkTokenRow): AuditLine {
-  const [before, after] = [row, { ...row, valid: false }].map(presentLinkToken);
-  return { resource: 'link_token', id: row.id, before, after };
 }
 
 function isLive(sql: Sql | Transaction) {

@@ -5,10 +5,10 @@ import { setTeam, type Sql, type Transaction } from '../../../../shared/stores/p
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../../shared/values/key-text.ts';
 import { isPostgresStale } from '../../sync/stale-postgres.ts';
-import { applyChanges, recordChanges } from '../../sync/sync.ts';
+import { applyChanges } from '../../sync/sync.ts';
 import { lockTeamTokens } from '../access/access.ts';
-import { recordAudit } from '../audit.ts';
-import { revokeNextBelow, tokenLine, type Revocation, type RevocationPage } from './revocations.ts';
+import { storeRecorded, type Recorded } from '../record.ts';
+import { revokedToken, revokeNextBelow, type Revocation } from './revocations.ts';
 import { nextOfTeam } from './team-revocation.ts';
 
 const EVERY_MS = 1_000;
@@ -57,7 +57,7 @@ export async function revokeNextPage(
   sql: Sql,
   redis: ShardedRedis,
   revocationId: number,
-): Promise<RevocationPage | undefined> {
+): Promise<Recorded[] | undefined> {
   const done = await sql.begin(async (tx) => {
     const revocation = await lockRevocation(tx, revocationId);
     if (!revocation) return undefined;
@@ -65,9 +65,7 @@ export async function revokeNextPage(
       ? nextOfTeam(tx, revocation, ROWS_AT_ONCE)
       : nextBelow(tx, revocation));
     await tx`update revocations set worked_at = clock_timestamp() where id = ${revocationId}`;
-    await recordAudit(tx, revocation, page.lines);
-    const ids = await recordChanges(tx, page.changes);
-    return { page, stored: page.changes.map((change, i) => ({ ...change, id: ids[i]! })) };
+    return { page, stored: await storeRecorded(tx, revocation, page) };
   });
   if (!done) return undefined;
   if (done.stored.length > 0) {
@@ -89,11 +87,8 @@ async function lockRevocation(tx: Transaction, id: number): Promise<Revocation |
   return row;
 }
 
-async function nextBelow(tx: Transaction, { id }: Revocation): Promise<RevocationPage> {
+async function nextBelow(tx: Transaction, { id }: Revocation): Promise<Recorded[]> {
   const { rows, done } = await revokeNextBelow(tx, id, ROWS_AT_ONCE);
   if (done) await tx`delete from revocations where id = ${id}`;
-  return {
-    changes: rows.map((row) => ({ kind: 'token', entityId: row.id, shard: row.shard })),
-    lines: rows.map(tokenLine),
-  };
+  return rows.map(revokedToken);
 }

@@ -1,19 +1,19 @@
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import type { AuditLine, AuditOrigin } from '../audit.ts';
+import type { AuditOrigin } from '../audit.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
-import { linkTokenColumns, ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
-import { revokeToken, tokenLine } from './revocations.ts';
+import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
+import type { Recorded } from '../record.ts';
+import { revokedLink, revokedToken, revokeToken } from './revocations.ts';
 import { tokenColumns, withinReach, type TokenRow } from '../access/tokens.ts';
-import type { Change } from '../../sync/change.ts';
 
 // Secrets that were found where they must not be: those of the caller's team, within its workspaces, lose their force.
 
 export type Leaked<Result extends string> = { hash: string; id: string; result: Result };
 export type LeakedKey = Leaked<'disabled' | 'was_disabled' | 'replaced' | 'deleted'> & { workspaceId: string };
 export type LeakedToken = Leaked<'revoked' | 'was_revoked' | 'reported'>;
-/** What was found, and what to report as changed and to the audit log. */
-export type Leaks<Found> = { found: Found[]; changes: Change[]; lines: AuditLine[] };
+/** What was found, and what to say was changed. */
+export type Leaks<Found> = { found: Found[]; recorded: Recorded[] };
 
 // How many tokens below leaked ones are revoked at once; the others follow.
 const BELOW_AT_ONCE = 500;
@@ -28,7 +28,7 @@ export async function hasImported(sql: Query, { teamId }: Caller): Promise<boole
 /** Disables the keys whose secrets have these hashes, except where the secret works no more. */
 export async function disableLeakedKeys(sql: Query, caller: Caller, hashes: string[]): Promise<Leaks<LeakedKey>> {
   const rows = await sql<KeyRow[]>`
-    select t.hash, k.id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted,
+    select t.hash, k.id, k.workspace_id, k.enabled, k.deleted_at is not null as deleted,
            t.replaced_at is not null and coalesce(t.valid_until, 0) <= extract(epoch from now()) * 1000 as replaced
     from key_texts t join api_keys k on k.id = t.key_id
       join workspaces w on w.id = k.workspace_id and w.deleted_at is null
@@ -41,12 +41,7 @@ export async function disableLeakedKeys(sql: Query, caller: Caller, hashes: stri
     result: resultOf(row),
   }));
   const disabled = new Set(found.filter(({ result }) => result === 'disabled').map(({ id }) => id));
-  const shards = new Map(rows.map(({ id, shard }) => [id, shard]));
-  return {
-    found,
-    changes: [...disabled].map((id) => ({ kind: 'key', entityId: id, shard: shards.get(id)! })),
-    lines: await disableLockedKeys(sql, [...disabled]),
-  };
+  return { found, recorded: await disableLockedKeys(sql, [...disabled]) };
 }
 
 /** Revokes the access tokens with these hashes and what they made, if the caller may revoke; else it reports them alone. */
@@ -59,7 +54,7 @@ export async function revokeLeakedTokens(
   const rows = await sql<(TokenRow & { hash: string; revokedWithDescendants: boolean })[]>`
     select hash, revoked_with_descendants, ${tokenColumns(sql)} from access_tokens
     where hash = any(${hashes}) and ${withinReach(sql, caller)} order by id for no key update`;
-  const leaks: Leaks<LeakedToken> = { found: [], changes: [], lines: [] };
+  const leaks: Leaks<LeakedToken> = { found: [], recorded: [] };
   const atMost = Math.ceil(BELOW_AT_ONCE / Math.max(1, rows.length));
   for (const { hash, id, revokedAt, revokedWithDescendants } of rows) {
     const mayRevoke = caller.permissions.has('token:write');
@@ -67,8 +62,8 @@ export async function revokeLeakedTokens(
     // Also one that was revoked alone: whoever has its secret may have revoked it to keep what it made.
     if (revokedWithDescendants || !mayRevoke) continue;
     const { row, below } = await revokeToken(sql, id, origin, { atMost });
-    leaks.changes.push(...[row, ...below].map(({ id, shard }): Change => ({ kind: 'token', entityId: id, shard })));
-    leaks.lines.push(...[...(revokedAt === null ? [row] : []), ...below].map(tokenLine));
+    const again: Recorded = { resource: 'access_token', id, shards: [row.shard] };
+    leaks.recorded.push(revokedAt === null ? revokedToken(row) : again, ...below.map(revokedToken));
   }
   return leaks;
 }
@@ -89,13 +84,7 @@ export async function revokeLeakedLinks(sql: Query, caller: Caller, hashes: stri
       id: row.id,
       result: revoked.includes(row) ? 'revoked' : row.valid ? 'reported' : 'was_revoked',
     })),
-    changes: [],
-    lines: revoked.map((row) => ({
-      resource: 'link_token',
-      id: row.id,
-      before: presentLinkToken(row),
-      after: presentLinkToken({ ...row, valid: false }),
-    })),
+    recorded: revoked.map(revokedLink),
   };
 }
 
@@ -103,7 +92,6 @@ type KeyRow = {
   hash: string;
   id: string;
   workspaceId: string;
-  shard: number;
   enabled: boolean;
   deleted: boolean;
   replaced: boolean;

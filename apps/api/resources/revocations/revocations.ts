@@ -1,6 +1,7 @@
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import type { Change } from '../../sync/change.ts';
-import type { AuditLine, AuditOrigin } from '../audit.ts';
+import type { AuditOrigin } from '../audit.ts';
+import type { Recorded } from '../record.ts';
+import { presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
 import { presentToken, tokenColumns, type TokenRow } from '../access/tokens.ts';
 
 // A token is revoked with all that it made. The first of these are revoked in the same transaction; the rest is work in the
@@ -13,13 +14,11 @@ const MAKERS_AT_ONCE = 50;
 /** A row of the table `revocations`. */
 export type Revocation = AuditOrigin & { id: number; rootId: string | null; step: RevocationStep; doneTo: string };
 export type RevocationStep = 'tokens' | 'link_tokens' | 'keys';
-/** What one page revoked: the changes for Redis and the lines of the audit log. */
-export type RevocationPage = { changes: Change[]; lines: AuditLine[] };
 
 /** A token that was revoked, those below it that were too, and whether others of the team are still to come. */
 export type Revoked = { row: TokenRow; below: TokenRow[]; pending: boolean };
 
-/** Revokes a token of the team, and at most so many below it at once; the caller reports the rows as `changed` and to the audit log. */
+/** Revokes a token of the team, and at most so many below it at once; the caller says so. */
 export async function revokeToken(
   sql: Query,
   id: string,
@@ -36,10 +35,21 @@ export async function revokeToken(
   return { row, below, pending };
 }
 
-/** The line of the audit log for a token that was just revoked. */
-export function tokenLine(row: TokenRow): AuditLine {
+/** What to say of a token that was just revoked. */
+export function revokedToken(row: TokenRow): Recorded {
   const before = presentToken({ ...row, revokedAt: null });
-  return { resource: 'access_token', id: row.id, before, after: presentToken(row) };
+  return { resource: 'access_token', id: row.id, before, after: presentToken(row), shards: [row.shard] };
+}
+
+/** What to say of a link token that was just revoked. */
+export function revokedLink(row: LinkTokenRow): Recorded {
+  const [before, after] = [true, false].map((valid) => presentLinkToken({ ...row, valid }));
+  return { resource: 'link_token', id: row.id, before, after };
+}
+
+/** What to say of a signing key that was just retired. */
+export function retiredKey(kid: string): Recorded {
+  return { resource: 'signing_key', id: kid, before: { kid } };
 }
 
 /**

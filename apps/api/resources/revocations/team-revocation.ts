@@ -1,11 +1,10 @@
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
-import type { Change } from '../../sync/change.ts';
 import { lockTeamTokens } from '../access/access.ts';
-import { recordAudit, type AuditLine } from '../audit.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
-import { linkTokenColumns, ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
+import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
-import { tokenLine, type Revocation, type RevocationPage, type RevocationStep } from './revocations.ts';
+import { storeRecorded, type Recorded } from '../record.ts';
+import { retiredKey, revokedLink, revokedToken, type Revocation, type RevocationStep } from './revocations.ts';
 import { tokenColumns, type TokenRow } from '../access/tokens.ts';
 
 // Everything that a team has given out, revoked: access tokens, link tokens, signing keys, API keys. The first transaction
@@ -34,20 +33,14 @@ export async function beginTeamRevocation(sql: Sql, teamId: string, operation: s
       update teams set tokens_revoked_at = (select requested_at from revocations where id = ${begun.id})
       where id = ${teamId}`;
     const kids = await retireAll(tx, teamId);
-    const lines = kids.map((kid): AuditLine => ({
-      resource: 'signing_key',
-      id: kid,
-      before: { kid },
-      after: undefined,
-    }));
-    lines.push(...(await disableWebhooks(tx, teamId)));
-    await recordAudit(tx, { teamId, tokenId: null, operation, requestId: null }, lines);
+    const recorded = [...kids.map(retiredKey), ...(await disableWebhooks(tx, teamId))];
+    await storeRecorded(tx, { teamId, tokenId: null, operation, requestId: null }, recorded);
     return { id: begun.id, since: known?.since, signingKeys: kids.length };
   });
 }
 
 /** A stolen token may have made some, which tell a stranger what happens. A team has a few. */
-async function disableWebhooks(tx: Transaction, teamId: string): Promise<AuditLine[]> {
+async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorded[]> {
   const rows = await tx<{ id: string }[]>`
     update webhooks set enabled = false, disabled_reason = 'REQUESTED', disabled_at = now(), updated_at = now()
     where team_id = ${teamId} and enabled and deleted_at is null returning id`;
@@ -56,75 +49,60 @@ async function disableWebhooks(tx: Transaction, teamId: string): Promise<AuditLi
 }
 
 /** Revokes the next page of what a team had when its revocation was requested. */
-export async function nextOfTeam(tx: Transaction, revocation: Revocation, atMost: number): Promise<RevocationPage> {
-  const { rows, ...page } = await pages[revocation.step](tx, revocation, atMost);
-  if (rows.length === atMost) await tx`update revocations set done_to = ${rows.at(-1)!.id} where id = ${revocation.id}`;
-  else await beginNextStep(tx, revocation);
+export async function nextOfTeam(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
+  const { id, step } = revocation;
+  const { revoke, next } = steps[step];
+  const page = await revoke(tx, revocation, atMost);
+  const last = page.map((one) => one.id).toSorted()[atMost - 1];
+  if (last !== undefined) await tx`update revocations set done_to = ${last} where id = ${id}`;
+  else if (next) await tx`update revocations set step = ${next}, done_to = '' where id = ${id}`;
+  else await tx`delete from revocations where id = ${id}`;
   return page;
 }
 
-type Page = RevocationPage & { rows: { id: string }[] };
-
-const pages: Record<RevocationStep, (tx: Transaction, revocation: Revocation, atMost: number) => Promise<Page>> = {
-  tokens: revokeTokens,
-  link_tokens: revokeLinkTokens,
-  keys: disableKeys,
+type Step = {
+  revoke(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]>;
+  next: RevocationStep | undefined;
 };
+
 // What can do the most harm comes first.
-const stepAfter: Record<RevocationStep, RevocationStep | undefined> = {
-  tokens: 'keys',
-  keys: 'link_tokens',
-  link_tokens: undefined,
+const steps: Record<RevocationStep, Step> = {
+  tokens: { revoke: revokeTokens, next: 'keys' },
+  keys: { revoke: disableKeys, next: 'link_tokens' },
+  link_tokens: { revoke: revokeLinkTokens, next: undefined },
 };
 
-async function beginNextStep(tx: Transaction, { id, step }: Revocation): Promise<void> {
-  const next = stepAfter[step];
-  if (next) await tx`update revocations set step = ${next}, done_to = '' where id = ${id}`;
-  else await tx`delete from revocations where id = ${id}`;
-}
-
-async function revokeTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Page> {
+async function revokeTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
   const rows = await tx<TokenRow[]>`
     update access_tokens set revoked_at = now(), version = version + 1, updated_at = now()
     where id in (select id from access_tokens where ${isNext(tx, revocation)} and revoked_at is null order by id limit ${atMost})
     returning ${tokenColumns(tx)}`;
-  const changes = rows.map(({ id, shard }): Change => ({ kind: 'token', entityId: id, shard }));
-  return { rows: byId(rows), changes, lines: rows.map(tokenLine) };
+  return rows.map(revokedToken);
 }
 
-async function disableKeys(tx: Transaction, revocation: Revocation, atMost: number): Promise<Page> {
+async function disableKeys(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
   const isLive = tx`exists (select from workspaces w where w.id = api_keys.workspace_id and w.deleted_at is null)`;
-  const rows = await tx<{ id: string; shard: number }[]>`
-    select id, shard from api_keys
+  const rows = await tx<{ id: string }[]>`
+    select id from api_keys
     where ${isNext(tx, revocation)} and enabled and deleted_at is null and ${isLive}
     order by id limit ${atMost} for no key update`;
-  const lines = await disableLockedKeys(
+  return disableLockedKeys(
     tx,
     rows.map(({ id }) => id),
   );
-  return { rows, changes: rows.map(({ id, shard }): Change => ({ kind: 'key', entityId: id, shard })), lines };
 }
 
-async function revokeLinkTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Page> {
+async function revokeLinkTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
   const rows = await tx<LinkTokenRow[]>`
     update link_tokens set revoked_at = now()
     where id in (select id from link_tokens
                  where ${isNext(tx, revocation)} and revoked_at is null and ${ofLiveWorkspace(tx)} order by id limit ${atMost})
     returning ${linkTokenColumns(tx)}, true as valid`;
-  const lines = rows.map((row): AuditLine => {
-    const [before, after] = [row, { ...row, valid: false }].map(presentLinkToken);
-    return { resource: 'link_token', id: row.id, before, after };
-  });
-  return { rows: byId(rows), changes: [], lines };
+  return rows.map(revokedLink);
 }
 
 function isNext(tx: Transaction, { id, teamId, doneTo }: Revocation) {
   return tx`
     team_id = ${teamId} and id > ${doneTo}
     and created_at <= (select requested_at from revocations where id = ${id})`;
-}
-
-// `returning` has no order.
-function byId<Row extends { id: string }>(rows: Row[]): Row[] {
-  return rows.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 }

@@ -20,7 +20,7 @@ import {
 } from '../../resources/access/tokens.ts';
 import { auditClient, originOf } from '../../resources/audit.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
-import { revokeToken, tokenLine } from '../../resources/revocations/revocations.ts';
+import { revokeToken, revokedToken } from '../../resources/revocations/revocations.ts';
 
 const operation = { method: 'delete', path: '/api/v1/access-token/{id}' } as const;
 
@@ -60,7 +60,7 @@ export const createAccessToken = route({
   response: object({ accessToken: newAccessToken }),
   errors: ['expires_at_past', 'permission_not_grantable', 'unknown_workspace_in_token'],
 
-  async handle({ sql, body, caller, changed, audit, clock }) {
+  async handle({ sql, body, caller, changed, clock }) {
     if (body.expiresAt !== undefined) requireFuture(body.expiresAt, clock.now());
     const own = await readOwn(sql, caller);
     requireGrantable(caller, own, body);
@@ -69,8 +69,7 @@ export const createAccessToken = route({
     const made = { teamId: caller.teamId, createdBy: caller.tokenId, allowedIps: allowedIPs, ...wanted };
     const { text, row } = await createToken(sql, made);
     const accessToken = presentToken(row);
-    changed('token', row.id, row.shard);
-    audit('access_token', row.id, undefined, accessToken);
+    changed('access_token', row.id, { after: accessToken, shards: [row.shard] });
     return { accessToken: { ...accessToken, token: text } };
   },
 });
@@ -147,7 +146,7 @@ export const revokeAccessToken = route({
   }),
   errors: ['access_token_not_found', 'token_above'],
 
-  async handle({ sql, params, query, caller, requestId, clientAddress, header, changed, audit }) {
+  async handle({ sql, params, query, caller, requestId, clientAddress, header, changed }) {
     const [before] = isId(params.id)
       ? await sql<TokenRow[]>`
           select ${tokenColumns(sql)} from access_tokens
@@ -157,9 +156,8 @@ export const revokeAccessToken = route({
     if (await isAbove(sql, before.id, caller)) throw new ApiError('token_above');
     const origin = originOf(operation, caller, requestId, auditClient(clientAddress, header('user-agent')));
     const { row, below, pending } = await revokeToken(sql, before.id, origin, query);
-    for (const one of [row, ...below]) changed('token', one.id, one.shard);
-    audit('access_token', row.id, presentToken(before), presentToken(row));
-    for (const one of below.map(tokenLine)) audit(one.resource, one.id, one.before, one.after);
+    changed('access_token', row.id, { before: presentToken(before), after: presentToken(row), shards: [row.shard] });
+    for (const one of below.map(revokedToken)) changed(one.resource, one.id, one);
     return { accessToken: presentToken(row), descendants: { revoked: below.length, pending } };
   },
 });

@@ -3,7 +3,6 @@ import { MOST_TEXT, named, object } from '../../../../shared/contract/schema-kin
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { importedKey, importKeys } from '../../resources/keys/imported-keys.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
-import { tellKeys } from '../../resources/keys/events.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_KEYS = 100;
@@ -70,24 +69,15 @@ export default route({
     'grant_ended_limit_reached',
   ],
 
-  async handle({ sql, redis, body, caller, changed, audit, clock, requestId }) {
-    const atMs = clock.now();
-    const { results, made } = await importKeys({ sql, redis, caller, requestId, now: atMs }, body.keys);
+  async handle({ sql, redis, body, caller, changed, clock, requestId }) {
+    const { results, made } = await importKeys({ sql, redis, caller, requestId, now: clock.now() }, body.keys);
     const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
     const rows = await selectKeys(sql, sql`where k.id = any(${ids})`);
     const keys = new Map(rows.map((row) => [row.id, presentKey(row)]));
-    for (const { id, shards, before, billed } of made) {
-      for (const shard of shards) changed('key', id, shard);
-      audit('api_key', id, before, keys.get(id));
-      if (billed) changed('billing', billed.record.id, billed.record.shard);
-      for (const line of billed?.lines ?? []) audit(line.resource, line.id, line.before, line.after);
+    for (const { id, shards, workspaceId, before, billed = [] } of made) {
+      changed('api_key', id, { before, after: keys.get(id), shards, step: { type: 'key.created', workspaceId } });
+      for (const one of billed) changed(one.resource, one.id, one);
     }
-    const told = results.flatMap((one, i) =>
-      'keyId' in one && one.result !== 'existing'
-        ? [{ workspaceId: body.keys[i]!.workspaceId, key: keys.get(one.keyId)! }]
-        : [],
-    );
-    await tellKeys(sql, { type: 'key.created', teamId: caller.teamId, keys: told, atMs });
     return {
       results: results.map((one) =>
         'error' in one ? { error: describe(one.error) } : { result: one.result, apiKey: keys.get(one.keyId)! },

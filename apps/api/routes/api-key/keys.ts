@@ -17,7 +17,6 @@ import { nextCursor, pageItems, pageParameters, readPage } from '../../http/page
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { requireFuture, expiresAtInput } from '../../resources/expires-at.ts';
-import { tellKeys } from '../../resources/keys/events.ts';
 import { replaceGrants } from '../../resources/keys/key-scopes.ts';
 import {
   apiKeyWithText,
@@ -53,7 +52,7 @@ export const createApiKey = route({
   response: object({ apiKey: apiKeyWithText }),
   errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
 
-  async handle({ sql, body, caller, changed, audit, clock }) {
+  async handle({ sql, body, caller, changed, clock }) {
     const { workspaceId, externalMeterId, metadata } = body;
     checkLimits('limits', body.limits);
     await requireWorkspace(sql, caller, workspaceId, { hold: true });
@@ -78,9 +77,7 @@ export const createApiKey = route({
     await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
     await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
     const made = await readKey(sql, { id: workspaceId, akid });
-    changed('key', akid, shard);
-    audit('api_key', akid, undefined, made);
-    await tellKeys(sql, { type: 'key.created', teamId: caller.teamId, keys: [{ workspaceId, key: made }], atMs: now });
+    changed('api_key', akid, { after: made, shards: [shard], step: { type: 'key.created', workspaceId } });
     return { apiKey: { ...made, key: text } };
   },
 });
@@ -190,7 +187,7 @@ export const updateApiKey = route({
     'quota_exceeded',
   ],
 
-  async handle({ sql, params, body, caller, changed, audit, clock }) {
+  async handle({ sql, params, body, caller, changed, clock }) {
     const { shard: oldShard, deleted } = await lockKey(sql, caller, params);
     if (deleted) throw new ApiError('key_deleted');
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, clock.now());
@@ -211,8 +208,7 @@ export const updateApiKey = route({
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
     const apiKey = await readKey(sql, params);
-    for (const shard of shards) changed('key', params.akid, shard);
-    audit('api_key', params.akid, before, apiKey);
+    changed('api_key', params.akid, { before, after: apiKey, shards });
     return { apiKey };
   },
 });
@@ -231,19 +227,17 @@ export const deleteApiKey = route({
   response: object({ apiKey }),
   errors: ['workspace_forbidden', 'key_not_found'],
 
-  async handle({ sql, params, caller, changed, audit, clock }) {
+  async handle({ sql, params, caller, changed }) {
     const { shard, deleted } = await lockKey(sql, caller, params);
     const before = await readKey(sql, params);
     if (!deleted) {
       await sql`
         update api_keys set deleted_at = now(), version = version + 1, updated_at = now() where id = ${params.akid}`;
     }
-    // Also for a key that was deleted before: that deletion may be stored but not yet in force.
-    changed('key', params.akid, shard);
     const apiKey = await readKey(sql, params);
-    audit('api_key', params.akid, before, apiKey);
-    const keys = [{ workspaceId: params.id, key: apiKey }];
-    if (!deleted) await tellKeys(sql, { type: 'key.deleted', teamId: caller.teamId, keys, atMs: clock.now() });
+    const step = deleted ? undefined : ({ type: 'key.deleted', workspaceId: params.id } as const);
+    // Also for a key that was deleted before: that deletion may be stored but not yet in force.
+    changed('api_key', params.akid, { before, after: apiKey, shards: [shard], step });
     return { apiKey };
   },
 });

@@ -70,7 +70,7 @@ export default route({
   }),
   errors: ['too_many_secrets'],
 
-  async handle({ sql, body, caller, requestId, clientAddress, header, changed, audit }) {
+  async handle({ sql, body, caller, requestId, clientAddress, header, changed }) {
     const texts = findKeyTexts(body.text, MOST_SECRETS + 1);
     if (texts.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const masks = new Map(texts.map((text) => [hashKeyText(text), maskKeyText(text)]));
@@ -83,10 +83,7 @@ export default route({
     const links = await revokeLeakedLinks(sql, caller, hashes);
     const client = auditClient(clientAddress, header('user-agent'));
     const tokens = await revokeLeakedTokens(sql, caller, hashes, originOf(operation, caller, requestId, client));
-    for (const { changes, lines } of [keys, links, tokens]) {
-      for (const { kind, entityId, shard } of changes) changed(kind, entityId, shard ?? undefined);
-      for (const { resource, id, before, after } of lines) audit(resource, id, before, after);
-    }
+    for (const { recorded } of [keys, links, tokens]) for (const one of recorded) changed(one.resource, one.id, one);
     const found = new Set([...keys.found, ...links.found, ...tokens.found].map(({ hash }) => hash));
     const masksOf = ({
       hash,

@@ -5,7 +5,6 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { route, type Services } from '../../http/route.ts';
-import { tellKeys } from '../../resources/keys/events.ts';
 import { lockKey, readKey, apiKeyWithText, keyParams } from '../../resources/keys/keys.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
@@ -43,11 +42,11 @@ export const rotateApiKey = route({
   },
 });
 
-type Rotating = Pick<Services, 'sql' | 'changed' | 'audit' | 'clock'> & { caller: Caller };
+type Rotating = Pick<Services, 'sql' | 'changed' | 'clock'> & { caller: Caller };
 
 /** Gives a key a new secret. `linkTokenId` names the link by which its customer does it, for the audit log. */
 export async function rotateKey(
-  { sql, caller, changed, audit, clock }: Rotating,
+  { sql, caller, changed, clock }: Rotating,
   params: { id: string; akid: string },
   { graceSeconds, linkTokenId }: { graceSeconds?: number | undefined; linkTokenId?: string },
 ) {
@@ -79,11 +78,12 @@ export async function rotateKey(
     update api_keys set masked_key = ${maskKeyText(text)}, version = version + 1, updated_at = now()
     where id = ${params.akid}`;
   const rotated = await readKey(sql, params);
-  changed('key', params.akid, shard);
-  for (const { pointerShard } of ended) if (pointerShard !== null) changed('key', params.akid, pointerShard);
-  audit('api_key', params.akid, before, linkTokenId === undefined ? rotated : { ...rotated, linkTokenId });
-  const keys = [{ workspaceId: params.id, key: rotated }];
-  await tellKeys(sql, { type: 'key.rotated', teamId: caller.teamId, keys, atMs: now });
+  changed('api_key', params.akid, {
+    before,
+    after: linkTokenId === undefined ? rotated : { ...rotated, linkTokenId },
+    shards: [shard, ...ended.flatMap(({ pointerShard }) => pointerShard ?? [])],
+    step: { type: 'key.rotated', workspaceId: params.id },
+  });
   return { ...rotated, key: text };
 }
 

@@ -68,7 +68,7 @@ export default route({
   response: object({ adjustment }),
   errors: ['billing_not_found', 'workspace_deleted', 'month_closed', 'negative_usage', 'credits_too_large'],
 
-  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
+  async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid);
     await refuseDeletedWorkspace(sql, record);
     const { amount } = body;
@@ -101,7 +101,6 @@ export default route({
       values (${newId('evt')}, ${caller.teamId}, ${record.id}, ${number}, ${amountMicros}, ${usageName}, ${bookedOn},
               ${reason}, ${caller.tokenId}, ${requestId})
       returning id, created_at`;
-    changed('adjustment', row.id, record.shard);
     const made = {
       id: row.id,
       billingId: record.id,
@@ -114,7 +113,7 @@ export default route({
       requestId,
       createdAt: row.createdAt.toISOString(),
     };
-    audit('adjustment', row.id, undefined, made);
+    changed('adjustment', row.id, { after: made, shards: [record.shard] });
     return { adjustment: made };
   },
 });

@@ -50,7 +50,7 @@ export const createBilling = route({
   response: object({ billing, warnings: Type.Optional(warnings) }),
   errors: ['workspace_forbidden', 'billing_exists'],
 
-  async handle({ sql, body, caller, changed, audit, redis }) {
+  async handle({ sql, body, caller, changed, redis }) {
     await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     checkLimits('limits', body.limits);
     const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
@@ -64,8 +64,7 @@ export const createBilling = route({
       alerts: alertsValue(sql, 'alerts', body.alerts),
     });
     if (!row) throw new ApiError('billing_exists');
-    changed('billing', row.id, row.shard);
-    audit('billing', row.id, undefined, billingSettings(row));
+    changed('billing', row.id, { after: billingSettings(row), shards: [row.shard] });
     return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
   },
 });
@@ -170,7 +169,7 @@ export const updateBilling = route({
   response: object({ billing, warnings: Type.Optional(warnings) }),
   errors: ['billing_not_found', 'workspace_deleted', 'quota_exceeded'],
 
-  async handle({ sql, params, body, caller, changed, audit, redis }) {
+  async handle({ sql, params, body, caller, changed, redis }) {
     const before = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, before);
     const { allowOverages, spendCap, limits } = body;
@@ -180,10 +179,9 @@ export const updateBilling = route({
       update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: limitsValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts) })}
       where id = ${before.id}
       returning ${billingColumns(sql)}`;
-    changed('billing', row.id, row.shard);
     // What it may be used for may have become more, or less than what is used.
     await noteCreditLooks(sql, [row.id]);
-    audit('billing', row.id, billingSettings(before), billingSettings(row));
+    changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });
     return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
   },
 });

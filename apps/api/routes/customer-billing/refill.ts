@@ -38,7 +38,7 @@ export default route({
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
-  async handle({ sql, body, caller, changed, audit, redis, requestId, clock }) {
+  async handle({ sql, body, caller, changed, redis, requestId, clock }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const amountMicros = typeof body.refill === 'string' ? parseCredits(body.refill) : creditsFromNumber(body.refill);
     if (!amountMicros) throw notAnAmount();
@@ -61,9 +61,8 @@ export default route({
     await sql`
       insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id)
       values (${newId('ledger')}, ${caller.teamId}, ${row.id}, ${amountMicros}, ${totalMicros}, ${caller.tokenId}, ${requestId})`;
-    changed('billing', row.id, row.shard);
     await noteReplenished(sql, [row.id]);
-    audit('billing', row.id, billingSettings(before), billingSettings(row));
+    changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });
     return { billing: presentBalance(row, balance, amountMicros) };
   },
 });

@@ -55,7 +55,7 @@ export const createGrantSchedule = route({
     'grant_ended_limit_reached',
   ],
 
-  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
+  async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, record);
     const amountMicros = creditsIn('credits', body.credits);
@@ -67,9 +67,9 @@ export const createGrantSchedule = route({
     const { teamId, tokenId } = caller;
     const schedule = { ...body, amountMicros, rollMaxMicros };
     const row = await addSchedule(sql, record, schedule, { teamId, tokenId, requestId }, atMs);
-    changed('billing', record.id, record.shard);
+    changed('billing', record.id, { shards: [record.shard] });
     const made = presentSchedule(row);
-    audit('grant_schedule', row.id, undefined, made);
+    changed('grant_schedule', row.id, { after: made });
     return { grantSchedule: made };
   },
 });
@@ -110,18 +110,18 @@ export const deleteGrantSchedule = route({
   response: object({ grantSchedule }),
   errors: ['billing_not_found', 'grant_schedule_not_found', 'workspace_deleted'],
 
-  async handle({ sql, params, caller, changed, audit, redis, requestId }) {
+  async handle({ sql, params, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, record);
     const schedule = await lockSchedule(sql, record, params.sid);
     const { atMs } = (await readAccount(redis, record)).balance;
     await countBegun(sql, record, atMs);
     await sql`update grant_schedules set deleted_at = now() where id = ${schedule.id}`;
-    changed('billing', record.id, record.shard);
+    changed('billing', record.id, { shards: [record.shard] });
     for (const id of await voidPeriods(sql, record, schedule.id, { ...caller, requestId, atMs }))
-      changed('adjustment', id, record.shard);
+      changed('adjustment', id, { shards: [record.shard] });
     const gone = presentSchedule(schedule);
-    audit('grant_schedule', schedule.id, gone, undefined);
+    changed('grant_schedule', schedule.id, { before: gone });
     return { grantSchedule: gone };
   },
 });

@@ -65,7 +65,7 @@ export const createGrant = route({
     'grant_ended_limit_reached',
   ],
 
-  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
+  async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, record);
     const amountMicros = creditsIn('credits', body.credits);
@@ -83,10 +83,10 @@ export const createGrant = route({
       { teamId, tokenId, requestId },
       balance.atMs,
     );
-    changed('billing', record.id, record.shard);
+    changed('billing', record.id, { shards: [record.shard] });
     await noteReplenished(sql, [record.id]);
     const row = await requireGrant(sql, record, made.id);
-    audit('grant', row.id, undefined, grantSettings(record.id, row));
+    changed('grant', row.id, { after: grantSettings(record.id, row) });
     const after = await requireBilling(sql, caller, record.id);
     const begunMicros = beginsAt > balance.atMs ? 0 : amountMicros;
     const totalMicros = (balance.totalMicros ?? record.totalMicros) + begunMicros;
@@ -163,7 +163,7 @@ export const voidGrant = route({
   response: object({ grant, billing }),
   errors: ['billing_not_found', 'grant_not_found', 'workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
 
-  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
+  async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, record);
     const account = accountOf(record, await readHeard(redis, record));
@@ -178,9 +178,9 @@ export const voidGrant = route({
 
     const row = { ...before, voidedAt: balance.atMs, voidReason: hideSecrets(body.reason) };
     let expiredMicros = balance.expiredMicros ?? 0;
-    changed('billing', record.id, record.shard);
+    changed('billing', record.id, { shards: [record.shard] });
     const adjustmentId = await storeVoid(sql, record, row, { ...caller, requestId, atMs: balance.atMs });
-    changed('adjustment', adjustmentId, record.shard);
+    changed('adjustment', adjustmentId, { shards: [record.shard] });
     if (before.hasBegun) {
       // As it will be once it is in force, which it is with the answer.
       const { usedMicros, leftMicros } = numbersBy(account)(before);
@@ -188,7 +188,7 @@ export const voidGrant = route({
       row.heldMicros = coveredOf(account, before, leftMicros);
       expiredMicros += leftMicros - row.heldMicros;
     }
-    audit('grant', row.id, grantSettings(record.id, before), grantSettings(record.id, row));
+    changed('grant', row.id, { before: grantSettings(record.id, before), after: grantSettings(record.id, row) });
     const after = await requireBilling(sql, caller, record.id);
     return { grant: present(row), billing: presentAmounts(after, { ...amounts, expiredMicros }) };
   },

@@ -75,12 +75,12 @@ export const createJwt = route({
   response: object({ jwt }),
   errors: ['registered_claim', 'workspace_forbidden', 'issuer_url_unknown'],
 
-  async handle({ sql, body, caller, audit, signingKeys, publicUrl, clock }) {
+  async handle({ sql, body, caller, changed, signingKeys, publicUrl, clock }) {
     const { payload, aud, exp = DEFAULT_SECONDS } = body;
     refuseRegistered(payload);
     const workspaceIds = await signableWorkspaces(sql, caller, body.workspaceIds);
     const key = await signingKeys.current(sql, caller.teamId, exp);
-    if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
+    if ('isNew' in key) changed('signing_key', key.kid, { after: { kid: key.kid } });
     const issuer = issuerOf(caller.teamId, key.issuer, publicUrl);
     const nowSeconds = Math.floor(clock.now() / 1000);
     return {
@@ -118,13 +118,13 @@ export const revokeJwt = route({
   response: object({ jti, expiresAt: instant('until when the revocation is kept: by then the JWT has expired') }),
   errors: ['workspace_forbidden', 'jwt_not_of_team', 'revocation_limit_reached'],
 
-  async handle({ sql, body, caller, audit, clock }) {
+  async handle({ sql, body, caller, changed, clock }) {
     if ((body.jti === undefined) === (body.jwt === undefined)) throw needsOne();
     const { jti, expiresAt, isOver } = await revocable(sql, caller, body, new Date(clock.now()));
     if (isOver) return { jti, expiresAt: expiresAt!.getTime() };
     const revoked = await storeRevokedJwt(sql, caller.teamId, jti, expiresAt);
     const answer = { jti, expiresAt: revoked.expiresAt.getTime() };
-    audit('jwt', jti, revoked.isNew ? undefined : answer, answer);
+    changed('jwt', jti, { before: revoked.isNew ? undefined : answer, after: answer });
     return answer;
   },
 });

@@ -41,13 +41,13 @@ export const updateJwtSettings = route({
   response: object({ jwtSettings }),
   errors: ['workspace_forbidden', 'issuer_url_unknown'],
 
-  async handle({ sql, body, caller, audit, publicUrl }) {
+  async handle({ sql, body, caller, changed, publicUrl }) {
     requireWholeTeam(caller);
     const before = await lockJwtSettings(sql, caller.teamId);
     const after = { ...before, ...body };
     const jwtSettings = presentJwtSettings(caller.teamId, after, publicUrl);
     await storeJwtSettings(sql, caller.teamId, after);
-    audit('jwt_settings', caller.teamId, before, after);
+    changed('jwt_settings', caller.teamId, { before, after });
     return { jwtSettings };
   },
 });

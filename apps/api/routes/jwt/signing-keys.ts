@@ -36,12 +36,15 @@ export const rotateJwtKey = route({
   response: object({ kid }),
   errors: ['workspace_forbidden', 'signing_key_limit_reached'],
 
-  async handle({ sql, body, caller, audit, signingKeys }) {
+  async handle({ sql, body, caller, changed, signingKeys }) {
     requireWholeTeam(caller);
     const { retireNow = false } = body;
     const { kid: made, replaces, retired } = await signingKeys.rotate(sql, caller.teamId, { retireNow });
-    for (const one of retired) audit('signing_key', one, { kid: one }, undefined);
-    audit('signing_key', made, replaces === undefined ? undefined : { kid: replaces }, { kid: made });
+    for (const one of retired) changed('signing_key', one, { before: { kid: one } });
+    changed('signing_key', made, {
+      before: replaces === undefined ? undefined : { kid: replaces },
+      after: { kid: made },
+    });
     return { kid: made };
   },
 });

@@ -66,7 +66,7 @@ export const createLinkToken = route({
   }),
   errors: ['workspace_forbidden', 'permission_not_grantable', 'billing_not_found'],
 
-  async handle({ sql, body, caller, audit }) {
+  async handle({ sql, body, caller, changed }) {
     await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     const { workspaceId, customerId, externalBillingId, billingId, permissions = [] } = body;
     requireGrantable(caller, permissions.includes('rotate') ? [...GIVES, ROTATE_GIVES] : GIVES);
@@ -85,7 +85,7 @@ export const createLinkToken = route({
                     (select expires_at from access_tokens where id = ${caller.tokenId})))
       returning ${linkTokenColumns(sql)}, true as valid`;
     const { valid, ...made } = presentLinkToken(row);
-    audit('link_token', row.id, undefined, { valid, ...made });
+    changed('link_token', row.id, { after: { valid, ...made } });
     return { linkToken: { id: row.id, token, ...made } };
   },
 });
@@ -128,7 +128,7 @@ export const revokeLinkToken = route({
   response: linkTokenResult,
   errors: ['link_token_not_found'],
 
-  async handle({ sql, params, caller, audit }) {
+  async handle({ sql, params, caller, changed }) {
     if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');
     const [before] = await sql<LinkTokenRow[]>`
       select ${linkTokenColumns(sql)}, revoked_at is null as valid from link_tokens
@@ -138,7 +138,7 @@ export const revokeLinkToken = route({
     if (!before) throw new ApiError('link_token_not_found');
     await sql`update link_tokens set revoked_at = coalesce(revoked_at, now()) where id = ${before.id}`;
     const revoked = presentLinkToken({ ...before, valid: false });
-    audit('link_token', before.id, presentLinkToken(before), revoked);
+    changed('link_token', before.id, { before: presentLinkToken(before), after: revoked });
     return revoked;
   },
 });

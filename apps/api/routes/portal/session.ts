@@ -16,9 +16,9 @@ export const openPortal = route({
   writes: true,
   response: object({ opened: Type.Literal(true, { examples: [true] }) }),
 
-  async handle({ sql, caller, portalCookies, setCookie, audit, clock }) {
+  async handle({ sql, caller, portalCookies, setCookie, changed, clock }) {
     const { secret, sessionId, line } = await storeSession(sql, caller);
-    audit('session', sessionId, undefined, line);
+    changed('session', sessionId, { after: line });
     const secondsLeft = Math.max(1, Math.ceil((portalOf(caller).expiresAt - clock.now()) / 1000));
     setCookie(portalCookies.store(secret, secondsLeft));
     return { opened: true as const };
@@ -36,9 +36,9 @@ export const leavePortal = route({
   writes: true,
   response: object({ ended: Type.Literal(true, { examples: [true] }) }),
 
-  async handle({ sql, caller, portalCookies, setCookie, audit }) {
+  async handle({ sql, caller, portalCookies, setCookie, changed }) {
     const line = await removeSession(sql, caller);
-    audit('session', caller.sessionId!, line, undefined);
+    changed('session', caller.sessionId!, { before: line });
     setCookie(portalCookies.remove());
     return { ended: true as const };
   },

@@ -37,7 +37,7 @@ export const createScope = route({
   response: object({ scope }),
   errors: ['workspace_forbidden', 'representation_taken', 'scope_limit_reached'],
 
-  async handle({ sql, params, body, caller, changed, audit }) {
+  async handle({ sql, params, body, caller, changed }) {
     await requireWorkspace(sql, caller, params.id, { hold: true });
     // Locks the workspace's row: its scopes are created one after the other, and the count below is exact.
     const [{ ref }] = await sql<[{ ref: number }]>`
@@ -51,8 +51,7 @@ export const createScope = route({
     });
     if (!row) throw new ApiError('scope_limit_reached');
     const scope = presentScope(row);
-    changed('scope', row.id);
-    audit('scope', row.id, undefined, scope);
+    changed('scope', row.id, { after: scope });
     return { scope };
   },
 });
@@ -111,7 +110,7 @@ export const updateScope = route({
   response: object({ scope }),
   errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken', 'scope_granted', 'quota_exceeded'],
 
-  async handle({ sql, params, body, caller, changed, audit }) {
+  async handle({ sql, params, body, caller, changed }) {
     const before = await lockScope(sql, caller, params, { alone: body.representation !== undefined });
     if (body.representation !== undefined && body.representation !== before.representation)
       await refuseGranted(sql, before.id);
@@ -121,8 +120,7 @@ export const updateScope = route({
       throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;
     });
     const scope = presentScope(row);
-    changed('scope', row.id);
-    audit('scope', row.id, presentScope(before), scope);
+    changed('scope', row.id, { before: presentScope(before), after: scope });
     return { scope };
   },
 });
@@ -140,14 +138,13 @@ export const deleteScope = route({
   response: object({ scope }),
   errors: ['workspace_forbidden', 'scope_not_found'],
 
-  async handle({ sql, params, caller, changed, audit }) {
+  async handle({ sql, params, caller, changed }) {
     const before = await lockScope(sql, caller, params);
     // The grants stay as rows without effect: the cost does not depend on the number of keys.
     const [row] = await sql<[ScopeRow]>`
       update scopes set deleted_at = now(), version = version + 1, updated_at = now() where ${isScopeOf(sql, params)}
       returning ${scopeColumns(sql)}`;
-    changed('scope', row.id);
-    audit('scope', row.id, presentScope(before), undefined);
+    changed('scope', row.id, { before: presentScope(before) });
     return { scope: presentScope(row) };
   },
 });

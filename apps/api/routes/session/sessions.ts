@@ -17,12 +17,12 @@ export const createSession = route({
   response: object({ session }),
   errors: ['session_elsewhere', 'session_unmarked'],
 
-  async handle({ sql, caller, header, sessionCookies, setCookie, audit }) {
+  async handle({ sql, caller, header, sessionCookies, setCookie, changed }) {
     sessionCookies.requireOwnPage(header);
     // A session makes no other one: it would outlive its 8 hours.
     if (caller.sessionId !== undefined) throw new ApiError('token_missing');
     const { secret, sessionId, line } = await storeSession(sql, caller);
-    audit('session', sessionId, undefined, line);
+    changed('session', sessionId, { after: line });
     setCookie(sessionCookies.store(secret, SESSION_SECONDS));
     return { session: await readSession(sql, caller, sessionId) };
   },
@@ -54,9 +54,9 @@ export const endSession = route({
   writes: true,
   response: object({ ended: Type.Literal(true, { examples: [true] }) }),
 
-  async handle({ sql, caller, sessionCookies, setCookie, audit }) {
+  async handle({ sql, caller, sessionCookies, setCookie, changed }) {
     const line = await removeSession(sql, caller);
-    audit('session', caller.sessionId!, line, undefined);
+    changed('session', caller.sessionId!, { before: line });
     setCookie(sessionCookies.remove());
     return { ended: true as const };
   },

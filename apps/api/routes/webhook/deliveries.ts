@@ -47,7 +47,7 @@ export const testWebhook = route({
   response: object({ delivery: webhookDelivery }),
   errors: ['webhook_not_found', 'webhook_disabled', 'webhook_waiting_limit_reached'],
 
-  async handle({ sql, params, caller, audit, clock }) {
+  async handle({ sql, params, caller, changed, clock }) {
     const row = await requireWebhook(sql, caller, params.wid, { lock: true });
     await requireDeliverable(sql, caller.teamId, row);
     const { teamId } = caller;
@@ -57,7 +57,7 @@ export const testWebhook = route({
       workspaceId: row.workspaceId,
       atMs: clock.now(),
     });
-    audit('webhook', row.id, undefined, { tested: deliveryId });
+    changed('webhook', row.id, { after: { tested: deliveryId } });
     const [delivery] = await deliveryRows(sql, row.id, { id: deliveryId });
     return { delivery: presentDelivery(delivery!) };
   },
@@ -76,7 +76,7 @@ export const redeliverWebhook = route({
   response: object({ delivery: webhookDelivery }),
   errors: ['webhook_not_found', 'webhook_delivery_not_found', 'webhook_disabled', 'webhook_waiting_limit_reached'],
 
-  async handle({ sql, params, caller, audit }) {
+  async handle({ sql, params, caller, changed }) {
     const row = await requireWebhook(sql, caller, params.wid, { lock: true });
     const [before] = isId(params.did) ? await deliveryRows(sql, row.id, { id: params.did }) : [];
     if (!before) throw new ApiError('webhook_delivery_not_found');
@@ -86,7 +86,7 @@ export const redeliverWebhook = route({
       update webhook_deliveries set state = 'WAITING', attempts = 0, next_at = now(), ended_at = null
       where id = ${before.id} and (claimed_until is null or claimed_until < now())`;
     await sql`select pg_notify(${WEBHOOKS_CHANNEL}, '')`;
-    audit('webhook', row.id, undefined, { redelivered: before.id });
+    changed('webhook', row.id, { after: { redelivered: before.id } });
     const [delivery] = await deliveryRows(sql, row.id, { id: before.id });
     return { delivery: presentDelivery(delivery!) };
   },

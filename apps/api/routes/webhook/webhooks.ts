@@ -42,7 +42,7 @@ export const createWebhook = route({
   response: object({ webhook: newWebhook }),
   errors: ['workspace_forbidden', 'webhook_limit_reached'],
 
-  async handle({ sql, body, caller, audit, webhooks: { allowedTargets, sealer } }) {
+  async handle({ sql, body, caller, changed, webhooks: { allowedTargets, sealer } }) {
     requireTarget(body.url, caller, allowedTargets);
     if (body.workspaceId === undefined) requireWholeTeam(caller);
     else await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
@@ -60,7 +60,7 @@ export const createWebhook = route({
               ${sealer.seal(secret, webhookSecretPlace(webhookId))}, ${sealer.keyName})
       returning ${webhookColumns(sql)}`;
     const made = presentWebhook(row);
-    audit('webhook', webhookId, undefined, made);
+    changed('webhook', webhookId, { after: made });
     return { webhook: { ...made, secret } };
   },
 });
@@ -122,7 +122,7 @@ export const updateWebhook = route({
   response: object({ webhook }),
   errors: ['webhook_not_found'],
 
-  async handle({ sql, params, body, caller, audit, webhooks: { allowedTargets } }) {
+  async handle({ sql, params, body, caller, changed, webhooks: { allowedTargets } }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });
     const { enabled = before.enabled, events = before.events, url = before.url } = body;
     if (url !== before.url) requireTarget(url, caller, allowedTargets);
@@ -136,7 +136,7 @@ export const updateWebhook = route({
           failing_since = case when not ${begins} then failing_since end, is_slow = is_slow and not ${begins}, updated_at = now()
       where id = ${before.id} returning ${webhookColumns(sql)}`;
     if (begins) await sql`select pg_notify(${WEBHOOKS_CHANNEL}, '')`;
-    audit('webhook', row.id, presentWebhook(before), presentWebhook(row));
+    changed('webhook', row.id, { before: presentWebhook(before), after: presentWebhook(row) });
     return { webhook: presentWebhook(row) };
   },
 });
@@ -165,7 +165,7 @@ export const rotateWebhookSecret = route({
   response: object({ webhook: newWebhook }),
   errors: ['webhook_not_found', 'webhook_rotated'],
 
-  async handle({ sql, params, body, caller, audit, webhooks: { sealer } }) {
+  async handle({ sql, params, body, caller, changed, webhooks: { sealer } }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });
     const place = webhookSecretPlace(before.id);
     const [{ sealed, previous }] = await sql<[Secrets]>`
@@ -180,7 +180,7 @@ export const rotateWebhookSecret = route({
           previous_until = case when previous_until > now() then previous_until else now() + interval '24 hours' end,
           sealed_under = ${sealer.keyName}, updated_at = now()
       where id = ${before.id} returning ${webhookColumns(sql)}`;
-    audit('webhook', row.id, presentWebhook(before), presentWebhook(row));
+    changed('webhook', row.id, { before: presentWebhook(before), after: presentWebhook(row) });
     return { webhook: { ...presentWebhook(row), secret } };
   },
 });
@@ -198,9 +198,9 @@ export const deleteWebhook = route({
   response: object({ webhook }),
   errors: ['webhook_not_found'],
 
-  async handle({ sql, params, caller, audit }) {
+  async handle({ sql, params, caller, changed }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });
-    await deleteWebhooks(sql, audit, [before]);
+    await deleteWebhooks(sql, changed, [before]);
     return { webhook: presentWebhook(before) };
   },
 });

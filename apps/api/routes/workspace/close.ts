@@ -58,7 +58,7 @@ export default route({
   response: object({ closing }),
   errors: ['workspace_forbidden', 'month_not_next'],
 
-  async handle({ sql, params, body, caller, audit, clock }) {
+  async handle({ sql, params, body, caller, changed, clock }) {
     // Whoever books in the workspace waits for this lock, and then sees the month.
     await lockWorkspace(sql, caller, params.id, { alone: true });
     const { month, acceptDifferences: acceptsDifferences = false } = body;
@@ -68,7 +68,10 @@ export default route({
       await sql`
         update workspace_months set accepts_differences = true, looked_at = null
         where workspace_id = ${params.id} and month = ${month}`;
-      audit('workspace_month', params.id, { month, acceptsDifferences: false }, { month, acceptsDifferences });
+      changed('workspace_month', params.id, {
+        before: { month, acceptsDifferences: false },
+        after: { month, acceptsDifferences },
+      });
       return { closing: present(known) };
     }
     const next = await nextMonth(sql, params.id);
@@ -76,7 +79,7 @@ export default route({
     if (month !== next.month) throw notNext(next.month);
     if (next.span.endMs > clock.now()) throw notOver(next.span.timezone);
     const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
-    audit('workspace_month', params.id, undefined, { month, acceptsDifferences });
+    changed('workspace_month', params.id, { after: { month, acceptsDifferences } });
     return { closing: present({ ...begun, waiting: null }) };
 
     async function readMonth(workspaceId: string, of: string): Promise<Known | undefined> {

@@ -37,7 +37,7 @@ export const createWorkspace = route({
   response: object({ workspace }),
   errors: ['workspace_forbidden'],
 
-  async handle({ sql, body, caller, changed, audit }) {
+  async handle({ sql, body, caller, changed }) {
     requireWholeTeam(caller);
     checkLimits('defaultLimits', body.defaultLimits);
     checkTimezone(body.timezone);
@@ -50,8 +50,7 @@ export const createWorkspace = route({
               ${alertsValue(sql, 'defaultAlerts', body.defaultAlerts) ?? null}, ${body.keepClientAddresses ?? true}, ${body.timezone ?? 'UTC'})
       returning ${workspaceColumns(sql)}`;
     const workspace = presentWorkspace(row);
-    changed('workspace', row.id);
-    audit('workspace', row.id, undefined, workspace);
+    changed('workspace', row.id, { after: workspace });
     return { workspace };
   },
 });
@@ -114,7 +113,7 @@ export const updateWorkspace = route({
   response: object({ workspace }),
   errors: ['workspace_forbidden', 'quota_exceeded'],
 
-  async handle({ sql, params, body, caller, changed, audit }) {
+  async handle({ sql, params, body, caller, changed }) {
     const before = await lockWorkspace(sql, caller, params.id);
     const { defaultAllowedIPs, defaultLimits, defaultAlerts, ...values } = body;
     checkLimits('defaultLimits', defaultLimits);
@@ -131,8 +130,7 @@ export const updateWorkspace = route({
       where id = ${params.id} and team_id = ${caller.teamId}
       returning ${workspaceColumns(sql)}`;
     const workspace = presentWorkspace(row);
-    changed('workspace', row.id);
-    audit('workspace', row.id, presentWorkspace(before), workspace);
+    changed('workspace', row.id, { before: presentWorkspace(before), after: workspace });
     return { workspace };
   },
 });
@@ -151,16 +149,15 @@ export const deleteWorkspace = route({
   response: object({ workspace }),
   errors: ['workspace_forbidden'],
 
-  async handle({ sql, params, caller, changed, audit }) {
+  async handle({ sql, params, caller, changed }) {
     const before = await lockWorkspace(sql, caller, params.id, { alone: true });
     // One record in each shard refuses all keys of the workspace. remove-deleted.ts then removes what Redis has of them.
     const [row] = await sql<[WorkspaceRow]>`
       update workspaces set deleted_at = now(), version = version + 1, updated_at = now()
       where id = ${params.id} and team_id = ${caller.teamId}
       returning ${workspaceColumns(sql)}`;
-    changed('workspace', row.id);
-    audit('workspace', row.id, presentWorkspace(before), undefined);
-    await deleteWebhooksOf(sql, audit, row.id);
+    changed('workspace', row.id, { before: presentWorkspace(before) });
+    await deleteWebhooksOf(sql, changed, row.id);
     return { workspace: presentWorkspace(row) };
   },
 });
