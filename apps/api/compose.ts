@@ -68,7 +68,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   const stalePostgres = watchStalePostgres(metrics, log);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
-  const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log, clock);
+  const deniedAttempts = logDeniedAttempts({ sql, teamSql, metrics, log, clock });
   const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
   const background = [
     ...verification.background,
@@ -82,7 +82,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
     startScheduling({ sql, redis, metrics, log }),
     resealSigningKeys(sql, masterKeys, log, clock),
     resealWebhookSecrets(sql, masterKeys, log, clock),
-    startChainer({ sql, redis, masterKeys, metrics, log }),
+    startChainer({ sql, redis, metrics, log }),
     deniedAttempts,
   ];
 

@@ -226,7 +226,7 @@ function auditMetrics(registers: Registry[]) {
     }),
     auditLogBroken: new Gauge({
       name: 'keytally_audit_log_broken',
-      help: '1 while the chain of the audit log lacks the head that Redis keeps: lines were removed',
+      help: '1 while the chain of the audit log lacks the head that Redis keeps: lines were changed or removed',
       aggregator: 'max',
       registers,
     }),

@@ -122,7 +122,7 @@ export const programs = {
   ],
   token: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL'],
   quota: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL', ...quotaVariables],
-  'audit-log-verify': ['NODE_ENV', 'DATABASE_URL', ...redisVariables, 'MASTER_KEY', 'MASTER_KEY_PREVIOUS'],
+  'audit-log-verify': ['NODE_ENV', 'DATABASE_URL', ...redisVariables],
   'vault-key': [
     ...(['NODE_ENV', 'VAULT_ADDR', 'VAULT_NAMESPACE', 'VAULT_TOKEN', 'VAULT_TRANSIT_MOUNT'] as const),
     ...(['VAULT_TRANSIT_KEY', 'MASTER_KEY_CIPHERTEXT'] as const),

@@ -58,7 +58,7 @@ export const variables = {
     { default: '' },
   ),
   MASTER_KEY: key(
-    '32 random bytes in base64 that encrypt signing keys, secrets of webhooks, the key of the audit log and the answers kept for an Idempotency-Key, and sign the ids of holds',
+    '32 random bytes in base64 that encrypt signing keys, secrets of webhooks and the answers kept for an Idempotency-Key, and sign the ids of holds',
   ),
   MASTER_KEY_PREVIOUS: optional(
     key(

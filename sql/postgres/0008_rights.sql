@@ -21,11 +21,11 @@ grant select, insert, update on
 grant select, insert, update, delete on
   key_grants, grant_classes, revocations, signing_keys, revoked_jwts, unsettled_records
   to keytally_api;
-grant select, insert on credit_ledger, adjustments, audit_log, audit_chain, webhook_events, workspace_months to keytally_api;
+grant select, insert on credit_ledger, adjustments, audit_log, webhook_events, workspace_months to keytally_api;
 grant update (accepts_differences, looked_at) on workspace_months to keytally_api;
 grant select, insert, delete on sessions to keytally_api;
-grant select, delete on audit_unchained to keytally_api;
-grant select, update (key_sealed, sealed_under) on audit_chain_state to keytally_api;
+grant select on audit_unchained, audit_chain to keytally_api;
+grant execute on function chain_audit_log to keytally_api;
 grant select on
   key_last_used, token_last_used, usage_marks, usage_losses, job_watermarks, statement_lines, late_months, unproved_records,
   alerts_told, credit_states, webhook_tries, team_usage, team_quotas, counted_team_usage
@@ -98,7 +98,7 @@ create policy jobs on usage_losses to keytally_consumer using (true);
 do $$
 declare of_nobody regclass;
 begin
-  foreach of_nobody in array array['audit_unchained', 'audit_chain', 'audit_chain_state', 'unsettled_records']::regclass[] loop
+  foreach of_nobody in array array['audit_unchained', 'audit_chain', 'unsettled_records']::regclass[] loop
     execute format('alter table %s enable row level security', of_nobody);
     execute format($policy$create policy every_team on %s to keytally_api using (current_setting('keytally.team', true) = '*')$policy$, of_nobody);
   end loop;

@@ -1,59 +1,92 @@
-import type { Query, Sql, Transaction } from '../../../shared/stores/postgres.ts';
-import type { MasterKeys } from '../../../shared/values/seal.ts';
-import { keepChainKey, type ChainState } from './chain-key.ts';
-import { BEGINNING, headText, lineFields, nextHead, parseHead, type Head, type LineFields } from './line-mac.ts';
-
-type Line = LineFields & { id: string };
+import type { Query } from '../../../shared/stores/postgres.ts';
+import { headText, parseHead, type Head } from './head.ts';
 
 // A line may have 128 KiB.
 const LINES_AT_ONCE = 200;
+const PLACES_AT_ONCE = 1_000;
 
-/**
- * Chains some of the lines that are not in the chain yet, in one transaction: a crash leaves them all as they were. Gives
- * whether more may be waiting. While another process chains, it does nothing.
- */
-export async function chainSome(sql: Sql, masterKeys: MasterKeys): Promise<boolean> {
-  return sql.begin(async (tx) => {
-    const [state] = await tx<ChainState[]>`
-      select key_sealed, sealed_under from audit_chain_state for update skip locked`;
-    if (!state) return false;
-    const key = await keepChainKey(tx, masterKeys, state);
-    const lines = await waitingLines(tx);
-    if (lines.length === 0) return false;
-    await addToChain(tx, key, lines);
-    return lines.length === LINES_AT_ONCE;
-  });
+/** What a proof found. `broken` says what is wrong with the first line that is; the lines before it are proved. */
+export type Proof = { head: Head | undefined; lines: number; broken?: string };
+
+type ProofOptions = {
+  /** A head up to which the chain was proved before; by default it is proved from its beginning. */
+  since?: Head | undefined;
+  /** Other heads that the chain had: it must still have them. */
+  known: Head[];
+  onProgress(text: () => string): void;
+};
+
+/** Chains some lines, all or none; gives whether more may be waiting. */
+export async function chainSome(sql: Query): Promise<boolean> {
+  const [{ chained }] = await sql<[{ chained: number }]>`select chain_audit_log(${LINES_AT_ONCE}) as chained`;
+  return chained === LINES_AT_ONCE;
 }
 
 /** The last place of the chain; undefined while it has no line. */
 export async function chainHead(sql: Query): Promise<Head | undefined> {
   const [row] = await sql<{ head: string }[]>`
-    select number || ':' || encode(mac, 'hex') as head from audit_chain order by number desc limit 1`;
+    select number || ':' || encode(hash, 'hex') as head from audit_chain order by number desc limit 1`;
   return row && parseHead(row.head);
 }
 
 /** Whether the chain has this head among its places. */
-export async function hasHead(sql: Query, { number, mac }: Head): Promise<boolean> {
-  const rows = await sql`select from audit_chain where number = ${number} and mac = decode(${mac}, 'hex')`;
+export async function hasHead(sql: Query, { number, hash }: Head): Promise<boolean> {
+  const rows = await sql`select from audit_chain where number = ${number} and hash = decode(${hash}, 'hex')`;
   return rows.length > 0;
 }
 
-// In these queries `offset 0` and the comparison with null keep Postgres from joining whole tables for each page.
-// A line that vanished before it was chained stays noted: it makes the age of what waits rise, and the proof fail.
-function waitingLines(tx: Transaction): Promise<Line[]> {
-  return tx<Line[]>`
-    select line.* from audit_unchained u
-    cross join lateral (select ${lineFields(tx)} from audit_log l where l.id = u.line_id offset 0) as line
-    order by u.line_id limit ${LINES_AT_ONCE}`;
+/** How many lines wait to be chained, and how long the oldest has, in seconds. */
+export async function waitingLines(sql: Query): Promise<{ lines: number; seconds: number }> {
+  const [row] = await sql<[{ lines: number; seconds: number }]>`
+    select count(*) as lines, greatest(0, coalesce(extract(epoch from clock_timestamp() - min(noted_at)), 0))::float8 as seconds
+    from audit_unchained`;
+  return row;
 }
 
-async function addToChain(tx: Transaction, key: Buffer, lines: Line[]): Promise<void> {
-  const heads: Head[] = [];
-  for (const line of lines) heads.push(nextHead(key, heads.at(-1) ?? (await chainHead(tx)) ?? BEGINNING, line));
-  const ids = lines.map(({ id }) => id);
-  await tx`
-    insert into audit_chain (number, line_id, mac)
-    select split_part(head, ':', 1)::bigint, line_id, decode(split_part(head, ':', 2), 'hex')
-    from unnest(${heads.map(headText)}::text[], ${ids}::text[]) as added (head, line_id)`;
-  await tx`delete from audit_unchained where line_id = any(${ids})`;
+/** Proves the chain page by page, so that its length costs time alone; stops at the first fault. */
+export async function proveAuditLog(sql: Query, { since, known, onProgress }: ProofOptions): Promise<Proof> {
+  for (const head of [...known, ...(since ? [since] : [])])
+    if (!(await hasHead(sql, head)))
+      return { head: since, lines: 0, broken: `the chain had the head ${headText(head)}, and has it no more` };
+  const start = since?.number ?? 0;
+  const proof = (number: number, hash?: string): Proof => ({
+    head: hash === undefined ? since : { number, hash },
+    lines: number - start,
+  });
+  for (let proved = proof(start); ;) {
+    const from = start + proved.lines;
+    // The place before the page is on it, for its hash.
+    const places = await sql<{ number: number; lineId: string; hash: string; fault: string | null }[]>`
+      select c.number, c.line_id, encode(c.hash, 'hex') as hash,
+             case when l.id is null then 'is gone'
+                  when c.hash <> audit_hash(lag(c.hash) over (order by c.number), c.number, l) then 'is not as it was written' end as fault
+      from audit_chain c left join lateral (select * from audit_log where id = c.line_id offset 0) l on true
+      where c.number >= ${from} order by c.number limit ${PLACES_AT_ONCE + 1}`;
+    const page = places.filter(({ number }) => number > from);
+    for (const { number, lineId, hash, fault } of page) {
+      const next = start + proved.lines + 1;
+      if (number !== next) return { ...proved, broken: `line ${next} of the chain is gone` };
+      if (fault !== null) return { ...proved, broken: `line ${number}, ${lineId}, ${fault}` };
+      proved = proof(number, hash);
+    }
+    if (page.length < PLACES_AT_ONCE) {
+      const loose = await looseLine(sql, start);
+      return loose === undefined ? proved : { ...proved, broken: loose };
+    }
+    onProgress(() => `proved ${(start + proved.lines).toLocaleString('en')} lines`);
+  }
+}
+
+// A line is in the chain, or noted for it. Any other came past the triggers, or lost its place in the chain.
+async function looseLine(sql: Query, start: number): Promise<string | undefined> {
+  const [row] = await sql<[{ vanished: string | null; planted: string | null }]>`
+    select (select line_id from audit_unchained u where not exists (select from audit_log l where l.id = u.line_id)
+            order by line_id limit 1) as vanished,
+           (select id from audit_log l
+            where id > coalesce((select line_id from audit_chain where number = ${start}), '')
+              and not exists (select from audit_chain c where c.line_id = l.id)
+              and not exists (select from audit_unchained u where u.line_id = l.id)
+            order by id limit 1) as planted`;
+  if (row.vanished !== null) return `${row.vanished}, which was not chained yet, is gone`;
+  return row.planted === null ? undefined : `${row.planted} is in the audit log and not in its chain`;
 }

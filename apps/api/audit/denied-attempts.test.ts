@@ -108,7 +108,7 @@ async function gathering() {
   const [row] = await world.sql<[{ id: string }]>`select id from access_tokens where team_id = ${id}`;
   const caller: Gatherer = { tokenId: row.id, teamId: id, permissions: new Set(), workspaceIds: undefined };
   const [clock, metrics] = [makeTestClock(), makeMetrics('test')];
-  const attempts = gatherDeniedAttempts(sql, sql, metrics, makeLogger('test', 'silent'), clock);
+  const attempts = gatherDeniedAttempts({ sql, teamSql: sql, metrics, log: makeLogger('test', 'silent'), clock });
   const client = { address: '::1', userAgent: null };
   const noted = { authorization: '', errorCode: 40301, client };
   return {

@@ -21,7 +21,7 @@ export type Header = {
   /** The columns of its tables, by the name of the table's folder in it. */
   tables: Record<string, string[]>;
   sequences: Record<string, string>;
-  /** The names of the master keys under which its signing keys and the key of the audit log are sealed. */
+  /** The names of the master keys under which its signing keys are sealed. */
   sealedUnder: string[];
 };
 

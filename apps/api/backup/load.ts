@@ -38,7 +38,7 @@ export function requireMasterKey({ sealedUnder }: Header, masterKeys: Buffer[]):
   const lacking = sealedUnder.filter((name) => !have.includes(name));
   if (lacking.length === 0) return;
   const given = have.length === 0 ? 'none was given' : `the one given is ${have.join(', ')}`;
-  throw new Error(`its signing keys and its audit log need the master key ${lacking.join(', ')}, and ${given}`);
+  throw new Error(`its signing keys need the master key ${lacking.join(', ')}, and ${given}`);
 }
 
 /**

@@ -99,8 +99,7 @@ async function makeHeader(
 ): Promise<Header> {
   const [{ at }] = await tx<[{ at: Date }]>`select now() as at`;
   const sealed = await tx<{ name: string }[]>`
-    select sealed_under as name from signing_keys where sealed_under is not null
-    union select sealed_under from audit_chain_state where sealed_under is not null order by 1`;
+    select distinct sealed_under as name from signing_keys where sealed_under is not null order by 1`;
   return {
     format: 1,
     keytally: version,

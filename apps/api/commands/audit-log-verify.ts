@@ -6,12 +6,8 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
-import type { MasterKeys } from '../../../shared/values/seal.ts';
-import { oldestWaiting } from '../audit/chainer.ts';
-import { openChainKey, readChainState } from '../audit/chain-key.ts';
-import { readKeptHead } from '../audit/kept-head.ts';
-import { headText, parseHead, type Head } from '../audit/line-mac.ts';
-import { countWaiting, proveAuditLog } from '../audit/verify-chain.ts';
+import { proveAuditLog, waitingLines } from '../audit/chain.ts';
+import { headText, parseHead, readKeptHead, type Head } from '../audit/head.ts';
 import { progressLine } from './tool.ts';
 
 // Proves that no line of the audit log was changed or removed: `make audit-log-verify`. --since HEAD begins at a head that it
@@ -20,17 +16,14 @@ import { progressLine } from './tool.ts';
 const CONNECTED_WITHIN_MS = 5_000;
 const WAITING_SECONDS = 60;
 
-type Outcome = { exitCode: number; problems: string[] };
-
 try {
   const { since, head } = readArguments();
   const config = readConfig(programs['audit-log-verify']);
-  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
-  const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0, everyTeam: true });
   try {
     const kept = await keptHead(config.REDIS_URL);
-    const { exitCode, problems } = await prove(sql, masterKeys, { since, known: [head, kept.head], asked: kept.asked });
+    const known = [head, kept.head].filter((one) => one !== undefined);
+    const { exitCode, problems } = await prove(sql, { since, known, asked: kept.asked });
     for (const problem of problems) console.error(`audit-log-verify: ${problem}`);
     process.exitCode = exitCode;
   } finally {
@@ -41,30 +34,24 @@ try {
   process.exitCode = 2;
 }
 
-type Heads = { since: Head | undefined; known: (Head | undefined)[]; asked: boolean };
+type Heads = { since: Head | undefined; known: Head[]; asked: boolean };
 
-async function prove(sql: Sql, masterKeys: MasterKeys, { since, known, asked }: Heads): Promise<Outcome> {
+async function prove(sql: Sql, { since, known, asked }: Heads): Promise<{ exitCode: number; problems: string[] }> {
   const started = systemClock.monotonic();
   const progress = progressLine();
-  const key = openChainKey(masterKeys, await readChainState(sql));
-  const heads = known.filter((head) => head !== undefined);
-  const proof = await proveAuditLog({ sql, key, since, known: heads, onProgress: progress.show });
+  const { head, lines, broken } = await proveAuditLog(sql, { since, known, onProgress: progress.show });
   progress.end();
-  if (proof.broken !== undefined)
-    return {
-      exitCode: 1,
-      problems: [`BROKEN: ${proof.broken}; ${proof.lines.toLocaleString('en')} lines before it are proved`],
-    };
+  const proved = lines.toLocaleString('en');
+  if (broken !== undefined)
+    return { exitCode: 1, problems: [`BROKEN: ${broken}; ${proved} lines before it are proved`] };
 
-  const waiting = await countWaiting(sql);
+  const waiting = await waitingLines(sql);
   const seconds = ((systemClock.monotonic() - started) / 1000).toFixed(1);
-  console.log(
-    `${proof.lines.toLocaleString('en')} lines are as they were written, ${waiting} not chained yet, ${seconds} s`,
-  );
-  if (proof.head.number > 0) console.log(`head ${headText(proof.head)}`);
+  console.log(`${proved} lines are as they were written, ${waiting.lines} not chained yet, ${seconds} s`);
+  if (head) console.log(`head ${headText(head)}`);
   const problems = asked ? [] : ['Redis does not answer: whether the newest lines were removed is not known'];
-  const age = await oldestWaiting(sql);
-  if (age > WAITING_SECONDS) problems.push(`a line has waited ${Math.round(age)} s to be chained: does an api run?`);
+  if (waiting.seconds > WAITING_SECONDS)
+    problems.push(`a line has waited ${Math.round(waiting.seconds)} s to be chained: does an api run?`);
   return { exitCode: problems.length > 0 ? 2 : 0, problems };
 }
 

@@ -10,7 +10,7 @@ import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { forgetHead } from '../audit/kept-head.ts';
+import { forgetHead } from '../audit/head.ts';
 import { endUncopied, refuseChanged, type ChangedLater } from '../resources/revocations/after-restore.ts';
 import type { Entry } from '../sync/change.ts';
 import { loadShard } from '../sync/entries.ts';

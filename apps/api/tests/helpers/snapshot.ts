@@ -15,7 +15,6 @@ const notedByJobs = [
   'idempotency_keys',
   'audit_unchained',
   'audit_chain',
-  'audit_chain_state',
 ];
 
 const copied = [

@@ -1,9 +1,21 @@
-import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { headText, parseHead, type Head } from './line-mac.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 
-// The head of the chain is kept in Redis too: who removes the newest lines from Postgres, with their places in the chain,
-// can't remove it there.
+/** A place in the chain: how many lines it has up to there, and the hash of the last one. */
+export type Head = { number: number; hash: string };
+
+/** A head as people and Redis keep it. */
+export function headText({ number, hash }: Head): string {
+  return `${number}:${hash}`;
+}
+
+/** Reads what `headText` wrote; undefined for any other text. */
+export function parseHead(text: string): Head | undefined {
+  const [, number, hash] = /^([1-9]\d{0,15}):([0-9a-f]{64})$/.exec(text) ?? [];
+  return hash === undefined ? undefined : { number: Number(number), hash };
+}
+
+// The head of the chain is kept in Redis too: who writes the chain of Postgres again, or removes its newest lines, can't do so there.
 
 /** The head that Redis keeps; undefined if it keeps none. */
 export async function readKeptHead(redis: ShardedRedis): Promise<Head | undefined> {
