@@ -2084,7 +2084,7 @@ type DeleteAccessTokenResult struct {
 type DeleteAccessTokenResultDescendants struct {
 	// how many of its descendants this call revoked
 	Revoked int64 `json:"revoked"`
-	// whether more follow within minutes; the api refuses these already, and verifies for no longer than that
+	// whether some are revoked later: all of them were with this answer
 	Pending bool `json:"pending"`
 }
 

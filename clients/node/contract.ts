@@ -2359,7 +2359,7 @@ export type DeleteAccessTokenResult = {
   accessToken: AccessToken;
   descendants: {
     /** how many of its descendants this call revoked */ revoked: number;
-    /** whether more follow within minutes; the api refuses these already, and verifies for no longer than that */ pending: boolean;
+    /** whether some are revoked later: all of them were with this answer */ pending: boolean;
   };
 };
 

@@ -13,8 +13,7 @@ create table teams (
   created_at          timestamptz not null default now()
 );
 
--- `created_by` is null for an operator's token. A token that was revoked with its descendants takes every token below it along;
--- `revocation_id` is set while the tokens that it made are still to be revoked.
+-- `created_by` is null for an operator's token. Below a token that was revoked with its descendants, none is in force.
 create table access_tokens (
   id                       text primary key,
   team_id                  text not null references teams,
@@ -28,7 +27,6 @@ create table access_tokens (
   expires_at               bigint,
   revoked_at               timestamptz,
   revoked_with_descendants boolean not null default false,
-  revocation_id            bigint,
   created_by               text,
   version                  bigint not null default 1,
   created_at               timestamptz not null default now(),
@@ -39,7 +37,6 @@ create table access_tokens (
 create index on access_tokens (shard);
 create index access_tokens_live on access_tokens (shard, id) where revoked_at is null;
 create index access_tokens_made_by on access_tokens (created_by) where not revoked_with_descendants;
-create index access_tokens_to_expand on access_tokens (revocation_id) where revocation_id is not null;
 
 -- Separate from access_tokens for the reason that key_last_used is separate from api_keys.
 create table token_last_used (
@@ -49,41 +46,23 @@ create table token_last_used (
   foreign key (team_id, token_id) references access_tokens (team_id, id)
 ) with (fillfactor = 70);
 
--- Revocations that are too large for one transaction: work that outlives the process that began it. A null token_id means
--- all that a team has; `step` and `done_to` say how far that came. The row goes when the work is done.
+-- Revocations of all that a team has: work that outlives the process that began it. `step` and `done_to` say how far it came. The
+-- row goes when the work is done.
 create table revocations (
   id           bigint generated always as identity primary key,
-  team_id      text not null references teams,
-  token_id     text,
-  revoked_by   text,
+  team_id      text not null unique references teams,
   operation    text not null,
-  request_id   text,
   step         text not null default 'tokens' check (step in ('tokens', 'link_tokens', 'keys')),
   done_to      text not null default '',
   requested_at timestamptz not null default clock_timestamp(),
-  worked_at    timestamptz not null default clock_timestamp(),
-  foreign key (team_id, token_id) references access_tokens (team_id, id),
-  foreign key (team_id, revoked_by) references access_tokens (team_id, id)
+  worked_at    timestamptz not null default clock_timestamp()
 );
-create unique index revocations_of_token on revocations (team_id, token_id) nulls not distinct;
 create index on revocations (worked_at);
 
--- Whether a token above this one was revoked with its descendants. It walks up the whole line of a token, so it is asked
--- only while a revocation of its team is under way.
-create function is_below_revoked(token text) returns boolean language sql stable as $$
-  with recursive makers (id) as (
-    select created_by from access_tokens where id = token
-    union
-    select t.created_by from makers m join access_tokens t on t.id = m.id where t.created_by is not null)
-  select exists (select from makers m join access_tokens t on t.id = m.id where t.revoked_with_descendants)
-$$;
-
--- Whether a token is revoked: by its own row, with its team, or with a token above it whose descendants are being revoked.
+-- Whether a token is revoked: by its own row, or with its team.
 create function is_revoked(token access_tokens) returns boolean language sql stable as $$
   select token.revoked_at is not null
     or exists (select from teams t where t.id = token.team_id and t.tokens_revoked_at >= token.created_at)
-    or (exists (select from revocations r where r.team_id = token.team_id and r.token_id is not null)
-        and is_below_revoked(token.id))
 $$;
 
 -- A deleted workspace's row stays, because its billing records and their books do. Its keys leave Redis in the order of their ids:

@@ -1972,7 +1972,7 @@ class DeleteAccessTokenResultDescendants(TypedDict):
     revoked: int
     """How many of its descendants this call revoked"""
     pending: bool
-    """Whether more follow within minutes; the api refuses these already, and verifies for no longer than that"""
+    """Whether some are revoked later: all of them were with this answer"""
 
 
 class DeleteAccessTokenResult(TypedDict):

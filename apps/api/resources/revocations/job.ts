@@ -8,17 +8,16 @@ import { isPostgresStale } from '../../sync/stale-postgres.ts';
 import { applyChanges } from '../../sync/sync.ts';
 import { lockTeamTokens } from '../access/access.ts';
 import { storeRecorded, type Recorded } from '../record.ts';
-import { revokedToken, revokeNextBelow, type Revocation } from './revocations.ts';
-import { nextOfTeam } from './team-revocation.ts';
+import { nextOfTeam, type Revocation } from './team-revocation.ts';
 
 const EVERY_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
 // Each page waits for the writes of its team and holds them up: a small one does so for some tens of milliseconds.
 const ROWS_AT_ONCE = 200;
-// Whoever began the revocation of a whole team works on it; this long after its last page it has died.
+// Whoever began the revocation of a team works on it; this long after its last page it has died.
 const LEFT_AFTER = '5 seconds';
 
-/** Goes on with revocations that were too large for one transaction, a page of each in turn. */
+/** Goes on with revocations of whole teams that nobody works on, a page of each in turn. */
 export function startRevoking(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
   // One page a run, without a pause while there are more: so it stops after any page.
   const loop = startLoop(redis.clock, EVERY_MS, log, 'revoking', async () => {
@@ -29,20 +28,16 @@ export function startRevoking(sql: Sql, redis: ShardedRedis, log: Logger): Loop 
 
 /** Revokes a page of the revocation whose last page is longest ago; gives whether there was one. */
 export async function goOnRevoking(sql: Sql, redis: ShardedRedis): Promise<boolean> {
+  // Noted before it is tried: one that fails holds up no other.
   const [next] = await sql<{ id: number }[]>`
-    select id from revocations where token_id is not null or worked_at < now() - ${LEFT_AFTER}::interval
-    order by worked_at limit 1`;
+    update revocations set worked_at = clock_timestamp()
+    where id = (select id from revocations where worked_at < now() - ${LEFT_AFTER}::interval order by worked_at limit 1)
+    returning id`;
   if (!next) return false;
   // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
   const open = await openShards(redis, LOOK_WITHIN_MS);
   if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return false;
-  try {
-    await revokeNextPage(sql, redis, next.id);
-  } catch (error) {
-    // Its own transaction was undone: without this it would be the next one again, and hold up all others.
-    await sql`update revocations set worked_at = clock_timestamp() where id = ${next.id}`.catch(() => {});
-    throw error;
-  }
+  await revokeNextPage(sql, redis, next.id);
   return true;
 }
 
@@ -61,9 +56,7 @@ export async function revokeNextPage(
   const done = await sql.begin(async (tx) => {
     const revocation = await lockRevocation(tx, revocationId);
     if (!revocation) return undefined;
-    const page = await (revocation.rootId === null
-      ? nextOfTeam(tx, revocation, ROWS_AT_ONCE)
-      : nextBelow(tx, revocation));
+    const page = await nextOfTeam(tx, revocation, ROWS_AT_ONCE);
     await tx`update revocations set worked_at = clock_timestamp() where id = ${revocationId}`;
     return { page, stored: await storeRecorded(tx, revocation, page) };
   });
@@ -82,13 +75,6 @@ async function lockRevocation(tx: Transaction, id: number): Promise<Revocation |
   await setTeam(tx, found.teamId);
   await lockTeamTokens(tx, found.teamId, { alone: true });
   const [row] = await tx<Revocation[]>`
-    select id, team_id, token_id as root_id, revoked_by as token_id, operation, request_id, step, done_to
-    from revocations where id = ${id} for update`;
+    select id, team_id, null as token_id, operation, null as request_id, step, done_to from revocations where id = ${id} for update`;
   return row;
-}
-
-async function nextBelow(tx: Transaction, { id }: Revocation): Promise<Recorded[]> {
-  const { rows, done } = await revokeNextBelow(tx, id, ROWS_AT_ONCE);
-  if (done) await tx`delete from revocations where id = ${id}`;
-  return rows.map(revokedToken);
 }

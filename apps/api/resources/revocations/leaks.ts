@@ -1,6 +1,5 @@
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import type { AuditOrigin } from '../audit.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
 import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
 import type { Recorded } from '../record.ts';
@@ -14,9 +13,6 @@ export type LeakedKey = Leaked<'disabled' | 'was_disabled' | 'replaced' | 'delet
 export type LeakedToken = Leaked<'revoked' | 'was_revoked' | 'reported'>;
 /** What was found, and what to say was changed. */
 export type Leaks<Found> = { found: Found[]; recorded: Recorded[] };
-
-// How many tokens below leaked ones are revoked at once; the others follow.
-const BELOW_AT_ONCE = 500;
 
 /** Whether the caller's team has ever imported a key: its secret may look like any word. */
 export async function hasImported(sql: Query, { teamId }: Caller): Promise<boolean> {
@@ -45,23 +41,17 @@ export async function disableLeakedKeys(sql: Query, caller: Caller, hashes: stri
 }
 
 /** Revokes the access tokens with these hashes and what they made, if the caller may revoke; else it reports them alone. */
-export async function revokeLeakedTokens(
-  sql: Query,
-  caller: Caller,
-  hashes: string[],
-  origin: AuditOrigin,
-): Promise<Leaks<LeakedToken>> {
+export async function revokeLeakedTokens(sql: Query, caller: Caller, hashes: string[]): Promise<Leaks<LeakedToken>> {
   const rows = await sql<(TokenRow & { hash: string; revokedWithDescendants: boolean })[]>`
     select hash, revoked_with_descendants, ${tokenColumns(sql)} from access_tokens
     where hash = any(${hashes}) and ${withinReach(sql, caller)} order by id for no key update`;
   const leaks: Leaks<LeakedToken> = { found: [], recorded: [] };
-  const atMost = Math.ceil(BELOW_AT_ONCE / Math.max(1, rows.length));
   for (const { hash, id, revokedAt, revokedWithDescendants } of rows) {
     const mayRevoke = caller.permissions.has('token:write');
     leaks.found.push({ hash, id, result: revokedAt !== null ? 'was_revoked' : mayRevoke ? 'revoked' : 'reported' });
     // Also one that was revoked alone: whoever has its secret may have revoked it to keep what it made.
     if (revokedWithDescendants || !mayRevoke) continue;
-    const { row, below } = await revokeToken(sql, id, origin, { atMost });
+    const { row, below } = await revokeToken(sql, id);
     const again: Recorded = { resource: 'access_token', id, shards: [row.shard] };
     leaks.recorded.push(revokedAt === null ? revokedToken(row) : again, ...below.map(revokedToken));
   }

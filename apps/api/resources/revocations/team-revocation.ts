@@ -1,14 +1,19 @@
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 import { lockTeamTokens } from '../access/access.ts';
+import type { AuditOrigin } from '../audit.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
 import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
 import { storeRecorded, type Recorded } from '../record.ts';
-import { retiredKey, revokedLink, revokedToken, type Revocation, type RevocationStep } from './revocations.ts';
+import { retiredKey, revokedLink, revokedToken } from './revocations.ts';
 import { tokenColumns, type TokenRow } from '../access/tokens.ts';
 
 // Everything that a team has given out, revoked: access tokens, link tokens, signing keys, API keys. The first transaction
 // ends what can be ended at once; the pages of the rest are work in the table `revocations`.
+
+/** A row of the table `revocations`. */
+export type Revocation = AuditOrigin & { id: number; step: RevocationStep; doneTo: string };
+type RevocationStep = 'tokens' | 'link_tokens' | 'keys';
 
 /** `since`: when an earlier request that is not finished was made; this one goes on with it, and with what came after. */
 export type BegunRevocation = { id: number; since: Date | undefined; signingKeys: number };
@@ -22,10 +27,10 @@ export async function beginTeamRevocation(sql: Sql, teamId: string, operation: s
   return sql.begin(async (tx) => {
     await lockTeamTokens(tx, teamId, { alone: true });
     const [known] = await tx<{ since: Date }[]>`
-      select requested_at as since from revocations where team_id = ${teamId} and token_id is null`;
+      select requested_at as since from revocations where team_id = ${teamId}`;
     const [begun] = await tx<[{ id: number }]>`
       insert into revocations (team_id, operation) values (${teamId}, ${operation})
-      on conflict (team_id, token_id) do update
+      on conflict (team_id) do update
         set step = excluded.step, done_to = excluded.done_to, requested_at = excluded.requested_at, worked_at = excluded.worked_at
       returning id`;
     // From the row, not from here: a date in JavaScript has no microseconds.

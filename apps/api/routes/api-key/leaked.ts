@@ -4,7 +4,6 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { findKeyTexts } from '../../../../shared/values/find-key-texts.ts';
 import { findForeignTexts } from '../../../../shared/values/find-words.ts';
 import { hashKeyText, maskForeignText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { auditClient, originOf } from '../../resources/audit.ts';
 import {
   disableLeakedKeys,
   hasImported,
@@ -14,7 +13,6 @@ import {
 import { route } from '../../http/route.ts';
 
 const MOST_SECRETS = 200;
-const operation = { method: 'post', path: '/api/v1/api-key/leaked' } as const;
 
 const masked = Type.String({
   maxLength: 64,
@@ -27,7 +25,8 @@ const tokenResult = Type.Enum(['revoked', 'was_revoked', 'reported'], {
 });
 
 export default route({
-  ...operation,
+  method: 'post',
+  path: '/api/v1/api-key/leaked',
   tag: 'API keys',
   operationId: 'reportLeakedSecrets',
   summary: 'Report secrets that leaked: keys in the text are disabled, tokens revoked',
@@ -70,7 +69,7 @@ export default route({
   }),
   errors: ['too_many_secrets'],
 
-  async handle({ sql, body, caller, requestId, clientAddress, header, changed }) {
+  async handle({ sql, body, caller, changed }) {
     const texts = findKeyTexts(body.text, MOST_SECRETS + 1);
     if (texts.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const masks = new Map(texts.map((text) => [hashKeyText(text), maskKeyText(text)]));
@@ -81,8 +80,7 @@ export default route({
     const keys = await disableLeakedKeys(sql, caller, [...hashes, ...foreign.keys()]);
     if (keys.found.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const links = await revokeLeakedLinks(sql, caller, hashes);
-    const client = auditClient(clientAddress, header('user-agent'));
-    const tokens = await revokeLeakedTokens(sql, caller, hashes, originOf(operation, caller, requestId, client));
+    const tokens = await revokeLeakedTokens(sql, caller, hashes);
     for (const { recorded } of [keys, links, tokens]) for (const one of recorded) changed(one.resource, one.id, one);
     const found = new Set([...keys.found, ...links.found, ...tokens.found].map(({ hash }) => hash));
     const masksOf = ({
