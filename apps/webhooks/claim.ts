@@ -9,8 +9,6 @@ export type Claimed = {
   sequence: number;
   claimedUntil: string;
   url: string;
-  isSlow: boolean;
-  failingSince: Date | null;
   secretSealed: Buffer;
   previousSealed: Buffer | null;
   eventId: string;
@@ -33,8 +31,6 @@ type ClaimOptions = {
   underWay: ReadonlyMap<string, number>;
   most: number;
   perWebhook: number;
-  /** Webhooks that may have more under way than others, as long as there is this room for all of them. */
-  eager: { ids: string[]; perWebhook: number; most: number };
 };
 
 // Longer than a try and the note of it may take. A process that died holds its deliveries up for so long.
@@ -49,7 +45,7 @@ const WEBHOOKS_AT_ONCE = 200;
  * Each process counts what it has under way itself: what one that died had claimed waits for the end of the claim, and takes no
  * room of the others meanwhile.
  */
-export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook, eager }: ClaimOptions): Promise<Page> {
+export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook }: ClaimOptions): Promise<Page> {
   const rows = await sql<(Partial<Claimed> & { lastWebhook: string | null })[]>`
     with recursive waiting (id, place) as (
       (select webhook_id, 1 from webhook_deliveries where state = 'WAITING' and webhook_id > ${after}
@@ -59,29 +55,27 @@ export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook,
               order by d.webhook_id limit 1), place + 1
       from waiting w where w.id is not null and w.place < ${WEBHOOKS_AT_ONCE}
     ), open as (
-      select w.id, case when w.id = any(${eager.ids}::text[]) then ${eager.perWebhook}::int else ${perWebhook}::int end as most
-      from webhooks w
+      select w.id from webhooks w
       where w.id in (select id from waiting) and w.enabled and w.deleted_at is null and w.is_slow = ${slow}
         and exists (select from webhook_deliveries d where d.webhook_id = w.id and d.state = 'WAITING' and d.next_at <= now())
       order by w.id for no key update of w skip locked
     ), picked as (
-      select due.id, due.turn, row_number() over (order by due.turn, due.next_at) as place from open
+      select due.id from open
       left join unnest(${[...underWay.keys()]}::text[], ${[...underWay.values()]}::int[]) as own (webhook_id, deliveries)
         on own.webhook_id = open.id
       cross join lateral (
         select d.id, d.next_at, coalesce(own.deliveries, 0) + row_number() over (order by d.next_at) as turn
         from webhook_deliveries d where d.webhook_id = open.id and d.state = 'WAITING' and d.next_at <= now()
-        order by d.next_at limit greatest(0, open.most - coalesce(own.deliveries, 0))) due
-      order by place limit ${most}
+        order by d.next_at limit greatest(0, ${perWebhook}::int - coalesce(own.deliveries, 0))) due
+      order by due.turn, due.next_at limit ${most}
     ), claimed as (
       update webhook_deliveries d
       set claimed_until = now() + make_interval(secs => ${CLAIM_SECONDS}), next_at = now() + make_interval(secs => ${CLAIM_SECONDS})
       from picked
-      where d.id = picked.id and (picked.turn <= ${perWebhook} or picked.place <= ${eager.most})
-        and d.state = 'WAITING' and d.next_at <= now()
+      where d.id = picked.id and d.state = 'WAITING' and d.next_at <= now()
       returning d.id, d.team_id, d.webhook_id, d.event_id, d.attempts, d.sequence, d.claimed_until::text
     )
-    select claimed.*, w.url, w.is_slow, w.failing_since, w.secret_sealed,
+    select claimed.*, w.url, w.secret_sealed,
            case when w.previous_until > now() then w.previous_sealed end as previous_sealed,
            e.type, e.workspace_id, e.at, e.data::text, e.created_at as told_at, page.last_webhook
     from (select case when count(id) = ${WEBHOOKS_AT_ONCE} then max(id) end as last_webhook from waiting) page

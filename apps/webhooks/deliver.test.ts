@@ -7,7 +7,7 @@ import { makeWorld } from '../../tests/helpers/world.ts';
 import type { Outcome } from './call.ts';
 import { claim, type Claimed } from './claim.ts';
 import { messageOf } from './message.ts';
-import { noteTries, type Noted } from './note-tries.ts';
+import { noteTry, type Noted } from './note-try.ts';
 import { RETRIES_MS, retryAfterMs } from './retries.ts';
 
 // Deliveries, one try at a time: the test claims, answers in the receiver's place, and notes. How a receiver is called: call.test.ts.
@@ -19,12 +19,11 @@ const workspaceId = await newWorkspace(world);
 
 /** What one process claims now. */
 async function claimNow(underWay = new Map<string, number>(), { slow = false, perWebhook = 100 } = {}) {
-  const eager = { ids: [], perWebhook: 1, most: 1 };
-  return (await claim(world.sql, { slow, after: '', underWay, most: 1_000, perWebhook, eager })).claimed;
+  return (await claim(world.sql, { slow, after: '', underWay, most: 1_000, perWebhook })).claimed;
 }
 
-function note(claimed: Claimed, outcome: Outcome): Promise<Noted[]> {
-  return noteTries(world.sql, [{ claimed, outcome, atMs: Date.now(), random: 0 }], RETRIES_MS);
+function note(claimed: Claimed, outcome: Outcome): Promise<Noted> {
+  return noteTry(world.sql, { claimed, outcome, atMs: Date.now(), random: 0 }, RETRIES_MS);
 }
 
 /** A webhook, and what becomes of it. */
@@ -208,6 +207,6 @@ test('a process that dies while it tries loses nothing: once its claim has ended
   await webhook.dueNow();
   const heir = await webhook.claimOne();
   assert.equal([dead.eventId, heir.eventId], [eventId, eventId]);
-  assert.equal(await note(dead, { status: 500, durationMs: 1 }), ['LOST'], 'should it live after all');
-  assert.equal(await note(heir, OK), ['DELIVERED']);
+  assert.equal(await note(dead, { status: 500, durationMs: 1 }), 'LOST', 'should it live after all');
+  assert.equal(await note(heir, OK), 'DELIVERED');
 });

@@ -9,8 +9,7 @@ import type { Sealer } from '../../shared/values/seal.ts';
 import type { makeCall, Outcome } from './call.ts';
 import { claim, type Claimed } from './claim.ts';
 import { messageOf } from './message.ts';
-import { gather } from './gather.ts';
-import { isDelivered, noteTries, type Noted, type Tried } from './note-tries.ts';
+import { isDelivered, noteTry } from './note-try.ts';
 
 type DeliverOptions = {
   sql: Sql;
@@ -27,13 +26,9 @@ type DeliverOptions = {
 // fill their own room, never that of the others.
 const PER_WEBHOOK = 8;
 const ROOM = { quick: 320, slow: 64 };
-// A webhook whose last answer was quick and good may have more, in the first part of the room. Even if all 20 of a team stop
-// answering at one moment, they leave a fifth of it: 96 + 20 × 8.
-const EAGER = { perWebhook: 32, room: 96, known: 1_000, withinMs: 1_000 };
 const EVERY_MS = 1_000;
 // A claim costs Postgres as much for one delivery as for many, so what ends meanwhile is made up for together.
 const CLAIM_AGAIN_MS = 20;
-const MOST_NOTED_AT_ONCE = 64;
 const NOTE_TIMES = 3;
 const NOTE_AGAIN_MS = 1_000;
 
@@ -44,12 +39,9 @@ const NOTE_AGAIN_MS = 1_000;
  * 3. Note the try. From then on it is delivered, or waits for its next try.
  */
 export async function startDelivering(options: DeliverOptions): Promise<Running> {
-  const { sql, log, metrics, retriesMs } = options;
-  const note = gather(MOST_NOTED_AT_ONCE, (tries: Tried[]) =>
-    again(options.clock, () => noteTries(sql, tries, retriesMs)),
-  );
-  const shared = { options, note, eager: new Set<string>(), byWebhook: new Map<string, number>() };
-  const lanes = [makeLane({ ...shared, slow: false }), makeLane({ ...shared, slow: true })];
+  const { sql, log, metrics } = options;
+  const byWebhook = new Map<string, number>();
+  const lanes = [false, true].map((slow) => makeLane({ options, byWebhook, slow }));
   const loops = lanes.map(({ work, freed }) => {
     const loop = startLoop(options.clock, EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
       if (await work()) loop.soon();
@@ -72,20 +64,15 @@ export async function startDelivering(options: DeliverOptions): Promise<Running>
   };
 }
 
-type Note = (tried: Tried) => Promise<Noted>;
-
 type LaneOptions = {
   options: DeliverOptions;
-  note: Note;
-  /** Webhooks whose last answer was quick and good. */
-  eager: Set<string>;
   /** How many are under way, in either lane. */
   byWebhook: Map<string, number>;
   slow: boolean;
 };
 
 /** Room for deliveries of one kind of webhooks. */
-function makeLane({ options, note, eager, byWebhook, slow }: LaneOptions) {
+function makeLane({ options, byWebhook, slow }: LaneOptions) {
   const { sql, metrics, log } = options;
   const room = slow ? ROOM.slow : ROOM.quick;
   const underWay = new Set<Promise<void>>();
@@ -99,14 +86,8 @@ function makeLane({ options, note, eager, byWebhook, slow }: LaneOptions) {
     async work(): Promise<boolean> {
       const most = room - underWay.size;
       if (most <= 0) return false;
-      const { claimed, next } = await claim(sql, {
-        slow,
-        after,
-        underWay: byWebhook,
-        most,
-        perWebhook: PER_WEBHOOK,
-        eager: { ids: [...eager], perWebhook: EAGER.perWebhook, most: slow ? 0 : EAGER.room - underWay.size },
-      });
+      const asked = { slow, after, underWay: byWebhook, most, perWebhook: PER_WEBHOOK };
+      const { claimed, next } = await claim(sql, asked);
       after = next;
       for (const one of claimed) begin(one);
       return next !== '' || claimed.length > 0;
@@ -114,7 +95,7 @@ function makeLane({ options, note, eager, byWebhook, slow }: LaneOptions) {
   };
 
   function begin(claimed: Claimed): void {
-    const work = deliver({ options, note, eager }, claimed)
+    const work = deliver(options, claimed)
       .catch((error: unknown) =>
         log.warn({ error, deliveryId: claimed.id }, 'a try could not be noted; it comes again'),
       )
@@ -136,17 +117,13 @@ function makeLane({ options, note, eager, byWebhook, slow }: LaneOptions) {
   }
 }
 
-type Delivering = Pick<LaneOptions, 'options' | 'note' | 'eager'>;
-
-async function deliver({ options, note, eager }: Delivering, claimed: Claimed): Promise<void> {
-  const { metrics, clock } = options;
+async function deliver(options: DeliverOptions, claimed: Claimed): Promise<void> {
+  const { sql, metrics, clock, retriesMs, random } = options;
   const atMs = clock.now();
   const outcome = await tryOnce(options, claimed, new Date(atMs));
   metrics.webhookSeconds.observe(outcome.durationMs / 1000);
-  eager.delete(claimed.webhookId);
-  if (isDelivered(outcome) && outcome.durationMs < EAGER.withinMs) eager.add(claimed.webhookId);
-  if (eager.size > EAGER.known) eager.delete(eager.values().next().value!);
-  const noted = await note({ claimed, outcome, atMs, random: options.random() });
+  const tried = { claimed, outcome, atMs, random: random() };
+  const noted = await again(clock, () => noteTry(sql, tried, retriesMs));
   metrics.webhookTries.inc({
     outcome: isDelivered(outcome) ? 'delivered' : outcome.error === undefined ? 'refused' : 'failed',
   });

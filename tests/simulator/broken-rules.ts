@@ -114,7 +114,7 @@ export const brokenRules: BrokenRule[] = [
   },
   {
     rule: 'a delivery that was refused comes again',
-    file: 'apps/webhooks/note-tries.ts',
+    file: 'apps/webhooks/note-try.ts',
     from: `  if (isDelivered(outcome)) return 'DELIVERED';`,
     to: `  if (outcome.status) return 'DELIVERED';`,
   },
