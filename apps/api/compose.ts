@@ -27,8 +27,7 @@ import { keepShardsOpen } from './reopen/reopen.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { startRevoking } from './resources/revocations/job.ts';
 import { startScheduling } from './resources/grants/schedule-job.ts';
-import { resealSigningKeys } from './resources/jwts/reseal-signing-keys.ts';
-import { resealWebhookSecrets } from './resources/reseal-webhook-secrets.ts';
+import { startResealing } from './resources/reseal.ts';
 import { makeKeySets } from './resources/jwts/key-sets.ts';
 import { makeSigningKeys } from './resources/jwts/signing-keys.ts';
 import { startRemovingDeleted } from './sync/remove-deleted.ts';
@@ -80,8 +79,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
     startRevoking(sql, redis, log),
     holdKeysWriting,
     startScheduling({ sql, redis, metrics, log }),
-    resealSigningKeys(sql, masterKeys, log, clock),
-    resealWebhookSecrets(sql, masterKeys, log, clock),
+    startResealing(sql, masterKeys, log, clock),
     startChainer({ sql, redis, metrics, log }),
     deniedAttempts,
   ];

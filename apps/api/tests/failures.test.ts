@@ -36,8 +36,8 @@ const unasked = new Set([
   'select billing_id from unsettled_records',
   'behind_since is not null',
   'from audit_unchained',
-  'select id, secret_sealed, previous_sealed from webhooks',
-  'select kid, team_id, private_encrypted from signing_keys',
+  'secret_sealed as first',
+  'private_encrypted as first',
 ]);
 const hung = createServer(
   (request) => void text(request).then((query) => asked(decodeURIComponent(request.url!) + query)),

@@ -8,7 +8,7 @@ import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { fillWith } from '../../../../tests/helpers/waiting-deliveries.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { resealOnce } from '../../resources/reseal-webhook-secrets.ts';
+import { resealOnce } from '../../resources/reseal.ts';
 
 type Made = { id: string; secret: string };
 
