@@ -6,7 +6,7 @@ import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import { systemClock as clock } from '../../shared/runtime/clock.ts';
-import { keyspace } from '../../shared/stores/keyspace.ts';
+import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { anyDisk } from '../../tests/helpers/carry.ts';
@@ -176,4 +176,18 @@ test('events wait for the replicas before anybody delivers them, beside what is 
   await own.appendTogether(newId('bill'), numbered(2), ['half an ev']);
   assert.is(await own.read(reader).catch((error: Error) => error.message), 'no replica has them');
   assert.equal(asked, [own.node.runId()]);
+});
+
+test('a consumer that was not heard of for long is forgotten, and never one that holds entries', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(3));
+  await own.read(own.reader('dead'));
+  const outbox = keyspace.outbox(shardOf(billingId));
+  const forget = async (idleMs: number) => {
+    const [, , removed] = await own.node.script('forget', [outbox], [OUTBOX_GROUP, idleMs], 1_000);
+    return Number(removed);
+  };
+  await own.node.client.xgroup('CREATECONSUMER', outbox, OUTBOX_GROUP, 'idle');
+  assert.equal([await forget(60_000), await forget(0), await forget(0)], [0, 1, 0]);
+  assert.equal(await own.waiting(), { entries: 3, pending: 3 });
 });

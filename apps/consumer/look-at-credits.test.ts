@@ -4,8 +4,11 @@ import * as assert from 'uvu/assert';
 import { billingKey } from '../../shared/books/billing-refs.ts';
 import { noteCreditLooks } from '../../shared/books/credit-states.ts';
 import { packRecord } from '../../shared/stores/records.ts';
+import { carryDecoded } from '../../shared/events/carried-event.ts';
+import { testEvent, testLine } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { lookAt, takeLooks } from './look-at-credits.ts';
+import { makeTellCredits } from './tell-credits.ts';
 
 const own = await makeConsumerWorld();
 
@@ -20,6 +23,7 @@ async function makeUsed(usedMicros: number) {
   const notes = async () => (await sql`select from credit_looks where billing_id = ${id}`).count;
   return {
     id,
+    workspaceId,
     notes,
     /** What of it is told in all, after somebody looked once more, and after `meanwhile` between the note and the look. */
     async look(meanwhile = async () => {}): Promise<string[]> {
@@ -66,5 +70,23 @@ test("credits that are exhausted by the operator's change alone are told once, a
       await noteCreditLooks(own.sql, [id]);
       assert.equal(await look(), told);
     }
+  }
+});
+
+test('who used up their credits, was given some back, or has others from a moment on is looked at', async () => {
+  const { id: billingId, workspaceId, change, notes } = await makeUsed(5);
+  await change({ allowOverages: false, totalMicros: 10 });
+  const tell = makeTellCredits(own.sql, own.redis.clock, () => {});
+  const of = { billingId, workspaceId };
+  for (const [event, isLookedAt] of [
+    [testEvent({ ...of, usedMicros: 9 }), 0],
+    [testEvent({ ...of, usedMicros: 10 }), 1],
+    [testEvent({ ...of, kind: 'adjustment', costMicros: -1, reason: 'r', actor: 'a', number: 1 }), 1],
+    [testLine('turn', of), 1],
+    [testEvent({ ...of, workspaceId: 'ws_unheard', usedMicros: 10 }), 0],
+  ] as const) {
+    await tell([carryDecoded(event)]);
+    assert.is(await notes(), isLookedAt, event.kind);
+    await own.sql`delete from credit_looks where billing_id = ${billingId}`;
   }
 });

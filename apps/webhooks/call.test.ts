@@ -98,6 +98,23 @@ test('a name that changes between check and use is asked once, and what was chec
   assert.equal([checked, names.asked], [1, []]);
 });
 
+test('a kept connection that the receiver has closed is no failure of the receiver', async () => {
+  const asked = new Set<unknown>();
+  let closed = 0;
+  const closing = await startReceiver(certificate, (_, response) => {
+    const { socket } = response;
+    if (!asked.has(socket)) return void (asked.add(socket), response.end());
+    // As if it had closed the connection a moment before.
+    closed += 1;
+    socket!.destroy();
+  });
+  const call = makeCall(makeResolve(), [allowed(closing)], systemClock);
+  let calls = 0;
+  for (; closed < 2; calls += 1) assert.is((await call({ url: closing.url, ...message })).status, 200);
+  assert.is(closing.got.length, calls + closed);
+  await closing.stop();
+});
+
 test('a URL that was stored before a rule, or by another way, is checked again', async () => {
   for (const url of [
     'https://127.0.0.1/',

@@ -47,3 +47,14 @@ test('no two key texts are equal, nor are two of their hashes', () => {
   assert.is(new Set(texts.map(hashKeyText)).size, texts.length);
   assert.match(hashKeyText(texts[0]!), /^[\w-]{43}$/);
 });
+
+test('each random character is as likely as any other', () => {
+  const texts = Array.from({ length: 5_000 }, () => makeKeyText('key', 0).slice(6, 32));
+  const counts = Object.values(Object.groupBy(texts.join('').match(/./g)!, (character) => character)).map(
+    (all) => all!.length,
+  );
+  const expected = (5_000 * 26) / 62;
+  assert.is(counts.length, 62);
+  // A remainder of bytes would put 8 of 62 a quarter above the others; chance comes this far once in millions of runs.
+  for (const count of counts) assert.ok(Math.abs(count - expected) < 6 * Math.sqrt(expected), `${count}`);
+});

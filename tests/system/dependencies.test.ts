@@ -39,6 +39,20 @@ test('every package has an exact version, and every shipped one a hash', () => {
   for (const [path, { integrity = '' }] of shipped) assert.match(integrity, /^sha512-/, path);
 });
 
+test('the workflow of a forge may only read, and names actions by their commit; the image has what is named alone', () => {
+  const workflow = read('.github/workflows/ci.yml');
+  assert.match(workflow, /^permissions:\n {2}contents: read\n(?! )/m);
+  const actions = [...workflow.matchAll(/uses: (\S+)/g)].map(([, action]) => action!);
+  assert.ok(actions.length > 0);
+  for (const action of actions) assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40}$/);
+  const rules = read('.dockerignore')
+    .split('\n')
+    .filter((line) => /^[^#]/.test(line));
+  assert.is(rules[0], '*', 'neither data nor secrets');
+  for (const left of ['apps/stack', '**/*.test.ts', '**/helpers'])
+    assert.ok(rules.lastIndexOf(left) > rules.findLastIndex((rule) => rule.startsWith('!')), left);
+});
+
 test('every package that is installed on Linux x64 has a hash', () => {
   const here = ({ os = ['linux'], cpu = ['x64'], libc = ['glibc'] }: Platform) =>
     os.includes('linux') && cpu.includes('x64') && libc.includes('glibc');

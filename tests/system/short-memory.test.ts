@@ -15,7 +15,7 @@ const world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings })
 const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'full' }))).body.workspace.id;
 const customers = makeCustomers(world, workspaceId);
 
-test('nothing new is made or held, while changes, deletions and debits go on and open holds end', async () => {
+test('nothing new is made or held, while changes, deletions and debits go on and open holds end; then nothing metered goes on', async () => {
   const one = await customers.meteredKey('10');
   const holdId = await customers.hold(one, '2');
   // A value of that length would be in use twice for a moment: as it is read, and as it is kept.
@@ -35,6 +35,8 @@ test('nothing new is made or held, while changes, deletions and debits go on and
   const debit = { key: one.key, billing: { usage: '3' } };
   assert.is((await customers.verify(debit, { url: verify.url })).body.billing.usedCredits, '3');
   await must(200, world.call('post', `${verify.url}/api/v1/usage/capture`, { holdId, usage: '1' }));
+  const { url } = await world.start('verify', { OUTBOX_MAX_MEMORY_PERCENT: '50' });
+  assert.is((await customers.verify(debit, { url })).body.error?.code, errors.outbox_full[0]);
   const path = `${api.url}/api/v1/workspace/${workspaceId}/api-key/${one.id}`;
   await must(200, world.call('patch', path, { enabled: false }));
   assert.is((await customers.verify({ key: one.key })).body.status, 'DISABLED');

@@ -1,10 +1,11 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
+import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
 import { joinWorld, once } from '../../../tests/helpers/world.ts';
-import { copyEnded } from './ended-grants.ts';
+import { copyEnded, copyRecord } from './ended-grants.ts';
 
 const world = await joinWorld();
 const { redis } = world;
@@ -24,6 +25,24 @@ test('what an ended grant gave is copied again once a late capture gives credits
   await must(200, world.call('post', `${world.verify.url}/api/v1/usage/capture`, { holdId, usage: '1' }));
   await copyEnded(world.sql, redis, [record.shard], 'held');
   assert.equal(await copied(), [[1_000_000, 0]]);
+});
+
+test('a copy that has waited for its connection does not undo a later one', async () => {
+  const record = await newRecord();
+  const { grant } = await add(record, 'grant', { credits: '5', priority: 10 });
+  await add(record, 'adjustment', { amount: '5', reason: 'r' });
+  const path = `/api/v1/customer-billing/${record.id}/grant/${grant.id}/void`;
+  await must(200, world.call('post', path, { reason: 'r' }));
+  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1 });
+  const only = await sql.reserve();
+  const waiting = copyRecord(sql, redis, record);
+  await add(record, 'adjustment', { amount: '-2', reason: 'r' });
+  await copyRecord(world.sql, redis, record);
+  only.release();
+  await waiting;
+  await sql.end();
+  const rows = await world.sql<{ usedMicros: number }[]>`select used_micros from grants where id = ${grant.id}`;
+  assert.equal([...rows], [{ usedMicros: 3_000_000 }]);
 });
 
 async function newRecord(): Promise<BillingRef> {

@@ -373,6 +373,23 @@ test('only the next month can be closed, once it is over', async () => {
   assert.equal([refused.status, refused.body.error.details[0].path], [400, '/month']);
 });
 
+test('a workspace whose month fails to begin holds up no other, and is tried again', async () => {
+  const [bad, good] = [await newWorkspace('2026-09-05T00:00Z'), await newWorkspace('2026-09-05T00:00Z')];
+  const begun = async () => {
+    const [ofBad, ofGood] = [bad, good].map(({ workspaceId }) => workspaceId);
+    const rows = await world.sql<{ workspaceId: string }[]>`
+      select workspace_id from workspace_months where workspace_id in (${ofBad!}, ${ofGood!})`;
+    return rows.map(({ workspaceId }) => (workspaceId === ofBad ? 'bad' : 'good')).toSorted();
+  };
+  await world.sql`update workspaces set timezone = 'No/Where', month_due_at = 1 where id = ${bad.workspaceId}`;
+  await world.sql`update workspaces set month_due_at = 2 where id = ${good.workspaceId}`;
+  await run(at('2026-10-04T00:00:00Z'));
+  assert.equal(await begun(), ['good']);
+  await world.sql`update workspaces set timezone = 'UTC' where id = ${bad.workspaceId}`;
+  await run(at('2026-10-04T00:01:00Z'));
+  assert.equal(await begun(), ['bad', 'good']);
+});
+
 function stores() {
   return { sql: world.sql, redis, books };
 }
