@@ -11,11 +11,20 @@ import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { anyDisk, bookEvents, carryAll } from '../../../tests/helpers/carry.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
-import type { ToldEvent } from '../../../tests/helpers/told-webhooks.ts';
 import type { DeliverOptions } from '../consume.ts';
 
 /** Stores without programs, with what tests of the consumer do in its outbox and its books. */
 export type ConsumerWorld = Awaited<ReturnType<typeof makeConsumerWorld>>;
+
+/** What a webhook was told. */
+type ToldEvent = {
+  id: string;
+  type: string;
+  subjectId: string;
+  sequence: number;
+  at: number;
+  data: Record<string, string | number | object | undefined>;
+};
 
 /** The fields of an outbox event that a test chooses. */
 type TestEntry = { id?: string; seq?: number };
