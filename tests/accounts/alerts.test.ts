@@ -1,9 +1,7 @@
-import type { Redis } from 'ioredis';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type PackedAlert } from '../../shared/stores/account-settings.ts';
 import { packRecord } from '../../shared/stores/records.ts';
-import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { formatCredits, MAX_MICROS } from '../../shared/values/credits.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { declareDefaultAlerts, loadScripts, recordOfProduct } from './product-scripts.ts';
@@ -13,12 +11,7 @@ import { setClock, SHARD } from './test-shard.ts';
 
 const NOON = Date.UTC(2027, 0, 1, 12);
 
-let redis: ShardedRedis;
-let client: Redis;
-test.before(async () => {
-  redis = await connectTestRedis();
-  ({ client } = redis.node(SHARD));
-});
+const { client } = (await connectTestRedis()).node(SHARD);
 
 const percent = (value: number, name = 'low'): PackedAlert => ({ name, kind: 'usedPercent', value });
 const available = (value: number, name = 'left'): PackedAlert => ({ name, kind: 'available', value });

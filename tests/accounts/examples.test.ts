@@ -1,6 +1,5 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { play } from './examples.ts';
 import { loadScripts, recordOfProduct } from './product-scripts.ts';
@@ -304,12 +303,10 @@ const examples: { [guarantee: string]: string[] } = {
   ],
 };
 
-let redis: ShardedRedis;
-test.before(async () => void (redis = await connectTestRedis()));
+const { client } = (await connectTestRedis()).node(SHARD);
 
 for (const [guarantee, steps] of Object.entries(examples)) {
   test(guarantee, async () => {
-    const { client } = redis.node(SHARD);
     const doer = recordOfProduct(client, await loadScripts(client));
     const record = new Record(doer);
     await record.startPlain(0n, 0n);

@@ -1,9 +1,7 @@
 import * as fc from 'fast-check';
-import type { Redis } from 'ioredis';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
-import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { connectTestRedis } from '../helpers/world.ts';
@@ -16,16 +14,9 @@ import { byClock, setMicros, SHARD } from './test-shard.ts';
 const LATE_MS = 86_400_000;
 const NOON = 1_900_000_800_000_000n;
 
-let redis: ShardedRedis;
-let client: Redis;
-let verifySha: string;
-let captureSha: string;
-test.before(async () => {
-  redis = await connectTestRedis();
-  ({ client } = redis.node(SHARD));
-  verifySha = await loadVerify(client);
-  captureSha = (await client.script('LOAD', byClock(scriptText('capture')))) as string;
-});
+const { client } = (await connectTestRedis()).node(SHARD);
+const verifySha = await loadVerify(client);
+const captureSha = (await client.script('LOAD', byClock(scriptText('capture')))) as string;
 
 type Call = { micros: number; usageName: string; hold: { forMs: number; onExpiry: 'release' | 'charge' } | undefined };
 type Command =

@@ -5,7 +5,6 @@ import { readAccountState } from '../../shared/books/account-state.ts';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
-import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 import { connectTestRedis } from '../helpers/world.ts';
@@ -16,12 +15,7 @@ import { setClock, SHARD } from './test-shard.ts';
 
 const NOON = Date.UTC(2027, 0, 1, 12);
 
-let redis: ShardedRedis;
-let client: Redis;
-test.before(async () => {
-  redis = await connectTestRedis();
-  ({ client } = redis.node(SHARD));
-});
+const { client } = (await connectTestRedis()).node(SHARD);
 
 const plain = (begunMicros: number): CreditClass => classOf({ ref: PLAIN_CLASS, begunMicros });
 
