@@ -35,8 +35,6 @@ export type Balance = {
   /** The part of `usedMicros` that comes from the books alone, and the number of events that it is the sum of. */
   lateMicros: number;
   lateEvents: number;
-  /** By how many of these events the limits of the record and its keys were raised. */
-  raisedEvents?: number;
   /** The number of the last adjustment. */
   adjustment: number;
   /** When a hold was settled that is of an earlier epoch, in ms: the books may have more of it. */
@@ -165,7 +163,6 @@ function addBalance(
       : hasClasses(readRecord('billing', fields.s!).limitMicros),
     lateMicros: known.get('x') ?? 0,
     lateEvents: known.get('c') ?? 0,
-    raisedEvents: known.get('l') ?? 0,
     adjustment: known.get('a') ?? 0,
     heldAgainMs: known.get('y'),
     sequences: new Map(sequences),

@@ -27,8 +27,7 @@ export const keyspace = {
   workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
   /**
    * Hash: `s` settings (packed record), `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the
-   * number of the last adjustment, `y` when a hold was settled that is of an earlier epoch, in ms, `x` the part of `u` that only the books know, `c` how many events that part sums, `l` by how many of
-   * them limits were raised. `u` is
+   * number of the last adjustment, `y` when a hold was settled that is of an earlier epoch, in ms, `x` the part of `u` that only the books know, `c` how many events that part sums. `u` is
    * `held` while the balance can't be taken from the books, with what it was before in `h` where it had been set; and of an account
    * (docs/accounts-design.md) a packed text, with `t` its state after the last turn.
    */
@@ -48,11 +47,6 @@ export const keyspace = {
    * name (limits.ts), level, since when, and the limit then. It lives until all of them would be 0.
    */
   limits: (shard: number, owner: string) => `${tag(shard)}l:${owner}`,
-  /**
-   * Hash: by how much the limits of a billing record and its keys were raised by usage that Redis lost (`<key>:<counter>`: since when,
-   * how much, and when that was done). It lives for as long as the longest window.
-   */
-  raisedLimits: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}m:${workspaceId}:${meter}`,
   /** How often authentication failed from a network; lives for a minute. */
   failures: (shard: number, network: string) => `${tag(shard)}f:${network}`,
   /** The first answer to an Idempotency-Key of a verification, by API key and a hash of access token and Idempotency-Key. */

@@ -36,11 +36,6 @@ export function amountOf({ unit }: KnownLimit, { events, micros }: { events: num
   return unit === 'requests' ? events * MICROS_OF_REQUEST : micros;
 }
 
-/** How long a window that slides is, in ms; undefined of one of the calendar. */
-export function slidingMs({ sliding }: KnownLimit): number | undefined {
-  return sliding?.ms;
-}
-
 const HOUR_MS = 3_600_000;
 // Where the script's units of time begin (lua/parts/time.lua).
 const BASE_MS = 1_735_689_600_000;

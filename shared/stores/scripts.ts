@@ -31,7 +31,6 @@ export const scripts = {
   hold: { keys: 2, replicated: true, atMemoryLimit: true },
   holds: { keys: 3, replicated: true, atMemoryLimit: true },
   open: { keys: 1, atMemoryLimit: true },
-  raise: { keys: 4, replicated: true, atMemoryLimit: true },
   reject: { keys: 2, atMemoryLimit: true },
   settle: { replicated: true, atMemoryLimit: true },
   token: { keys: 2 },

@@ -13,7 +13,6 @@ import { billingKey, type BillingRef } from '../billing-refs.ts';
 import { byHalves } from '../by-halves.ts';
 import { lateUsage, readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
 import { settleHolds } from './lost-holds.ts';
-import { raiseLimits } from './raise-limits.ts';
 import { readTurnLines, type TurnLine, type TurnOf } from './turn-lines.ts';
 
 /** Permission to write the balances of a shard: its fence, and the epoch that the balances are settled for. */
@@ -48,24 +47,7 @@ export async function settle(stores: SettleStores, balances: Balance[], grant: W
     .map(([one]) => one);
   failed.push(...(await settleHolds(stores, withHolds, grant, probe)));
   failed.push(...outcomes.filter((one) => 'error' in one).map(({ billing, error }) => ({ billing, error })));
-  // After the holds: of those that the books have settled, limits count what they used.
-  failed.push(...(await raiseBehind(stores, records, new Set(failed.map(({ billing }) => billing.id)), grant, probe)));
   return { changed: changed.map(({ billing, changeMicros = 0 }) => ({ billing, changeMicros })), failed };
-}
-
-/** Raises the limits of records by usage that they were not raised by yet. Gives those that failed alone. */
-async function raiseBehind(
-  stores: SettleStores,
-  records: Map<Balance, FromBooks>,
-  failed: Set<string>,
-  grant: WriteGrant,
-  probe: () => Promise<void>,
-): Promise<FailedRecord[]> {
-  const behind = [...records].flatMap(([balance, { booked }]) => {
-    const { events } = lateUsage(balance, booked);
-    return events > (balance.raisedEvents ?? 0) && !failed.has(balance.billing.id) ? [{ balance, events }] : [];
-  });
-  return raiseLimits(stores, behind, grant, probe);
 }
 
 /** The permission that open shards give while they are in the epochs of these balances. */

@@ -40,8 +40,6 @@ end
 
 local function close(account, hold, ending)
   closeHold(account, hold, ending.how, ending.usage, ending.late)
-  -- What was used is counted with all that the books alone know (raise.lua).
-  correctLater(account, hold, { limits = hold.limits, held = ending.usage }, 0)
   if hold.turn < account.turn.boundary then settlePins(account, hold.micros, ending.usage) end
 end
 
@@ -73,7 +71,9 @@ end
 local function settleEnded(account, known, here, ending, booked, own)
   local twice = math.max(0, booked.cost + own - ending.usage)
   correct(account, known, -booked.change, twice)
-  if here and twice > 0 then correctLater(account, known, { limits = here.limits, held = twice }, 0) end
+  if here and here.usage ~= ending.usage then
+    correctLater(account, known, { limits = here.limits, held = here.usage }, ending.usage)
+  end
   local limits = here and here.limits or ''
   -- What its capture, by its id alone, could not take from limits.
   if booked.change > 0 and booked.how == '' and ending.how == 'captured' then
