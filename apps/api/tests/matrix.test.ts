@@ -29,8 +29,7 @@ const [ours, theirs] = await Promise.all([makeThings(world, world.team.token), m
 // A proof waits for events that are on their way into the books.
 await world.booked();
 
-test('the matrix has exactly the operations that need a token', () => {
-  assert.equal(guarded.map(nameOf).toSorted(), Object.keys(requests).toSorted());
+test('all operations but these need a permission', () => {
   // This test decides which operations are open to all: forgetting a permission does not make one open.
   const open = routes.filter((route) => !route.permission).map(nameOf);
   assert.equal(open, [

@@ -40,8 +40,14 @@ export type MatrixRequest = {
   make(things: Things): MadeRequest;
   /** The answer to a token of the same team that is limited (`workspaceIds`) to another workspace. */
   limited: Refusal;
-  /** The answer to another team's token. Leave it out where that is the error code that `unknownThing` has for the resource. */
+  /** The answer to another team's token. Left out where that is the error code that `unknownThing` has for the resource. */
   foreign?: Refusal;
+};
+
+/** What a good request has besides the resources that its path names, and which answers it gets if not those that follow from them. */
+type Given = Partial<Omit<MatrixRequest, 'make'>> & {
+  body?: object | ((things: Things) => object);
+  query?: (things: Things) => Record<string, string>;
 };
 
 /** The error code for a resource that is unknown or belongs to somebody else. */
@@ -73,212 +79,111 @@ const REPRESENTATION = 'documents';
 const granted = [{ representation: REPRESENTATION, read: true }];
 const tokenPermissions: Permission[] = ['key:read'];
 
-const ofWorkspace = ({ workspace }: Things) => ({ path: { id: workspace } });
-const ofScope = ({ workspace, scope }: Things) => ({ path: { id: workspace, sid: scope } });
-const ofKey = ({ workspace, key }: Things) => ({ path: { id: workspace, akid: key } });
-const ofBilling = ({ billing }: Things) => ({ path: { bid: billing } });
-const ofSchedule = ({ billing, schedule }: Things) => ({ path: { bid: billing, sid: schedule } });
-const ofWebhook = ({ webhook }: Things) => ({ path: { wid: webhook } });
-const ofGrant = ({ billing, grant }: Things) => ({ path: { bid: billing, gid: grant } });
+const withWorkspace = ({ workspace }: Things) => ({ workspaceId: workspace });
+const nothing = (body: object) => ({ limited: { body }, foreign: { body } });
+const notFound = { status: 'INVALID', reason: 'NOT_FOUND' };
+const ofHold = { limited: 40450 };
 
-/** A good request of every operation that needs a token. The matrix fails when one is missing. */
-export const requests: Record<string, MatrixRequest> = {
+/** What the paths name, by the word before it, and the answer where a token is limited to another workspace. */
+const namedBy: Record<string, [thing: keyof Things, limited: number]> = {
+  workspace: ['workspace', 40302],
+  'api-key': ['key', 40302],
+  scope: ['scope', 40302],
+  'customer-billing': ['billing', 40404],
+  usage: ['billing', 40404],
+  grant: ['grant', 40404],
+  'grant-schedule': ['schedule', 40404],
+  'link-token': ['linkToken', 40406],
+  'access-token': ['token', 40405],
+  webhook: ['webhook', 40460],
+  delivery: ['delivery', 40460],
+};
+
+const given: Record<string, Given> = {
   'post /api/v1/api-key/verify': {
-    make: ({ keyText }) => ({ body: { key: keyText, billing: { usage: '1' } } }),
-    limited: { body: { status: 'INVALID', reason: 'NOT_FOUND' } },
-    foreign: { body: { status: 'INVALID', reason: 'NOT_FOUND' } },
+    body: ({ keyText }) => ({ key: keyText, billing: { usage: '1' } }),
+    ...nothing(notFound),
   },
   'post /api/v1/api-key/verify/batch': {
-    make: ({ keyText }) => ({
-      body: { verifications: [{ key: keyText, billing: { usage: '1' }, idempotencyKey: BATCHED }] },
-    }),
-    limited: { body: { results: [{ status: 'INVALID', reason: 'NOT_FOUND' }] } },
-    foreign: { body: { results: [{ status: 'INVALID', reason: 'NOT_FOUND' }] } },
+    body: ({ keyText }) => ({ verifications: [{ key: keyText, billing: { usage: '1' }, idempotencyKey: BATCHED }] }),
+    ...nothing({ results: [notFound] }),
   },
   'post /api/v1/api-key/verify/cancel': {
-    make: ({ keyText }) => ({ body: { key: keyText, idempotencyKey: BATCHED } }),
+    body: ({ keyText }) => ({ key: keyText, idempotencyKey: BATCHED }),
     limited: 40451,
     foreign: 40451,
   },
   'post /api/v1/api-key': {
-    make: ({ workspace }) => ({
-      body: { name: 'n', workspaceId: workspace, scopes: granted, externalMeterId: METER },
-    }),
-    limited: 40302,
+    body: ({ workspace }) => ({ name: 'n', workspaceId: workspace, scopes: granted, externalMeterId: METER }),
   },
   'post /api/v1/api-key/import': {
-    make: ({ workspace }) => ({
-      body: { keys: [{ name: 'n', workspaceId: workspace, key: `sk-${randomBytes(16).toString('hex')}` }] },
+    body: ({ workspace }) => ({
+      keys: [{ name: 'n', workspaceId: workspace, key: `sk-${randomBytes(16).toString('hex')}` }],
     }),
-    limited: { body: { results: [{ error: forbidden }] } },
-    foreign: { body: { results: [{ error: forbidden }] } },
+    ...nothing({ results: [{ error: forbidden }] }),
   },
   'post /api/v1/api-key/leaked': {
-    make: ({ keyText }) => ({ body: { text: `a log line with ${keyText}` } }),
+    body: ({ keyText }) => ({ text: `a log line with ${keyText}` }),
     limited: 'their own',
     foreign: 'their own',
   },
-  'get /api/v1/workspace/{id}/api-keys': { make: ofWorkspace, limited: 40302 },
-  'get /api/v1/workspace/{id}/api-key/{akid}': { make: ofKey, limited: 40302 },
-  'patch /api/v1/workspace/{id}/api-key/{akid}': {
-    make: (things) => ({ ...ofKey(things), body: { name: 'changed', scopes: granted } }),
-    limited: 40302,
-  },
-  'post /api/v1/workspace/{id}/api-key/{akid}/rotate': { make: ofKey, limited: 40302 },
-  'delete /api/v1/workspace/{id}/api-key/{akid}': { make: ofKey, limited: 40302 },
+  'patch /api/v1/workspace/{id}/api-key/{akid}': { body: { name: 'changed', scopes: granted } },
 
-  'post /api/v1/workspace': { make: () => ({ body: { name: 'n' } }), limited: 40302 },
-  'get /api/v1/workspace': { make: () => ({}), limited: 'their own' },
-  'get /api/v1/workspace/{id}': { make: ofWorkspace, limited: 40302 },
-  'get /api/v1/workspace/{id}/proof': { make: ofWorkspace, limited: 40302 },
-  'patch /api/v1/workspace/{id}': {
-    make: (things) => ({ ...ofWorkspace(things), body: { defaultRateLimitPerSecond: 7 } }),
-    limited: 40302,
-  },
-  'post /api/v1/workspace/{id}/close': {
-    make: (things) => ({ ...ofWorkspace(things), body: { month: CLOSING_MONTH, acceptDifferences: true } }),
-    limited: 40302,
-  },
-  'delete /api/v1/workspace/{id}': { make: ofWorkspace, limited: 40302 },
+  'post /api/v1/workspace': { body: { name: 'n' } },
+  'get /api/v1/workspace': { limited: 'their own' },
+  'patch /api/v1/workspace/{id}': { body: { defaultRateLimitPerSecond: 7 } },
+  'post /api/v1/workspace/{id}/close': { body: { month: CLOSING_MONTH, acceptDifferences: true } },
+  'post /api/v1/workspace/{id}/scope': { body: { name: 'n', representation: 'new' } },
+  'patch /api/v1/workspace/{id}/scope/{sid}': { body: { name: 'changed' } },
 
-  'post /api/v1/workspace/{id}/scope': {
-    make: (things) => ({ ...ofWorkspace(things), body: { name: 'n', representation: 'new' } }),
-    limited: 40302,
-  },
-  'get /api/v1/workspace/{id}/scopes': { make: ofWorkspace, limited: 40302 },
-  'get /api/v1/workspace/{id}/scope/{sid}': { make: ofScope, limited: 40302 },
-  'patch /api/v1/workspace/{id}/scope/{sid}': {
-    make: (things) => ({ ...ofScope(things), body: { name: 'changed' } }),
-    limited: 40302,
-  },
-  'delete /api/v1/workspace/{id}/scope/{sid}': { make: ofScope, limited: 40302 },
-
-  'post /api/v1/customer-billing': {
-    make: ({ workspace }) => ({ body: { workspaceId: workspace, externalMeterId: 'new' } }),
-    limited: 40302,
-  },
-  'get /api/v1/workspace/{id}/customer-billings': { make: ofWorkspace, limited: 40302 },
-  'get /api/v1/customer-billing': {
-    make: ({ workspace }) => ({ query: { workspaceId: workspace, externalMeterId: METER } }),
-    limited: 40302,
-  },
+  'post /api/v1/customer-billing': { body: (things) => ({ ...withWorkspace(things), externalMeterId: 'new' }) },
+  'get /api/v1/customer-billing': { query: (things) => ({ ...withWorkspace(things), externalMeterId: METER }) },
   'post /api/v1/customer-billing/refill': {
-    make: ({ workspace }) => ({ body: { workspaceId: workspace, externalMeterId: METER, refill: 5 } }),
-    limited: 40302,
+    body: (things) => ({ ...withWorkspace(things), externalMeterId: METER, refill: 5 }),
   },
-  'post /api/v1/customer-billing/{bid}/adjustment': {
-    make: (things) => ({ ...ofBilling(things), body: { amount: '2', reason: 'r' } }),
-    limited: 40404,
-  },
+  'post /api/v1/customer-billing/{bid}/adjustment': { body: { amount: '2', reason: 'r' } },
   'get /api/v1/statements': {
-    make: ({ workspace }) => ({ query: { workspaceId: workspace, from: '2026-01-01', to: '2026-12-31' } }),
-    limited: 40302,
+    query: (things) => ({ ...withWorkspace(things), from: '2026-01-01', to: '2026-12-31' }),
   },
-  'get /api/v1/customer-billing/{bid}/statement': {
-    make: (things) => ({ ...ofBilling(things), query: { from: '2026-01-01', to: '2026-12-31' } }),
-    limited: 40404,
-  },
-  'get /api/v1/customer-billing/{bid}/reconciliation': { make: ofBilling, limited: 40404 },
-  'get /api/v1/customer-billing/{bid}': { make: ofBilling, limited: 40404 },
-  'patch /api/v1/customer-billing/{bid}': {
-    make: (things) => ({ ...ofBilling(things), body: { allowOverages: true } }),
-    limited: 40404,
-  },
-  'get /api/v1/customer-billing/{bid}/ledger': { make: ofBilling, limited: 40404 },
-  'post /api/v1/customer-billing/{bid}/grant': {
-    make: (things) => ({ ...ofBilling(things), body: { credits: '2' } }),
-    limited: 40404,
-  },
-  'get /api/v1/customer-billing/{bid}/grants': { make: ofBilling, limited: 40404 },
-  'get /api/v1/customer-billing/{bid}/grant/{gid}': { make: ofGrant, limited: 40404 },
-  'post /api/v1/customer-billing/{bid}/grant/{gid}/void': {
-    make: (things) => ({ ...ofGrant(things), body: { reason: 'r' } }),
-    limited: 40404,
-  },
-  'get /api/v1/customer-billing/{bid}/alerts': { make: ofBilling, limited: 40404 },
-  'get /api/v1/customer-billing/{bid}/holds': { make: ofBilling, limited: 40404 },
+  'get /api/v1/customer-billing/{bid}/statement': { query: () => ({ from: '2026-01-01', to: '2026-12-31' }) },
+  'patch /api/v1/customer-billing/{bid}': { body: { allowOverages: true } },
+  'post /api/v1/customer-billing/{bid}/grant': { body: { credits: '2' } },
+  'post /api/v1/customer-billing/{bid}/grant/{gid}/void': { body: { reason: 'r' } },
   'post /api/v1/customer-billing/{bid}/grant-schedule': {
-    make: (things) => ({ ...ofBilling(things), body: { credits: '2', every: 'month', anchorAt: IN_2100 } }),
-    limited: 40404,
+    body: { credits: '2', every: 'month', anchorAt: IN_2100 },
   },
-  'get /api/v1/customer-billing/{bid}/grant-schedules': { make: ofBilling, limited: 40404 },
-  'delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}': { make: ofSchedule, limited: 40404 },
-  'get /api/v1/usage/{bid}': { make: ofBilling, limited: 40404 },
-  'get /api/v1/usage': { make: ({ workspace }) => ({ query: { workspaceId: workspace } }), limited: 40302 },
-  'get /api/v1/verifications': {
-    make: ({ workspace }) => ({ query: { workspaceId: workspace, groupBy: 'status,reason' } }),
-    limited: 40302,
-  },
-  'get /api/v1/verifications/recent': { make: ({ key }) => ({ query: { apiKeyId: key } }), limited: 40403 },
-  'post /api/v1/usage/capture': {
-    make: ({ holdToCapture }) => ({ body: { holdId: holdToCapture, usage: '1' } }),
-    limited: 40450,
-  },
-  'post /api/v1/usage/release': {
-    make: ({ holdToRelease }) => ({ body: { holdId: holdToRelease } }),
-    limited: 40450,
-  },
-  'post /api/v1/usage/extend': {
-    make: ({ holdToExtend }) => ({ body: { holdId: holdToExtend, expiresIn: 3600 } }),
-    limited: 40450,
-  },
+  'get /api/v1/usage': { query: withWorkspace },
+  'get /api/v1/verifications': { query: (things) => ({ ...withWorkspace(things), groupBy: 'status,reason' }) },
+  'get /api/v1/verifications/recent': { query: ({ key }) => ({ apiKeyId: key }), limited: 40403 },
+  'post /api/v1/usage/capture': { body: ({ holdToCapture }) => ({ holdId: holdToCapture, usage: '1' }), ...ofHold },
+  'post /api/v1/usage/release': { body: ({ holdToRelease }) => ({ holdId: holdToRelease }), ...ofHold },
+  'post /api/v1/usage/extend': { body: ({ holdToExtend }) => ({ holdId: holdToExtend, expiresIn: 3600 }), ...ofHold },
 
   // JWTs belong to the team, not to a workspace.
-  'post /api/v1/jwt': { make: () => ({ body: { payload: {} } }), limited: 'their own' },
+  'post /api/v1/jwt': { body: { payload: {} }, limited: 'their own' },
   'post /api/v1/jwt/verify': {
-    make: ({ jwt }) => ({ body: { jwt } }),
+    body: ({ jwt }) => ({ jwt }),
     limited: 'their own',
     foreign: { body: { status: 'INVALID' } },
   },
-  'post /api/v1/jwt/revoke': { make: ({ jwt }) => ({ body: { jwt } }), limited: 40302, foreign: 40017 },
-  'post /api/v1/jwt/rotate': { make: () => ({}), limited: 40302 },
-  'get /api/v1/jwt/settings': { make: () => ({}), limited: 'their own' },
-  'patch /api/v1/jwt/settings': { make: () => ({ body: { sharedKeySet: false } }), limited: 40302 },
+  'post /api/v1/jwt/revoke': { body: ({ jwt }) => ({ jwt }), foreign: 40017 },
+  'get /api/v1/jwt/settings': { limited: 'their own' },
+  'patch /api/v1/jwt/settings': { body: { sharedKeySet: false } },
 
-  'post /api/v1/link-token': {
-    make: ({ workspace }) => ({ body: { workspaceId: workspace, customerId: 'c' } }),
-    limited: 40302,
-  },
-  'get /api/v1/link-token/{token}': {
-    make: ({ linkToken }) => ({ path: { token: linkToken } }),
-    limited: { body: { valid: false } },
-    foreign: { body: { valid: false } },
-  },
-  'delete /api/v1/link-token/{token}': {
-    make: ({ linkToken }) => ({ path: { token: linkToken } }),
-    limited: 40406,
-  },
-
+  'post /api/v1/link-token': { body: (things) => ({ ...withWorkspace(things), customerId: 'c' }) },
+  'get /api/v1/link-token/{token}': nothing({ valid: false }),
   'post /api/v1/access-token': {
-    make: ({ workspace }) => ({ body: { name: 'n', permissions: tokenPermissions, workspaceIds: [workspace] } }),
+    body: ({ workspace }) => ({ name: 'n', permissions: tokenPermissions, workspaceIds: [workspace] }),
     limited: 40303,
     foreign: 40008,
   },
-  'get /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
-  'get /api/v1/access-token': { make: () => ({}), limited: 'their own' },
+  'get /api/v1/access-token': { limited: 'their own' },
   'post /api/v1/webhook': {
-    make: ({ workspace }) => ({
-      body: { url: 'https://hooks.example.com', events: ['key.created'], workspaceId: workspace },
-    }),
-    limited: 40302,
+    body: (things) => ({ ...withWorkspace(things), url: 'https://hooks.example.com', events: ['key.created'] }),
   },
-  'get /api/v1/webhook': { make: () => ({}), limited: 'their own' },
-  'get /api/v1/webhook/{wid}': { make: ofWebhook, limited: 40460 },
-  'get /api/v1/webhook/{wid}/deliveries': { make: ofWebhook, limited: 40460 },
-  'patch /api/v1/webhook/{wid}': {
-    make: (things) => ({ ...ofWebhook(things), body: { events: ['key.deleted'] } }),
-    limited: 40460,
-  },
-  'post /api/v1/webhook/{wid}/rotate': { make: ofWebhook, limited: 40460 },
-  'post /api/v1/webhook/{wid}/test': { make: ofWebhook, limited: 40460 },
-  'post /api/v1/webhook/{wid}/delivery/{did}/redeliver': {
-    make: ({ webhook, delivery }) => ({ path: { wid: webhook, did: delivery } }),
-    limited: 40460,
-  },
-  'delete /api/v1/webhook/{wid}': { make: ofWebhook, limited: 40460 },
-  'get /api/v1/quota': { make: () => ({}), limited: 'their own' },
-  'get /api/v1/audit-log': { make: () => ({}), limited: 40302 },
-  'delete /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
+  'get /api/v1/webhook': { limited: 'their own' },
+  'patch /api/v1/webhook/{wid}': { body: { events: ['key.deleted'] } },
+  'get /api/v1/quota': { limited: 'their own' },
 };
 
 /** The operations that need a token. */
@@ -286,6 +191,27 @@ export const guarded = routes.filter((route) => route.permission);
 
 /** What `requests` calls an operation. */
 export const nameOf = (route: ApiRoute) => `${route.method} ${route.path}`;
+
+/** A good request of every operation that needs a token. */
+export const requests: Record<string, MatrixRequest> = Object.fromEntries(
+  guarded.map((route) => [nameOf(route), requestOf(route.path, given[nameOf(route)] ?? {})]),
+);
+
+function requestOf(path: string, { body, query, ...answers }: Given): MatrixRequest {
+  const inPath = [...path.matchAll(/([^/]+)\/\{(\w+)\}/g)].map(([, word, name]) => ({
+    name: name!,
+    of: namedBy[word!]!,
+  }));
+  return {
+    make: (things) => ({
+      path: Object.fromEntries(inPath.map(({ name, of: [thing] }) => [name, things[thing]])),
+      ...(query && { query: query(things) }),
+      ...(body && { body: typeof body === 'function' ? (body as (things: Things) => object)(things) : body }),
+    }),
+    limited: inPath[0]?.of[1] ?? 40302,
+    ...answers,
+  };
+}
 
 /** The path and the query of a request. */
 export function urlOf(route: ApiRoute, { path = {}, query }: MadeRequest): string {
