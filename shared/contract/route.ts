@@ -36,7 +36,7 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   bodyOptional?: boolean;
   /**
    * The operation changes something: the handler runs in a transaction, the changes that it reports as `changed` come into
-   * force before the answer, and a POST takes an Idempotency-Key.
+   * force before the answer, and a POST takes an Idempotency-Key. In the api a route that is no GET writes unless it says otherwise.
    */
   writes?: boolean;
   /** The operation makes something that takes memory in Redis: it is refused while memory is short. */

@@ -91,12 +91,13 @@ export type ApiRoute = Route<any, any, any, any, Services>;
 // oxlint-disable-next-line no-explicit-any -- each handler knows the type of its own call
 export type AnyCall = any;
 
-/** Defines a route of the api; its types follow from its schemas. */
+/** Defines a route of the api; its types follow from its schemas. What is no GET writes, but verifications: those a script decides. */
 export function route<
   Response extends TSchema,
   Params extends TObject = TObject<{}>,
   Query extends TObject = TObject<{}>,
   Body extends TSchema = TSchema,
 >(definition: Route<Params, Query, Body, Response, Services>): Route<Params, Query, Body, Response, Services> {
-  return definition;
+  const writes = definition.method !== 'get' && definition.permission !== 'key:verify';
+  return { writes, ...definition };
 }

@@ -30,7 +30,6 @@ export const createAccessToken = route({
   description: 'The secret is in this answer alone.',
   permission: 'token:write',
   status: 201,
-  writes: true,
   grows: true,
   body: object({
     name,
@@ -123,7 +122,6 @@ export const revokeAccessToken = route({
   description:
     'The tokens that it made, and that these made, end with it, unless `descendants=false` keeps them. A token cannot revoke one that made it, directly or through others.',
   permission: 'token:write',
-  writes: true,
   revokes: true,
   params: object({ id: id('access token') }),
   query: object({

@@ -31,7 +31,6 @@ export default route({
   description:
     'Takes keys that another system made, as plain text or by hash. Each gets its key or its error by its place; what was imported before is told, and not made twice.',
   permission: 'key:write',
-  writes: true,
   grows: true,
   body: object({ keys: Type.Array(importedKey, atMost) }),
   accepts: object({ keys: Type.Array(Type.Unknown(), atMost) }),

@@ -46,7 +46,6 @@ export const createApiKey = route({
     'Makes a key and its secret. The service keeps a hash of it: store the secret, or rotate the key where it is lost.',
   permission: 'key:write',
   status: 201,
-  writes: true,
   grows: true,
   body: object(newKeyFields),
   response: object({ apiKey: apiKeyWithText }),
@@ -160,7 +159,6 @@ export const updateApiKey = route({
   summary: 'Change an API key; null clears a setting',
   description: 'Fields that are left out stay as they are. The change is in force before the answer.',
   permission: 'key:write',
-  writes: true,
   params: keyParams,
   body: object({
     name: Type.Optional(name),
@@ -222,7 +220,6 @@ export const deleteApiKey = route({
   description:
     'Its secret gets INVALID before the answer. The record keeps its id. Only an import of its secret with `restore` brings it back.',
   permission: 'key:write',
-  writes: true,
   params: keyParams,
   response: object({ apiKey }),
   errors: ['workspace_forbidden', 'key_not_found'],

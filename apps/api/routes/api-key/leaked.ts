@@ -32,7 +32,6 @@ export default route({
   summary: 'Report secrets that leaked: keys in the text are disabled, tokens revoked',
   description: 'Finds secrets of your team in any text, such as a log or a commit. Secrets of others change nothing.',
   permission: 'key:write',
-  writes: true,
   revokes: true,
   body: object({
     text: Type.String({

@@ -30,7 +30,6 @@ export const rotateApiKey = route({
   summary: 'Give an API key a new secret; only this answer contains it',
   description: 'The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage.',
   permission: 'key:write',
-  writes: true,
   params: keyParams,
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),

@@ -51,7 +51,6 @@ export default route({
     'Adds a signed amount to what a billing record has used: for a refund, or for usage that was counted wrongly. The amount, its reason and its day stay in the books. A repeat with the same Idempotency-Key changes nothing.',
   permission: 'billing:write',
   status: 201,
-  writes: true,
   grows: true,
   idempotencyKeyRequired: true,
   params: object({ bid: id('billing record') }),

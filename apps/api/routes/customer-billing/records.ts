@@ -34,7 +34,6 @@ export const createBilling = route({
   description: 'Makes the record that verifications of keys with the same external meter are debited to.',
   permission: 'billing:write',
   status: 201,
-  writes: true,
   grows: true,
   body: object({
     workspaceId: id('workspace'),
@@ -158,7 +157,6 @@ export const updateBilling = route({
   description:
     'Sets what happens at the end of the credits: whether use may go on as overage, and up to which cap, and which alerts are told. It is in force before the answer.',
   permission: 'billing:write',
-  writes: true,
   params: object({ bid: id('billing record') }),
   body: object({
     allowOverages: Type.Optional(Type.Boolean({ description: 'whether use may go on beyond totalCredits' })),

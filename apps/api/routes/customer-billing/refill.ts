@@ -29,7 +29,6 @@ export default route({
   description:
     'Adds credits to what was bought, and writes a row into the ledger. A repeat with the same Idempotency-Key adds nothing.',
   permission: 'billing:write',
-  writes: true,
   body: object({
     workspaceId: id('workspace'),
     externalMeterId,

@@ -31,7 +31,6 @@ export const createGrantSchedule = route({
     'Makes a grant for the running period, which ends with it, and for each that follows. Periods are counted from the anchor in local time.',
   permission: 'billing:write',
   status: 201,
-  writes: true,
   grows: true,
   params: object({ bid: id('billing record') }),
   body: object({
@@ -105,7 +104,6 @@ export const deleteGrantSchedule = route({
   summary: 'Delete a grant schedule: no further period begins',
   description: 'The grant of the running period keeps its end and its rollover; those to come are voided.',
   permission: 'billing:write',
-  writes: true,
   params: object({ bid: id('billing record'), sid: id('grant schedule') }),
   response: object({ grantSchedule }),
   errors: ['billing_not_found', 'grant_schedule_not_found', 'workspace_deleted'],

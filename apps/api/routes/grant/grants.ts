@@ -43,7 +43,6 @@ export const createGrant = route({
     'Adds credits that begin now or later, and end or do not. It is in force with the answer. A repeat with the same Idempotency-Key grants nothing.',
   permission: 'billing:write',
   status: 201,
-  writes: true,
   grows: true,
   idempotencyKeyRequired: true,
   params: object({ bid: id('billing record') }),
@@ -157,7 +156,6 @@ export const voidGrant = route({
   description:
     'What was used stays used, and what open holds need of it stays reserved for them. A grant that has yet to begin never counts. Voiding it again changes nothing.',
   permission: 'billing:write',
-  writes: true,
   params: object({ bid: id('billing record'), gid: id('grant') }),
   body: object({ reason: voidReason }),
   response: object({ grant, billing }),

@@ -57,7 +57,6 @@ export const createJwt = route({
   permission: 'jwt:sign',
   status: 201,
   // The team's first JWT makes its signing key.
-  writes: true,
   body: object({
     // In base64, a JWT with 4 KiB of payload still fits into the 8 KiB that servers allow for a request's headers.
     payload: jsonObject('claims of your own', { maxBytes: 4096, maxDepth: 10 }, { role: 'admin' }),
@@ -94,6 +93,7 @@ export const verifyJwt = route({
   path: '/api/v1/jwt/verify',
   tag: 'JWT',
   operationId: 'verifyJwt',
+  writes: false,
   summary: 'Verify a JWT of your team',
   description: 'Checks the signature, the end and the revocation of a JWT. INVALID is an answer, not an error.',
   permission: 'jwt:verify',
@@ -113,7 +113,6 @@ export const revokeJwt = route({
   summary: 'Revoke a JWT of your team by its `jti`, or by the JWT itself: INVALID at the next verification',
   description: 'The service refuses the JWT from then on. Whoever verifies by the key set alone learns nothing of it.',
   permission: 'jwt:revoke',
-  writes: true,
   body: object({ jti: Type.Optional(jti), jwt: Type.Optional(jwt) }),
   response: object({ jti, expiresAt: instant('until when the revocation is kept: by then the JWT has expired') }),
   errors: ['workspace_forbidden', 'jwt_not_of_team', 'revocation_limit_reached'],

@@ -36,7 +36,6 @@ export const updateJwtSettings = route({
   description:
     'Sets the issuer of JWTs that are signed from now on, and whether the keys are published among those of all teams.',
   permission: 'token:write',
-  writes: true,
   body: jwtSettingsChange,
   response: object({ jwtSettings }),
   errors: ['workspace_forbidden', 'issuer_url_unknown'],

@@ -23,7 +23,6 @@ export const rotateJwtKey = route({
   description:
     'Makes a new signing key. JWTs of earlier keys stay valid until they end; with `retireNow` they are refused at once.',
   permission: 'token:write',
-  writes: true,
   bodyOptional: true,
   body: object({
     retireNow: Type.Optional(

@@ -36,7 +36,6 @@ export const createLinkToken = route({
     'A link token stands for a customer in a link that you hand out, until it ends or is revoked. At /portal#<link token> that customer sees the own keys and usage. Your access token must hold what it gives: key:read, billing:read and usage:read, for `rotate` also key:write.',
   permission: 'link:write',
   status: 201,
-  writes: true,
   body: object({
     workspaceId: id('workspace'),
     customerId,
@@ -123,7 +122,6 @@ export const revokeLinkToken = route({
   summary: 'Revoke a link token',
   description: 'It is refused from then on, and within a second so are the sessions of the portal that it began.',
   permission: 'link:write',
-  writes: true,
   params: object({ token: secretText('the link token', LINK_TOKEN_PREFIX) }),
   response: linkTokenResult,
   errors: ['link_token_not_found'],

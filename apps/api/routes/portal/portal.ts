@@ -82,7 +82,6 @@ export const rotatePortalKey = route({
   description:
     'The link token must permit `rotate`. The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage. A key has at most 10 new secrets in an hour this way.',
   portal: 'session',
-  writes: true,
   params: object({ akid: id('API key') }),
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),

@@ -13,7 +13,6 @@ export const openPortal = route({
   description: 'The answer sets a cookie that stands for the link token.',
   portal: 'link token',
   status: 201,
-  writes: true,
   response: object({ opened: Type.Literal(true, { examples: [true] }) }),
 
   async handle({ sql, caller, portalCookies, setCookie, changed, clock }) {
@@ -33,7 +32,6 @@ export const leavePortal = route({
   summary: 'Leave the portal',
   description: 'The session ends, whoever has its cookie. The link goes on.',
   portal: 'session',
-  writes: true,
   response: object({ ended: Type.Literal(true, { examples: [true] }) }),
 
   async handle({ sql, caller, portalCookies, setCookie, changed }) {

@@ -13,7 +13,6 @@ export const createSession = route({
   description: 'The answer sets a cookie that stands for the token.',
   anyToken: true,
   status: 201,
-  writes: true,
   response: object({ session }),
   errors: ['session_elsewhere', 'session_unmarked'],
 
@@ -51,7 +50,6 @@ export const endSession = route({
   summary: 'Sign out of the console',
   description: 'The session ends, whoever has its cookie.',
   anyToken: true,
-  writes: true,
   response: object({ ended: Type.Literal(true, { examples: [true] }) }),
 
   async handle({ sql, caller, sessionCookies, setCookie, changed }) {

@@ -32,7 +32,6 @@ export const createWebhook = route({
   description: 'It gets what happens from now on, in one workspace or, without `workspaceId`, in all of the team.',
   permission: 'webhook:write',
   status: 201,
-  writes: true,
   body: object({
     url: webhookUrl,
     events: webhookEvents,
@@ -112,7 +111,6 @@ export const updateWebhook = route({
   description:
     'While it is disabled, it is told nothing; what waited is delivered once it is enabled again, if that is within 30 days.',
   permission: 'webhook:write',
-  writes: true,
   params: object({ wid: id('webhook') }),
   body: object({
     enabled: Type.Optional(Type.Boolean({ description: 'whether events are delivered', examples: [true] })),
@@ -150,7 +148,6 @@ export const rotateWebhookSecret = route({
   description:
     'For 24 hours the earlier secret signs too, so a receiver may change over in between. Until then another rotation is refused: a receiver that still has the earlier secret would lose it.',
   permission: 'webhook:write',
-  writes: true,
   params: object({ wid: id('webhook') }),
   bodyOptional: true,
   body: object({
@@ -193,7 +190,6 @@ export const deleteWebhook = route({
   summary: 'Delete a webhook with its secret and its deliveries, also those that wait',
   description: 'A try that is under way may still arrive.',
   permission: 'webhook:write',
-  writes: true,
   params: object({ wid: id('webhook') }),
   response: object({ webhook }),
   errors: ['webhook_not_found'],

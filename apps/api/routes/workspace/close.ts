@@ -44,7 +44,6 @@ export default route({
   description:
     'Closes the month after the last closed one, once it is over. From the answer on nothing can be booked into it. A job stores the line of each record whose books are proved; ask again to see how far it is. A repeat changes nothing. Months close by themselves three days after their end.',
   permission: 'billing:write',
-  writes: true,
   params: object({ id: id('workspace') }),
   body: object({
     month: monthOf('the month to close'),

@@ -31,7 +31,6 @@ export const createWorkspace = route({
   description: 'A workspace holds keys, scopes and billing records, and the defaults of its keys.',
   permission: 'workspace:write',
   status: 201,
-  writes: true,
   grows: true,
   body: object({ name, ...workspaceDefaults, timezone: timezoneInput }),
   response: object({ workspace }),
@@ -107,7 +106,6 @@ export const updateWorkspace = route({
   description:
     'Defaults hold for every key or billing record without a setting of its own. They are in force before the answer.',
   permission: 'workspace:write',
-  writes: true,
   params: object({ id: id('workspace') }),
   body: object({ name: Type.Optional(name), ...workspaceDefaults, timezone: timezoneInput }),
   response: object({ workspace }),
@@ -144,7 +142,6 @@ export const deleteWorkspace = route({
   description:
     'Its keys get INVALID at once, and its webhooks are deleted. Its usage, ledger and audit log can still be read.',
   permission: 'workspace:write',
-  writes: true,
   params: object({ id: id('workspace') }),
   response: object({ workspace }),
   errors: ['workspace_forbidden'],
