@@ -176,7 +176,7 @@ test('the secrets are nowhere, and the markers beside them are found', async () 
     ['metrics', metrics.join('\n'), 'keytally_http_request_seconds'],
     ['telemetry', inTelemetry(), things.key],
     ['Postgres', await textOfPostgres(world.sql), things.workspace],
-    ['Redis', await textOfRedis(redis), things.key],
+    ['Redis', await textOfRedis(redis), things.workspace],
     ['the books', await inBooks(), marker],
     ['process lists', textOfProcesses(), 'apps/api/main.ts'],
   ];
