@@ -13,8 +13,8 @@ import { makeFollowUps } from './follow-ups.ts';
 import { startSettler } from '../../shared/books/settling/settler.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
 import { startLookingAtCredits } from './look-at-credits.ts';
-import { makeTellLimits } from './tell-limits.ts';
-import { startTellingMoments } from './tell-moments.ts';
+import { makeNotifyLimits } from './notify-limits.ts';
+import { startNotifyingMoments } from './notify-moments.ts';
 import { watchProofs } from './watch-proofs.ts';
 import type { Config } from '../../shared/runtime/variables.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -40,7 +40,7 @@ export function composeConsumer(
     fillOwners: makeFillOwners(sql, log, clock),
     markChangedDays: makeMarkChangedDays(sql, clock),
     followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
-    tellLimits: makeTellLimits(sql, clock),
+    notifyLimits: makeNotifyLimits(sql, clock),
     openAddresses: makeOpenAddresses(sql, redis),
     now: redis.now,
     metrics,
@@ -51,7 +51,7 @@ export function composeConsumer(
   const running: Running[] = [
     settler,
     lookingAtCredits,
-    startTellingMoments(sql, log, clock),
+    startNotifyingMoments(sql, log, clock),
     watchProofs(sql, metrics, log, clock),
     trackWatermark({ sql, redis, kafka, log }),
   ];

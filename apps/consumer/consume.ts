@@ -14,7 +14,7 @@ import { insertEvents } from './insert-events.ts';
 import { makeInsertOutcomes } from './insert-outcomes.ts';
 import type { OpenAddresses } from './client-addresses.ts';
 import type { MarkChangedDays } from './changed-days.ts';
-import type { TellLimits } from './tell-limits.ts';
+import type { NotifyLimits } from './notify-limits.ts';
 
 export type ConsumeOptions = DeliverOptions & { source: Source };
 
@@ -23,7 +23,7 @@ export type DeliverOptions = {
   fillOwners: FillOwners;
   markChangedDays: MarkChangedDays;
   followUps: FollowUps;
-  tellLimits: TellLimits;
+  notifyLimits: NotifyLimits;
   openAddresses: OpenAddresses;
   /** Redis's clock, in ms. */
   now(): Promise<number>;
@@ -39,7 +39,7 @@ export type DeliverOptions = {
  * 2. Mark their days as changed, and insert the events. Inserted again, they are the same rows.
  * 3. Do what follows from them (follow-ups.ts). Where Redis is away, that notes their records: it may have lost these events.
  * 4. Mark their days again. Without the mark, a day that was summed up meanwhile would not be summed up again.
- * 5. Insert the outcomes. Of a count that is inserted again the largest stays. Then tell webhooks of limits, once for each window.
+ * 5. Insert the outcomes. Of a count that is inserted again the largest stays. Then notify webhooks of limits, once for each window.
  */
 export function startConsuming(options: ConsumeOptions): Running {
   const { source, metrics, log, clock } = options;
@@ -53,7 +53,7 @@ export function makeDelivery({
   fillOwners,
   markChangedDays,
   followUps,
-  tellLimits,
+  notifyLimits,
   openAddresses,
   now,
   metrics,
@@ -76,7 +76,7 @@ export function makeDelivery({
       });
       metrics.consumedEvents.inc(events.length);
     }),
-    deliverOutcomes: makeInsertOutcomes({ books, tellLimits, openAddresses, metrics, log, clock }),
+    deliverOutcomes: makeInsertOutcomes({ books, notifyLimits, openAddresses, metrics, log, clock }),
   };
 }
 

@@ -48,7 +48,7 @@ test('entries that were inserted and not acknowledged come again and count once;
   const keyId = newId('key');
   const odd = ['{"x":"refusals","i":1}', '{"x":"refused"', count(keyId, 1, -1)];
   await append(count(keyId, 4), odd[0]!, refusal(keyId, 'one', Date.now()), ...odd.slice(1));
-  await own.carryUntil({ tellLimits: dies });
+  await own.carryUntil({ notifyLimits: dies });
   assert.equal([await counted(keyId), (await own.waiting()).entries], [4, 1]);
   await own.carry();
   assert.equal([await counted(keyId), (await recent(keyId)).length], [4, 1]);
@@ -71,7 +71,7 @@ test('outcomes that ClickHouse refuses again and again are dropped and counted: 
   const { outcomes } = await append(count(newId('key'), 1)).then(() => own.read());
   const insert = makeInsertOutcomes({
     books,
-    tellLimits: async () => {},
+    notifyLimits: async () => {},
     openAddresses: async (all) => all,
     metrics,
     log,

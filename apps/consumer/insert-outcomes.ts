@@ -12,7 +12,7 @@ import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { OpenAddresses } from './client-addresses.ts';
-import type { TellLimits } from './tell-limits.ts';
+import type { NotifyLimits } from './notify-limits.ts';
 
 // ClickHouse's own errors, such as of a query that was cut off, may pass; after so many it is the rows that it does not take.
 const REFUSED_AT_MOST = 10;
@@ -22,7 +22,7 @@ const keptMs: Record<OutcomeKind, number> = { count: COUNTS_KEPT_MS, refusal: RE
 
 type Options = {
   books: Pick<Books, 'client'>;
-  tellLimits: TellLimits;
+  notifyLimits: NotifyLimits;
   openAddresses: OpenAddresses;
   metrics: Metrics;
   log: Logger;
@@ -31,9 +31,9 @@ type Options = {
 
 /**
  * Inserts outcomes into the books; inserted again, they are the same rows. Usage events wait behind them, so what ClickHouse
- * refuses again and again is dropped. While it is unavailable they wait for it, as events do. Then webhooks are told of limits.
+ * refuses again and again is dropped. While it is unavailable they wait for it, as events do. Then webhooks are notified of limits.
  */
-export function makeInsertOutcomes({ books, tellLimits, openAddresses, metrics, log, clock }: Options) {
+export function makeInsertOutcomes({ books, notifyLimits, openAddresses, metrics, log, clock }: Options) {
   return async function insertOutcomes(outcomes: CarriedOutcome[], signal: AbortSignal): Promise<void> {
     for (const [kind, some] of Map.groupBy(outcomes, (one) => one.kind)) {
       const kept = some.filter((one) => isKept(one, clock.now()));
@@ -55,7 +55,7 @@ export function makeInsertOutcomes({ books, tellLimits, openAddresses, metrics, 
         }
       });
     }
-    await retry(clock, signal, log, 'telling webhooks of limits', () => tellLimits(outcomes));
+    await retry(clock, signal, log, 'notifying webhooks of limits', () => notifyLimits(outcomes));
   };
 }
 

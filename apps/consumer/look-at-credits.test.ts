@@ -8,7 +8,7 @@ import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { testEvent, testLine } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { lookAt, takeLooks } from './look-at-credits.ts';
-import { makeTellCredits } from './tell-credits.ts';
+import { makeNotifyCredits } from './notify-credits.ts';
 
 const own = await makeConsumerWorld();
 
@@ -76,7 +76,7 @@ test("credits that are exhausted by the operator's change alone are told once, a
 test('who used up their credits, was given some back, or has others from a moment on is looked at', async () => {
   const { id: billingId, workspaceId, change, notes } = await makeUsed(5);
   await change({ allowOverages: false, totalMicros: 10 });
-  const tell = makeTellCredits(own.sql, own.redis.clock, () => {});
+  const tell = makeNotifyCredits(own.sql, own.redis.clock, () => {});
   const of = { billingId, workspaceId };
   for (const [event, isLookedAt] of [
     [testEvent({ ...of, usedMicros: 9 }), 0],

@@ -11,7 +11,7 @@ const RECORDS_AT_ONCE = 500;
 const AGAIN_SECONDS = 5;
 
 /**
- * Looks at records whose credits may be exhausted or replenished, until stopped, and tells webhooks. A note that was taken comes
+ * Looks at records whose credits may be exhausted or replenished, until stopped, and notifies webhooks. A note that was taken comes
  * again after 5 s unless it is removed: when the process dies, or a shard is closed, somebody looks later.
  */
 export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): Loop {

@@ -4,7 +4,7 @@ import { startLoop } from '../../shared/runtime/loop.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
-import { WEBHOOKS_CHANNEL } from '../../shared/stores/tell-webhooks.ts';
+import { WEBHOOKS_CHANNEL } from '../../shared/stores/notify-webhooks.ts';
 import type { Sealer } from '../../shared/values/seal.ts';
 import type { makeCall, Outcome } from './call.ts';
 import { claim, type Claimed } from './claim.ts';

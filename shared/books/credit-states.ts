@@ -1,9 +1,9 @@
 import type { WebhookEvent } from '../contract/webhook-events.ts';
 import { eachOf, type Query } from '../stores/postgres.ts';
-import { tellWebhooks } from '../stores/tell-webhooks.ts';
+import { notifyWebhooks } from '../stores/notify-webhooks.ts';
 import { formatCredits } from '../values/credits.ts';
 
-/** A record of which webhooks may be told that its credits are exhausted, or replenished. */
+/** A record of which webhooks may be notified that its credits are exhausted, or replenished. */
 export type CreditRecord = {
   id: string;
   teamId: string;
@@ -33,7 +33,7 @@ export async function noteCreditLooks(sql: Query, billingIds: string[]): Promise
     on conflict (billing_id) do update set mark = nextval('credit_looks_seq'), look_at = now()`;
 }
 
-/** The same of those whose credits are exhausted, as far as webhooks were told: something was added to them. */
+/** The same of those whose credits are exhausted, as far as webhooks were notified: something was added to them. */
 export async function noteReplenished(sql: Query, billingIds: string[]): Promise<void> {
   const rows = await sql<{ id: string }[]>`
     select billing_id as id from credit_states where billing_id = any(${eachOf(sql, billingIds)}) and is_exhausted`;
@@ -45,7 +45,7 @@ export async function noteReplenished(sql: Query, billingIds: string[]): Promise
 }
 
 /**
- * Keeps whether a record's credits are exhausted, and tells webhooks where that has changed: exhausted once until they are
+ * Keeps whether a record's credits are exhausted, and notifies webhooks where that has changed: exhausted once until they are
  * replenished. What it says now is what counts, so saying it again changes nothing.
  */
 export async function noteCredits(
@@ -64,7 +64,7 @@ export async function noteCredits(
         update credit_states set is_exhausted = false, changed_at = now()
         where billing_id = ${record.id} and is_exhausted returning times`;
   if (!changed) return;
-  const told: WebhookEvent = {
+  const event: WebhookEvent = {
     type: exhausted ? 'credits.exhausted' : 'credits.replenished',
     teamId: record.teamId,
     workspaceId: record.workspaceId,
@@ -78,5 +78,5 @@ export async function noteCredits(
       totalCredits: formatCredits(amounts.totalMicros),
     },
   };
-  await tellWebhooks(tx, [told]);
+  await notifyWebhooks(tx, [event]);
 }

@@ -4,7 +4,7 @@ import { makeDelivery, type DeliverOptions } from '../../apps/consumer/consume.t
 import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
 import { makeFollowUps } from '../../apps/consumer/follow-ups.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
-import { makeTellLimits } from '../../apps/consumer/tell-limits.ts';
+import { makeNotifyLimits } from '../../apps/consumer/notify-limits.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
@@ -47,7 +47,7 @@ export async function carryAll(
     fillOwners: makeFillOwners(sql, log, clock),
     markChangedDays: makeMarkChangedDays(sql, clock),
     followUps: makeFollowUps({ sql, redis }),
-    tellLimits: makeTellLimits(sql, clock),
+    notifyLimits: makeNotifyLimits(sql, clock),
     openAddresses: makeOpenAddresses(sql, redis),
     now: redis.now,
     metrics,

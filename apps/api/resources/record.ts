@@ -1,6 +1,6 @@
 import type { WebhookData, WebhookEvent } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { tellWebhooks } from '../../../shared/stores/tell-webhooks.ts';
+import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
 import type { Change, StoredChange } from '../sync/change.ts';
 import { recordChanges } from '../sync/sync.ts';
 import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from './audit.ts';
@@ -30,7 +30,7 @@ type ToldKey = Omit<WebhookData['key.created'], 'apiKeyId'> & { updatedAt: strin
 
 /** Stores in the transaction of some changes what follows from them; gives those that must come into force in Redis. */
 export async function storeRecorded(sql: Query, origin: AuditOrigin, recorded: Recorded[]): Promise<StoredChange[]> {
-  await tellWebhooks(
+  await notifyWebhooks(
     sql,
     recorded.flatMap((one) => eventOf(origin.teamId, one) ?? []),
   );

@@ -4,7 +4,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { id, MOST_TEXT, named, object, textOf, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { webhookEventTypes, type WebhookEventType } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { hasRoomForDelivery } from '../../../shared/stores/tell-webhooks.ts';
+import { hasRoomForDelivery } from '../../../shared/stores/notify-webhooks.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import type { SayChanged } from './record.ts';

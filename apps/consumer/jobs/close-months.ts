@@ -11,7 +11,7 @@ import { spanOfMonth } from '../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../shared/books/statements/statements.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
-import { tellWebhooks } from '../../../shared/stores/tell-webhooks.ts';
+import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
 import { newId } from '../../../shared/values/ids.ts';
 
 type JobStores = Stores & { sql: Sql };
@@ -32,7 +32,7 @@ const TOLD_IDS = 10;
  * 1. Begin each month that is due. From the commit on nothing is booked into it, and its late events are noted.
  * 2. Once nobody is left who does not see that, store the lines of its records, page by page; a record whose books are not proved
  *    waits, and holds up no other. A line is stored with what it tells of earlier months, once.
- * 3. When every record has its line, the month is closed, and told to webhooks in the same transaction.
+ * 3. When every record has its line, the month is closed, and webhooks are notified in the same transaction.
  */
 export async function closeMonths(stores: JobStores, nowMs: number, log: Logger, signal: AbortSignal): Promise<void> {
   const { sql } = stores;
@@ -143,8 +143,8 @@ async function finish(tx: Transaction, month: ClosedMonth, waiting: Waiting, now
       records = (select count(*) from statement_lines l where l.workspace_id = ${month.workspaceId} and l.month = ${month.month})
     where ${of} returning records`;
   const { workspaceId, teamId, timezone } = month;
-  const told = { month: month.month, timezone, records };
-  await tellWebhooks(tx, [
-    { type: 'month.closed', teamId, workspaceId, subjectId: workspaceId, cause: month.month, atMs: nowMs, data: told },
+  const data = { month: month.month, timezone, records };
+  await notifyWebhooks(tx, [
+    { type: 'month.closed', teamId, workspaceId, subjectId: workspaceId, cause: month.month, atMs: nowMs, data },
   ]);
 }

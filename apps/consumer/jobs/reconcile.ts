@@ -5,7 +5,7 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { WebhookEvent } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { tellWebhooks } from '../../../shared/stores/tell-webhooks.ts';
+import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import { markedDays } from '../../../shared/books/sums/marked-days.ts';
 import { storeLosses } from '../../../shared/books/reconciling/known-losses.ts';
@@ -113,7 +113,7 @@ async function tellDifference(sql: Query, result: Reconciliation, atMs: number):
   const [record] = await sql<{ teamId: string }[]>`select team_id from billing_records where id = ${billingId}`;
   if (!record) return;
   const grantsMicros = grants?.differenceMicros ?? 0;
-  const told: WebhookEvent = {
+  const event: WebhookEvent = {
     type: 'books.different',
     teamId: record.teamId,
     workspaceId,
@@ -129,7 +129,7 @@ async function tellDifference(sql: Query, result: Reconciliation, atMs: number):
       ...(grantsMicros !== 0 && { grantsDifference: formatCredits(grantsMicros) }),
     },
   };
-  await tellWebhooks(sql, [told]);
+  await notifyWebhooks(sql, [event]);
 }
 
 function differs({ status }: Reconciliation): boolean {

@@ -1,6 +1,6 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { tellOneWebhook, WEBHOOKS_CHANNEL } from '../../../../shared/stores/tell-webhooks.ts';
+import { notifyOneWebhook, WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
@@ -50,7 +50,7 @@ export const testWebhook = route({
     const row = await requireWebhook(sql, caller, params.wid, { lock: true });
     await requireDeliverable(sql, caller.teamId, row);
     const { teamId } = caller;
-    const deliveryId = await tellOneWebhook(sql, {
+    const deliveryId = await notifyOneWebhook(sql, {
       teamId,
       webhookId: row.id,
       workspaceId: row.workspaceId,

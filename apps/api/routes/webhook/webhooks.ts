@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { WEBHOOKS_CHANNEL } from '../../../../shared/stores/tell-webhooks.ts';
+import { WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';

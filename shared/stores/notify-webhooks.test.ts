@@ -4,7 +4,7 @@ import type { WebhookEvent } from '../contract/webhook-events.ts';
 import { makeWorld } from '../../tests/helpers/world.ts';
 import { newId } from '../values/ids.ts';
 import { fillWith } from '../../tests/helpers/waiting-deliveries.ts';
-import { tellWebhooks } from './tell-webhooks.ts';
+import { notifyWebhooks } from './notify-webhooks.ts';
 
 const world = await makeWorld([]);
 const { sql } = world;
@@ -55,7 +55,7 @@ test('an event is told to each webhook that wants it, under one id, and to no ot
   const deleted = await newWebhook(teamId, ['month.closed']);
   await sql`update webhooks set deleted_at = now() where id = ${deleted}`;
 
-  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, here, '2026-10')]));
+  await sql.begin((tx) => notifyWebhooks(tx, [closed(teamId, here, '2026-10')]));
   const rows = await told(teamId);
   assert.equal(
     rows.map(({ webhookId }) => webhookId),
@@ -70,11 +70,11 @@ test('a cause that comes again, in the same call, later or at the same time, tel
   const workspaceId = await world.newWorkspace(teamId);
   await newWebhook(teamId, ['month.closed']);
   const again = closed(teamId, workspaceId, '2026-10');
-  await sql.begin((tx) => tellWebhooks(tx, [again, again]));
+  await sql.begin((tx) => notifyWebhooks(tx, [again, again]));
   await Promise.all(
     [0, 1, 2].map(() =>
       sql.begin((tx) =>
-        tellWebhooks(tx, [again, closed(teamId, workspaceId, '2026-11'), closed(teamId, workspaceId, '2026-12')]),
+        notifyWebhooks(tx, [again, closed(teamId, workspaceId, '2026-11'), closed(teamId, workspaceId, '2026-12')]),
       ),
     ),
   );
@@ -90,9 +90,9 @@ test('each event has the next sequence of its subject', async () => {
   const [one, other] = [await world.newWorkspace(teamId), await world.newWorkspace(teamId)];
   await newWebhook(teamId, ['month.closed']);
   await sql.begin((tx) =>
-    tellWebhooks(tx, [closed(teamId, one, '1'), closed(teamId, other, '1'), closed(teamId, one, '2')]),
+    notifyWebhooks(tx, [closed(teamId, one, '1'), closed(teamId, other, '1'), closed(teamId, one, '2')]),
   );
-  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, other, '2'), closed(teamId, one, '3')]));
+  await sql.begin((tx) => notifyWebhooks(tx, [closed(teamId, other, '2'), closed(teamId, one, '3')]));
   const rows = await sql<{ subjectId: string; month: string; sequence: number }[]>`
     select e.subject_id, e.data ->> 'month' as month, d.sequence from webhook_deliveries d
     join webhook_events e on e.id = d.event_id where d.team_id = ${teamId}`;
@@ -103,7 +103,7 @@ test('each event has the next sequence of its subject', async () => {
 test('an event that no webhook wants leaves no row, and a webhook that is made later does not get it', async () => {
   const { id: teamId } = await world.newTeam();
   const workspaceId = await world.newWorkspace(teamId);
-  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]));
+  await sql.begin((tx) => notifyWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]));
   assert.is(await eventsOf(teamId), 0);
   await newWebhook(teamId, ['month.closed']);
   assert.equal(await told(teamId), []);
@@ -114,7 +114,7 @@ test('what was told is there together with its cause, or not at all', async () =
   const workspaceId = await world.newWorkspace(teamId);
   await newWebhook(teamId, ['month.closed']);
   const rolledBack = sql.begin(async (tx) => {
-    await tellWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]);
+    await notifyWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]);
     throw new Error('no');
   });
   await rolledBack.catch(() => {});
@@ -129,7 +129,7 @@ test('where a team has as many waiting as it may, a webhook with its share of th
   await fillWith(sql, { teamId, webhookId: stuck, deliveries: 8 });
   const other = await newWebhook(teamId, ['month.closed']);
   const events = [closed(teamId, workspaceId, '2026-10'), closed(teamId, workspaceId, '2026-11')];
-  await sql.begin((tx) => tellWebhooks(tx, events, { ofTeam: 7, ofWebhook: 3 }));
+  await sql.begin((tx) => notifyWebhooks(tx, events, { ofTeam: 7, ofWebhook: 3 }));
   const [counts] = await sql`
     select count(*) filter (where webhook_id = ${stuck}) as stuck, count(*) filter (where webhook_id = ${other}) as other
     from webhook_deliveries where team_id = ${teamId}`;
@@ -147,7 +147,7 @@ test('api and consumer may tell as their own roles, the api in the team of its t
     sql.begin(async (tx) => {
       await tx`set local role ${tx(role)}`;
       await tx`select set_config('keytally.team', ${team}, true)`;
-      await tellWebhooks(tx, [closed(teamId, workspaceId, month)]);
+      await notifyWebhooks(tx, [closed(teamId, workspaceId, month)]);
     });
   await asRole('keytally_api', stranger.id, '2026-09');
   assert.equal(await told(teamId), []);

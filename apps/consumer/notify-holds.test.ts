@@ -4,7 +4,7 @@ import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testLine } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
-import { makeTellHolds } from './tell-holds.ts';
+import { makeNotifyHolds } from './notify-holds.ts';
 
 const own = await makeConsumerWorld();
 
@@ -21,7 +21,7 @@ test('a hold that nobody settled is told once as charged or released; one that w
     testLine('release', { ...of, holdId: holdId() }),
     testLine('capture', { ...of, holdId: holdId(), costMicros: 1 }),
   ].map(carryDecoded);
-  for (let twice = 0; twice < 2; twice++) await makeTellHolds(own.sql, own.redis.clock)(lines);
+  for (let twice = 0; twice < 2; twice++) await makeNotifyHolds(own.sql, own.redis.clock)(lines);
   const told = (await heard('hold.expired')).map(({ data }) =>
     ['outcome', 'holdEventId', 'credits', 'externalMeterId'].map((name) => data[name] as string).join(' '),
   );

@@ -4,7 +4,7 @@ import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 import type { Sql, Transaction } from '../../shared/stores/postgres.ts';
-import { tellWebhooks } from '../../shared/stores/tell-webhooks.ts';
+import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 
@@ -16,7 +16,7 @@ const JOB = 'webhook_moments';
 
 type Moment = {
   type: 'grant.began' | 'grant.expired' | 'grant.expiring' | 'key.expiring';
-  /** How long before the end; 0 of what is told when it is there. */
+  /** How long before the end; 0 of what is sent when it is there. */
   before: number;
 };
 
@@ -30,16 +30,16 @@ const moments: Moment[] = [
 ];
 
 /**
- * Tells webhooks what comes by the clock, until stopped: grants that begin, end, or end in 7 days and in one, and keys that expire
- * in 7 days and in one. It keeps how far it came: after a time without any consumer it goes on from there. A moment that is told
+ * Notifies webhooks what comes by the clock, until stopped: grants that begin, end, or end in 7 days and in one, and keys that expire
+ * in 7 days and in one. It keeps how far it came: after a time without any consumer it goes on from there. A moment that is sent
  * again has the same id.
  */
-export function startTellingMoments(sql: Sql, log: Logger, clock: Clock): Loop {
-  return startLoop(clock, EVERY_MS, log, 'telling webhooks what the clock brings', async () => {
+export function startNotifyingMoments(sql: Sql, log: Logger, clock: Clock): Loop {
+  return startLoop(clock, EVERY_MS, log, 'notifying webhooks of what the clock brings', async () => {
     const [clock] = await sql<[{ now: number; at: number | null }]>`
       select floor(extract(epoch from now()) * 1000)::bigint as now, (select at from job_watermarks where job = ${JOB}) as at`;
     const { now, at } = clock;
-    if (at !== null) await tellMoments(sql, at, now);
+    if (at !== null) await notifyMoments(sql, at, now);
     await sql`
       insert into job_watermarks as known (job, at) values (${JOB}, ${now})
       on conflict (job) do update set at = greatest(known.at, excluded.at)`;
@@ -47,7 +47,7 @@ export function startTellingMoments(sql: Sql, log: Logger, clock: Clock): Loop {
 }
 
 /** Tells what comes after an instant, until another one. */
-export async function tellMoments(sql: Sql, from: number, to: number): Promise<void> {
+export async function notifyMoments(sql: Sql, from: number, to: number): Promise<void> {
   for (const moment of moments) await tellUntil(sql, moment, from, to);
 }
 
@@ -58,7 +58,7 @@ async function tellUntil(sql: Sql, moment: Moment, from: number, to: number): Pr
     const rows = await (moment.type === 'key.expiring'
       ? keysAt(sql, moment.before, after, { from, to })
       : grantsAt(sql, moment, after, { from, to }));
-    if (rows.length > 0) await sql.begin((tx) => tell(tx, moment, rows));
+    if (rows.length > 0) await sql.begin((tx) => notify(tx, moment, rows));
     if (rows.length < ROWS_AT_ONCE) return;
     const { at, id } = rows.at(-1)!;
     after = { at: at - moment.before, id };
@@ -80,7 +80,7 @@ type Row = {
   maskedKey?: string;
   customerId?: string | null;
 };
-/** A row, as if it were told when it begins or ends. */
+/** A row, as if it were sent when it begins or ends. */
 type After = { at: number; id: string };
 type Window = { from: number; to: number };
 
@@ -111,8 +111,8 @@ function keysAt(sql: Sql, before: number, after: After, { from, to }: Window) {
     order by k.expires_at, k.id limit ${ROWS_AT_ONCE}`;
 }
 
-async function tell(tx: Transaction, moment: Moment, rows: Row[]): Promise<void> {
-  await tellWebhooks(
+async function notify(tx: Transaction, moment: Moment, rows: Row[]): Promise<void> {
+  await notifyWebhooks(
     tx,
     rows.map((row) => eventOf(moment, row)),
   );

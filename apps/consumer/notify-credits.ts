@@ -9,7 +9,7 @@ import { chunks } from '../../shared/values/chunks.ts';
 import { wantingWorkspaces } from './wanting-workspaces.ts';
 
 /** Notes the records whose credits these events may have exhausted or replenished, where a webhook wants to know. */
-export type TellCredits = (events: CarriedEvent[]) => Promise<void>;
+export type NotifyCredits = (events: CarriedEvent[]) => Promise<void>;
 
 const WITHIN_MS = 15_000;
 const RECORDS_AT_ONCE = 1_000;
@@ -18,8 +18,8 @@ const USED = new RegExp(`"${eventFields.usedMicros.json}":(-?\\d+)`);
 const HELD = new RegExp(`"${eventFields.heldMicros.json}":(\\d+)`);
 
 /** Whoever looks at them (look-at-credits.ts) asks Redis: an event may be old, and is only a reason to look. */
-export function makeTellCredits(sql: Sql, clock: Clock, soon: () => void): TellCredits {
-  return async function tellCredits(events) {
+export function makeNotifyCredits(sql: Sql, clock: Clock, soon: () => void): NotifyCredits {
+  return async function notifyCredits(events) {
     const metered = events.filter(({ billingId, kind }) => billingId !== '' && !TELLING.has(kind));
     if (metered.length === 0) return;
     const workspaceIds = [...new Set(metered.map(({ workspaceId }) => workspaceId))];

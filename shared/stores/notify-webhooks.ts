@@ -13,10 +13,10 @@ const EVENTS_AT_ONCE = 500;
 
 /**
  * Tells events to the webhooks that want them. Call it in the transaction that makes them happen, after its own locks: either
- * both are stored or neither. An event that was told before is not told again. Without a webhook that wants it nothing is
+ * both are stored or neither. An event that is there already is not stored again. Without a webhook that wants it nothing is
  * stored; a webhook that is made later does not get it.
  */
-export async function tellWebhooks(sql: Query, events: WebhookEvent[], room = ROOM): Promise<void> {
+export async function notifyWebhooks(sql: Query, events: WebhookEvent[], room = ROOM): Promise<void> {
   const unique = new Map(events.map((event) => [webhookEventId(event), event]));
   for (const some of chunks([...unique.values()], EVENTS_AT_ONCE)) await tellSome(sql, some, room);
 }
@@ -26,10 +26,10 @@ async function tellSome(sql: Query, events: WebhookEvent[], room: typeof ROOM): 
   const full = [...new Set(wanted.filter(({ hasRoom }) => !hasRoom).map(({ webhookId }) => webhookId))];
   if (full.length > 0)
     await sql`
-      update webhooks w set missed = missed + told.events, missed_at = now()
+      update webhooks w set missed = missed + given.events, missed_at = now()
       from unnest(${full}::text[], ${full.map((id) => wanted.filter(({ webhookId }) => webhookId === id).length)}::int[])
-        as told (id, events)
-      where w.id = told.id`;
+        as given (id, events)
+      where w.id = given.id`;
   const pairs = wanted.filter(({ hasRoom }) => hasRoom);
   if (pairs.length === 0) return;
   await store(sql, events, pairs);
@@ -37,7 +37,7 @@ async function tellSome(sql: Query, events: WebhookEvent[], room: typeof ROOM): 
 }
 
 /** Tells one webhook an event of type `webhook.test`; gives the id of the delivery. */
-export async function tellOneWebhook(sql: Query, test: OneTest): Promise<string> {
+export async function notifyOneWebhook(sql: Query, test: OneTest): Promise<string> {
   const { teamId, webhookId, workspaceId, atMs } = test;
   const [eventId, deliveryId] = [newId('msg'), newId('dlv')];
   const data = { message: 'This is a test.' };
@@ -71,11 +71,11 @@ type Wanted = { place: number; webhookId: string; hasRoom: boolean };
 async function findWanted(sql: Query, events: WebhookEvent[], room: typeof ROOM): Promise<Wanted[]> {
   return sql<Wanted[]>`
     with wanted as (
-      select told.place::int as place, w.id, w.team_id
+      select given.place::int as place, w.id, w.team_id
       from unnest(${events.map(({ teamId }) => teamId)}::text[], ${events.map(({ workspaceId }) => workspaceId)}::text[],
-                  ${events.map(({ type }) => type)}::text[]) with ordinality as told (team_id, workspace_id, type, place)
-      join webhooks w on w.team_id = told.team_id and w.deleted_at is null and w.enabled and told.type = any(w.events)
-        and (w.workspace_id is null or w.workspace_id = told.workspace_id)
+                  ${events.map(({ type }) => type)}::text[]) with ordinality as given (team_id, workspace_id, type, place)
+      join webhooks w on w.team_id = given.team_id and w.deleted_at is null and w.enabled and given.type = any(w.events)
+        and (w.workspace_id is null or w.workspace_id = given.workspace_id)
     ), hooks as (
       select id, team_id from wanted group by id, team_id
     ), teams as (
@@ -95,15 +95,15 @@ async function store(sql: Query, events: WebhookEvent[], pairs: Wanted[]): Promi
   const of = <Value>(read: (event: WebhookEvent) => Value): Value[] => events.map(read);
   const places = new Set(pairs.map(({ place }) => place));
   await sql`
-    with told as (
+    with given as (
       select * from unnest(
         ${of(webhookEventId)}::text[], ${of(({ teamId }) => teamId)}::text[], ${of(({ workspaceId }) => workspaceId)}::text[],
         ${of(({ type }) => type)}::text[], ${of(({ subjectId }) => subjectId)}::text[], ${of(({ atMs }) => atMs)}::bigint[],
         ${of(({ data }) => JSON.stringify(data))}::text[])
-        with ordinality as told (id, team_id, workspace_id, type, subject_id, at, data, place)
+        with ordinality as given (id, team_id, workspace_id, type, subject_id, at, data, place)
     ), fresh as (
       insert into webhook_events (id, team_id, workspace_id, type, subject_id, at, data)
-      select id, team_id, workspace_id, type, subject_id, at, data::json from told where place = any(${[...places]}::int[])
+      select id, team_id, workspace_id, type, subject_id, at, data::json from given where place = any(${[...places]}::int[])
       order by subject_id, place
       on conflict do nothing
       returning id, team_id, subject_id
@@ -113,10 +113,10 @@ async function store(sql: Query, events: WebhookEvent[], pairs: Wanted[]): Promi
       on conflict (subject_id) do update set last = known.last + excluded.last
       returning subject_id, last
     ), numbered as (
-      select fresh.id, fresh.team_id, told.place,
+      select fresh.id, fresh.team_id, given.place,
              counted.last - count(*) over (partition by fresh.subject_id)
-               + row_number() over (partition by fresh.subject_id order by told.place) as sequence
-      from fresh join told using (id) join counted on counted.subject_id = fresh.subject_id
+               + row_number() over (partition by fresh.subject_id order by given.place) as sequence
+      from fresh join given using (id) join counted on counted.subject_id = fresh.subject_id
     )
     insert into webhook_deliveries (id, team_id, webhook_id, event_id, sequence)
     select pair.id, numbered.team_id, pair.webhook_id, numbered.id, numbered.sequence

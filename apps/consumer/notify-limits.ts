@@ -5,13 +5,13 @@ import { countOf, OTHER, refusalOf, type CarriedOutcome } from '../../shared/eve
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { windowOf } from '../../shared/stores/limits.ts';
-import { tellWebhooks } from '../../shared/stores/tell-webhooks.ts';
+import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
 import { windowAt, type Span } from '../../shared/values/calendar.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 import { wantingWorkspaces } from './wanting-workspaces.ts';
 
-/** Tells webhooks of limits that refused calls, by outcomes that were just inserted. */
-export type TellLimits = (outcomes: CarriedOutcome[]) => Promise<void>;
+/** Notifies webhooks of limits that refused calls, by outcomes that were just inserted. */
+export type NotifyLimits = (outcomes: CarriedOutcome[]) => Promise<void>;
 
 const WITHIN_MS = 15_000;
 const REFUSALS_AT_ONCE = 500;
@@ -19,16 +19,16 @@ const MOST_KNOWN = 10_000;
 const MINUTE_MS = 60_000;
 
 /**
- * A limit is told once for its window, since the id follows from both. This process remembers for which minutes it told a limit of
+ * A limit notifies once for its window, since the id follows from both. This process remembers for which minutes it notified of a limit of
  * a key: one that refuses all day is looked at once a minute.
  *
  * Refusals one by one say the time, but all teams share their room in a process; of counts there is room for hundreds of each team.
  */
-export function makeTellLimits(sql: Sql, clock: Clock): TellLimits {
+export function makeNotifyLimits(sql: Sql, clock: Clock): NotifyLimits {
   const known = new Set<string>();
-  return async function tellLimits(outcomes) {
+  return async function notifyLimits(outcomes) {
     const ofKind = Map.groupBy(outcomes, ({ kind }) => kind);
-    // Refusals last: where both tell of a minute, theirs is the exact time.
+    // Refusals last: where both are of a minute, theirs is the exact time.
     const refused = [
       ...(ofKind.get('count') ?? []).flatMap(countedFor),
       ...(ofKind.get('refusal') ?? []).flatMap(refusedBy),
@@ -38,7 +38,7 @@ export function makeTellLimits(sql: Sql, clock: Clock): TellLimits {
     if (workspaceIds.length === 0) return;
     const wanting = await wantingWorkspaces(sql, workspaceIds, ['limit.reached']);
     const wanted = [...fresh.values()].filter(({ workspaceId }) => wanting.has(workspaceId));
-    for (const some of chunks(wanted, REFUSALS_AT_ONCE)) await withTimeout(clock, WITHIN_MS, tell(sql, some));
+    for (const some of chunks(wanted, REFUSALS_AT_ONCE)) await withTimeout(clock, WITHIN_MS, notify(sql, some));
     for (const minute of fresh.keys()) {
       if (known.size >= MOST_KNOWN) known.clear();
       known.add(minute);
@@ -85,19 +85,19 @@ type Row = {
   limitsOfRecord: Limit[] | null;
 };
 
-async function tell(sql: Sql, refused: Refused[]): Promise<void> {
+async function notify(sql: Sql, refused: Refused[]): Promise<void> {
   const of = <Value>(read: (one: Refused) => Value): Value[] => refused.map(read);
-  // The settings as they are now: a limit that was removed since tells nothing.
+  // The settings as they are now: a limit that was removed since notifies nobody.
   const rows = await sql<Row[]>`
-    select told.place::int as place, k.team_id, k.limits, w.default_limits, k.external_meter_id as meter, b.id as billing_id,
+    select refused.place::int as place, k.team_id, k.limits, w.default_limits, k.external_meter_id as meter, b.id as billing_id,
            b.limits as limits_of_record
-    from unnest(${of(({ keyId }) => keyId)}::text[]) with ordinality as told (key_id, place)
-    join api_keys k on k.id = told.key_id
+    from unnest(${of(({ keyId }) => keyId)}::text[]) with ordinality as refused (key_id, place)
+    join api_keys k on k.id = refused.key_id
     join workspaces w on w.id = k.workspace_id
     left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = k.external_meter_id
-    order by told.place`;
+    order by refused.place`;
   const events = rows.flatMap((row) => eventOf(refused[row.place - 1]!, row));
-  await sql.begin((tx) => tellWebhooks(tx, events));
+  await sql.begin((tx) => notifyWebhooks(tx, events));
 }
 
 function eventOf(refused: Refused, row: Row): WebhookEvent[] {

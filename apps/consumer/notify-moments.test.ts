@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
-import { tellMoments } from './tell-moments.ts';
+import { notifyMoments } from './notify-moments.ts';
 
 const own = await makeConsumerWorld();
 
@@ -32,11 +32,11 @@ test('what begins, ends, and ends soon is told in its millisecond, once; a delet
   const times = [NOON + DAY_MS, { beginsAt: NOON, expiresAt: NOON + DAY_MS }] as const;
   const [alive, deleted] = [await makeEnding(...times), await makeEnding(...times)];
   await own.sql`update workspaces set deleted_at = now() where id = ${deleted.workspaceId}`;
-  await tellMoments(own.sql, NOON - 1_000, NOON - 1);
+  await notifyMoments(own.sql, NOON - 1_000, NOON - 1);
   assert.equal(await alive.told(), []);
-  for (let twice = 0; twice < 2; twice++) await tellMoments(own.sql, NOON - 1, NOON);
+  for (let twice = 0; twice < 2; twice++) await notifyMoments(own.sql, NOON - 1, NOON);
   assert.equal(await alive.told(), ['grant.began', 'grant.expiring', 'key.expiring']);
-  await tellMoments(own.sql, NOON, NOON + DAY_MS);
+  await notifyMoments(own.sql, NOON, NOON + DAY_MS);
   assert.equal(await alive.told(), ['grant.began', 'grant.expired', 'grant.expiring', 'key.expiring']);
   assert.equal(await deleted.told(), []);
 });
@@ -47,6 +47,6 @@ test('what was stored while a consumer looked is told at the next look, however 
   await own.sql`
     update grants g set created_at = ${new Date(looked - 1_000)}
     from billing_records b where b.id = g.billing_id and b.workspace_id = ${stored.workspaceId}`;
-  await tellMoments(own.sql, looked, looked + 1);
+  await notifyMoments(own.sql, looked, looked + 1);
   assert.equal(await stored.told(), ['grant.began']);
 });
