@@ -9,4 +9,4 @@ api POST /api/v1/customer-billing -d '{"workspaceId": "'"$WORKSPACE"'", "externa
 KEY=$(api POST /api/v1/api-key -d '{"name": "acme", "workspaceId": "'"$WORKSPACE"'", "customerId": "cus_acme", "externalMeterId": "acme"}' |
   field apiKey.key)
 VERIFY_TOKEN=$(api POST /api/v1/access-token -d '{"name": "my-api", "permissions": ["key:verify"], "workspaceIds": ["'"$WORKSPACE"'"]}' |
-  field token)
+  field accessToken.token)
