@@ -4,7 +4,7 @@ import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/source.ts';
 import type { Running } from '../../shared/runtime/run.ts';
-import { decodePart, holdParts, type Part, type UnreadableRecord } from './held-parts.ts';
+import { decodePart, gatherParts, type Part, type UnreadableRecord } from './waiting-parts.ts';
 
 type KafkaReaderOptions = {
   kafka: Kafka;
@@ -29,14 +29,14 @@ const LONGEST_DEAD_VALUE = 900_000;
  * partition to another consumer. That consumer then delivers the event too, and it alone commits the offset.
  */
 export function makeKafkaReader({ kafka, metrics, log, clock, ended }: KafkaReaderOptions): KafkaReader {
-  const held = holdParts(clock);
+  const waiting = gatherParts(clock);
   const consuming = kafka.consume({
     async take(fetched, keepWaiting) {
-      while (held.isFull()) {
+      while (waiting.isFull()) {
         if (!(await keepWaiting())) return false;
-        await held.waitForChange();
+        await waiting.waitForChange();
       }
-      held.add(decodePart(fetched));
+      waiting.add(decodePart(fetched));
       return true;
     },
     ended,
@@ -46,10 +46,10 @@ export function makeKafkaReader({ kafka, metrics, log, clock, ended }: KafkaRead
     assigned: consuming.assigned,
     stop: consuming.stop,
     async read(signal) {
-      await held.waitUntil(() => !held.isEmpty(), WAIT_MS, signal);
-      await held.waitUntil(held.isFull, LINGER_MS, signal);
-      if (held.isEmpty()) return undefined;
-      const parts = held.takeBatch();
+      await waiting.waitUntil(() => !waiting.isEmpty(), WAIT_MS, signal);
+      await waiting.waitUntil(waiting.isFull, LINGER_MS, signal);
+      if (waiting.isEmpty()) return undefined;
+      const parts = waiting.takeBatch();
       const events = parts.flatMap((part) => part.events);
       const outcomes = parts.flatMap((part) => part.outcomes);
       return { events, outcomes, acknowledge: acknowledgement(parts) };

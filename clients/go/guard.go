@@ -75,7 +75,7 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 // decide gives what the handler is told, or the reason to refuse the request.
 func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string) (*passed, reason) {
-	tell := func(err error) {
+	report := func(err error) {
 		g.onError(fmt.Errorf("keytally guard, request %s: %w", requestID, err), r)
 	}
 	keys := KeysOf(r.Header)
@@ -97,7 +97,7 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 		call.idempotencyKey = newID()
 	}
 	if err != nil {
-		tell(err)
+		report(err)
 		return nil, reason{name: "FAILED"}
 	}
 	open := g.options.Open
@@ -105,17 +105,17 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 		if open.keep(call, false) {
 			return &passed{identity: &Decision{Status: StatusUndecided}}, reason{}
 		}
-		tell(errors.New("keytally is unavailable, and no more usage can be kept"))
+		report(errors.New("keytally is unavailable, and no more usage can be kept"))
 		return nil, reason{name: "AWAY"}
 	}
 	// An end client that leaves does not end the call: what it debited or held would stay unknown.
 	ctx := detached{r.Context()}
 	decision, err := call.send(ctx, g.client, WithRequestID(requestID))
 	if err != nil {
-		found, why := g.failed(err, call, tell)
+		found, why := g.failed(err, call, report)
 		// One that the options give is for repeating the request: cancelled, that would be refused.
 		if why.name == "AWAY" && !call.sentAt.IsZero() && isNew {
-			g.cancelLater(call, tell)
+			g.cancelLater(call, report)
 		}
 		return found, why
 	}
@@ -125,7 +125,7 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 	}
 	found := &passed{identity: decision}
 	if g.options.holds() {
-		found.hold = &Held{client: g.client, onError: tell}
+		found.hold = &Held{client: g.client, onError: report}
 		if decision.Hold != nil {
 			found.hold.id = decision.Hold.ID
 		}
@@ -135,19 +135,19 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 
 // failed decides on a request whose verification failed. The end client did nothing wrong, and must not see the status that the
 // error has for this server.
-func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, reason) {
+func (g *guard) failed(err error, call keptCall, report func(error)) (*passed, reason) {
 	if mismatch, _ := refused(idempotencyMismatch); codeOf(err) == mismatch {
 		return nil, reason{name: idempotencyMismatch}
 	}
 	if isMistake(err) {
-		tell(err)
+		report(err)
 		return nil, reason{name: "FAILED"}
 	}
 	code := codeOf(err)
 	if open := g.options.Open; open != nil && code != overQuota && open.keep(call, code != 0) {
 		return &passed{identity: &Decision{Status: StatusUndecided}}, reason{}
 	}
-	tell(err)
+	report(err)
 	return nil, reason{name: "AWAY"}
 }
 
@@ -155,7 +155,7 @@ func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, rea
 const mostCancels = 1_000
 
 // cancelLater gives back what a call may have taken: its end client is answered that nothing was decided, and shall not pay for it.
-func (g *guard) cancelLater(call keptCall, tell func(error)) {
+func (g *guard) cancelLater(call keptCall, report func(error)) {
 	if g.cancelling.Add(1) > mostCancels {
 		g.cancelling.Add(-1)
 		return
@@ -168,7 +168,7 @@ func (g *guard) cancelLater(call keptCall, tell func(error)) {
 			Key: call.verification.Key, IdempotencyKey: call.idempotencyKey,
 		})
 		if err != nil && codeOf(err) != nothingTaken {
-			safely("OnError", func() { tell(fmt.Errorf("not cancelled: %w", err)) })
+			safely("OnError", func() { report(fmt.Errorf("not cancelled: %w", err)) })
 		}
 	}()
 }

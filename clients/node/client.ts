@@ -3,7 +3,7 @@ import type { KeytallyError } from './error.ts';
 import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { noteClock, systemClock, type Clock } from './clock.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
-import { tell } from './tell.ts';
+import { callBack } from './callback.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
 import { JSON_TYPE, repeat, send, type CallOptions, type Sender, type WatchedCallOptions } from './send.ts';
@@ -93,7 +93,7 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
   const sender: Sender = {
     token: checkedToken(options.token),
     transport: transportOf(options.fetch),
-    onRetry: (error) => options.onRetry && tell('onRetry', options.onRetry, error),
+    onRetry: (error) => options.onRetry && callBack('onRetry', options.onRetry, error),
     clock,
   };
   const gather = makeGatherer({ ...sender, url: verify + requestOf(VERIFY).path });

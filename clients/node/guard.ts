@@ -16,7 +16,7 @@ import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Answer, type Refusal, type Refused } from './refusal.ts';
 import { noteSettling } from './settling.ts';
 import type { Verification } from './status.ts';
-import { tell } from './tell.ts';
+import { callBack } from './callback.ts';
 
 /** Whose request it is: the verification's answer, or `UNDECIDED` where `open` let the request pass. */
 export type Identity = Omit<Verification, 'status'> & { status: 'VALID' | 'UNDECIDED' };
@@ -59,7 +59,7 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
       return refuse(why);
     };
     const note = (message: string, cause: unknown) =>
-      tell('onError', onError, new Error(`keytally guard, request ${requestId}: ${message}`, { cause }), request);
+      callBack('onError', onError, new Error(`keytally guard, request ${requestId}: ${message}`, { cause }), request);
     // The end client is answered that nothing was decided, and shall not pay for it.
     const cancelLater = ({ input, idempotencyKey }: KeptCall) => {
       if (cancelling >= MOST_CANCELS) return;

@@ -5,7 +5,7 @@ import { isPassing, KeytallyError, mayBeDebited } from './error.ts';
 import { unknownOption } from './option-names.ts';
 import type { CallOptions, WatchedCallOptions } from './send.ts';
 import type { Status, Verification } from './status.ts';
-import { tell } from './tell.ts';
+import { callBack } from './callback.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
 /** A verification without an answer. `sentAtMs`, by the client's clock, is set once keytally may have debited it. */
@@ -68,7 +68,7 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
     const isTooOld = call.sentAtMs !== undefined && clock.now() - call.sentAtMs >= REPEATABLE_MS;
     const outcome = isTooOld ? 'DOUBTFUL' : maySend ? await outcomeOf(call) : undefined;
     if (outcome) calls.delete(call);
-    if (outcome && outcome !== 'VALID') tell('onLost', onLost, call.input, outcome);
+    if (outcome && outcome !== 'VALID') callBack('onLost', onLost, call.input, outcome);
   }
 
   /** Sends a call; gives `undefined` where it is not decided now. */

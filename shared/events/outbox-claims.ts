@@ -1,14 +1,14 @@
 import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
-import { isFull, readEntries, type HeldEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
+import { isFull, readEntries, type WaitingEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
 import { ANSWER_WITHIN_MS, BEGINNING, ENTRIES_PER_STREAM } from './outbox-round.ts';
 
 const CLAIM_EVERY_MS = 10_000;
 const FORGET_EVERY_MS = 600_000;
 
 export type ClaimerOptions = {
-  held: HeldEntries;
+  waiting: WaitingEntries;
   /** A consumer counts as dead once it has held an entry for this long. */
   claimIdleMs: number;
   /** A consumer that holds no entry is removed once it was not heard of for this long. */
@@ -22,7 +22,7 @@ export type ClaimerOptions = {
  * that starts under a new name would otherwise leave one behind in each stream.
  */
 export function makeClaimer({ node, streams, consumer }: Outbox, options: ClaimerOptions) {
-  const { held, claimIdleMs, forgetIdleMs, log } = options;
+  const { waiting, claimIdleMs, forgetIdleMs, log } = options;
   let cursors: string[] = [];
   let nextClaimAt = 0;
   let nextForgetAt = 0;
@@ -39,7 +39,7 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
       do {
         last = await claimOnce(round);
         claimed += last;
-      } while (last > 0 && !isFull(round) && !held.isFull());
+      } while (last > 0 && !isFull(round) && !waiting.isFull());
       if (claimed > 0) log.info({ entries: claimed }, 'took over entries that were pending for long');
       if (last === 0 && node.clock.monotonic() >= nextForgetAt) await forget();
       nextClaimAt = last > 0 ? 0 : node.clock.monotonic() + CLAIM_EVERY_MS;
@@ -68,7 +68,7 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
       if (error) throw error;
       const [next, entries] = answer as [Buffer, RawEntry[]];
       cursors[at] = next.toString();
-      held.add(round, at, readEntries(entries));
+      waiting.add(round, at, readEntries(entries));
       claimed += entries.length;
     }
     return claimed;

@@ -41,19 +41,19 @@ export type Round = {
 };
 
 /** Entries that were read and are not on the disk of their server yet. */
-export type HeldEntries = {
-  /** Adds entries of one stream to a round; holds those back that are not on the disk. */
+export type WaitingEntries = {
+  /** Adds entries of one stream to a round; those that are not on the disk wait. */
   add(round: Round, at: number, entries: readonly Entry[]): void;
-  /** Adds the held entries to a round that are on the disk by now. */
+  /** Adds the waiting entries to a round that are on the disk by now. */
   release(round: Round): Promise<void>;
   isEmpty(): boolean;
   isFull(): boolean;
   clear(): void;
 };
 
-const MOST_HELD = 5_000;
-const MOST_HELD_BYTES = 2_000_000;
-const HELD_WITHIN_MS = 10_000;
+const MOST_WAITING = 5_000;
+const MOST_WAITING_BYTES = 2_000_000;
+const ON_DISK_WITHIN_MS = 10_000;
 
 /** An empty round of the server that answers now. */
 export function startRound({ node, streams }: Outbox): Round {
@@ -72,12 +72,12 @@ export function readEntries(entries: readonly RawEntry[]): Entry[] {
 }
 
 /**
- * Holds entries back until they are on the disk. If a server lost them after they were booked, it would have lost their
+ * Lets entries wait until they are on the disk. If a server lost them after they were booked, it would have lost their
  * debits too: the books would then hold the event of the lost call beside the event of its repetition.
  */
-export function holdUntilOnDisk(disk: DiskMark, clock: Clock): HeldEntries {
-  let held: { at: number; entry: Entry; readAt: number }[] = [];
-  let heldBytes = 0;
+export function waitForDisk(disk: DiskMark, clock: Clock): WaitingEntries {
+  let waiting: { at: number; entry: Entry; readAt: number }[] = [];
+  let waitingBytes = 0;
   const isOnDisk = ([id]: Entry, readAt: number) => disk.has(Number.parseInt(id, 10), readAt);
 
   return {
@@ -85,30 +85,30 @@ export function holdUntilOnDisk(disk: DiskMark, clock: Clock): HeldEntries {
       const readAt = clock.monotonic();
       for (const entry of entries) {
         if (isOnDisk(entry, readAt)) addEntry(round, at, entry);
-        else hold({ at, entry, readAt });
+        else wait({ at, entry, readAt });
       }
     },
     async release(round) {
       await disk.look();
-      const young = held.filter(({ entry, readAt }) => !isOnDisk(entry, readAt));
-      for (const { at, entry, readAt } of held) if (isOnDisk(entry, readAt)) addEntry(round, at, entry);
-      held = [];
-      heldBytes = 0;
-      for (const one of young) hold(one);
-      if (held[0] && clock.monotonic() - held[0].readAt > HELD_WITHIN_MS)
+      const young = waiting.filter(({ entry, readAt }) => !isOnDisk(entry, readAt));
+      for (const { at, entry, readAt } of waiting) if (isOnDisk(entry, readAt)) addEntry(round, at, entry);
+      waiting = [];
+      waitingBytes = 0;
+      for (const one of young) wait(one);
+      if (waiting[0] && clock.monotonic() - waiting[0].readAt > ON_DISK_WITHIN_MS)
         throw new Error('redis does not bring its append-only file to the disk');
     },
-    isEmpty: () => held.length === 0,
-    isFull: () => held.length >= MOST_HELD || heldBytes >= MOST_HELD_BYTES,
+    isEmpty: () => waiting.length === 0,
+    isFull: () => waiting.length >= MOST_WAITING || waitingBytes >= MOST_WAITING_BYTES,
     clear() {
-      held = [];
-      heldBytes = 0;
+      waiting = [];
+      waitingBytes = 0;
     },
   };
 
-  function hold(one: (typeof held)[number]): void {
-    held.push(one);
-    heldBytes += one.entry[1]?.at(-1)?.length ?? 0;
+  function wait(one: (typeof waiting)[number]): void {
+    waiting.push(one);
+    waitingBytes += one.entry[1]?.at(-1)?.length ?? 0;
   }
 }
 

@@ -6,7 +6,7 @@ import { makeDiskMark, type DiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import { acknowledgeRound } from './outbox-acknowledge.ts';
 import { makeClaimer } from './outbox-claims.ts';
-import { holdUntilOnDisk, startRound, type Outbox, type Round } from './outbox-entries.ts';
+import { waitForDisk, startRound, type Outbox, type Round } from './outbox-entries.ts';
 import { ANSWER_WITHIN_MS, makeRoundReader } from './outbox-round.ts';
 import type { Batch, Source } from './source.ts';
 
@@ -37,9 +37,9 @@ export function makeOutboxReader(options: OutboxReaderOptions): Source {
   const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS, forgetIdleMs = FORGET_IDLE_MS } = options;
   const { disk = makeDiskMark(node) } = options;
   const outbox: Outbox = { node, shards, streams: shards.map(keyspace.outbox), consumer: name };
-  const held = holdUntilOnDisk(disk, node.clock);
-  const reader = makeRoundReader(outbox, held);
-  const claimer = makeClaimer(outbox, { held, claimIdleMs, forgetIdleMs, log });
+  const waiting = waitForDisk(disk, node.clock);
+  const reader = makeRoundReader(outbox, waiting);
+  const claimer = makeClaimer(outbox, { waiting, claimIdleMs, forgetIdleMs, log });
   // The server that the cursors belong to; '' when reading has to begin with the pending entries again.
   let begunOn = '';
 

@@ -1,6 +1,6 @@
 import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import { withTimeout } from '../runtime/timeout.ts';
-import { isFull, readEntries, type HeldEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
+import { isFull, readEntries, type WaitingEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
 
 // Redis serves no other client while it answers one of these reads. An entry has the events of up to sixteen verifications.
 export const ENTRIES_PER_STREAM = 32;
@@ -12,7 +12,7 @@ const PAUSE_MS = 400;
 const LOOK_EVERY_MS = 100;
 
 /** Reads rounds: of each stream first what is pending under this consumer's name, then what is new. */
-export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldEntries) {
+export function makeRoundReader({ node, streams, consumer }: Outbox, waiting: WaitingEntries) {
   let cursors: string[] = [];
   let nextRoundAt = 0;
 
@@ -20,26 +20,26 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
     /** Starts again with the pending entries: an answer that delivered some may have been lost. */
     restart(): void {
       cursors = streams.map(() => BEGINNING);
-      held.clear();
+      waiting.clear();
     },
     /** Returns when the batch is full, or has entries and the one before is 0.4 s old, or after 1 s without an entry. */
     async fill(round: Round, signal: AbortSignal): Promise<void> {
       const emptyUntil = node.clock.monotonic() + WAIT_MS;
       while (!isFull(round) && !signal.aborted) {
-        const more = !held.isFull() && (await readOnce(round));
-        await held.release(round);
-        const until = round.entries > 0 ? nextRoundAt : held.isEmpty() ? emptyUntil : Infinity;
+        const more = !waiting.isFull() && (await readOnce(round));
+        await waiting.release(round);
+        const until = round.entries > 0 ? nextRoundAt : waiting.isEmpty() ? emptyUntil : Infinity;
         const restMs = until - node.clock.monotonic();
         if (restMs <= 0) break;
         if (!more) await node.clock.sleep(Math.min(LOOK_EVERY_MS, restMs), signal).catch(() => {});
       }
       nextRoundAt = node.clock.monotonic() + PAUSE_MS;
     },
-    /** Waits for the entries that are held back, and adds them to a round. */
+    /** Waits for the entries that wait for the disk, and adds them to a round. */
     async fillWithHeld(round: Round): Promise<void> {
       for (;;) {
-        await held.release(round);
-        if (held.isEmpty()) return;
+        await waiting.release(round);
+        if (waiting.isEmpty()) return;
         await node.clock.sleep(LOOK_EVERY_MS);
       }
     },
@@ -74,7 +74,7 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
       failure ??= error ?? undefined;
       const [, raw] = (answer as [stream: Buffer, RawEntry[]][] | null | undefined)?.[0] ?? ['', []];
       const entries = readEntries(raw);
-      held.add(round, at, entries);
+      waiting.add(round, at, entries);
       const readsPending = cursors[at] !== NEW;
       if (readsPending && !error) cursors[at] = entries.at(-1)?.[0] ?? NEW;
       more ||= readsPending || entries.length === ENTRIES_PER_STREAM;

@@ -4,26 +4,26 @@ import type { TelemetryConfig } from './programs.ts';
 import type { Running } from './run.ts';
 
 /** What a span says. Never a secret: no key, no token, no header, and no text that a client chose. */
-export type Told = Record<string, string | number>;
+export type Attributes = Record<string, string | number>;
 /** A span: its name, what its work is to other services, and what is known of it before it begins. */
-export type SpanKind = { name: string; kind: 'internal' | 'client' | 'producer' | 'consumer'; told?: Told };
+export type SpanKind = { name: string; kind: 'internal' | 'client' | 'producer' | 'consumer'; attributes?: Attributes };
 /** The spans of our programs, beside those of requests. */
 export const spans = {
   verify: { name: 'verify key', kind: 'internal' },
-  script: { name: 'verify.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
+  script: { name: 'verify.lua', kind: 'client', attributes: { 'db.system.name': 'redis' } },
   settleHold: { name: 'settle hold', kind: 'internal' },
-  captureScript: { name: 'capture.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
-  cancelScript: { name: 'cancel.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
-  relay: { name: 'relay usage event', kind: 'producer', told: { 'messaging.system': 'kafka' } },
+  captureScript: { name: 'capture.lua', kind: 'client', attributes: { 'db.system.name': 'redis' } },
+  cancelScript: { name: 'cancel.lua', kind: 'client', attributes: { 'db.system.name': 'redis' } },
+  relay: { name: 'relay usage event', kind: 'producer', attributes: { 'messaging.system': 'kafka' } },
   consume: { name: 'consume usage event', kind: 'consumer' },
-  insert: { name: 'insert usage event', kind: 'client', told: { 'db.system.name': 'clickhouse' } },
+  insert: { name: 'insert usage event', kind: 'client', attributes: { 'db.system.name': 'clickhouse' } },
 } as const satisfies Record<string, SpanKind>;
 
 /** What carries the trace of the call that it comes from, as `traceparent` of W3C; absent where that call is not traced. */
 type Traced = { trace?: string };
 
 /**
- * What a program tells OpenTelemetry of its work. Each wraps work that it leaves as it is. Nothing is told of a request that is not
+ * What a program says to OpenTelemetry of its work. Each wraps work that it leaves as it is. Nothing is said of a request that is not
  * traced, but that it is one.
  */
 export type Telemetry = Running & {
@@ -32,11 +32,11 @@ export type Telemetry = Running & {
     asked: { method: string; route: string; traceparent: string | undefined },
     work: () => Promise<Result>,
   ): Promise<Result>;
-  /** Work that is a span in each traced request; `tell` gives what it says once it is done. */
+  /** Work that is a span in each traced request; `attributesOf` gives what it says once it is done. */
   part<Args extends unknown[], Result>(
     span: SpanKind,
     work: (...args: Args) => Promise<Result>,
-    tell?: (result: Result) => Told,
+    attributesOf?: (result: Result) => Attributes,
   ): (...args: Args) => Promise<Result>;
   /** The trace of the traced request that runs here, for what it leaves behind; '' in all others. */
   trace(): string;
@@ -50,7 +50,7 @@ export type Telemetry = Running & {
   ): (things: Thing[], ...rest: Rest) => Promise<Result>;
 };
 
-/** Tells nothing, and costs nothing. */
+/** Says nothing, and costs nothing. */
 export const noTelemetry: Telemetry = {
   request: (_, work) => work(),
   part: (_, work) => work,

@@ -1,7 +1,7 @@
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, invalidField } from '../contract/errors.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
-import { noTelemetry, spans, type Telemetry, type Told } from '../runtime/telemetry.ts';
+import { noTelemetry, spans, type Telemetry, type Attributes } from '../runtime/telemetry.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { readRecord } from '../stores/records.ts';
@@ -53,7 +53,7 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
   const places = makePlaces(config.VERIFY_MAX_WAITING);
   const askAlone = batchScriptCalls(captureScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.captureScript, askAlone);
-  const settle = telemetry.part(spans.settleHold, settleAlone, toldOf);
+  const settle = telemetry.part(spans.settleHold, settleAlone, attributesOf);
   const kept = makeByteCache<Settings>(MOST_BYTES_OF_SETTINGS);
 
   return {
@@ -122,7 +122,7 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
 }
 
 /** What a span says of a hold that was settled: ids, and nothing that a client sent. */
-function toldOf({ hold: { keyId, workspaceId } }: Settled): Told {
+function attributesOf({ hold: { keyId, workspaceId } }: Settled): Attributes {
   return { 'keytally.key.id': keyId, 'keytally.workspace.id': workspaceId };
 }
 

@@ -29,14 +29,14 @@ test('a process keeps at most 1,000 refusals of a second one by one, ten of a ke
     }
   };
   refuse(3_000, 300);
-  await outcomes.tell();
-  assert.equal([await told('refused'), await counted()], [0, 0], 'the outbox has no room to spare: all of it waits');
+  await outcomes.send();
+  assert.equal([await sent('refused'), await counted()], [0, 0], 'the outbox has no room to spare: all of it waits');
   hasRoom = true;
-  await outcomes.tell();
-  assert.equal([await told('refused'), await counted()], [1_000, 3_000]);
+  await outcomes.send();
+  assert.equal([await sent('refused'), await counted()], [1_000, 3_000]);
   refuse(60, 5);
-  await outcomes.tell();
-  assert.equal([await told('refused'), await counted()], [1_050, 3_060]);
+  await outcomes.send();
+  assert.equal([await sent('refused'), await counted()], [1_050, 3_060]);
 });
 
 test('the address of an end client leaves the process sealed, and opens for its refusal alone, until Redis forgets the key', async () => {
@@ -50,10 +50,10 @@ test('the address of an end client leaves the process sealed, and opens for its 
   const keyId = newId('key');
   const lookup = { workspaceId: newId('ws'), keyPart: `"apiKeyId":"${keyId}"` } as Lookup;
   outcomes.note(newId('team'), { ip }, { status: 'DISABLED', reason: 'DISABLED', body: '', lookup });
-  await outcomes.tell();
-  const told = (await lines()).filter((line) => line.includes(keyId));
-  assert.not.ok(told.some((line) => line.includes(ip)));
-  const [refusal] = told
+  await outcomes.send();
+  const sent = (await lines()).filter((line) => line.includes(keyId));
+  assert.not.ok(sent.some((line) => line.includes(ip)));
+  const [refusal] = sent
     .map(carryOutcome)
     .filter(({ kind }) => kind === 'refusal')
     .map(refusalOf);
@@ -74,12 +74,12 @@ async function lines(): Promise<string[]> {
   return (await Promise.all(read)).flat().flatMap(([, [, text = '']]) => text.split('\n'));
 }
 
-/** How many lines of a kind there are: what was told again is the same line. */
-async function told(mark: string): Promise<number> {
+/** How many lines of a kind there are: what was sent again is the same line. */
+async function sent(mark: string): Promise<number> {
   return new Set((await lines()).filter((line) => line.startsWith(`{"x":"${mark}"`))).size;
 }
 
-/** The calls of all cells: of a cell that was told again, its largest count. */
+/** The calls of all cells: of a cell that was sent again, its largest count. */
 async function counted(): Promise<number> {
   const cells = new Map<string, number>();
   for (const line of await lines()) {

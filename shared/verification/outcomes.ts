@@ -9,7 +9,7 @@ import { hideSecrets } from '../values/secrets.ts';
 import type { Decision } from './decision.ts';
 import type { Lookup } from './lookup-cache.ts';
 import { countMinute, type CountedCall } from './refusal-counts.ts';
-import { makeTeller } from './tell-outcomes.ts';
+import { makeSender } from './send-outcomes.ts';
 
 /** Why a gateway's call is refused before any key of it is looked at. */
 export const keylessReasons = ['NO_KEY', 'TWO_KEYS'] as const;
@@ -18,13 +18,13 @@ export type KeylessReason = (typeof keylessReasons)[number];
 /** What a call said of its end client: the route, and the client's address. */
 export type Called = { route?: string | undefined; ip?: string | undefined };
 
-/** Counts refusals, and tells them to the books. */
+/** Counts refusals, and sends them to the books. */
 export type Outcomes = {
   /** Counts what became of a call: of one that is VALID, the limits that would have refused it if they did more than watch. */
   note(teamId: string, called: Called, decision: Decision): void;
   noteKeyless(teamId: string, reason: KeylessReason): void;
   /** Appends what each changed cell has counted so far to the outbox, if that has room to spare. */
-  tell(): Promise<void>;
+  send(): Promise<void>;
 };
 
 type OutcomesOptions = {
@@ -35,30 +35,30 @@ type OutcomesOptions = {
   random: () => number;
 };
 
-const TELL_EVERY_MS = 1_000;
+const SEND_EVERY_MS = 1_000;
 const MINUTE_MS = 60_000;
 const MOST_OF_KEY = 10;
 
-/** Counts refusals, and tells them once a second, and at the end; a process that is killed loses those of its last second. */
+/** Counts refusals, and sends them once a second, and at the end; a process that is killed loses those of its last second. */
 export function startOutcomes({ log, ...options }: OutcomesOptions & { log: Logger }): Outcomes & Running {
   const outcomes = makeOutcomes(options);
-  const loop = startLoop(options.redis.clock, TELL_EVERY_MS, log, 'telling refusals', outcomes.tell);
+  const loop = startLoop(options.redis.clock, SEND_EVERY_MS, log, 'sending refusals', outcomes.send);
   return {
     ...outcomes,
     async stop() {
       await loop.stop();
-      await outcomes.tell().catch((error: unknown) => log.warn({ error }, 'the last refusals could not be told'));
+      await outcomes.send().catch((error: unknown) => log.warn({ error }, 'the last refusals could not be sent'));
     },
   };
 }
 
 /**
- * Counts refusals in memory, by minute and cell. The process's boot is a part of a count's identity, so what is told twice counts
+ * Counts refusals in memory, by minute and cell. The process's boot is a part of a count's identity, so what is sent twice counts
  * once. No call waits for it. While the outbox has no room to spare, and while Redis is unavailable, counts wait here, bounded.
  */
 export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesOptions): Outcomes {
   let boot = newBoot();
-  const teller = makeTeller(redis, makeSealAddresses(redis), metrics, random);
+  const sender = makeSender(redis, makeSealAddresses(redis), metrics, random);
   let clockMs = redis.clock.now() - redis.clock.monotonic();
   let minute = countMinute(boot, 0);
   let reasons = new Map<string, number>();
@@ -66,7 +66,7 @@ export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesO
   let kept = 0;
 
   return {
-    tell,
+    send,
     note(teamId, { route, ip = '' }, decision) {
       const { status, reason, lookup, limitedBy, wouldRefuse = [] } = decision;
       const owner = lookup ? ownerOf(lookup) : NOBODY;
@@ -89,7 +89,7 @@ export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesO
       minute = countMinute(boot, seconds);
     }
     const cell = minute.count(call);
-    if (cell) teller.addCount(cell);
+    if (cell) sender.addCount(cell);
     else metrics.droppedOutcomes.inc();
   }
 
@@ -99,23 +99,23 @@ export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesO
     called: { route: string; address: string },
   ): void {
     const ofKey = keptOfKeys.get(keyId) ?? 0;
-    if (ofKey >= MOST_OF_KEY || !teller.hasRoom()) return;
+    if (ofKey >= MOST_OF_KEY || !sender.hasRoom()) return;
     keptOfKeys.set(keyId, ofKey + 1);
     kept += 1;
     const { status, reason, limitedBy } = decision;
     const { on, name, limit } = limitedBy ?? {};
     const refusal = { workspaceId, keyId, meter, status, reason, ...called };
     const [id, timeMs] = [`${boot}.${kept}`, Math.floor(clockMs + redis.clock.monotonic())];
-    teller.addRefusal({ ...refusal, id, timeMs, limitedBy: limitedBy ? JSON.stringify({ on, name, limit }) : '' });
+    sender.addRefusal({ ...refusal, id, timeMs, limitedBy: limitedBy ? JSON.stringify({ on, name, limit }) : '' });
   }
 
-  async function tell(): Promise<void> {
+  async function send(): Promise<void> {
     for (const [reason, calls] of reasons) metrics.refusals.inc({ reason }, calls);
     reasons = new Map();
     keptOfKeys = new Map();
-    teller.forget();
+    sender.forget();
     learnClock();
-    if (hasSpareRoom()) await teller.tell();
+    if (hasSpareRoom()) await sender.send();
   }
 
   // By Redis's clock, like usage events.

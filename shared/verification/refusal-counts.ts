@@ -14,8 +14,8 @@ export type Cell = {
   start: string;
   calls: number;
   /** How many of them the outbox has. */
-  told: number;
-  /** Whether it waits to be told. */
+  sent: number;
+  /** Whether it waits to be sent. */
   waits: boolean;
 };
 
@@ -79,7 +79,7 @@ export function countMinute(boot: string, minuteSeconds: number) {
     if (cells >= 2 * MOST_CELLS) return undefined;
     const start = beginCount({ boot, minuteSeconds, ...call, wouldRefuse: call.wouldRefuse ? 1 : 0 });
     const name = nameOf(call);
-    const cell = { name, start, calls: 0, told: 0, waits: false };
+    const cell = { name, start, calls: 0, sent: 0, waits: false };
     team.cells.set(placeOf(team, name), cell);
     team.bytes += Buffer.byteLength(start);
     cells += 1;

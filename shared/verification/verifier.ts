@@ -21,7 +21,7 @@ import { makePlaces } from './places.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion, readScriptAnswers, type ScriptAnswer } from './script-protocol.ts';
-import { toldOf } from './told.ts';
+import { attributesOf } from './span-attributes.ts';
 import type { Witnesses } from './witnesses.ts';
 
 export type VerifyCall = {
@@ -150,7 +150,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     }
   }
 
-  const traced = telemetry.part(spans.verify, verify, toldOf);
+  const traced = telemetry.part(spans.verify, verify, attributesOf);
   return { verify: traced, hasRoom: places.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
 }
 

@@ -24,7 +24,7 @@ from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
 from keytally._options import CallOptions
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
-from keytally._tell import tell
+from keytally._callback import call_back
 from keytally._wire import Retry
 from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
@@ -87,7 +87,7 @@ class _Question:
     # One that the options give is for repeating the request: cancelled, that would be refused.
     may_be_cancelled: bool
     # Tells `on_error`.
-    tell: Callable[..., None]
+    report: Callable[..., None]
 
 
 class _Guard(Generic[RequestT, HoldT]):
@@ -141,7 +141,7 @@ class _Guard(Generic[RequestT, HoldT]):
         for name, value in values.items():
             if inspect.isawaitable(value):
                 values[name] = await value
-        say = partial(self._tell, request, request_id)
+        say = partial(self._report, request, request_id)
         try:
             input = verify_input(keys[0], values, seen.method, seen.raw_path, seen.ip)
             key = idempotency_key_of(values.get("idempotency_key"))
@@ -169,7 +169,7 @@ class _Guard(Generic[RequestT, HoldT]):
             raise _Refused("IDEMPOTENCY_MISMATCH")
         # The end client did nothing wrong, and must not see the status that the error has for this server.
         if not isinstance(cause, KeytallyError) or not cause.is_away or code == TOO_MANY_FAILURES:
-            question.tell(cause)
+            question.report(cause)
             raise _Refused("FAILED")
         if self._open and code != OVER_QUOTA:
             call = question.input, question.options["idempotency_key"], sent_at
@@ -178,7 +178,7 @@ class _Guard(Generic[RequestT, HoldT]):
         # The end client is answered that nothing was decided, and shall not pay for it.
         if sent_at is not None and question.may_be_cancelled and self._cancels.acquire(blocking=False):
             self._cancel_later(question)
-        question.tell(cause)
+        question.report(cause)
         raise _Refused("AWAY")
 
     def _cancel_later(self, question: _Question) -> None:
@@ -190,7 +190,7 @@ class _Guard(Generic[RequestT, HoldT]):
             await self._client._operate("post /api/v1/api-key/verify/cancel", what, {})
         except Exception as error:
             if not (isinstance(error, KeytallyError) and error.code == NOTHING_TAKEN):
-                question.tell(error, "not cancelled: ")
+                question.report(error, "not cancelled: ")
         finally:
             self._cancels.release()
 
@@ -203,13 +203,13 @@ class _Guard(Generic[RequestT, HoldT]):
             raise _Refused(reason_of(answer), answer.get("limitedBy"), headers)
         hold = None
         if self._values.has_hold:
-            hold = self._hold(answer["hold"]["id"] if "hold" in answer else None, question.tell)
+            hold = self._hold(answer["hold"]["id"] if "hold" in answer else None, question.report)
         return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
 
-    def _tell(self, request: RequestT, request_id: str, cause: Exception, what: str = "") -> None:
+    def _report(self, request: RequestT, request_id: str, cause: Exception, what: str = "") -> None:
         error = GuardError(f"keytally guard, request {request_id}: {what}{_describe(cause)}")
         error.__cause__ = cause
-        tell("on_error", self._on_error, error, request)
+        call_back("on_error", self._on_error, error, request)
 
 
 class Guard(_Guard[RequestT, Hold]):
@@ -267,9 +267,9 @@ class AsyncGuard(_Guard[RequestT, AsyncHold]):
         try:
             answer = await asking
         except Exception as error:
-            return question.tell(error)
+            return question.report(error)
         if "hold" in answer:
-            await self._hold(answer["hold"]["id"], question.tell).end()
+            await self._hold(answer["hold"]["id"], question.report).end()
 
 
 def passed_of(request: Any, caller: str) -> Passed[Any]:

@@ -13,7 +13,7 @@ from keytally import types
 from keytally._background import completed
 from keytally._client import AsyncClient, Client
 from keytally._fork import begin_in_each_process
-from keytally._tell import tell
+from keytally._callback import call_back
 from keytally.errors import KeytallyError
 
 Lost = str | KeytallyError
@@ -108,7 +108,7 @@ class _Kept(Generic[ClientT]):
                 with self._lock:
                     self._calls.discard(call)
                 if outcome != "VALID":
-                    tell("on_lost", self._on_lost, call.input, outcome)
+                    call_back("on_lost", self._on_lost, call.input, outcome)
 
     async def _outcome_of(self, call: _KeptCall) -> Lost | None:
         """Sends a call; gives `None` where it is not decided now."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from keytally._tell import tell
+from keytally._callback import call_back
 from keytally.errors import DEBITED_NOTHING, KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
@@ -152,7 +152,7 @@ class Retry:
             # The last attempts are short: what keytally itself answered before says more than that they got no answer.
             raise self._answer or error
         self._attempts += 1
-        tell("on_retry", self._on_retry, error)
+        call_back("on_retry", self._on_retry, error)
         return pause
 
 

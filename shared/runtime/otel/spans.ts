@@ -18,7 +18,7 @@ import {
   ATTR_HTTP_ROUTE,
 } from '@opentelemetry/semantic-conventions';
 import type { Sampling } from './sampling.ts';
-import type { SpanKind as AskedKind, Telemetry, Told } from '../telemetry.ts';
+import type { Attributes, SpanKind as AskedKind, Telemetry } from '../telemetry.ts';
 
 // Of a batch with more traced things, the spans of the others are left out.
 const MOST_TRACED_PER_BATCH = 500;
@@ -44,10 +44,10 @@ export function makeSpans(tracer: Tracer, sampling: Sampling): Omit<Telemetry, '
       return inSpan(span, parent, work, (result) => ({ [ATTR_HTTP_RESPONSE_STATUS_CODE]: statusOf(result) ?? 200 }));
     },
     part:
-      (asked, work, tell = () => ({})) =>
+      (asked, work, attributesOf = () => ({})) =>
       (...args) => {
         const parent = running.getStore();
-        return parent ? inSpan(start(asked, parent), parent, () => work(...args), tell) : work(...args);
+        return parent ? inSpan(start(asked, parent), parent, () => work(...args), attributesOf) : work(...args);
       },
     trace() {
       const span = trace.getSpanContext(running.getStore() ?? ROOT_CONTEXT);
@@ -78,9 +78,14 @@ export function makeSpans(tracer: Tracer, sampling: Sampling): Omit<Telemetry, '
       },
   };
 
-  function start({ name, kind, told }: AskedKind, parent: Context, linked: Context[] = [], more?: Told): Span {
+  function start(
+    { name, kind, attributes: known }: AskedKind,
+    parent: Context,
+    linked: Context[] = [],
+    more?: Attributes,
+  ): Span {
     const links = linked.flatMap((one) => trace.getSpanContext(one) ?? []).map((context) => ({ context }));
-    const attributes = { ...told, ...more };
+    const attributes = { ...known, ...more };
     return tracer.startSpan(more ? `${name}s` : name, { kind: kinds[kind], attributes, links }, parent);
   }
 
@@ -88,11 +93,11 @@ export function makeSpans(tracer: Tracer, sampling: Sampling): Omit<Telemetry, '
     span: Span,
     parent: Context,
     work: () => Promise<Result>,
-    tell: (result: Result) => Told,
+    attributesOf: (result: Result) => Attributes,
   ): Promise<Result> {
     try {
       const result = await running.run(trace.setSpan(parent, span), work);
-      say(span, () => tell(result));
+      say(span, () => attributesOf(result));
       return result;
     } catch (error) {
       say(span, () => errorOf(error));
@@ -115,16 +120,16 @@ function traceparentOf({ traceId, spanId }: { traceId: string; spanId: string })
 }
 
 // What can't be said must not fail work that is done.
-function say(span: Span, told: () => Told): void {
+function say(span: Span, attributes: () => Attributes): void {
   try {
-    span.setAttributes(told());
+    span.setAttributes(attributes());
   } catch {
     span.setAttribute(ATTR_ERROR_TYPE, 'untold');
   }
 }
 
-// An error's message may hold what its driver was sent: only its name is told.
-function errorOf(error: unknown): Told {
+// An error's message may hold what its driver was sent: only its name is said.
+function errorOf(error: unknown): Attributes {
   const { errorName, name = 'error' } = error as { errorName?: string; name?: string };
   const status = statusOf(error);
   return {

@@ -7,7 +7,7 @@ from typing import Any
 _logger = logging.getLogger("keytally")
 
 
-def tell(name: str, callback: Callable[..., object], *args: Any) -> None:
+def call_back(name: str, callback: Callable[..., object], *args: Any) -> None:
     """Calls a function of the guarded program. What it raises is logged, and ends nothing."""
     try:
         callback(*args)

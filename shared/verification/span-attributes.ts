@@ -1,9 +1,9 @@
-import type { Told } from '../runtime/telemetry.ts';
+import type { Attributes } from '../runtime/telemetry.ts';
 import type { Decision } from './decision.ts';
 import { ownerOf } from './outcomes.ts';
 
 /** What a span says of a decision: ids, and nothing that a client sent. */
-export function toldOf({ status, reason, lookup }: Decision): Told {
+export function attributesOf({ status, reason, lookup }: Decision): Attributes {
   const owner = lookup && ownerOf(lookup);
   return {
     'keytally.status': status,

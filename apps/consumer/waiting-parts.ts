@@ -39,7 +39,7 @@ export function decodePart({ partition, records, lastOffset }: Fetched): Part {
 }
 
 /** Parts that were fetched and are in no batch yet: about a batch of events at most. */
-export function holdParts(clock: Clock) {
+export function gatherParts(clock: Clock) {
   const parts: Part[] = [];
   let size = 0;
   let bytes = 0;

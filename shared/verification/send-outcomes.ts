@@ -8,17 +8,17 @@ import type { ShardedRedis } from '../stores/redis.ts';
 import { SHARDS } from '../values/key-text.ts';
 import { MOST_CELLS, type Cell } from './refusal-counts.ts';
 
-const TOLD_WITHIN_MS = 1_000;
+const SENT_WITHIN_MS = 1_000;
 // An entry of the outbox; so many lines are made without a pause.
 const LINES_PER_ENTRY = 100;
 const BYTES_PER_ENTRY = 32_000;
 // One by one, those of a second.
 const MOST_REFUSALS = 1_000;
-// Counts of earlier minutes too, while nothing can be told.
+// Counts of earlier minutes too, while nothing can be sent.
 const MOST_WAITING = 2 * MOST_CELLS;
 
-/** Counts and refusals that wait to be told, and their way to the outbox. */
-export function makeTeller(
+/** Counts and refusals that wait to be sent, and their way to the outbox. */
+export function makeSender(
   redis: ShardedRedis,
   sealAddresses: ReturnType<typeof makeSealAddresses>,
   metrics: Metrics,
@@ -39,34 +39,34 @@ export function makeTeller(
     },
     /** Forgets the oldest counts of too many. */
     forget(): void {
-      for (const { calls, told } of cells.splice(0, cells.length - MOST_WAITING))
-        metrics.droppedOutcomes.inc(calls - told);
+      for (const { calls, sent } of cells.splice(0, cells.length - MOST_WAITING))
+        metrics.droppedOutcomes.inc(calls - sent);
     },
-    /** Appends all that waits now to the outbox. What was not answered waits on: told twice, it is the same. */
-    async tell(): Promise<void> {
+    /** Appends all that waits now to the outbox. What was not answered waits on: sent twice, it is the same. */
+    async send(): Promise<void> {
       const [dueRefusals, dueCells] = [refusals, cells];
       [refusals, cells] = [[], []];
-      let [toldRefusals, toldCells] = [0, 0];
+      let [sentRefusals, sentCells] = [0, 0];
       try {
         const seal = dueRefusals.some(({ address }) => address !== '') ? await sealAddresses() : noAddress;
-        while (toldRefusals < dueRefusals.length || toldCells < dueCells.length) {
-          const lines = takeLines(dueRefusals, toldRefusals, seal);
-          const counted = lines.length === 0 ? takeCounts(dueCells, toldCells) : [];
+        while (sentRefusals < dueRefusals.length || sentCells < dueCells.length) {
+          const lines = takeLines(dueRefusals, sentRefusals, seal);
+          const counted = lines.length === 0 ? takeCounts(dueCells, sentCells) : [];
           await append([...lines, ...counted.map(({ line }) => line)]);
-          toldRefusals += lines.length;
-          toldCells += counted.length;
-          for (const { cell, calls } of counted) noteTold(cell, calls);
+          sentRefusals += lines.length;
+          sentCells += counted.length;
+          for (const { cell, calls } of counted) noteSent(cell, calls);
         }
       } finally {
-        refusals = [...dueRefusals.slice(toldRefusals), ...refusals].slice(0, MOST_REFUSALS);
-        cells = [...dueCells.slice(toldCells), ...cells];
+        refusals = [...dueRefusals.slice(sentRefusals), ...refusals].slice(0, MOST_REFUSALS);
+        cells = [...dueCells.slice(sentCells), ...cells];
       }
     },
   };
 
-  function noteTold(cell: Cell, calls: number): void {
-    cell.told = calls;
-    // What was counted meanwhile is told the next time.
+  function noteSent(cell: Cell, calls: number): void {
+    cell.sent = calls;
+    // What was counted meanwhile is sent the next time.
     cell.waits = cell.calls > calls;
     if (cell.waits) cells.push(cell);
   }
@@ -77,7 +77,7 @@ export function makeTeller(
     pipeline.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, lines.join('\n'));
     // The count only steers a limit: should the process end in between, no harm is done.
     if (lines.length > 1) pipeline.incrby(keyspace.more(shard), lines.length - 1);
-    await runPipeline(redis.clock, pipeline, TOLD_WITHIN_MS);
+    await runPipeline(redis.clock, pipeline, SENT_WITHIN_MS);
   }
 }
 
