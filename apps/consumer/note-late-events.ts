@@ -2,7 +2,7 @@ import { findBalances } from '../../shared/books/balances.ts';
 import { billingRefsAfter, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { noteUnsettled } from '../../shared/books/settling/unsettled-records.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
-import { TELLING } from '../../shared/events/event-kinds.ts';
+import { STATING } from '../../shared/events/event-kinds.ts';
 import { openShards } from '../../shared/stores/fence.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
@@ -78,7 +78,7 @@ async function lacking(
   const behind = balances.filter(({ billing, epoch, sequences, adjustment }) =>
     events.get(billing.id)!.some((event) => {
       if (event.kind === 'adjustment') return event.number > adjustment;
-      return !TELLING.has(event.kind) && event.epoch < epoch && event.sequence > (sequences.get(event.epoch) ?? 0);
+      return !STATING.has(event.kind) && event.epoch < epoch && event.sequence > (sequences.get(event.epoch) ?? 0);
     }),
   );
   return [...behind, ...held, ...corrupt].map(({ billing }) => billing);

@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { isExhausted, noteCreditLooks } from '../../shared/books/credit-states.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
-import { TELLING } from '../../shared/events/event-kinds.ts';
+import { STATING } from '../../shared/events/event-kinds.ts';
 import { eventFields } from '../../shared/events/event.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 import { eachOf, type Sql } from '../../shared/stores/postgres.ts';
@@ -20,7 +20,7 @@ const HELD = new RegExp(`"${eventFields.heldMicros.json}":(\\d+)`);
 /** Whoever looks at them (look-at-credits.ts) asks Redis: an event may be old, and is only a reason to look. */
 export function makeNotifyCredits(sql: Sql, clock: Clock, soon: () => void): NotifyCredits {
   return async function notifyCredits(events) {
-    const metered = events.filter(({ billingId, kind }) => billingId !== '' && !TELLING.has(kind));
+    const metered = events.filter(({ billingId, kind }) => billingId !== '' && !STATING.has(kind));
     if (metered.length === 0) return;
     const workspaceIds = [...new Set(metered.map(({ workspaceId }) => workspaceId))];
     const wanting = await wantingWorkspaces(sql, workspaceIds, ['credits.exhausted', 'credits.replenished']);

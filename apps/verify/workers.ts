@@ -53,7 +53,7 @@ export function startWorkers(count: number, log: Logger): Running {
 }
 
 /** Reports to the primary, if there is one, that this worker takes connections. */
-export function tellListening(): void {
+export function reportListening(): void {
   process.send?.({ keytally: 'listening' } satisfies Question);
 }
 

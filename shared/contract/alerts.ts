@@ -29,7 +29,7 @@ export const alerts = Type.Array(alert, {
 });
 
 /** An alert that was crossed. */
-export const alertTold = named(
+export const crossedAlert = named(
   'AlertTold',
   object({
     id: Type.String({ maxLength: 64, description: 'its own id', examples: ['alert_01kafc6v3nf0qtmhd7d5ryx2s9'] }),

@@ -30,5 +30,5 @@ export const NEVER_WITHOUT_DETAIL: Kinds = new Set(['hold', 'extension', 'turn']
 export const FREE: Kinds = new Set(['hold', 'release', 'extension', 'turn']);
 /** Kinds whose cost may be below zero. */
 export const GIVING_BACK: Kinds = new Set(['adjustment', 'correction']);
-/** Kinds that tell a balance and change nothing in it. */
-export const TELLING: Kinds = new Set(['settlement', 'witness']);
+/** Kinds that state a balance and change nothing in it. */
+export const STATING: Kinds = new Set(['settlement', 'witness']);

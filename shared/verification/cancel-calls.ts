@@ -9,7 +9,7 @@ import { formatCredits } from '../values/credits.ts';
 import { placeOfKey } from '../values/key-text.ts';
 import { idempotencyHashOf } from './call-fields.ts';
 import type { CancelBody } from './cancel-operation.ts';
-import { makePlaces } from './places.ts';
+import { makeSlots } from './slots.ts';
 import { workspacesOf } from './script-protocol.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
 
@@ -46,11 +46,11 @@ export function makeCancel({
   config,
   telemetry = noTelemetry,
 }: CancelOptions): Cancel {
-  const places = makePlaces(config.VERIFY_MAX_WAITING);
+  const slots = makeSlots(config.VERIFY_MAX_WAITING);
   const askAlone = batchScriptCalls(cancelScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.cancelScript, askAlone);
 
-  return (caller, body) => places.during(caller.teamId, async () => presented(await askScript(caller, body)));
+  return (caller, body) => slots.during(caller.teamId, async () => presented(await askScript(caller, body)));
 
   async function askScript(caller: Caller, { key: text, idempotencyKey }: CancelBody): Promise<CancelAnswer> {
     const place = placeOfKey(text, caller.teamId);

@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeFairQueue } from './fair-queue.ts';
-import { makePlaces } from './places.ts';
+import { makeSlots } from './slots.ts';
 
 const call = (team: string, cost: number) => ({ team, cost });
 
@@ -42,22 +42,22 @@ test('the calls of a team keep their order, and each is given once', () => {
   assert.equal([[...seen.values()].flat().length, queue.size()], [100, 0]);
 });
 
-test('when all places are taken, a team below its share still gets in, one above it does not, and no more than twice as many are in', () => {
-  const places = makePlaces(8);
-  for (let i = 0; i < 8; i++) places.enter('hostile');
-  assert.not.ok(places.hasRoom('hostile'));
+test('when all slots are taken, a team below its share still gets in, one above it does not, and no more than twice as many are in', () => {
+  const slots = makeSlots(8);
+  for (let i = 0; i < 8; i++) slots.enter('hostile');
+  assert.not.ok(slots.hasRoom('hostile'));
   for (let i = 0; i < 4; i++) {
-    assert.ok(places.hasRoom() && places.hasRoom('good'), `the good team has ${i}`);
-    places.enter('good');
+    assert.ok(slots.hasRoom() && slots.hasRoom('good'), `the good team has ${i}`);
+    slots.enter('good');
   }
-  assert.not.ok(places.hasRoom('good'), 'it has its half');
-  for (let i = 0; i < 4; i++) places.enter(`team-${i}`);
-  assert.not.ok(places.hasRoom() || places.hasRoom('another'));
-  for (let i = 0; i < 8; i++) places.leave('hostile');
-  for (let i = 0; i < 4; i++) places.leave('good');
-  for (let i = 0; i < 4; i++) places.leave(`team-${i}`);
+  assert.not.ok(slots.hasRoom('good'), 'it has its half');
+  for (let i = 0; i < 4; i++) slots.enter(`team-${i}`);
+  assert.not.ok(slots.hasRoom() || slots.hasRoom('another'));
+  for (let i = 0; i < 8; i++) slots.leave('hostile');
+  for (let i = 0; i < 4; i++) slots.leave('good');
+  for (let i = 0; i < 4; i++) slots.leave(`team-${i}`);
   for (let i = 0; i < 8; i++) {
-    assert.ok(places.hasRoom('hostile'), 'alone it may take all');
-    places.enter('hostile');
+    assert.ok(slots.hasRoom('hostile'), 'alone it may take all');
+    slots.enter('hostile');
   }
 });

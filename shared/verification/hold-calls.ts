@@ -11,7 +11,7 @@ import { billingPartOf } from './decision.ts';
 import { makeHoldId, readHoldId, type HoldFields } from './hold-id.ts';
 import type { HoldKeys } from './hold-keys.ts';
 import type { CaptureBody, ExtendBody, ReleaseBody } from './hold-operations.ts';
-import { makePlaces } from './places.ts';
+import { makeSlots } from './slots.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
 import { packCapture, readCaptureAnswers, type CaptureAnswer, type What } from './capture-protocol.ts';
 
@@ -50,7 +50,7 @@ const MOST_BYTES_OF_SETTINGS = 8_000_000;
  */
 export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
   const { redis, holdKeys, outboxFull, config, telemetry = noTelemetry } = options;
-  const places = makePlaces(config.VERIFY_MAX_WAITING);
+  const slots = makeSlots(config.VERIFY_MAX_WAITING);
   const askAlone = batchScriptCalls(captureScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.captureScript, askAlone);
   const settle = telemetry.part(spans.settleHold, settleAlone, attributesOf);
@@ -80,7 +80,7 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
   };
 
   function settleAlone({ teamId, workspaceIds }: Caller, holdId: string, what: What, amount: number): Promise<Settled> {
-    return places.during(teamId, async () => {
+    return slots.during(teamId, async () => {
       const hold = await readId(holdId, teamId);
       if (!hold || (workspaceIds && !workspaceIds.includes(hold.workspaceId))) throw new ApiError('hold_not_found');
       return askScript(hold, { team: teamId, what, amount });

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makePlaces } from './places.ts';
+import { makeSlots } from './slots.ts';
 import { makeProcessTurns } from './process-turns.ts';
 
 test('a call of another team goes on before most of two hundred long ones that came first', async () => {
-  const { wait } = makeProcessTurns(makePlaces(400));
+  const { wait } = makeProcessTurns(makeSlots(400));
   const order: string[] = [];
   const asked = ['hostile', 'good'].flatMap((team) => {
     const calls = Array.from({ length: team === 'good' ? 1 : 200 }, () => wait(team, team === 'good' ? 100 : 16_384));
@@ -19,7 +19,7 @@ test('a call of another team goes on before most of two hundred long ones that c
 });
 
 test('the calls of one turn of the event loop do not wait unless they are many, and every turn has as many', async () => {
-  const { wait } = makeProcessTurns(makePlaces(400));
+  const { wait } = makeProcessTurns(makeSlots(400));
   for (let turn = 0; turn < 100; turn++) {
     for (let call = 0; call < 30; call++) assert.is(wait('team', 200), undefined, `turn ${turn}, call ${call}`);
     await nextTurn();
@@ -27,7 +27,7 @@ test('the calls of one turn of the event loop do not wait unless they are many, 
 });
 
 test('a turn begins fewer calls while several teams call, until one has been alone for long', async () => {
-  const { wait } = makeProcessTurns(makePlaces(400));
+  const { wait } = makeProcessTurns(makeSlots(400));
   const beginMany = async () => {
     const turns = Array.from({ length: 100 }, () => wait('team', 0));
     await Promise.all(turns.filter((turn) => turn !== undefined));

@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.ts';
 import { makeFairQueue, type Waiting } from './fair-queue.ts';
-import type { Places } from './places.ts';
+import type { Slots } from './slots.ts';
 
 // What a call costs this process until it is answered, in μs of one machine (docs/decisions/teams-take-turns.md).
 const CALL = 20;
@@ -31,9 +31,9 @@ export type ProcessTurns = {
 /**
  * Shares the event loop among teams. Whatever came on all sockets is worked off in one go: two hundred calls with long bodies
  * would hold up one small call by as many times their cost. Here they wait before their bodies are read, and teams take turns.
- * A call that waits has one of the places.
+ * A call that waits has one of the slots.
  */
-export function makeProcessTurns(places: Places): ProcessTurns {
+export function makeProcessTurns(slots: Slots): ProcessTurns {
   const queue = makeFairQueue<Waiting & { resolve(): void }>(COST_PER_TURN);
   let allowance = AT_ONCE;
   let lastTeam: string | undefined;
@@ -74,15 +74,15 @@ export function makeProcessTurns(places: Places): ProcessTurns {
     const { promise, resolve } = Promise.withResolvers<void>();
     queue.push({ team, cost, resolve });
     if (!scheduled) schedule();
-    places.enter(team);
-    return promise.then(() => places.leave(team));
+    slots.enter(team);
+    return promise.then(() => slots.leave(team));
   }
 
   return {
     wait(team, bytes) {
-      if (!places.hasRoom(team)) throw new ApiError('overloaded');
+      if (!slots.hasRoom(team)) throw new ApiError('overloaded');
       return take(team, Math.min(AT_ONCE, CALL + PER_BYTE * bytes));
     },
-    waitAsStranger: () => (places.hasRoom(STRANGERS) ? take(STRANGERS, ANSWER_TO_STRANGER) : undefined),
+    waitAsStranger: () => (slots.hasRoom(STRANGERS) ? take(STRANGERS, ANSWER_TO_STRANGER) : undefined),
   };
 }

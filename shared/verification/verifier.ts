@@ -17,7 +17,7 @@ import { makeLookupCache, type Lookup } from './lookup-cache.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { VerifyBody } from './operation.ts';
 import { waitedSince, type Patience } from './patience.ts';
-import { makePlaces } from './places.ts';
+import { makeSlots } from './slots.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion, readScriptAnswers, type ScriptAnswer } from './script-protocol.ts';
@@ -75,13 +75,13 @@ export function makeVerifier(options: VerifierOptions): Verifier {
   const ask = telemetry.part(spans.script, askAlone);
   const lookups = makeLookupCache();
   const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
-  const places = makePlaces(config.VERIFY_MAX_WAITING);
-  const turns = makeProcessTurns(places);
+  const slots = makeSlots(config.VERIFY_MAX_WAITING);
+  const turns = makeProcessTurns(slots);
 
   async function verify(call: VerifyCall): Promise<Decision> {
     const { teamId } = call.caller;
-    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
-    places.enter(teamId);
+    if (!slots.hasRoom(teamId)) throw new ApiError('overloaded');
+    slots.enter(teamId);
     try {
       const decision = await askScript(call);
       metrics.verifications.inc({ status: decision.status });
@@ -94,7 +94,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
       // The debit may have happened, so do not answer redis_unavailable, which promises that nothing was stored.
       throw error.errorName === 'redis_unavailable' ? new ApiError('undecided', { cause: error }) : error;
     } finally {
-      places.leave(teamId);
+      slots.leave(teamId);
     }
   }
 
@@ -151,7 +151,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
   }
 
   const traced = telemetry.part(spans.verify, verify, attributesOf);
-  return { verify: traced, hasRoom: places.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
+  return { verify: traced, hasRoom: slots.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
 }
 
 /** What follows an answer of the script: the same is asked once more, of this or another shard or after a search, or it is told. */

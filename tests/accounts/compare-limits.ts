@@ -139,7 +139,7 @@ export async function compareLimits(redis: Redis, run: Run): Promise<string | un
         const answers = await one.verify(
           ...asked.map(({ micros, usageName, once }) => ({ costMicros: micros, usageName, once })),
         );
-        if (limits.length > 0) assert.equal(answers.map(told), wanted);
+        if (limits.length > 0) assert.equal(answers.map(shown), wanted);
       }
     } finally {
       await one.remove();
@@ -195,7 +195,7 @@ function expected(limits: ModelLimit[], call: Call, now: bigint) {
 }
 
 /** What an answer tells of limits, as the model has it. */
-export function told({ status, limitedBy, states }: Answered) {
+export function shown({ status, limitedBy, states }: Answered) {
   const remaining = states.map((state) => state.remaining);
   return { status, limitedBy, remaining, wouldRefuse: states.map((state) => state.wouldRefuse) };
 }

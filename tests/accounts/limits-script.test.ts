@@ -2,7 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { connectTestRedis } from '../helpers/world.ts';
-import { compareLimits, told } from './compare-limits.ts';
+import { compareLimits, shown } from './compare-limits.ts';
 import { limitedKey, loadVerify } from './limits-product.ts';
 import { setMicros, SHARD } from './test-shard.ts';
 
@@ -41,7 +41,7 @@ test('calls of one script at one instant count one after the other, and a repeti
   );
   await clock(noon + 3_600_000_000n);
   const [first, again] = await one.verify(once, once);
-  assert.equal(told(again!), told(first!));
+  assert.equal(shown(again!), shown(first!));
   assert.equal([first!.status, first!.states[0]!.remaining], ['VALID', '0.000007']);
   await one.remove();
 });

@@ -52,7 +52,7 @@ export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {
       sent('/v1/traces').flatMap(({ resourceSpans = [] }) =>
         resourceSpans.flatMap(({ resource, scopeSpans }) =>
           scopeSpans.flatMap(({ spans }) =>
-            spans.map((span) => ({ ...span, service: serviceOf(resource), told: toldOf(span.attributes) })),
+            spans.map((span) => ({ ...span, service: serviceOf(resource), told: valuesOf(span.attributes) })),
           ),
         ),
       ),
@@ -66,10 +66,10 @@ export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {
 }
 
 /** What attributes say, by name. */
-export function toldOf(attributes: Attributes): Record<string, unknown> {
+export function valuesOf(attributes: Attributes): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
 }
 
 function serviceOf({ attributes }: Resource): string {
-  return String(toldOf(attributes)['service.name']);
+  return String(valuesOf(attributes)['service.name']);
 }

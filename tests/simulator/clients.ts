@@ -13,9 +13,9 @@ export type Home = { caller: Caller; workspaceId: string };
 export type Fleet = { api(): SimulatedApi | undefined; verify(): SimulatedVerify | undefined };
 /** What came of a request; undefined where no answer came, or one that leaves it open whether it was done. */
 export type Asked = { body?: Json; error?: unknown } | undefined;
-export type Told = { status: string; reason: string; body: string };
+export type Decided = { status: string; reason: string; body: string };
 /** Asks for a verification; undefined where nobody can be asked. */
-export type Asking = (body: Json, idempotencyKey?: string) => (() => Promise<Told>) | undefined;
+export type Asking = (body: Json, idempotencyKey?: string) => (() => Promise<Decided>) | undefined;
 /** An answer of a process, which may die before. */
 export function answered<T>(process: Process, asking: Promise<T>): Promise<T> {
   const died = process.died.catch((cause: unknown) => {

@@ -15,7 +15,7 @@ import {
 } from './model.ts';
 import type { ApiRequest, Json } from './programs.ts';
 import type { Simulation } from './simulation.ts';
-import { answered, type Asked, type Asking, type Fleet, type Home, type Told, type WorldOfWork } from './clients.ts';
+import { answered, type Asked, type Asking, type Fleet, type Home, type Decided, type WorldOfWork } from './clients.ts';
 import { holdKinds, makeHolds } from './work/holds.ts';
 import { change as changeSetting, setting } from './work/settings.ts';
 
@@ -357,7 +357,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
   }
 
   /** The answer of a verification, if one came; it is held against what is known of the key. */
-  async function decide(verifying: () => Promise<Told>, key: Key, micros: number, isOld = false): Promise<Json> {
+  async function decide(verifying: () => Promise<Decided>, key: Key, micros: number, isOld = false): Promise<Json> {
     const { state, changes, meter } = key;
     const bounded = meter.bounds.changes;
     const least = leastGiven(meter);

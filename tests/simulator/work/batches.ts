@@ -1,7 +1,7 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Json } from '../programs.ts';
-import { answered, type Asking, type Told } from '../clients.ts';
+import { answered, type Asking, type Decided } from '../clients.ts';
 import type { Parts } from '../work.ts';
 
 /** How often they are. */
@@ -25,7 +25,7 @@ export function makeBatches(
     sent.promise.catch(() => {});
     const asking: Asking = (body, idempotencyKey) => {
       const place = verifications.push({ ...body, ...(idempotencyKey && { idempotencyKey }) }) - 1;
-      return async () => toldOf((await sent.promise)[place]);
+      return async () => decidedOf((await sent.promise)[place]);
     };
     const decided = Array.from({ length: 2 + random.below(5) }, () => random.pick(kinds)(asking));
     const wrongAt = random.chance(0.3) ? verifications.push(WRONG) - 1 : undefined;
@@ -45,7 +45,7 @@ export function makeBatches(
   return { actions: { batch } };
 }
 
-function toldOf(result: Json): Told {
+function decidedOf(result: Json): Decided {
   const { error, status, reason = '' } = result;
   if (!error) return { status, reason, body: JSON.stringify(result) };
   if (error.code >= 50300 && error.code < 50400) throw new ApiError('undecided', { message: error.message });

@@ -3,7 +3,7 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Capture, Hold, Key, Model } from '../model.ts';
 import type { Json, SimulatedVerify } from '../programs.ts';
-import { answered, type Asking, type Fleet, type Home, type Told, type WorldOfWork } from '../clients.ts';
+import { answered, type Asking, type Fleet, type Home, type Decided, type WorldOfWork } from '../clients.ts';
 
 /** How often they are. */
 export const holdKinds = {
@@ -30,7 +30,7 @@ type HoldParts = {
   breaks(what: string): void;
   known(error: unknown): string;
   askOne: Asking;
-  decide(verifying: () => Promise<Told>, key: Key, micros: number, isOld?: boolean): Promise<Json>;
+  decide(verifying: () => Promise<Decided>, key: Key, micros: number, isOld?: boolean): Promise<Json>;
   pickKey(): Key | undefined;
 };
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { alertTold, type Alert } from '../../../../shared/contract/alerts.ts';
+import { crossedAlert, type Alert } from '../../../../shared/contract/alerts.ts';
 import {
   credits,
   id,
@@ -86,7 +86,7 @@ export const listAlerts = route({
   permission: 'billing:read',
   params: object({ bid: id('billing record') }),
   query: object(pageParameters),
-  response: object({ alerts: pageItems(alertTold), nextCursor }),
+  response: object({ alerts: pageItems(crossedAlert), nextCursor }),
   errors: ['billing_not_found'],
 
   async handle({ sql, params, query, caller }) {

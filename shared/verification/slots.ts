@@ -1,27 +1,27 @@
 import { ApiError } from '../contract/errors.ts';
 
-/** Places for calls that are being decided, of which each team has a share. */
-export type Places = {
+/** Slots for calls that are being decided, of which each team has a share. */
+export type Slots = {
   /**
-   * Whether one more call may enter. While all places are taken, only calls of a team that has less than its share enter:
+   * Whether one more call may enter. While all slots are taken, only calls of a team that has less than its share enter:
    * without a team, whether any team's call may.
    */
   hasRoom(team?: string): boolean;
   enter(team: string): void;
   leave(team: string): void;
-  /** Decides a call, which has a place meanwhile; `overloaded` where there is none for its team. */
+  /** Decides a call, which has a slot meanwhile; `overloaded` where there is none for its team. */
   during<Decided>(team: string, decide: () => Promise<Decided>): Promise<Decided>;
 };
 
 /**
- * So many places, and as many again for teams below their share: the teams that have a call share them equally, so that all
- * of those together are no more than the places themselves.
+ * So many slots, and as many again for teams below their share: the teams that have a call share them equally, so that all
+ * of those together are no more than the slots themselves.
  */
-export function makePlaces(most: number): Places {
+export function makeSlots(most: number): Slots {
   const taken = new Map<string, number>();
   let total = 0;
 
-  const places: Places = {
+  const slots: Slots = {
     hasRoom(team) {
       if (total < most) return true;
       if (total >= 2 * most) return false;
@@ -40,14 +40,14 @@ export function makePlaces(most: number): Places {
       total -= 1;
     },
     async during(team, decide) {
-      if (!places.hasRoom(team)) throw new ApiError('overloaded');
-      places.enter(team);
+      if (!slots.hasRoom(team)) throw new ApiError('overloaded');
+      slots.enter(team);
       try {
         return await decide();
       } finally {
-        places.leave(team);
+        slots.leave(team);
       }
     },
   };
-  return places;
+  return slots;
 }
