@@ -1,23 +1,37 @@
 // What the forms have in common: reading one field of a key.
 
-/** Reads the first of these fields that has a value. */
-export type Of = (...names: string[]) => string | undefined;
+/** Reads the first of these fields that has a value, and knows which were asked for. */
+export type Of = {
+  (...names: string[]): string | undefined;
+  /** A field as it stands in the file. */
+  raw(name: string): unknown;
+  /** The names of fields that say something, were not asked for, and are none of these. */
+  others(aside: readonly string[]): string[];
+};
 
 /** Reads fields of a line of CSV, or of a JSON object. Databases write NULL in three ways. */
 export function reader(fields: Record<string, unknown>): Of {
-  return (...names) => names.map((name) => textIn(fields[name])).find((value) => value !== undefined);
+  const asked = new Set<string>();
+  const of = (...names: string[]) => {
+    for (const name of names) asked.add(name);
+    return names.map((name) => textIn(fields[name])).find((text) => text !== undefined);
+  };
+  return Object.assign(of, {
+    raw(name: string) {
+      asked.add(name);
+      return fields[name];
+    },
+    others: (aside: readonly string[]) =>
+      Object.keys(fields).filter(
+        (name) => !asked.has(name) && !aside.includes(name) && !nothing.includes(textIn(fields[name]) ?? ''),
+      ),
+  });
 }
 
 function textIn(value: unknown): string | undefined {
   if (value === null || value === undefined) return undefined;
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return ['', '\\N', 'NULL'].includes(text) ? undefined : text;
-}
-
-/** The names of fields that say something and are none of these. */
-export function othersIn(fields: Record<string, unknown>, known: readonly string[]): string[] {
-  const of = reader(fields);
-  return Object.keys(fields).filter((name) => !known.includes(name) && !nothing.includes(of(name) ?? ''));
 }
 
 const nothing = ['', '{}', '[]', '{"{}"}', 'null', 'f', 'false', '0'];

@@ -1,43 +1,47 @@
 import { parse } from 'yaml';
-import { ofApiGateway, ofApiGatewayCsv } from './api-gateway.ts';
-import { makeKongReader } from './kong.ts';
-import { ofLiteLlm } from './litellm.ts';
-import { fieldsOf, readCsv, type CsvRecord } from './read-csv.ts';
+import { apiGateway } from './api-gateway.ts';
+import { reader, type Of } from './fields.ts';
+import { makeKong } from './kong.ts';
+import { liteLlm } from './litellm.ts';
+import { fieldsOf, readCsv } from './read-csv.ts';
 import { objectIn, readEntries, readLines, WHOLE, type Entry } from './read-json.ts';
-import type { Found, Row } from './rows.ts';
-import { ofUnkey } from './unkey.ts';
+import type { Found, Read, Row } from './rows.ts';
+import { unkey } from './unkey.ts';
 
-/** What has expired by `now` is left out. */
-type Read = (pieces: AsyncIterable<string>, now: number) => AsyncGenerator<Row>;
+type Fields = Record<string, unknown>;
+type Placed = Found & { place?: string };
 
-/** How each form of file is read. docs/move-here.md says what becomes of each field. */
-export const forms: Record<string, Read> = {
-  unkey: (pieces, now) =>
-    tableOrLists(pieces, {
-      columns: ['hash', 'key', 'plaintext'],
-      lists: ['', 'keys', 'data'],
-      ofLine: (fields) => unlessExpired(ofUnkey(fields, now), now),
-      ofObject: (fields) => unlessExpired(ofUnkey(fields, now), now),
-    }),
-  litellm: (pieces, now) =>
-    tableOrLists(pieces, {
-      columns: ['token'],
-      lists: ['', 'keys', 'data'],
-      ofLine: (fields) => unlessExpired(ofLiteLlm(fields, now), now),
-      ofObject: (fields) => unlessExpired(ofLiteLlm(fields, now), now),
-    }),
-  'api-gateway': (pieces) =>
-    tableOrLists(pieces, {
-      columns: ['key', 'Key', 'KEY'],
-      lists: ['', 'items', 'item'],
-      ofLine: ofApiGatewayCsv,
-      ofObject: ofApiGateway,
-    }),
-  kong: readKong,
+/** How a form of file is read: as a table, or as a JSON document, which begins with a bracket. */
+type Form = {
+  /** The lists of a JSON document that hold keys, and those that are left out without a word. */
+  lists: string[];
+  unread?: string[];
+  /** What an object of such a list holds. */
+  of(fields: Fields, list: string, place: string): Placed[];
+  /** What was kept for the end. */
+  rest?(): Placed[];
+  /** A table has one of these columns. A form without tables may be YAML. */
+  columns?: string[];
+  isAnyCase?: boolean;
+};
+
+/** A form whose records are keys. */
+type KeyForm = Pick<Form, 'columns' | 'isAnyCase' | 'lists'> & {
+  /** Fields that say nothing of a key: ids and times of the other system. */
+  aside: string[];
+  read(of: Of, now: number): Read;
+};
+
+/** How each form of file is read; what has expired by `now` is left out. docs/move-here.md says what becomes of each field. */
+export const forms: Record<string, (pieces: AsyncIterable<string>, now: number) => AsyncGenerator<Row>> = {
+  unkey: (pieces, now) => readForm(pieces, keysOf(unkey, now)),
+  litellm: (pieces, now) => readForm(pieces, keysOf(liteLlm, now)),
+  'api-gateway': (pieces, now) => readForm(pieces, keysOf(apiGateway, now)),
+  kong: (pieces) => readForm(pieces, makeKong()),
   keys: (pieces) =>
     rowsOf(
       readLines(pieces),
-      (entry) => ({ item: objectIn(entry), lost: [] }),
+      (entry) => [{ item: objectIn(entry), lost: [] }],
       ({ number }) => `line ${number}`,
     ),
 };
@@ -47,48 +51,42 @@ export function formOf(name: string): string | undefined {
   return Object.keys(forms).find((form) => name.startsWith(form));
 }
 
-type TableOrLists = {
-  columns: string[];
-  /** The lists of a JSON document that hold keys. */
-  lists: string[];
-  ofLine(fields: Record<string, string>): Found;
-  ofObject(fields: Record<string, unknown>): Found;
-};
+function keysOf({ read, aside, ...form }: KeyForm, now: number): Form {
+  return {
+    ...form,
+    of(fields) {
+      const of = reader(fields);
+      const { lost = [], ...found } = read(of, now);
+      if (!('item' in found)) return [{ ...found, lost }];
+      const { expiresAt } = found.item;
+      if (typeof expiresAt === 'number' && expiresAt <= now) return [{ skipped: 'it has expired', lost: [] }];
+      return [{ ...found, lost: [...lost, ...of.others(aside)] }];
+    },
+  };
+}
 
-/** Reads a table, or a JSON document, which begins with a bracket. */
-async function* tableOrLists(pieces: AsyncIterable<string>, form: TableOrLists): AsyncGenerator<Row> {
+async function* readForm(pieces: AsyncIterable<string>, form: Form): AsyncGenerator<Row> {
   const { first, all } = await begunWith(pieces);
-  if (first !== '{' && first !== '[') {
-    const lineOf = ({ line }: CsvRecord) => `line ${line}`;
-    yield* rowsOf(readCsv(all, form.columns), (record) => form.ofLine(fieldsOf(record)), lineOf);
+  const isJson = first === '{' || first === '[';
+  if (!isJson && form.columns) {
+    yield* rowsOf(
+      readCsv(all, form.columns, form.isAnyCase),
+      (record) => form.of(fieldsOf(record), '', ''),
+      ({ line }) => `line ${line}`,
+    );
     return;
   }
-  yield* rowsOf(
-    readEntries(all),
-    (entry) => {
-      if (entry.list === WHOLE) return pageOf(entry);
-      return form.lists.includes(entry.list) ? form.ofObject(objectIn(entry)) : { aside: true, lost: [entry.list] };
-    },
-    placeOf,
-  );
+  const placeOf = ({ number }: Entry) => `entry ${number}`;
+  const read = (entry: Entry): Placed[] => {
+    const { list } = entry;
+    if (list === WHOLE) return [pageOf(entry), ...(form.rest?.() ?? [])];
+    if (form.lists.includes(list)) return form.of(objectIn(entry), list, placeOf(entry));
+    return form.unread?.includes(list) ? [] : [{ aside: true, lost: [list] }];
+  };
+  yield* rowsOf(readEntries(isJson ? all : jsonOf(all)), read, placeOf);
 }
 
 const MOST_YAML = 50_000_000;
-
-async function* readKong(pieces: AsyncIterable<string>): AsyncGenerator<Row> {
-  const { first, all } = await begunWith(pieces);
-  const isJson = first === '{' || first === '[';
-  const kong = makeKongReader();
-  for await (const entry of readEntries(isJson ? all : jsonOf(all))) {
-    try {
-      const found = entry.list === WHOLE ? [pageOf(entry)].map((one) => ({ entry, ...one })) : kong.read(entry);
-      for (const { entry, ...one } of found) yield { place: placeOf(entry), ...one };
-    } catch (error) {
-      yield { place: placeOf(entry), refused: (error as Error).message, lost: [] };
-    }
-  }
-  for (const { entry, ...one } of kong.rest()) yield { place: placeOf(entry), ...one };
-}
 
 /** A YAML document as JSON. It is read whole, so a large one has to be exported as JSON. */
 async function* jsonOf(pieces: AsyncIterable<string>): AsyncGenerator<string> {
@@ -143,25 +141,17 @@ async function begunWith(pieces: AsyncIterable<string>): Promise<{ first: string
   return { first: begun.trim()[0] ?? '', all: all() };
 }
 
-const placeOf = ({ number }: Entry) => `entry ${number}`;
-
 async function* rowsOf<Source>(
   sources: AsyncGenerator<Source>,
-  read: (source: Source) => Found,
+  read: (source: Source) => Placed[],
   placeOf: (source: Source) => string,
 ): AsyncGenerator<Row> {
   for await (const source of sources) {
-    let found: Found;
+    const place = placeOf(source);
     try {
-      found = read(source);
+      for (const found of read(source)) yield { place, ...found };
     } catch (error) {
-      found = { refused: (error as Error).message, lost: [] };
+      yield { place, refused: (error as Error).message, lost: [] };
     }
-    yield { place: placeOf(source), ...found };
   }
-}
-
-function unlessExpired(found: Found, now: number): Found {
-  const expiresAt = 'item' in found ? found.item['expiresAt'] : undefined;
-  return typeof expiresAt === 'number' && expiresAt <= now ? { skipped: 'it has expired', lost: [] } : found;
 }

@@ -1,87 +1,74 @@
 import type { Limit } from '../../shared/contract/limits.ts';
-import { given, nameOf, othersIn, textOf } from './fields.ts';
+import { given, nameOf, reader } from './fields.ts';
 import type { Found } from './rows.ts';
-import { objectIn, type Entry } from './read-json.ts';
 
 type Fields = Record<string, unknown>;
-type Placed = Found & { entry: Entry };
+type Placed = Found & { place?: string };
+
+// What configures the gateway, and is of no consumer.
+const gateway = ['services', 'routes', 'upstreams', 'targets', 'certificates', 'ca_certificates', 'snis', 'vaults'];
+const lists = ['consumers', 'keyauth_credentials', 'data', ''];
+const times = ['created_at', 'updated_at'];
 
 /**
  * Keys of Kong: consumers with their credentials, as decK writes them; or lists of both, where a credential names its consumer. Of such
  * lists it keeps the names of consumers, and the credentials that come before their consumer.
  */
-export function makeKongReader() {
+export function makeKong() {
   const consumers = new Map<string, Fields>();
-  const early: { entry: Entry; value: Fields; id: string }[] = [];
+  const early: { place: string; value: Fields; own: Fields; id: string }[] = [];
 
-  function read(entry: Entry): Placed[] {
-    const { list } = entry;
-    if (gateways.includes(list)) return [];
-    const value = objectIn(entry);
-    if (list === 'consumers') return consumer(entry, value);
-    if (!['keyauth_credentials', 'data', ''].includes(list)) return [{ entry, aside: true, lost: [list] }];
+  function ofCredential(value: Fields, list: string, place: string): Placed[] {
     const named = value['consumer'] ?? {};
     const own = typeof named === 'string' ? { username: named } : (named as Fields);
-    const id = textOf(own['id']) ?? textOf(own['username']);
-    if (list !== 'keyauth_credentials' || id === undefined || own['custom_id'] !== undefined)
-      return [{ entry, ...ofKey(value, own) }];
+    const of = reader(own);
+    const id = of('id', 'username');
+    if (list !== 'keyauth_credentials' || id === undefined || of('custom_id')) return [ofKey(value, own)];
     const known = consumers.get(id);
-    if (known) return [{ entry, ...ofKey(value, known) }];
-    early.push({ entry, value, id });
+    if (known) return [ofKey(value, known)];
+    early.push({ place, value, own, id });
     return [];
   }
 
-  function consumer(entry: Entry, value: Fields): Placed[] {
-    const { id, username, custom_id, keyauth_credentials: credentials } = value;
-    const names = { id, username, custom_id };
-    for (const name of [id, username]) if (textOf(name)) consumers.set(name as string, names);
+  function ofConsumer(value: Fields): Placed[] {
+    const of = reader(value);
+    const names = { id: of('id'), username: of('username'), custom_id: of('custom_id') };
+    for (const name of [names.id, names.username]) if (name) consumers.set(name, names);
+    const credentials = of.raw('keyauth_credentials');
     const keys = Array.isArray(credentials) ? (credentials as Fields[]) : [];
-    const { limits, lost } = limitsOf(value['plugins'], keys.length);
-    const others = [...lost, ...othersIn(value, ofConsumer)];
-    if (keys.length === 0) return others.length > 0 ? [{ entry, aside: true, lost: others }] : [];
-    const found = keys.map((key) => ({ entry, ...ofKey(key, names, limits) }));
+    const { limits, lost } = limitsOf(of.raw('plugins'), keys.length);
+    const others = [...lost, ...of.others(times)];
+    if (keys.length === 0) return others.length > 0 ? [{ aside: true, lost: others }] : [];
+    const found = keys.map((key) => ofKey(key, names, limits));
     found[0]!.lost.push(...others);
     return found;
   }
 
   return {
-    read,
+    lists,
+    unread: [...gateway, 'partials'],
+    of: (value: Fields, list: string, place: string) =>
+      list === 'consumers' ? ofConsumer(value) : ofCredential(value, list, place),
     /** The credentials whose consumer came after them, or is not in the file. */
     rest: (): Placed[] =>
-      early.map(({ entry, value, id }) => ({
-        entry,
-        ...ofKey(value, consumers.get(id) ?? (value['consumer'] as Fields)),
-      })),
+      early.map(({ place, value, own, id }) => ({ place, ...ofKey(value, consumers.get(id) ?? own) })),
   };
 }
 
-// What configures the gateway, and is of no consumer.
-const gateways = [
-  'services',
-  'routes',
-  'upstreams',
-  'targets',
-  'certificates',
-  'ca_certificates',
-  'snis',
-  'vaults',
-  'partials',
-];
-const ofConsumer = ['id', 'username', 'custom_id', 'keyauth_credentials', 'plugins', 'created_at', 'updated_at'];
-const ofCredential = ['id', 'key', 'tags', 'consumer', 'created_at', 'updated_at'];
-
-function ofKey(credential: Fields, { username, custom_id, id }: Fields, limits: Fields = {}): Found {
-  const { key, tags } = credential;
+function ofKey(credential: Fields, consumer: Fields, limits: Fields = {}): Found {
+  const [of, ofConsumer] = [reader(credential), reader(consumer)];
+  const [username, customId, id] = [ofConsumer('username'), ofConsumer('custom_id'), ofConsumer('id')];
+  const tags = of.raw('tags');
   return {
     item: {
-      name: nameOf(username, custom_id, 'Kong key'),
-      key,
-      ...given('customerId', textOf(custom_id) ?? textOf(username) ?? textOf(id)),
+      name: nameOf(username, customId, 'Kong key'),
+      key: of.raw('key'),
+      ...given('customerId', customId ?? username ?? id),
       ...(Array.isArray(tags) && tags.length > 0 && { metadata: { tags: tags as unknown[] } }),
       ...limits,
     },
-    ...given('id', textOf(credential['id'])),
-    lost: othersIn(credential, ofCredential),
+    ...given('id', of('id')),
+    lost: of.others(['consumer', ...times]),
   };
 }
 

@@ -6,14 +6,18 @@ const TOO_LONG = `it has more than ${MOST_CHARACTERS} characters`;
 
 /**
  * Reads CSV (RFC 4180) from pieces of text, one record at a time: fields in quotes may hold commas, line breaks and doubled
- * quotes. The first record names the columns, of which the file must have one of these.
+ * quotes. The first record names the columns, of which the file must have one of these; in any case of their letters, if it says so.
  */
-export async function* readCsv(pieces: AsyncIterable<string>, needed: string[]): AsyncGenerator<CsvRecord> {
+export async function* readCsv(
+  pieces: AsyncIterable<string>,
+  needed: string[],
+  isAnyCase = false,
+): AsyncGenerator<CsvRecord> {
   let names: string[] | undefined;
   for await (const { line, values, wrong } of readValues(pieces)) {
     if (names) yield { line, names, values, ...(wrong !== undefined && { wrong }) };
     else {
-      names = values.map((name) => name.trim());
+      names = values.map((name) => (isAnyCase ? name.trim().toLowerCase() : name.trim()));
       if (!needed.some((name) => names!.includes(name)))
         throw new Error(`line ${line} must name the columns, and one of ${needed.join(', ')} among them`);
       const twice = names.find((name, i) => names!.indexOf(name) < i);

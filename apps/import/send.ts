@@ -1,4 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../clients/node/clock.ts';
+import { KeytallyError } from '../../clients/node/error.ts';
+import { JSON_TYPE, send } from '../../clients/node/send.ts';
+import { fetchTransport } from '../../clients/node/transport.ts';
 import type { Item } from './rows.ts';
 
 /** Where keys are sent. */
@@ -11,56 +14,25 @@ export type Result = {
 };
 
 const TRY_FOR_MS = 120_000;
-const ANSWER_WITHIN_MS = 30_000;
-const LONGEST_PAUSE_MS = 5_000;
 
 /**
  * Imports some keys, and repeats the request while keytally is unavailable or asks to wait. No Idempotency-Key: what the first
- * attempt imported is told by the second, and nothing of the answers has to be kept. Once `signal` is aborted it makes no further
- * attempt, and throws the signal's reason.
+ * attempt imported is told by the second, and nothing of the answers has to be kept. Once `signal` is aborted it throws its reason.
  */
-export async function sendKeys(target: Target, keys: Item[], signal: AbortSignal): Promise<Result[]> {
-  const until = performance.now() + TRY_FOR_MS;
-  for (let attempt = 0; ; attempt++) {
-    const answer = await post(target, keys);
-    if ('results' in answer) return answer.results;
-    const pauseMs = Math.max(Math.min(100 * 2 ** attempt, LONGEST_PAUSE_MS), answer.retryAfterMs);
-    if (!answer.mayPass || performance.now() + pauseMs > until) throw new Error(answer.message);
-    await sleep(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted());
-  }
-}
-
-type Failure = { message: string; mayPass: boolean; retryAfterMs: number };
-
-async function post({ url, token }: Target, keys: Item[]): Promise<{ results: Result[] } | Failure> {
-  let response: Response;
-  let text: string;
+export async function sendKeys({ url, token }: Target, keys: Item[], signal: AbortSignal): Promise<Result[]> {
+  const sender = { token, transport: fetchTransport(fetch), clock: systemClock, onRetry() {} };
+  const body = { keys };
+  const request = {
+    method: 'POST',
+    url: `${url}/api/v1/api-key/import`,
+    accept: JSON_TYPE,
+    body,
+    hasIdempotencyKeys: true,
+  };
   try {
-    response = await fetch(`${url}/api/v1/api-key/import`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify({ keys }),
-      redirect: 'manual',
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
-    });
-    text = await response.text();
-  } catch {
-    return { message: `keytally cannot be reached at ${url}`, mayPass: true, retryAfterMs: 0 };
-  }
-  const { status, headers } = response;
-  const body = parse(text) as { results?: Result[]; error?: { code: number; message: string } } | undefined;
-  if (response.ok && body?.results) return { results: body.results };
-  const message = body?.error
-    ? `${body.error.code}: ${body.error.message}`
-    : `HTTP ${status} from ${url}, not from keytally`;
-  const mayPass = status === 408 || status === 429 || (status > 500 && status < 600);
-  return { message, mayPass, retryAfterMs: 1_000 * Number(headers.get('retry-after') ?? 0) || 0 };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+    return ((await send(sender, request, { timeoutMs: TRY_FOR_MS, signal })) as { results: Result[] }).results;
+  } catch (error) {
+    if (!(error instanceof KeytallyError) || error.code === 0) throw error;
+    throw new Error(`${error.code}: ${error.message}`, { cause: error });
   }
 }

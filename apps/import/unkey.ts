@@ -1,104 +1,56 @@
 import { PREFIX_PATTERN } from '../../shared/values/key-text.ts';
-import {
-  amountOf,
-  booleanOf,
-  creditsOf,
-  given,
-  limitOf,
-  nameOf,
-  objectOf,
-  othersIn,
-  reader,
-  timeOf,
-  type Of,
-} from './fields.ts';
-import type { Budget, Found } from './rows.ts';
+import { amountOf, booleanOf, creditsOf, given, limitOf, nameOf, objectOf, reader, timeOf, type Of } from './fields.ts';
+import type { Budget, Read } from './rows.ts';
+
+const ids = ['apiId', 'key_auth_id', 'workspace_id', 'for_workspace_id', 'pending_migration_id', 'migrationId'];
+const times = ['created_at', 'created_at_m', 'updated_at_m', 'last_used_at', 'last_refill_at', 'ratelimit_async'];
 
 /** A key of Unkey: the columns of its table of keys, or the fields of its migrations. A hash is the SHA-256 in base64. */
-export function ofUnkey(fields: Record<string, unknown>, now: number): Found {
-  const of = reader(fields);
-  if (of('deleted_at_m', 'deleted_at')) return { skipped: 'it is deleted', lost: [] };
-  const start = of('start') ?? '';
-  const prefix = of('prefix') ?? start.slice(0, Math.max(0, start.lastIndexOf('_')));
-  const plain = of('key', 'plaintext');
-  const { limits, lost } = limitsOf(fields);
-  const budget = budgetOf(creditFields(fields), now);
-  return {
-    item: {
-      name: nameOf(of('name'), of('start'), 'Unkey key'),
-      ...(plain ? { key: plain } : { hash: { algorithm: 'sha256', encoding: 'base64', value: hashIn(fields) ?? '' } }),
-      ...(new RegExp(PREFIX_PATTERN).test(prefix) && { prefix }),
-      ...given('customerId', of('external_id', 'externalId', 'owner_id', 'ownerId', 'identity_id')),
-      ...given('expiresAt', timeOf('expires', of('expires'))),
-      ...given('metadata', objectOf('meta', of('meta'))),
-      ...limits,
-      enabled: booleanOf('enabled', of('enabled')) ?? true,
-    },
-    ...given('id', of('id')),
-    ...(budget && { budget }),
-    lost: [...lost, ...othersIn(fields, known)],
-  };
-}
+export const unkey = {
+  columns: ['hash', 'key', 'plaintext'],
+  lists: ['', 'keys', 'data'],
+  aside: [...ids, ...times],
+  read(of: Of, now: number): Read {
+    if (of('deleted_at_m', 'deleted_at')) return { skipped: 'it is deleted' };
+    const start = of('start') ?? '';
+    const prefix = of('prefix') ?? start.slice(0, Math.max(0, start.lastIndexOf('_')));
+    const [plain, value] = [of('key', 'plaintext'), hashIn(of) ?? ''];
+    const { limits, lost } = limitsOf(of);
+    const budget = budgetOf(creditFields(of), now);
+    return {
+      item: {
+        name: nameOf(of('name'), of('start'), 'Unkey key'),
+        ...(plain ? { key: plain } : { hash: { algorithm: 'sha256', encoding: 'base64', value } }),
+        ...(new RegExp(PREFIX_PATTERN).test(prefix) && { prefix }),
+        ...given('customerId', of('external_id', 'externalId', 'owner_id', 'ownerId', 'identity_id')),
+        ...given('expiresAt', timeOf('expires', of('expires'))),
+        ...given('metadata', objectOf('meta', of('meta'))),
+        ...limits,
+        enabled: booleanOf('enabled', of('enabled')) ?? true,
+      },
+      ...given('id', of('id')),
+      ...(budget && { budget }),
+      lost,
+    };
+  },
+};
 
-const ownIds = [
-  'id',
-  'apiId',
-  'key_auth_id',
-  'workspace_id',
-  'for_workspace_id',
-  'pending_migration_id',
-  'migrationId',
-];
-const times = [
-  'created_at',
-  'created_at_m',
-  'updated_at_m',
-  'last_used_at',
-  'last_refill_at',
-  'deleted_at',
-  'deleted_at_m',
-];
-const carried = [
-  'key',
-  'plaintext',
-  'hash',
-  'start',
-  'prefix',
-  'name',
-  'external_id',
-  'externalId',
-  'owner_id',
-  'ownerId',
-];
-carried.push('identity_id', 'expires', 'meta', 'enabled', 'ratelimit_limit', 'ratelimit_duration', 'ratelimit_async');
-carried.push(
-  'ratelimit',
-  'ratelimits',
-  'remaining_requests',
-  'remaining',
-  'credits',
-  'refill',
-  'refill_amount',
-  'refill_day',
-);
-const known = [...ownIds, ...times, ...carried, 'refill_interval'];
-
-function hashIn(fields: Record<string, unknown>): string | undefined {
-  const text = reader(fields)('hash');
+function hashIn(of: Of): string | undefined {
+  const text = of('hash');
   // Older migrations say its form beside it.
   return text?.startsWith('{') ? reader(objectOf('hash', text) ?? {})('value') : text;
 }
 
 /** What is left of a key and how it is refilled, of each of the three places where Unkey has it. */
-function creditFields(fields: Record<string, unknown>): Of {
-  const credits = objectOf('credits', reader(fields)('credits')) ?? fields;
-  const of = reader(credits);
-  const refill = reader(objectOf('refill', of('refill')) ?? {});
+function creditFields(of: Of): Of {
+  const inside = objectOf('credits', of('credits'));
+  const credits = inside ? reader(inside) : of;
+  const refill = reader(objectOf('refill', credits('refill')) ?? {});
   return reader({
-    remaining_requests: of('remaining_requests', 'remaining'),
-    refill_amount: of('refill_amount') ?? refill('amount'),
-    refill_interval: of('refill_interval') ?? refill('interval'),
-    refill_day: of('refill_day') ?? refill('refillDay'),
+    remaining_requests: credits('remaining_requests', 'remaining'),
+    refill_amount: credits('refill_amount') ?? refill('amount'),
+    refill_interval: credits('refill_interval') ?? refill('interval'),
+    refill_day: credits('refill_day') ?? refill('refillDay'),
   });
 }
 
@@ -132,12 +84,11 @@ function nextDay(now: number, day: number): number {
   return inMonth(month) > now ? inMonth(month) : inMonth(month + 1);
 }
 
-function limitsOf(fields: Record<string, unknown>): { limits: Record<string, unknown>; lost: string[] } {
-  const of = reader(fields);
+function limitsOf(of: Of): { limits: Record<string, unknown>; lost: string[] } {
   const old = objectOf('ratelimit', of('ratelimit'));
-  const list = Array.isArray(fields['ratelimits']) ? (fields['ratelimits'] as Record<string, unknown>[]) : [];
-  const ofTable = { limit: of('ratelimit_limit'), duration: of('ratelimit_duration') };
-  const found = [...(ofTable.limit ? [ofTable] : []), ...(old ? [old] : []), ...list].map((one) => {
+  const [limit, duration, list] = [of('ratelimit_limit'), of('ratelimit_duration'), of.raw('ratelimits')];
+  const all = [...(limit ? [{ limit, duration }] : []), ...(old ? [old] : []), ...(Array.isArray(list) ? list : [])];
+  const found = all.map((one: Record<string, unknown>) => {
     const ofOne = reader(one);
     return limitOf(ofOne('name') ?? 'ratelimit_limit', ofOne('limit') ?? '', ofOne('duration', 'refillInterval') ?? '');
   });
@@ -145,6 +96,6 @@ function limitsOf(fields: Record<string, unknown>): { limits: Record<string, unk
   const perSecond = found.find((one) => one?.['rateLimitPerSecond'] !== undefined);
   return {
     limits: { ...perSecond, ...(limits.length > 0 && { limits }) },
-    lost: found.some((one) => one === undefined) ? ['ratelimit_limit'] : [],
+    lost: found.includes(undefined) ? ['ratelimit_limit'] : [],
   };
 }
