@@ -1,11 +1,11 @@
 import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
 import { eventually, outputListeners } from '../../helpers/world.ts';
-import { inTable, requireFenced, requireNoForgery, rowOf, settled, signedIn, visit } from './helpers/browser.ts';
+import { inTable, rowOf, settled, signedIn } from './helpers/browser.ts';
 import { makeHostile, payloads, requireAllHarmless, requireHarmless } from './helpers/payloads.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
-// What a hostile customer, a hostile page and whoever sits at the browser later can do: nothing.
+// What a hostile customer and whoever sits at the browser later can do: nothing.
 
 const { test, own } = await consoleSuite('security of the console');
 let logs = '';
@@ -53,22 +53,6 @@ test('no text that a stranger chose becomes an element, on any page', async () =
     await requireHarmless(page, path);
   }
   assert.equal(complaints, []);
-  await close();
-});
-
-test('no script runs on the page but its own, it speaks with nobody else, and nobody frames it', async () => {
-  const { page, complaints, close } = await visit(own.browser);
-  await page.goto(`${own.world.api.url}/console`);
-  await page.getByLabel('Access token').waitFor();
-  await requireFenced(page, complaints, `${own.world.api.url}/console`);
-  await close();
-});
-
-test('a page of another origin changes nothing with the session', async () => {
-  const { page, close } = await signedIn(own.browser, own.world);
-  await requireNoForgery(page, own.world.api.url, '/console', [['POST', '/api/v1/workspace', '{"name":"forged"}']]);
-  const { workspaces } = (await own.world.call('get', '/api/v1/workspace')).body;
-  assert.not.ok(workspaces.some(({ name }: { name: string }) => name === 'forged'));
   await close();
 });
 

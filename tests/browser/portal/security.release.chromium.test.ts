@@ -1,12 +1,12 @@
 import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
 import { eventually, outputListeners } from '../../helpers/world.ts';
-import { inTable, requireFenced, visit } from '../console/helpers/browser.ts';
+import { inTable, visit } from '../console/helpers/browser.ts';
 import { makeHostile, payloads, requireAllHarmless } from '../console/helpers/payloads.ts';
 import { consoleSuite } from '../console/helpers/suite.ts';
 import { makeLinks } from './helpers/portal.ts';
 
-// What whoever has a link, a hostile page and whoever sits at the browser later can do: nothing more.
+// What whoever has a link and whoever sits at the browser later can do: nothing more.
 
 const { test, own } = await consoleSuite('security of the portal');
 const { link, go, open } = makeLinks(own, own.workspaceId);
@@ -63,13 +63,12 @@ test('nothing secret is kept: not in the address, the history, the storage of th
   await close();
 });
 
-test('no name that a stranger chose becomes an element, no other script runs, and nobody frames the page', async () => {
+test('no name that a stranger chose becomes an element', async () => {
   const hostile = await makeHostile(own.world);
   const { page, complaints, close } = await visit(own.browser);
   await open(page, { workspaceId: hostile.workspaceId, billingId: hostile.billingId, customerId: payloads[3] });
   for (const table of ['Keys', 'Grants', 'Usage by day', 'Movements']) await inTable(page, table, payloads[1]!);
   await requireAllHarmless(page, 'the portal');
   assert.equal(complaints, []);
-  await requireFenced(page, complaints, `${own.world.api.url}/portal`);
   await close();
 });

@@ -1,4 +1,3 @@
-import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { queryOf, type Output } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
@@ -9,7 +8,7 @@ import { Fields, Form, givenIn, type FieldData, type Given } from '../parts/form
 import { Page, usePath } from '../parts/page.tsx';
 import { SaveButton } from '../parts/save.tsx';
 import { PagedTable, type Column } from '../parts/table.tsx';
-import { Amount, None, UNNAMED } from '../parts/text.tsx';
+import { Amount, UNNAMED } from '../parts/text.tsx';
 
 type Row = Output<'get /api/v1/usage'>['data'][number];
 type Group = (typeof groups)[number][0];
@@ -121,22 +120,15 @@ function isIn({ groupBy }: Asked, group: Group): boolean {
 }
 
 function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[] {
-  const linked = (id: string | undefined, text: string | undefined, page: string, none: string) =>
-    id ? (
-      <a href={pathOf(`${page}/${id}`)} title={text}>
-        {text}
-      </a>
-    ) : (
-      <None>{none}</None>
-    );
-  const texted = (text: string | undefined) => <span title={text}>{text}</span>;
-  const cells: Record<Group, (row: Row) => ComponentChildren> = {
-    billing: ({ billingId, externalMeterId = billingId }) => linked(billingId, externalMeterId, 'customers', 'none'),
-    usageName: ({ usageName }) => texted(usageName),
-    key: ({ apiKeyId }) => linked(apiKeyId, apiKeyId, 'keys', 'correction'),
-    route: ({ route, other }) => (other ? <None>others</None> : texted(route)),
-    customer: ({ customerId }) => texted(customerId),
+  const ofGroup: Record<Group, { text(row: Row): string | undefined; link?(row: Row): string; none?: string }> = {
+    billing: { text: meterOf, link: ({ billingId }) => pathOf(`customers/${billingId}`), none: 'none' },
+    usageName: { text: ({ usageName }) => usageName },
+    key: { text: ({ apiKeyId }) => apiKeyId, link: ({ apiKeyId }) => pathOf(`keys/${apiKeyId}`), none: 'correction' },
+    route: { text: ({ route, other }) => (other ? undefined : route), none: 'others' },
+    customer: { text: ({ customerId }) => customerId },
   };
+  const [main, ...extra] = groups.filter(([group]) => isIn(asked, group));
+  const below = (row: Row) => restOf(row, asked);
   return [
     {
       title: asked.interval === 'day' ? 'Day' : 'From',
@@ -149,18 +141,15 @@ function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[
         </time>
       ),
     },
-    ...groups
-      .filter(([group]) => isIn(asked, group))
-      .map(([group, title], i) => ({
-        title,
-        cell: cells[group],
-        ...(i === 0
-          ? ({ isMain: true, below: (row: Row) => restOf(row, asked) } as const)
-          : { isExtra: true as const }),
-      })),
+    ...(main ? [{ title: main[1], ...ofGroup[main[0]], isMain: true as const, below }] : []),
+    ...extra.map(([group, title]) => ({ title, ...ofGroup[group], isExtra: true as const })),
     { title: 'Credits', amount: 'totalBillingUsage' },
     { title: 'Events', width: '8rem', amount: 'events', isExtra: true },
   ];
+}
+
+function meterOf({ billingId, externalMeterId = billingId }: Row) {
+  return billingId && externalMeterId;
 }
 
 function hourOf(start: string): string {

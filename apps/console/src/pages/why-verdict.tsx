@@ -1,10 +1,11 @@
 import type { ComponentChildren } from 'preact';
+import { grouped } from '../data/amounts.ts';
 import { useAnswer } from '../data/hooks.ts';
 import { useMay, useWorkspace, type Workspace } from '../data/session.ts';
 import { windowOf, type Limit } from '../parts/limits.tsx';
 import { Outcome, type Decision } from '../parts/outcomes.tsx';
 import { usePath } from '../parts/page.tsx';
-import { Amount, Facts, Time } from '../parts/text.tsx';
+import { Facts, Time } from '../parts/text.tsx';
 import type { Billing } from './customers/credits.tsx';
 import type { ApiKey } from './keys/keys.tsx';
 
@@ -53,11 +54,6 @@ function useTold({ apiKeyId, reason, limitedBy }: Decision, known: Known): Told 
   const { key, billing } = known;
   const keyLink = (text: string) => <a href={pathOf(`keys/${apiKeyId}`)}>{text}</a>;
   const recordLink = (text: string) => (billing ? <a href={pathOf(`customers/${billing.id}`)}>{text}</a> : text);
-  const left = billing && (
-    <>
-      <Amount of={billing.availableCredits} /> credits are available
-    </>
-  );
   switch (reason) {
     case 'LIMIT_REACHED':
     case 'RATE_LIMIT':
@@ -66,17 +62,13 @@ function useTold({ apiKeyId, reason, limitedBy }: Decision, known: Known): Told 
       return {
         why: 'The call cost more than its record has left.',
         change: <>{recordLink('Add credits to the record')}, or let it go on when they are used up.</>,
-        now: left,
+        now: billing && `${grouped(billing.availableCredits)} credits are available`,
       };
     case 'SPEND_CAP_REACHED':
       return {
         why: 'The call would have taken the record beyond its spend cap.',
         change: <>{recordLink('Raise the spend cap of the record')}, or clear it: more credits do not help.</>,
-        now: billing?.spendCap && (
-          <>
-            <Amount of={billing.usedCredits} /> of <Amount of={billing.spendCap} /> are used
-          </>
-        ),
+        now: billing?.spendCap && `${grouped(billing.usedCredits)} of ${grouped(billing.spendCap)} are used`,
       };
     case 'NO_BILLING_RECORD':
       return {
@@ -138,7 +130,7 @@ function ofLimit(limitedBy: Decision['limitedBy'], { key, billing, workspace }: 
   return {
     why: (
       <>
-        The limit <strong>{name}</strong> of {whose} was reached: at most <Amount of={limit} />
+        The limit <strong>{name}</strong> of {whose} was reached: at most {grouped(String(limit))}
         {window && ` ${window}`}.
       </>
     ),
@@ -147,14 +139,7 @@ function ofLimit(limitedBy: Decision['limitedBy'], { key, billing, workspace }: 
         {opensAgain(isRate ? { per: 'second' } : one)} Or {raise}.
       </>
     ),
-    ...(limitNow !== undefined &&
-      String(limitNow) !== String(limit) && {
-        now: (
-          <>
-            it is at most <Amount of={limitNow} />
-          </>
-        ),
-      }),
+    now: limitNow !== undefined && String(limitNow) !== String(limit) && `it is at most ${grouped(String(limitNow))}`,
   };
 }
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Pages } from '../data/hooks.ts';
-import { Amount, Empty, ProblemNote, Time } from './text.tsx';
+import { Amount, Empty, None, ProblemNote, Time } from './text.tsx';
 
 /** A value of an item: by the name of its field, or by what finds it. */
 type Of<Item, Value> =
@@ -9,9 +9,9 @@ type Of<Item, Value> =
   | ((item: Item) => Value | undefined);
 type Text = string | number;
 
-/** What a cell shows: a text, which tells all of itself on hover, and may lead somewhere; or something else. */
+/** What a cell shows: a text, which tells all of itself on hover, and may lead somewhere, or what stands for none; or something else. */
 type Cell<Item> =
-  | { text: Of<Item, Text>; link?(item: Item): string | undefined }
+  | { text: Of<Item, Text>; link?(item: Item): string | undefined; none?: string }
   | { code: Of<Item, string> }
   | { amount: Of<Item, Text> }
   | { time: Of<Item, Text> }
@@ -161,13 +161,13 @@ function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {
   if ('time' in column) return <Time at={valueOf(item, column.time)} />;
   if ('code' in column) return <code title={valueOf(item, column.code)}>{valueOf(item, column.code)}</code>;
   const text = valueOf(item, column.text);
+  if (text === undefined) return column.none && <None>{column.none}</None>;
   const href = column.link?.(item);
-  return href ? (
+  if (href === undefined) return <span title={String(text)}>{text}</span>;
+  return (
     <a href={href} title={String(text)}>
       {text}
     </a>
-  ) : (
-    <span title={text === undefined ? undefined : String(text)}>{text}</span>
   );
 }
 

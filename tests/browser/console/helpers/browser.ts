@@ -178,30 +178,6 @@ export async function requireFenced(page: Page, complaints: string[], url: strin
   );
 }
 
-/** Fails where a page of another origin gets an answer with the session that the browser has. */
-export async function requireNoForgery(
-  page: Page,
-  url: string,
-  path: string,
-  requests: (readonly [method: string, path: string, body?: string])[],
-): Promise<void> {
-  // Another origin on the same site: the strictest cookie goes along.
-  const elsewhere = `http://localhost:${new URL(url).port}`;
-  await page.goto(elsewhere + path);
-  for (const target of [url, elsewhere])
-    for (const session of [{}, { 'X-Keytally-Session': '1' }])
-      for (const [method, asked, body] of requests) {
-        const options = {
-          method,
-          credentials: 'include',
-          body,
-          headers: { 'Content-Type': 'application/json', ...session },
-        };
-        const code = `fetch('${target}${asked}', ${JSON.stringify(options)}).then(({ status }) => status, () => 'refused')`;
-        assert.ok([401, 'refused'].includes(await page.evaluate<number | string>(code)), `${method} ${target}${asked}`);
-      }
-}
-
 /** Waits until nothing loads any more, and every chart is drawn. */
 export async function settled(page: Page): Promise<void> {
   await page.waitForLoadState('networkidle');
