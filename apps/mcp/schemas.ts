@@ -1,6 +1,6 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import type { Contract } from '../../clients/node/index.ts';
-import { present, withUntrusted } from './tool.ts';
+import { withUntrusted, type Options, type Reader } from './tool.ts';
 
 // What more than one tool takes or gives.
 
@@ -67,8 +67,9 @@ export const record = withUntrusted(
   { externalMeterId: Type.String() },
 );
 
-export function presentRecord(given: BillingRecord): Static<typeof record> {
-  return present(record, { ...given, billingId: given.id });
+/** A billing record with the names of `record`. */
+export function recordFrom(given: BillingRecord) {
+  return { ...given, billingId: given.id };
 }
 
 export type ApiKey = Contract['get /api/v1/workspace/{id}/api-key/{akid}']['output']['apiKey'];
@@ -87,11 +88,29 @@ export const key = withUntrusted(
   { name: Type.String(), customerId: text, externalMeterId: text },
 );
 
-export function presentKey(workspaceId: string, given: ApiKey): Static<typeof key> {
-  return present(key, { ...given, apiKeyId: given.id, workspaceId, expiresAt: timeOf(given.expiresAt) });
+/** A key with the names of `key`. */
+export function keyFrom(workspaceId: string, given: ApiKey) {
+  return { ...given, apiKeyId: given.id, workspaceId, expiresAt: timeOf(given.expiresAt) };
 }
 
 /** Unix milliseconds as text. */
 export function timeOf(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString();
+}
+
+/** What names a billing record: its id, or its workspace and meter. */
+export const which = {
+  billingId: Type.Optional(ids.record),
+  workspaceId: Type.Optional(ids.workspace),
+  externalMeterId: Type.Optional(meter),
+};
+export type Which = { billingId?: string; workspaceId?: string; externalMeterId?: string };
+
+/** The billing record that is meant. */
+export async function recordOf(one: Which, reader: Reader, options: Options): Promise<BillingRecord> {
+  const { billingId, workspaceId, externalMeterId } = one;
+  if (billingId !== undefined) return (await reader.billing.getById({ bid: billingId }, options)).billing;
+  if (workspaceId === undefined || externalMeterId === undefined)
+    throw new Error('Give billingId, or workspaceId with externalMeterId.');
+  return (await reader.billing.get({ workspaceId, externalMeterId }, options)).billing;
 }

@@ -3,7 +3,7 @@ import { KeytallyError } from '../../clients/node/index.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { holdsSecret } from '../../shared/values/secrets.ts';
 import manifest from './package.json' with { type: 'json' };
-import type { Reader, Tool } from './tool.ts';
+import { present, type Reader, type Tool } from './tool.ts';
 import { tools } from './tools/index.ts';
 
 const INSTRUCTIONS = `Tools that read keytally, a service for API keys, limits and metering. None of them changes anything.
@@ -30,7 +30,8 @@ function register(server: McpServer, tool: Tool, reader: Reader): void {
     const secret = Object.entries(given as object).find((one) => isSecret(tool, ...(one as [string, unknown])));
     if (secret) return failed(`${secret[0]} holds a whole key, a token or a JWT, which is sent nowhere: ${INSTEAD}`);
     try {
-      const { text, data } = await run(given, reader, { signal });
+      const { text, data: answered } = await run(given, reader, { signal });
+      const data = present(output, answered);
       // The same once more as text: for clients that show the model text alone, as the protocol asks.
       const content = [text, JSON.stringify(data)].map((one) => ({ type: 'text' as const, text: one }));
       return { content, structuredContent: data as Record<string, unknown> };

@@ -12,21 +12,24 @@ export type Reader = {
 };
 export type Options = { signal: AbortSignal };
 
-export type Tool<Input extends TSchema = TSchema, Output extends TSchema = TSchema> = {
+export type Tool<Input extends TSchema = TSchema> = {
   name: string;
   title: string;
   /** For the model: what it answers, and which tool comes before or after. */
   description: string;
   input: Input;
-  output: Output;
+  output: TSchema;
   /** The one text of the input that may be a whole key: the tool masks it. */
   masks?: string;
-  /** `text` says the result in keytally's own words: what customers wrote stands in `data` alone, under `untrusted`. */
-  run(input: Static<Input>, reader: Reader, options: Options): Promise<{ text: string; data: Static<Output> }>;
+  /**
+   * `text` says the result in keytally's own words. `data` is what the api answered: of it the model is given what `output` names,
+   * what customers wrote under `untrusted`.
+   */
+  run(input: Static<Input>, reader: Reader, options: Options): Promise<{ text: string; data: object }>;
 };
 
-/** Types a tool by its schemas. */
-export function tool<Input extends TSchema, Output extends TSchema>(one: Tool<Input, Output>): Tool {
+/** Types what a tool is given by its schema. */
+export function tool<Input extends TSchema>(one: Tool<Input>): Tool {
   return one;
 }
 
@@ -39,7 +42,6 @@ export function withUntrusted<Fields extends TProperties, Texts extends TPropert
 }
 
 /** What a schema of a result takes of what the api answered, and nothing else; the texts under `untrusted` as `shown`. */
-export function present<Schema extends TSchema>(schema: Schema, given: unknown): Static<Schema>;
 export function present(schema: TSchema & { items?: TSchema; properties?: TProperties }, given: unknown): unknown {
   const { items, properties } = schema;
   if (items) return (given as unknown[]).map((one) => present(items, one));

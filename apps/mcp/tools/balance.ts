@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
-import { amount, cursor, instant, nextCursor, presentRecord, record, text, timeOf } from '../schemas.ts';
-import { recordOf, which } from '../records.ts';
-import { more, present, tool, withUntrusted } from '../tool.ts';
+import { amount, cursor, instant, nextCursor, recordFrom, record, text, timeOf, recordOf, which } from '../schemas.ts';
+import { more, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 50;
 
@@ -41,12 +40,11 @@ export default tool({
     return {
       text: `${billing.availableCredits} credits available: ${billing.totalCredits} in all, ${billing.usedCredits} used, ${billing.heldCredits} held, ${billing.expiredCredits} expired; overages ${billing.allowOverages ? 'allowed' : 'not allowed'}${limit}. ${grants.length} grants that are ${state}.${more(nextCursor)}`,
       data: {
-        record: presentRecord(billing),
-        grants: grants.map(({ id: grantId, reason: voidReason, ...grantOf }) => {
-          const [beginsAt, expiresAt] = [timeOf(grantOf.beginsAt), timeOf(grantOf.expiresAt)];
-          return present(grant, { ...grantOf, grantId, voidReason, beginsAt, expiresAt });
+        record: recordFrom(billing),
+        grants: grants.map(({ id: grantId, reason: voidReason, beginsAt, expiresAt, ...grantOf }) => {
+          return { ...grantOf, grantId, voidReason, beginsAt: timeOf(beginsAt), expiresAt: timeOf(expiresAt) };
         }),
-        ...(nextCursor !== undefined && { nextCursor }),
+        nextCursor,
       },
     };
   },

@@ -1,7 +1,6 @@
-import { Type, type Static } from 'typebox';
-import { recordOf, which, type Which } from '../records.ts';
-import { amount, cursor, ids, nextCursor } from '../schemas.ts';
-import { more, present, tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
+import { Type } from 'typebox';
+import { amount, cursor, ids, nextCursor, recordOf, which, type Which } from '../schemas.ts';
+import { more, tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
 
 // The api reads each record's books: so many take some seconds.
 const MOST = 20;
@@ -43,7 +42,7 @@ export default tool({
 
   async run({ cursor, ...one }, reader, options) {
     const { billings, nextCursor } = await wantedRecords(one, cursor, reader, options);
-    const records: Static<typeof proof>[] = [];
+    const records: Awaited<ReturnType<typeof proofOf>>[] = [];
     let next = 0;
     const work = async () => {
       for (let at = next++; at < billings.length; at = next++)
@@ -52,7 +51,7 @@ export default tool({
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     return {
       text: `${records.length} records: ${tally(records, ({ status }) => status)}.${more(nextCursor)}`,
-      data: { records, ...(nextCursor !== undefined && { nextCursor }) },
+      data: { records, nextCursor },
     };
   },
 });
@@ -75,11 +74,7 @@ async function proofOf({ id: bid, externalMeterId }: Named, reader: Reader, opti
   const { reconciliation: given } = await reader.billing.reconciliation({ bid }, options);
   const placed = (gaps: typeof given.gaps) =>
     gaps.slice(0, MOST_GAPS).map(({ after, ...one }) => ({ ...one, epoch: after.epoch, afterNumber: after.number }));
-  return present(proof, {
-    ...given,
-    externalMeterId,
-    grantsDifference: given.grants?.difference,
-    gaps: placed(given.gaps),
-    losses: placed(given.losses),
-  });
+  const { grants, gaps, losses } = given;
+  const grantsDifference = grants?.difference;
+  return { ...given, externalMeterId, grantsDifference, gaps: placed(gaps), losses: placed(losses) };
 }

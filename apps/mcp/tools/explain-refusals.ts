@@ -1,8 +1,8 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import { KeytallyError, type Contract } from '../../../clients/node/index.ts';
 import { explain, reasons, type Now } from '../reasons.ts';
-import { ids, key, limitOf, limits, meter, presentKey, presentRecord, record, text } from '../schemas.ts';
-import { present, tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
+import { ids, key, keyFrom, limitOf, limits, meter, record, recordFrom, text } from '../schemas.ts';
+import { tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
 
 const MOST = 100;
 const BY_DEFAULT = 20;
@@ -24,24 +24,6 @@ const explained = Type.Object({
   change: Type.String({ description: 'what an operator would change' }),
   stillSo: Type.Optional(Type.Boolean({ description: 'whether the cause is still there; absent: not known' })),
 });
-const output = Type.Object({
-  read: Type.Integer({ description: 'how many decisions were read' }),
-  refused: Type.Integer({ description: 'how many of them were refusals' }),
-  reasons: Type.Array(explained),
-  decisions: Type.Array(decision, { description: 'newest first' }),
-  key: Type.Optional(key),
-  keyLimits: Type.Optional(limits),
-  rateLimitPerSecond: Type.Optional(
-    Type.Integer({ description: "the key's own; absent: its workspace's, if it has one" }),
-  ),
-  allowedAddresses: Type.Optional(
-    Type.Integer({
-      description: "how many entries the key's own allow list has; absent: its workspace's list counts",
-    }),
-  ),
-  record: Type.Optional(record),
-});
-
 export default tool({
   name: 'explain_refusals',
   title: 'Why was this key refused?',
@@ -53,7 +35,23 @@ export default tool({
     withValid: Type.Optional(Type.Boolean({ description: 'list VALID decisions too; default false' })),
     limit: limitOf('decisions to list', MOST, BY_DEFAULT),
   }),
-  output,
+  output: Type.Object({
+    read: Type.Integer({ description: 'how many decisions were read' }),
+    refused: Type.Integer({ description: 'how many of them were refusals' }),
+    reasons: Type.Array(explained),
+    decisions: Type.Array(decision, { description: 'newest first' }),
+    key: Type.Optional(key),
+    keyLimits: Type.Optional(limits),
+    rateLimitPerSecond: Type.Optional(
+      Type.Integer({ description: "the key's own; absent: its workspace's, if it has one" }),
+    ),
+    allowedAddresses: Type.Optional(
+      Type.Integer({
+        description: "how many entries the key's own allow list has; absent: its workspace's list counts",
+      }),
+    ),
+    record: Type.Optional(record),
+  }),
 
   async run({ withValid = false, limit = BY_DEFAULT, ...which }, reader, options) {
     const { workspaceId, apiKeyId, externalMeterId } = which;
@@ -68,17 +66,15 @@ export default tool({
     return {
       text: `${refusals.length} of the last ${decisions.length} decisions of 24 hours were refusals: ${tally(refusals, ({ reason, status }) => reason ?? status)}.`,
       data: {
-        ...present(Type.Omit(output, ['key', 'record']), {
-          read: decisions.length,
-          refused: refusals.length,
-          reasons: explainedReasons(refusals, now),
-          decisions: (withValid ? decisions : refusals).slice(0, limit),
-          keyLimits: keyNow?.limits,
-          rateLimitPerSecond: keyNow?.rateLimitPerSecond,
-          allowedAddresses: keyNow?.allowedIPs?.length,
-        }),
-        ...(keyNow && { key: presentKey(workspaceId, keyNow) }),
-        ...(recordNow && recordNow !== 'none' && { record: presentRecord(recordNow) }),
+        read: decisions.length,
+        refused: refusals.length,
+        reasons: explainedReasons(refusals, now),
+        decisions: (withValid ? decisions : refusals).slice(0, limit),
+        key: keyNow && keyFrom(workspaceId, keyNow),
+        keyLimits: keyNow?.limits,
+        rateLimitPerSecond: keyNow?.rateLimitPerSecond,
+        allowedAddresses: keyNow?.allowedIPs?.length,
+        record: recordNow && recordNow !== 'none' ? recordFrom(recordNow) : undefined,
       },
     };
   },
@@ -106,7 +102,7 @@ async function readNow({ workspaceId, apiKeyId, externalMeterId }: Which, reader
 type Decision = Contract['get /api/v1/verifications/recent']['output']['data'][number];
 
 /** Each reason once, that of the newest refusal first. */
-function explainedReasons(refusals: readonly Decision[], now: Now): Static<typeof explained>[] {
+function explainedReasons(refusals: readonly Decision[], now: Now) {
   const byReason = Map.groupBy(refusals, ({ reason }) => reason);
   return [...byReason].flatMap(([reason, all]) =>
     reason === undefined ? [] : [{ reason, count: all.length, lastAt: all[0]!.time, ...explain(reason, now) }],

@@ -1,19 +1,12 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import { keyShard, maskKeyText } from '../../../shared/values/key-text.ts';
-import { ids, key, presentKey, presentRecord, record } from '../schemas.ts';
+import { ids, key, keyFrom, record, recordFrom } from '../schemas.ts';
 import { tool, type Options, type Reader } from '../tool.ts';
 
 const MOST = 20;
 const MOST_WORKSPACES = 20;
 // A page of a search reads 1,000 keys.
 const MOST_PAGES = 5;
-
-const found = Type.Object({
-  keys: Type.Array(key),
-  records: Type.Array(record),
-  searched: Type.Array(ids.workspace, { description: 'the workspaces that were searched' }),
-  complete: Type.Boolean({ description: 'false: there may be more; give a longer text, or a workspaceId' }),
-});
 
 export default tool({
   name: 'find',
@@ -23,7 +16,12 @@ export default tool({
     text: Type.String({ minLength: 1, maxLength: 128, description: 'what to look for' }),
     workspaceId: Type.Optional(ids.workspace),
   }),
-  output: found,
+  output: Type.Object({
+    keys: Type.Array(key),
+    records: Type.Array(record),
+    searched: Type.Array(ids.workspace, { description: 'the workspaces that were searched' }),
+    complete: Type.Boolean({ description: 'false: there may be more; give a longer text, or a workspaceId' }),
+  }),
   masks: 'text',
 
   async run({ text, workspaceId }, reader, options) {
@@ -31,7 +29,12 @@ export default tool({
     const wanted = isSecret ? maskKeyText(text) : text;
     const places =
       workspaceId === undefined ? await workspacesOf(reader, options) : { ids: [workspaceId], more: false };
-    const data: Static<typeof found> = { keys: [], records: [], searched: [], complete: !places.more };
+    const data = {
+      keys: [] as ReturnType<typeof keyFrom>[],
+      records: [] as ReturnType<typeof recordFrom>[],
+      searched: [] as string[],
+      complete: !places.more,
+    };
     for (const id of places.ids) {
       if (data.keys.length >= MOST && data.records.length >= MOST) {
         data.complete = false;
@@ -41,8 +44,8 @@ export default tool({
         keysLike(reader, id, wanted, options),
         recordsOf(reader, id, wanted, options),
       ]);
-      data.keys.push(...keys.items.map((one) => presentKey(id, one)));
-      data.records.push(...records.items.map(presentRecord));
+      data.keys.push(...keys.items.map((one) => keyFrom(id, one)));
+      data.records.push(...records.items.map(recordFrom));
       data.searched.push(id);
       if (keys.more || records.more) data.complete = false;
     }

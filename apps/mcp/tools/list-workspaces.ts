@@ -1,15 +1,8 @@
 import { Type } from 'typebox';
 import { cursor, ids, nextCursor } from '../schemas.ts';
-import { more, present, tool, withUntrusted } from '../tool.ts';
+import { more, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 100;
-
-const output = Type.Object({
-  workspaces: Type.Array(
-    withUntrusted({ workspaceId: ids.workspace, timezone: Type.String() }, { name: Type.String() }),
-  ),
-  nextCursor,
-});
 
 export default tool({
   name: 'list_workspaces',
@@ -17,12 +10,17 @@ export default tool({
   description:
     'Lists the workspaces that the access token may read, oldest first, with the time zone of their days and months.',
   input: Type.Object({ cursor }),
-  output,
+  output: Type.Object({
+    workspaces: Type.Array(
+      withUntrusted({ workspaceId: ids.workspace, timezone: Type.String() }, { name: Type.String() }),
+    ),
+    nextCursor,
+  }),
 
   async run(input, reader, options) {
     const { workspaces, nextCursor } = await reader.workspaces.list({ ...input, limit: MOST }, options);
     const named = workspaces.map((one) => ({ ...one, workspaceId: one.id }));
     const text = `${workspaces.length} workspaces.${more(nextCursor)}`;
-    return { text, data: present(output, { workspaces: named, nextCursor }) };
+    return { text, data: { workspaces: named, nextCursor } };
   },
 });

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { Contract } from '../../../clients/node/index.ts';
 import { customer, day, ids, text, timezone } from '../schemas.ts';
 import { reasons } from '../reasons.ts';
-import { present, tally, tool, withUntrusted } from '../tool.ts';
+import { tally, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 100;
 const groups = ['limit', 'key', 'route', 'customer'] as const;
@@ -68,8 +68,8 @@ export default tool({
       data: {
         refused,
         ...valid,
-        rows: largest(refusals).map((one) => present(row, one)),
-        wouldRefuse: largest(wouldRefuse).map((one) => present(row, one)),
+        rows: largest(refusals),
+        wouldRefuse: largest(wouldRefuse),
         leftOut: Math.max(0, refusals.length - MOST) + Math.max(0, wouldRefuse.length - MOST),
       },
     };

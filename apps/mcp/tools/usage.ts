@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { amount, cursor, customer, day, ids, limitOf, meter, nextCursor, text, timezone } from '../schemas.ts';
-import { more, present, tool, withUntrusted } from '../tool.ts';
+import { more, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 100;
 const BY_DEFAULT = 50;
@@ -18,12 +18,6 @@ const row = withUntrusted(
   },
   { externalMeterId: text, usageName: text, route: text, customerId: text },
 );
-const output = Type.Object({
-  rows: Type.Array(row),
-  openFrom: Type.Optional(Type.String({ description: 'usage of periods from here on may still change' })),
-  nextCursor,
-});
-
 export default tool({
   name: 'usage',
   title: 'Usage of a customer',
@@ -45,14 +39,18 @@ export default tool({
     limit: limitOf('rows', MOST, BY_DEFAULT),
     cursor,
   }),
-  output,
+  output: Type.Object({
+    rows: Type.Array(row),
+    openFrom: Type.Optional(Type.String({ description: 'usage of periods from here on may still change' })),
+    nextCursor,
+  }),
 
   async run({ groupBy = ['usageName'], limit = BY_DEFAULT, ...asked }, reader, options) {
     const query = { ...asked, groupBy: groupBy.join(','), limit };
     const { data: rows, ...rest } = await reader.usage.list(query, options);
     return {
       text: `${rows.length} rows, each of one ${asked.interval ?? 'day'} by ${groupBy.join(' and ')}.${more(rest.nextCursor)}`,
-      data: present(output, { rows, ...rest }),
+      data: { rows, ...rest },
     };
   },
 });
