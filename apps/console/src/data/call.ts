@@ -154,36 +154,29 @@ export function queryOf(values: Record<string, unknown>): string {
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
 }
 
+const PORTAL = '/portal/session';
+
 /** Signs in with an access token. Nothing in the page keeps it. */
 export async function signIn(token: string): Promise<Session> {
-  const answer = await send('post', SESSION, { headers: { Authorization: `Bearer ${token}` } });
-  return (answer as { session: Session }).session;
+  return sessionIn(await send('post', SESSION, { headers: { Authorization: `Bearer ${token}` } }));
 }
 
 /** The session of this browser. */
-export async function readSession(): Promise<Session> {
-  return ((await send('get', SESSION)) as { session: Session }).session;
-}
-
+export const readSession = async () => sessionIn(await send('get', SESSION));
 /** Asks for the session before it is read. */
-export async function askSessionEarly(): Promise<Session> {
-  return ((await askEarly(SESSION)) as { session: Session }).session;
-}
-
+export const askSessionEarly = async () => sessionIn(await askEarly(SESSION));
 /** Ends the session. */
-export async function signOut(): Promise<void> {
-  await send('delete', SESSION);
+export const signOut = () => send('delete', SESSION);
+
+function sessionIn(answer: unknown): Session {
+  return (answer as { session: Session }).session;
 }
 
 /** Opens the portal with a link token. Nothing in the page keeps it. */
-export async function openPortal(link: string): Promise<void> {
-  await send('post', '/portal/session', { headers: { 'X-Keytally-Link': encodeURIComponent(link) } });
-}
-
+export const openPortal = (link: string) =>
+  send('post', PORTAL, { headers: { 'X-Keytally-Link': encodeURIComponent(link) } });
 /** Ends the session of the portal. */
-export async function leavePortal(): Promise<void> {
-  await send('delete', '/portal/session');
-}
+export const leavePortal = () => send('delete', PORTAL);
 
 type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal };
 

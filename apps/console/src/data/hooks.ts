@@ -21,8 +21,8 @@ export function useAnswer<O extends Operation>(operation: O, input: Input<O> | u
 }
 
 /**
- * Reads something, again when `on` changes and after each change; until the first answer `value` is undefined. Where it is read again and that fails, it
- * keeps what it has. With `everyMs` it goes on reading while the tab is in sight, each time so long after the last answer.
+ * Reads something, again when `on` changes and after each change; until the first answer `value` is undefined. Where it is read
+ * again and that fails, it keeps what it has. With `everyMs` it goes on reading while the tab is in sight.
  */
 export function useRead<Value>(
   read: (signal: AbortSignal) => Promise<Value | undefined>,
@@ -34,16 +34,13 @@ export function useRead<Value>(
   const onEnded = useEnded();
   // Before the page is drawn: the answer is here that much sooner.
   useLayoutEffect(() => {
+    // One for each read: a signal of many would hold on to all of them.
     let reading: AbortController | undefined;
-    let timer: ReturnType<typeof setTimeout> | undefined;
     let isOver = false;
     const again = async () => {
-      clearTimeout(timer);
-      // One for each read: a signal of many would hold on to all of them.
-      const own = new AbortController();
-      reading = own;
+      reading = new AbortController();
       try {
-        const value = await read(own.signal);
+        const value = await read(reading.signal);
         if (!isOver) setState({ value, readOn: on });
       } catch (error) {
         if (isOver) return;
@@ -51,20 +48,19 @@ export function useRead<Value>(
         setState((before) => (before.readOn === on ? { ...before, problem } : { problem }));
       } finally {
         reading = undefined;
-        if (everyMs !== undefined && !isOver && !document.hidden) timer = setTimeout(again, everyMs);
       }
     };
-    const onSight = () => {
-      clearTimeout(timer);
+    const look = () => {
       if (everyMs !== undefined && !document.hidden && !reading) void again();
     };
+    const timer = everyMs !== undefined && setInterval(look, everyMs);
+    document.addEventListener('visibilitychange', look);
     void again();
-    document.addEventListener('visibilitychange', onSight);
     return () => {
       isOver = true;
-      clearTimeout(timer);
+      if (timer) clearInterval(timer);
       reading?.abort();
-      document.removeEventListener('visibilitychange', onSight);
+      document.removeEventListener('visibilitychange', look);
     };
   }, [on, round]);
   return { value: state.value, problem: state.problem, reload };

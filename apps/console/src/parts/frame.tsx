@@ -9,7 +9,7 @@ type FrameProps = {
   head: ComponentChildren;
   /** What the button that ends the session says. */
   leave: string;
-  onLeave(): Promise<void>;
+  onLeave(): Promise<unknown>;
   onEnded(): void;
   menu?: ComponentChildren;
   children: ComponentChildren;

@@ -28,15 +28,8 @@ export function Deliveries({ of: { id: wid, enabled }, mayChange, onTried }: Pro
     if (items.length > 0) onTried();
     // What waits for a webhook that is disabled is not tried.
     if (!enabled || !items.some(isDue)) return undefined;
-    const again = () => {
-      if (document.hidden) document.addEventListener('visibilitychange', again, { once: true });
-      else reload();
-    };
-    const timer = setTimeout(again, AGAIN_MS);
-    return () => {
-      clearTimeout(timer);
-      document.removeEventListener('visibilitychange', again);
-    };
+    const timer = setTimeout(reload, AGAIN_MS);
+    return () => clearTimeout(timer);
   }, [items, enabled]);
   const redeliver = (did: string) => call('post /api/v1/webhook/{wid}/delivery/{did}/redeliver', { wid, did });
   const columns: readonly Column<Delivery>[] = [
