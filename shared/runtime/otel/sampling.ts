@@ -1,6 +1,6 @@
 import { ROOT_CONTEXT, TraceFlags, type SpanContext } from '@opentelemetry/api';
 import { SamplingDecision, TraceIdRatioBasedSampler } from '@opentelemetry/sdk-trace';
-import { systemClock } from '../clock.ts';
+import { systemClock, type Clock } from '../clock.ts';
 import { makeRate } from '../rate.ts';
 import type { Config } from '../variables.ts';
 
@@ -17,12 +17,16 @@ export type Sampling = (parent: SpanContext | null) => boolean;
  * Decides as OpenTelemetry's samplers of these names do, before anything is made for the request. The samplers themselves are asked
  * with a new trace id for each request: that alone would cost a verification 3 % of its time.
  */
-export function makeSampling(name: Config['OTEL_TRACES_SAMPLER'], ratio: number): Sampling {
+export function makeSampling(
+  name: Config['OTEL_TRACES_SAMPLER'],
+  ratio: number,
+  clock: Pick<Clock, 'monotonic'> = systemClock,
+): Sampling {
   const [, followsParent, root] = /^(parentbased_)?(.+)$/.exec(name)!;
   const byTraceId = new TraceIdRatioBasedSampler(ratio);
   const rate = makeRate(MOST_TRACED_PER_SECOND);
 
-  return (parent) => isSampled(parent) && rate('', systemClock.monotonic()) === 0;
+  return (parent) => isSampled(parent) && rate('', clock.monotonic()) === 0;
 
   function isSampled(parent: SpanContext | null): boolean {
     if (parent && followsParent) return (parent.traceFlags & TraceFlags.SAMPLED) !== 0;
