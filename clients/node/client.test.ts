@@ -169,6 +169,12 @@ test('a call that hangs is given up after half of its time, early enough for ano
   assert.equal([await nobody.ready(), await client.ready()], [false, true]);
 });
 
+test('what keytally answered counts where a later attempt got no answer of its own', async () => {
+  verify.next(50301);
+  verify.fate = 'refuse';
+  assert.is((await failure(clocked.verify({ key: 'x' }))).code, 50301);
+});
+
 test('an onRetry that throws ends no call, and a signal that aborts ends it between two attempts too', async () => {
   const options = { url: verify.url, token: world.team.token };
   const telling = makeClient(
