@@ -34,8 +34,9 @@ type gatherer struct {
 	mutex    sync.Mutex
 	line     []*verification
 	size     int
-	planned  *time.Timer
 	underWay int
+	// Where the line waits for others.
+	timer *time.Timer
 }
 
 // verification is one attempt of a call: it stands in the line first, and then waits for an answer.
@@ -87,33 +88,28 @@ func (g *gatherer) add(one *verification) {
 	}
 	g.line = append(g.line, one)
 	g.size += size
-	if len(g.line) == mostCalls {
+	switch {
+	case len(g.line) == mostCalls:
 		g.sendLine()
-	} else if g.planned == nil {
-		g.plan()
+	case len(g.line) > 1:
+	case g.underWay == 0:
+		go g.sendSoon()
+	default:
+		g.timer = time.AfterFunc(wait, g.sendSoon)
 	}
 }
 
-// plan has the line sent soon, or after a while if others are on their way. The mutex is held, here and in the next two.
-func (g *gatherer) plan() {
-	delay := wait
-	if g.underWay == 0 {
-		delay = 0
-	}
-	g.planned = time.AfterFunc(delay, func() {
-		// Goroutines that can run, and verify, join the line.
-		runtime.Gosched()
-		g.mutex.Lock()
-		defer g.mutex.Unlock()
-		g.sendLine()
-	})
+// sendSoon lets the goroutines run that can: those that verify join the line.
+func (g *gatherer) sendSoon() {
+	runtime.Gosched()
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.sendLine()
 }
 
+// sendLine sends all that stand in the line. The mutex is held, here and in what it calls.
 func (g *gatherer) sendLine() {
-	if g.planned != nil {
-		g.planned.Stop()
-		g.planned = nil
-	}
+	g.stopTimer()
 	if len(g.line) > 0 {
 		g.sendTogether(g.line)
 	}
@@ -147,10 +143,18 @@ func (g *gatherer) end() {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.underWay--
-	if g.underWay == 0 && g.planned != nil {
-		g.planned.Stop()
-		g.plan()
+	if g.underWay == 0 && g.stopTimer() {
+		go g.sendSoon()
 	}
+}
+
+func (g *gatherer) stopTimer() bool {
+	isThere := g.timer != nil
+	if isThere {
+		g.timer.Stop()
+		g.timer = nil
+	}
+	return isThere
 }
 
 func (g *gatherer) deliver(calls []*verification, received *answer) {
