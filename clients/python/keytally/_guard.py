@@ -272,7 +272,7 @@ class AsyncGuard(_Guard[RequestT, AsyncHold]):
             await self._hold(answer["hold"]["id"], question.report).end()
 
 
-def passed_of(request: Any, caller: str) -> Passed[Any]:
+def _passed_of(request: Any, caller: str) -> Passed[Any]:
     """What a guard knows of a request: of ASGI's scope, WSGI's environ, or a framework's request that has one of them."""
     raw = request
     for name in ("scope", "environ", "raw"):
@@ -284,11 +284,24 @@ def passed_of(request: Any, caller: str) -> Passed[Any]:
     return passed
 
 
+def identity_of(request: Any) -> types.Identity:
+    """Whose request it is, for a handler behind a guard. It takes the framework's request, ASGI's scope or WSGI's environ."""
+    return _passed_of(request, "identity_of").identity
+
+
 def hold_of(request: Any, caller: str) -> Any:
-    hold = passed_of(request, caller).hold
+    hold = _passed_of(request, caller).hold
     if hold is None:
         raise RuntimeError(f"{caller}(): no keytally guard with a hold ran before this handler")
     return hold
+
+
+def capture_at_end(request: Any, cost: Callable[[], str]) -> None:
+    """
+    Captures once the answer has ended, also because the end client went away: for streams, whose cost grows until then. `cost` is
+    called then; a cost of 0 releases. Should it fail, or the capture, `on_error` hears of it, and the hold ends by itself.
+    """
+    hold_of(request, "capture_at_end").cost_at_end = cost
 
 
 def _describe(cause: Exception) -> str:

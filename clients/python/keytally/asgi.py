@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY, AsyncGuard, Outcome, Seen, hold_of, passed_of
+from keytally._guard import KEYTALLY, AsyncGuard, Outcome, Seen, capture_at_end, hold_of, identity_of
 from keytally._guard_options import AsyncGuardOptions
 from keytally._hold import AsyncHold
 from keytally._refusal import Refusal, RefusalBody, problem_json
@@ -77,11 +77,6 @@ class KeytallyMiddleware:
         return None
 
 
-def identity_of(request: Any) -> types.Identity:
-    """Whose request it is, for a handler behind a guard. It takes the framework's request, or ASGI's scope."""
-    return passed_of(request, "identity_of").identity
-
-
 async def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
     """
     Debits what a request did cost, for a handler behind a guard with `hold`, and releases the rest. Call it before the answer ends:
@@ -89,14 +84,6 @@ async def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
     """
     hold: AsyncHold = hold_of(request, "capture")
     return await hold.capture(usage)
-
-
-def capture_at_end(request: Any, cost: Callable[[], str]) -> None:
-    """
-    Captures once the answer has ended, also because the end client went away: for streams, whose cost grows until then. `cost` is
-    called then; a cost of 0 releases. Should it fail, or the capture, `on_error` hears of it, and the hold ends by itself.
-    """
-    hold_of(request, "capture_at_end").cost_at_end = cost
 
 
 class _Ending:

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import Client
-from keytally._guard import KEYTALLY, Guard, Seen, hold_of, passed_of
+from keytally._guard import KEYTALLY, Guard, Seen, capture_at_end, hold_of, identity_of
 from keytally._guard_options import GuardOptions
 from keytally._hold import Hold
 from keytally._refusal import Refusal, RefusalBody, problem_json
@@ -75,11 +75,6 @@ class KeytallyMiddleware:
             raise
 
 
-def identity_of(request: Any) -> types.Identity:
-    """Whose request it is, for a handler behind a guard. It takes the framework's request, or WSGI's environ."""
-    return passed_of(request, "identity_of").identity
-
-
 def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
     """
     Debits what a request did cost, for a handler behind a guard with `hold`, and releases the rest. Call it before the answer ends:
@@ -87,14 +82,6 @@ def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
     """
     hold: Hold = hold_of(request, "capture")
     return hold.capture(usage)
-
-
-def capture_at_end(request: Any, cost: Callable[[], str]) -> None:
-    """
-    Captures once the answer has ended, also because the end client went away: for streams, whose cost grows until then. `cost` is
-    called then; a cost of 0 releases. Should it fail, or the capture, `on_error` hears of it, and the hold ends by itself.
-    """
-    hold_of(request, "capture_at_end").cost_at_end = cost
 
 
 class _Body:
