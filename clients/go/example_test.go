@@ -22,19 +22,6 @@ func newClient() *keytally.Client {
 	return client
 }
 
-func handle(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprintf(w, "Hello %s\n", keytally.IdentityOf(r.Context()).CustomerID)
-}
-
-// Every request costs a quarter of a credit.
-func ExampleClient_Guard() {
-	guard, err := newClient().Guard(keytally.GuardOptions{Cost: keytally.Cost{Usage: "0.25"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Fatal(http.ListenAndServe(":3000", guard(http.HandlerFunc(handle))))
-}
-
 // The guard holds the most that a request may cost, and the handler captures what it did cost.
 func ExampleHoldOf() {
 	guard, err := newClient().Guard(keytally.GuardOptions{

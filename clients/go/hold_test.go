@@ -8,32 +8,6 @@ import (
 	"testing"
 )
 
-func TestHoldsAreCapturedReleasedExtendedAndListedByMethods(t *testing.T) {
-	acme := newCustomer(t, "100")
-	client, ctx := acme.client, context.Background()
-	hold := func() string {
-		held := &HoldOptions{ExpiresIn: 600, OnExpiry: "charge"}
-		decision, err := client.Verify(ctx, Verification{Key: acme.key, Billing: &VerificationBilling{Usage: "10", Hold: held}})
-		must(t, err)
-		return decision.Hold.ID
-	}
-	first, second := hold(), hold()
-	open, err := client.ListHolds(ctx, acme.billing, ListHoldsQuery{})
-	must(t, err)
-	equal(t, len(open.Holds), 2)
-	extended, err := client.ExtendHold(ctx, ExtendHoldRequest{HoldID: second, ExpiresIn: 900})
-	must(t, err)
-	equal(t, extended.Hold.Credits, "10")
-	captured, err := client.CaptureHold(ctx, CaptureHoldRequest{HoldID: first, Usage: "2.5"})
-	must(t, err)
-	equal(t, captured.Capture.Usage+" "+captured.Billing.HeldCredits, "2.5 10")
-	_, err = client.ReleaseHold(ctx, ReleaseHoldRequest{HoldID: second})
-	must(t, err)
-	_, err = client.CaptureHold(ctx, CaptureHoldRequest{HoldID: second, Usage: "1"})
-	equal(t, failure(t, err).Code, 40951)
-	acme.become(t, "2.5 used 0 held")
-}
-
 func TestDrainWaitsUntilWhatWasHeldIsSettled(t *testing.T) {
 	acme := newCustomer(t, "100")
 	options := GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}

@@ -2,7 +2,7 @@ import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
 import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { noteClock, systemClock, type Clock } from './clock.ts';
-import { unknownOption, type OptionNames } from './option-names.ts';
+import { unknownOption } from './option-names.ts';
 import { callBack } from './callback.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
@@ -69,7 +69,7 @@ export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof opera
 const TIMEOUT_MS = 30_000;
 const VERIFY_TIMEOUT_MS = 1_000;
 
-const optionNames: OptionNames<ClientOptions> = {
+const optionNames: Record<keyof ClientOptions, true> = {
   url: true,
   verifyUrl: true,
   token: true,

@@ -1,6 +1,6 @@
 import type { KeptUsage, VerifyInput } from './kept-usage.ts';
 import type { HeaderOf } from './key.ts';
-import { unknownOption, type OptionNames } from './option-names.ts';
+import { unknownOption } from './option-names.ts';
 import type { Refusal, RefusalBody } from './refusal.ts';
 
 /** What a request costs, as decimal text, and the name under which its usage is counted. */
@@ -56,17 +56,19 @@ export class OptionError extends TypeError {
   override readonly name = 'OptionError';
 }
 
-const optionNames: OptionNames<GuardOptions<never>> = {
-  cost: true,
-  hold: true,
-  scopes: true,
-  route: true,
-  ip: true,
-  idempotencyKey: true,
-  outOfCredits: true,
-  refusalBody: true,
-  open: true,
-  onError: true,
+// What each must be where it is no function. One that is there but undefined, such as an unset environment variable, must not mean
+// "free" or "no scope".
+const checks: Record<keyof GuardOptions<never>, (given: never) => unknown> = {
+  cost: costOf,
+  hold: holdOf,
+  scopes: scopesOf,
+  route: routeOf,
+  ip() {},
+  idempotencyKey: (given) => wrong('idempotencyKey', given, 'it must be a function of the request'),
+  outOfCredits: (given) => given === 429 || wrong('outOfCredits', given, 'it must be 429, or left out for 402 and 403'),
+  refusalBody: (given) => wrong('refusalBody', given, 'it must be a function, such as problemJson'),
+  open() {},
+  onError() {},
 };
 
 /**
@@ -74,23 +76,12 @@ const optionNames: OptionNames<GuardOptions<never>> = {
  * with `cots`, which would be free.
  */
 export function checkOptions<Request>(options: GuardOptions<Request>): void {
-  const unknown = unknownOption(options, optionNames);
+  const unknown = unknownOption(options, checks);
   if (unknown) throw new OptionError(unknown);
-  // An option that is there but undefined, such as an unset environment variable, must not mean "free" or "no scope".
-  if ('cost' in options && typeof options.cost !== 'function') costOf(options.cost);
-  if ('hold' in options && typeof options.hold !== 'function') holdOf(options.hold);
+  for (const [name, given] of Object.entries(options))
+    if (typeof given !== 'function') checks[name as keyof typeof checks](given as never);
   if (options.hold && options.open)
     throw new OptionError('hold is there beside open, which keeps costs that were not held');
-  if ('scopes' in options && typeof options.scopes !== 'function') scopesOf(options.scopes);
-  if ('route' in options && typeof options.route !== 'function') routeOf(options.route);
-  if ('outOfCredits' in options && options.outOfCredits !== 429)
-    throw new OptionError(
-      `outOfCredits is ${shown(options.outOfCredits)}; it must be 429, or left out for 402 and 403`,
-    );
-  if ('idempotencyKey' in options && typeof options.idempotencyKey !== 'function')
-    throw new OptionError(`idempotencyKey is ${shown(options.idempotencyKey)}; it must be a function of the request`);
-  if ('refusalBody' in options && typeof options.refusalBody !== 'function')
-    throw new OptionError(`refusalBody is ${shown(options.refusalBody)}; it must be a function, such as problemJson`);
 }
 
 /** What keytally is asked to verify for a request. Throws an `OptionError` when a function gives something wrong. */
@@ -120,7 +111,7 @@ export async function idempotencyKeyOf<Request>(
   const given = await idempotencyKey?.(request);
   if (given === undefined) return undefined;
   if (typeof given === 'string' && /^[!-~]{1,255}$/.test(given)) return given;
-  throw new OptionError(`idempotencyKey is ${shown(given)}; it must be 1 to 255 visible ASCII characters`);
+  return wrong('idempotencyKey', given, 'it must be 1 to 255 visible ASCII characters');
 }
 
 const LONGEST_ROUTE = 1024;
@@ -131,7 +122,7 @@ function costOf(cost: string | Cost | undefined): Cost {
   const given = typeof cost === 'object' && cost !== null ? cost : { usage: cost };
   const { usage } = given;
   if (typeof usage !== 'string' || !/^\d{1,10}(\.\d{1,6})?$/.test(usage) || Number(usage) > MOST_CREDITS) {
-    throw new OptionError(`cost is ${shown(usage)}; it must be decimal text such as "1" or "0.25"`);
+    return wrong('cost', usage, 'it must be decimal text such as "1" or "0.25"');
   }
   return given as Cost;
 }
@@ -139,27 +130,25 @@ function costOf(cost: string | Cost | undefined): Cost {
 function holdOf(hold: HoldOptions | undefined): HoldOptions {
   const seconds = hold?.expiresIn;
   if (Number.isInteger(seconds) && seconds! >= 1 && seconds! <= MOST_SECONDS) return hold!;
-  throw new OptionError(
-    `hold.expiresIn is ${shown(seconds)}; it must be a whole number of seconds from 1 to ${MOST_SECONDS}`,
-  );
+  return wrong('hold.expiresIn', seconds, `it must be a whole number of seconds from 1 to ${MOST_SECONDS}`);
 }
 
 function scopesOf(scopes: RequestedScopes | undefined): RequestedScopes {
   if (Array.isArray(scopes)) return [...scopes];
-  const example = `[{ representation: 'documents', read: true }]`;
-  throw new OptionError(`scopes is ${shown(scopes)}; it must be a list such as ${example}`);
+  return wrong('scopes', scopes, `it must be a list such as [{ representation: 'documents', read: true }]`);
 }
 
 function routeOf(route: string | undefined): string {
-  if (typeof route !== 'string') throw new OptionError(`route is ${shown(route)}; it must be text`);
+  if (typeof route !== 'string') return wrong('route', route, 'it must be text');
   const printable = route.replace(/[^ -~]/g, '?');
   if (printable.length <= LONGEST_ROUTE) return printable;
   // Cut at a "/": keytally hides a secret that is whole, and could not know half of one.
   return printable.slice(0, printable.lastIndexOf('/', LONGEST_ROUTE - 1) + 1 || LONGEST_ROUTE);
 }
 
-function shown(value: unknown): string {
-  return typeof value === 'string' ? `"${value.slice(0, 100)}"` : `${String(value)} (${typeof value})`;
+function wrong(name: string, given: unknown, expected: string): never {
+  const shown = typeof given === 'string' ? `"${given.slice(0, 100)}"` : `${String(given)} (${typeof given})`;
+  throw new OptionError(`${name} is ${shown}; ${expected}`);
 }
 
 /**

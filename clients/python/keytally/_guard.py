@@ -25,7 +25,7 @@ from keytally._key import HeaderOf, keys_of
 from keytally._options import CallOptions
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
 from keytally._callback import call_back
-from keytally._wire import Retry
+from keytally._wire import CANCEL, Retry
 from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
 OnError = Callable[[Exception, RequestT], object]
@@ -187,7 +187,7 @@ class _Guard(Generic[RequestT, HoldT]):
     async def _cancel(self, question: _Question) -> None:
         what = {"key": question.input["key"], "idempotencyKey": question.options["idempotency_key"]}
         try:
-            await self._client._operate("post /api/v1/api-key/verify/cancel", what, {})
+            await self._client._operate(CANCEL, what, {})
         except Exception as error:
             if not (isinstance(error, KeytallyError) and error.code == NOTHING_TAKEN):
                 question.report(error, "not cancelled: ")

@@ -16,8 +16,9 @@ from keytally.errors import DEBITED_NOTHING, KeytallyError
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
 VERIFY_BATCH = f"post {BATCH_PATH}"
-OF_VERIFY = frozenset({"post /api/v1/usage/capture", "post /api/v1/usage/release", "post /api/v1/usage/extend"})
-"""Operations that verify serves, too. Each may be repeated: the hold's id is its key."""
+CANCEL = f"post {VERIFY_PATH}/cancel"
+OF_VERIFY = frozenset({CANCEL, *(f"post /api/v1/usage/{what}" for what in ("capture", "release", "extend"))})
+"""Operations that verify serves, too. Each may be repeated: a hold's id, or the Idempotency-Key that is cancelled, is its key."""
 
 JSON_TYPE = "application/json"
 

@@ -36,25 +36,40 @@ func main() {
 	must(http.Serve(listener, handler))
 }
 
-// notes are what the app was told, until somebody asks.
-type notes struct {
-	mutex  sync.Mutex
-	errors []string
-	lost   []string
+// texts are what the app was told, until somebody asks.
+type texts struct {
+	mutex sync.Mutex
+	all   []string
+}
+
+func (t *texts) add(text string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.all = append(t.all, text)
+}
+
+func (t *texts) take() []string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	taken := append([]string{}, t.all...)
+	sort.Strings(taken)
+	t.all = nil
+	return taken
 }
 
 func newApp(patience time.Duration) http.Handler {
 	client := newClient(os.Getenv("TOKEN"), patience)
 	impatient := newClient(os.Getenv("TOKEN"), 500*time.Millisecond)
 	wrong := newClient("kt_wrong", patience)
-	told := &notes{}
-	open, err := client.KeepUsage(keytally.KeepUsageOptions{OnLost: told.onLost, AtMost: 200, Pause: 50 * time.Millisecond})
+	told, lost := &texts{}, &texts{}
+	onLost := func(one keytally.Lost) { lost.add(whyOf(one)) }
+	open, err := client.KeepUsage(keytally.KeepUsageOptions{OnLost: onLost, AtMost: 200, Pause: 50 * time.Millisecond})
 	must(err)
 
 	one := keytally.Cost{Usage: "1"}
 	app := http.NewServeMux()
 	guarded := func(path string, client *keytally.Client, options keytally.GuardOptions, handler http.HandlerFunc) {
-		options.OnError = told.onError
+		options.OnError = func(err error, _ *http.Request) { told.add(err.Error()) }
 		guard, err := client.Guard(options)
 		must(err)
 		app.Handle(path, recovering(guard(handler)))
@@ -80,8 +95,16 @@ func newApp(patience time.Duration) http.Handler {
 		hold := &keytally.HoldOptions{ExpiresIn: 600}
 		guarded("/hold/"+path, client, keytally.GuardOptions{Cost: keytally.Cost{Usage: "10"}, Hold: hold}, handler)
 	}
-	app.HandleFunc("/errors", told.tellErrors)
-	app.HandleFunc("/kept", func(w http.ResponseWriter, _ *http.Request) { told.tellKept(w, open) })
+	app.HandleFunc("/errors", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, map[string]any{"errors": told.take()})
+	})
+	app.HandleFunc("/kept", func(w http.ResponseWriter, _ *http.Request) {
+		size, why := open.Len(), []string{}
+		if size == 0 {
+			why = lost.take()
+		}
+		answer(w, map[string]any{"size": size, "away": open.Unavailable(), "lost": why})
+	})
 	app.HandleFunc("/verify", func(w http.ResponseWriter, r *http.Request) { verifyAll(client, w, r) })
 	return app
 }
@@ -167,43 +190,16 @@ func verifyAll(client *keytally.Client, w http.ResponseWriter, r *http.Request) 
 	answer(w, outcomes)
 }
 
-func (n *notes) onError(err error, _ *http.Request) {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	n.errors = append(n.errors, err.Error())
-}
-
-func (n *notes) onLost(lost keytally.Lost) {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
+func whyOf(lost keytally.Lost) string {
 	var failed *keytally.Error
 	switch {
 	case errors.As(lost.Err, &failed):
-		n.lost = append(n.lost, strconv.Itoa(failed.Code))
+		return strconv.Itoa(failed.Code)
 	case errors.Is(lost.Err, keytally.ErrDoubtful):
-		n.lost = append(n.lost, "DOUBTFUL")
+		return "DOUBTFUL"
 	default:
-		n.lost = append(n.lost, string(lost.Status))
+		return string(lost.Status)
 	}
-}
-
-func (n *notes) tellErrors(w http.ResponseWriter, _ *http.Request) {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	answer(w, map[string]any{"errors": append([]string{}, n.errors...)})
-	n.errors = nil
-}
-
-func (n *notes) tellKept(w http.ResponseWriter, open *keytally.KeptUsage) {
-	size, unavailable := open.Len(), open.Unavailable()
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	lost := []string{}
-	if size == 0 {
-		lost, n.lost = append(lost, n.lost...), nil
-		sort.Strings(lost)
-	}
-	answer(w, map[string]any{"size": size, "away": unavailable, "lost": lost})
 }
 
 // recovering answers 500 for a handler that panics, as most programs do.
