@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from keytally import types
 from keytally._background import completed
+from keytally._callback import call_back
 from keytally._client import AsyncClient, Client
 from keytally._contract import REFUSALS
 from keytally._guard_options import RequestT, Values, check_out_of_credits, idempotency_key_of, verify_input
@@ -24,7 +25,6 @@ from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
 from keytally._options import CallOptions
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
-from keytally._callback import call_back
 from keytally._wire import CANCEL, Retry
 from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 

@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 
 from keytally import types
 from keytally._background import completed
+from keytally._callback import call_back
 from keytally._client import AsyncClient, Client
 from keytally._fork import begin_in_each_process
-from keytally._callback import call_back
 from keytally.errors import KeytallyError
 
 Lost = str | KeytallyError
