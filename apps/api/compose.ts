@@ -25,7 +25,6 @@ import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { quotasOf } from './resources/quotas.ts';
-import { startRevoking } from './resources/revocations/job.ts';
 import { startScheduling } from './resources/grants/schedule-job.ts';
 import { startResealing } from './resources/reseal.ts';
 import { makeKeySets } from './resources/jwts/key-sets.ts';
@@ -76,7 +75,6 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
     startSettler({ sql, redis, books, metrics, log }),
     startSweeper(sql, redis, stalePostgres, log),
     startRemovingDeleted(sql, redis, log),
-    startRevoking(sql, redis, log),
     holdKeysWriting,
     startScheduling({ sql, redis, metrics, log }),
     startResealing(sql, masterKeys, log, clock),

@@ -46,19 +46,6 @@ create table token_last_used (
   foreign key (team_id, token_id) references access_tokens (team_id, id)
 ) with (fillfactor = 70);
 
--- Revocations of all that a team has: work that outlives the process that began it. `step` and `done_to` say how far it came. The
--- row goes when the work is done.
-create table revocations (
-  id           bigint generated always as identity primary key,
-  team_id      text not null unique references teams,
-  operation    text not null,
-  step         text not null default 'tokens' check (step in ('tokens', 'link_tokens', 'keys')),
-  done_to      text not null default '',
-  requested_at timestamptz not null default clock_timestamp(),
-  worked_at    timestamptz not null default clock_timestamp()
-);
-create index on revocations (worked_at);
-
 -- Whether a token is revoked: by its own row, or with its team.
 create function is_revoked(token access_tokens) returns boolean language sql stable as $$
   select token.revoked_at is not null

@@ -19,7 +19,7 @@ grant select, insert, update on
   grant_schedules, credit_looks, webhooks, webhook_sequences, webhook_deliveries
   to keytally_api;
 grant select, insert, update, delete on
-  key_grants, grant_classes, revocations, signing_keys, revoked_jwts, unsettled_records
+  key_grants, grant_classes, signing_keys, revoked_jwts, unsettled_records
   to keytally_api;
 grant select, insert on credit_ledger, adjustments, audit_log, webhook_events, workspace_months to keytally_api;
 grant update (accepts_differences, looked_at) on workspace_months to keytally_api;

@@ -7,15 +7,14 @@ import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { AuditResource } from '../resources/audit.ts';
-import { revokeNextPage } from '../resources/revocations/job.ts';
-import { beginTeamRevocation } from '../resources/revocations/team-revocation.ts';
+import { beginTeamRevocation, revokePages } from '../resources/revocations/team-revocation.ts';
+import type { Recorded } from '../resources/record.ts';
 import { isPostgresStale } from '../sync/stale-postgres.ts';
 import { progressLine } from './tool.ts';
 
-// Revokes everything that a team has given out: `npm run -s revoke-team -- --team NAME`. Run it again after a crash: it goes
-// on where it was. If nobody does, the api finishes the work.
+// Revokes everything that a team has given out: `npm run -s revoke-team -- --team NAME`. Run it again after a crash: it does what
+// is left.
 
-const OPERATION = 'npm run revoke-team';
 const CONNECTED_WITHIN_MS = 5_000;
 const names: Partial<Record<AuditResource, string>> = {
   access_token: 'access tokens',
@@ -34,7 +33,7 @@ const redis = connectRedis(config.REDIS_URL, makeLogger('revoke-team', 'silent')
 try {
   process.exitCode = await revokeTeam(sql, redis, team);
 } catch (error) {
-  console.error(`revoke-team: ${(error as Error).message}. What is left is done by the api, or by this command again`);
+  console.error(`revoke-team: ${(error as Error).message}. Run it again: it does what is left`);
   process.exitCode = 1;
 } finally {
   await Promise.all([sql.end({ timeout: 5 }), redis.close()]);
@@ -52,24 +51,20 @@ async function revokeTeam(sql: Sql, redis: ShardedRedis, name: string): Promise<
   );
   if (reachable && (await isPostgresStale(sql, redis)))
     throw new Error('Postgres was restored from a backup and is older than Redis: run `npm run restored` first');
-  const begun = await beginTeamRevocation(sql, found.id, OPERATION);
-  console.log(
-    (begun.since ? `going on with what was begun at ${begun.since.toISOString()}; ` : '') +
-      `the api refuses every access token of ${name} made until now; ${begun.signingKeys} signing keys ended`,
-  );
+  const origin = { teamId: found.id, tokenId: null, operation: 'npm run revoke-team', requestId: null };
+  const signingKeys = await beginTeamRevocation(sql, origin);
+  console.log(`the api refuses every access token of ${name} made until now; ${signingKeys} signing keys ended`);
   if (!reachable) throw new Error('Redis does not answer, so verify goes on until it does');
-  const done = await revokePages(sql, redis, begun.id);
+  const done = await revokeAll(revokePages(sql, redis, origin));
   console.log(`everything of ${name} is revoked: ${done}`);
   return 0;
 }
 
-async function revokePages(sql: Sql, redis: ShardedRedis, revocationId: number): Promise<string> {
+async function revokeAll(pages: AsyncIterable<Recorded[]>): Promise<string> {
   const done = new Map(Object.values(names).map((what) => [what, 0]));
   const say = () => [...done].map(([what, count]) => `${count} ${what}`).join(', ');
   const progress = progressLine();
-  for (;;) {
-    const page = await revokeNextPage(sql, redis, revocationId);
-    if (!page) break;
+  for await (const page of pages) {
     for (const { resource } of page) done.set(names[resource]!, (done.get(names[resource]!) ?? 0) + 1);
     progress.show(say);
   }

@@ -32,7 +32,6 @@ const unasked = new Set([
   'c.told_epoch < (select epoch',
   '(next_at, id) >',
   'coalesce(keys_removed_at',
-  'from revocations where worked_at',
   'select billing_id from unsettled_records',
   'behind_since is not null',
   'from audit_unchained',

@@ -234,7 +234,4 @@ async function fill(token: string): Promise<void> {
     insert into key_last_used (key_id, team_id, last_used_at) select id, team_id, 1 from api_keys where id = ${apiKey.id}`;
   await world.sql`
     insert into token_last_used (token_id, team_id, last_used_at) select id, team_id, 1 from access_tokens on conflict do nothing`;
-  // Of a team as a whole, and not due.
-  await world.sql`
-    insert into revocations (team_id, operation, worked_at) select id, 'test', 'infinity' from teams on conflict do nothing`;
 }

@@ -1,47 +1,58 @@
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
+import { applyChanges } from '../../sync/sync.ts';
 import { lockTeamTokens } from '../access/access.ts';
-import type { AuditOrigin } from '../audit.ts';
-import { disableLockedKeys } from '../keys/keys.ts';
 import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
+import { tokenColumns, type TokenRow } from '../access/tokens.ts';
+import type { AuditOrigin } from '../audit.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
+import { disableLockedKeys } from '../keys/keys.ts';
 import { storeRecorded, type Recorded } from '../record.ts';
 import { retiredKey, revokedLink, revokedToken } from './revocations.ts';
-import { tokenColumns, type TokenRow } from '../access/tokens.ts';
 
-// Everything that a team has given out, revoked: access tokens, link tokens, signing keys, API keys. The first transaction
-// ends what can be ended at once; the pages of the rest are work in the table `revocations`.
+// Everything that a team has given out, revoked by the operator: access tokens, link tokens, signing keys, API keys. The first
+// transaction ends what can be ended at once; the rest is done page by page. What is revoked is not done again, so a command that
+// died is finished by the next one.
 
-/** A row of the table `revocations`. */
-export type Revocation = AuditOrigin & { id: number; step: RevocationStep; doneTo: string };
-type RevocationStep = 'tokens' | 'link_tokens' | 'keys';
-
-/** `since`: when an earlier request that is not finished was made; this one goes on with it, and with what came after. */
-export type BegunRevocation = { id: number; since: Date | undefined; signingKeys: number };
+// Each page waits for the writes of its team and holds them up: a small one does so for some tens of milliseconds.
+const ROWS_AT_ONCE = 200;
 
 /**
- * Begins to revoke everything of a team. Where that was begun and is not finished, it begins again from the first step, for
- * the team may have made more since. From the commit on, the api refuses every access
- * token that the team has, and JWTs that it has signed are INVALID.
+ * Begins to revoke everything of a team. From the commit on, the api refuses every access token that the team has, and JWTs that it has
+ * signed are INVALID. Gives how many signing keys ended.
  */
-export async function beginTeamRevocation(sql: Sql, teamId: string, operation: string): Promise<BegunRevocation> {
+export async function beginTeamRevocation(sql: Sql, origin: AuditOrigin): Promise<number> {
+  const { teamId } = origin;
   return sql.begin(async (tx) => {
     await lockTeamTokens(tx, teamId, { alone: true });
-    const [known] = await tx<{ since: Date }[]>`
-      select requested_at as since from revocations where team_id = ${teamId}`;
-    const [begun] = await tx<[{ id: number }]>`
-      insert into revocations (team_id, operation) values (${teamId}, ${operation})
-      on conflict (team_id) do update
-        set step = excluded.step, done_to = excluded.done_to, requested_at = excluded.requested_at, worked_at = excluded.worked_at
-      returning id`;
-    // From the row, not from here: a date in JavaScript has no microseconds.
-    await tx`
-      update teams set tokens_revoked_at = (select requested_at from revocations where id = ${begun.id})
-      where id = ${teamId}`;
+    await tx`update teams set tokens_revoked_at = clock_timestamp() where id = ${teamId}`;
     const kids = await retireAll(tx, teamId);
-    const recorded = [...kids.map(retiredKey), ...(await disableWebhooks(tx, teamId))];
-    await storeRecorded(tx, { teamId, tokenId: null, operation, requestId: null }, recorded);
-    return { id: begun.id, since: known?.since, signingKeys: kids.length };
+    await storeRecorded(tx, origin, [...kids.map(retiredKey), ...(await disableWebhooks(tx, teamId))]);
+    return kids.length;
   });
+}
+
+/**
+ * Revokes what a team had when its revocation began; gives what each page revoked.
+ * 1. One transaction holds the page, its changes and its audit lines. A crash before the commit leaves the page to be done.
+ * 2. The changes are applied to Redis. After a crash before this step, the sweeper applies them.
+ */
+export async function* revokePages(sql: Sql, redis: ShardedRedis, origin: AuditOrigin): AsyncGenerator<Recorded[]> {
+  // What can do the most harm comes first.
+  for (const revoke of [revokeTokens, disableKeys, revokeLinkTokens])
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const last: string = after;
+      const { page, stored } = await sql.begin(async (tx) => {
+        await lockTeamTokens(tx, origin.teamId, { alone: true });
+        const page = await revoke(tx, isNext(tx, origin.teamId, last));
+        return { page, stored: await storeRecorded(tx, origin, page) };
+      });
+      await applyChanges(sql, redis, stored);
+      await sql`update changes set applied_at = now() where id = any(${stored.map(({ id }) => id)})`;
+      yield page;
+      // `returning` has no order.
+      after = page.map(({ id }) => id).toSorted()[ROWS_AT_ONCE - 1];
+    }
 }
 
 /** A stolen token may have made some, which tell a stranger what happens. A team has a few. */
@@ -53,61 +64,37 @@ async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorde
   return rows.map(({ id }) => ({ resource: 'webhook', id, before: { enabled: true }, after }));
 }
 
-/** Revokes the next page of what a team had when its revocation was requested. */
-export async function nextOfTeam(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
-  const { id, step } = revocation;
-  const { revoke, next } = steps[step];
-  const page = await revoke(tx, revocation, atMost);
-  const last = page.map((one) => one.id).toSorted()[atMost - 1];
-  if (last !== undefined) await tx`update revocations set done_to = ${last} where id = ${id}`;
-  else if (next) await tx`update revocations set step = ${next}, done_to = '' where id = ${id}`;
-  else await tx`delete from revocations where id = ${id}`;
-  return page;
+function isNext(tx: Transaction, teamId: string, after: string) {
+  return tx`
+    team_id = ${teamId} and id > ${after} and created_at <= (select tokens_revoked_at from teams where id = ${teamId})`;
 }
 
-type Step = {
-  revoke(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]>;
-  next: RevocationStep | undefined;
-};
+type Condition = ReturnType<typeof isNext>;
 
-// What can do the most harm comes first.
-const steps: Record<RevocationStep, Step> = {
-  tokens: { revoke: revokeTokens, next: 'keys' },
-  keys: { revoke: disableKeys, next: 'link_tokens' },
-  link_tokens: { revoke: revokeLinkTokens, next: undefined },
-};
-
-async function revokeTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
+async function revokeTokens(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
   const rows = await tx<TokenRow[]>`
     update access_tokens set revoked_at = now(), version = version + 1, updated_at = now()
-    where id in (select id from access_tokens where ${isNext(tx, revocation)} and revoked_at is null order by id limit ${atMost})
+    where id in (select id from access_tokens where ${isNext} and revoked_at is null order by id limit ${ROWS_AT_ONCE})
     returning ${tokenColumns(tx)}`;
   return rows.map(revokedToken);
 }
 
-async function disableKeys(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
+async function disableKeys(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
   const isLive = tx`exists (select from workspaces w where w.id = api_keys.workspace_id and w.deleted_at is null)`;
   const rows = await tx<{ id: string }[]>`
-    select id from api_keys
-    where ${isNext(tx, revocation)} and enabled and deleted_at is null and ${isLive}
-    order by id limit ${atMost} for no key update`;
+    select id from api_keys where ${isNext} and enabled and deleted_at is null and ${isLive}
+    order by id limit ${ROWS_AT_ONCE} for no key update`;
   return disableLockedKeys(
     tx,
     rows.map(({ id }) => id),
   );
 }
 
-async function revokeLinkTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Recorded[]> {
+async function revokeLinkTokens(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
   const rows = await tx<LinkTokenRow[]>`
     update link_tokens set revoked_at = now()
     where id in (select id from link_tokens
-                 where ${isNext(tx, revocation)} and revoked_at is null and ${ofLiveWorkspace(tx)} order by id limit ${atMost})
+                 where ${isNext} and revoked_at is null and ${ofLiveWorkspace(tx)} order by id limit ${ROWS_AT_ONCE})
     returning ${linkTokenColumns(tx)}, true as valid`;
   return rows.map(revokedLink);
-}
-
-function isNext(tx: Transaction, { id, teamId, doneTo }: Revocation) {
-  return tx`
-    team_id = ${teamId} and id > ${doneTo}
-    and created_at <= (select requested_at from revocations where id = ${id})`;
 }
