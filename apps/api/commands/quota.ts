@@ -1,14 +1,10 @@
 import '../../../shared/runtime/require-node.ts';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
-import { systemClock } from '../../../shared/runtime/clock.ts';
-import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
-import { connectRedis } from '../../../shared/stores/redis.ts';
 import { changeQuotas, describeQuotas, readWantedQuotas } from '../resources/changed-quotas.ts';
 import { quotasOf } from '../resources/quotas.ts';
-import type { StoredChange } from '../sync/change.ts';
-import { applyChanges } from '../sync/sync.ts';
+import { bringIntoForce } from './tool.ts';
 
 // Shows or changes the quotas of a team: `npm run -s quota -- --team NAME [keys=5000 workspaces=default …]`.
 
@@ -23,22 +19,11 @@ const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
 const [team] = await sql<{ id: string }[]>`select id from teams where name = ${wanted.team} or id = ${wanted.team}`;
 if (!team) console.error(`there is no team ${wanted.team}`);
 else {
-  if (wanted.changes.length > 0)
-    await bringIntoForce(await sql.begin((tx) => changeQuotas(tx, team.id, wanted.changes)));
+  if (wanted.changes.length > 0) {
+    const pages = await sql.begin((tx) => changeQuotas(tx, team.id, wanted.changes));
+    if (pages.length > 0) await bringIntoForce('quota', sql, config.REDIS_URL, pages);
+  }
   for (const line of await describeQuotas(sql, team.id, quotasOf(config))) console.log(line);
 }
 await sql.end();
 process.exitCode = team ? 0 : 1;
-
-// In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
-async function bringIntoForce(pages: StoredChange[][]): Promise<void> {
-  if (pages.length === 0) return;
-  const redis = connectRedis(config.REDIS_URL, makeLogger('quota', 'silent'), systemClock);
-  await redis
-    .connected(2_000)
-    .then(async () => {
-      for (const page of pages) await applyChanges(sql, redis, page);
-    })
-    .catch(() => {});
-  await redis.close();
-}

@@ -2,13 +2,10 @@ import '../../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
-import { systemClock } from '../../../shared/runtime/clock.ts';
-import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
-import { connectRedis } from '../../../shared/stores/redis.ts';
 import { storeRecorded } from '../resources/record.ts';
-import { applyChanges } from '../sync/sync.ts';
 import { createFullToken, findOrCreateTeam, presentToken } from '../resources/access/tokens.ts';
+import { bringIntoForce } from './tool.ts';
 
 // Creates an access token with every permission and prints nothing else: `npm run -s token -- --team NAME`.
 
@@ -39,13 +36,7 @@ async function main(): Promise<void> {
     return { text: token.text, changes: await storeRecorded(tx, origin, [{ resource: 'access_token', ...made }]) };
   });
 
-  // In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
-  const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'), systemClock);
-  await redis
-    .connected(2_000)
-    .then(() => applyChanges(sql, redis, changes))
-    .catch(() => {});
-  await redis.close();
+  await bringIntoForce('token', sql, config.REDIS_URL, [changes]);
   await sql.end();
   console.log(text);
 }

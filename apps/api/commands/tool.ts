@@ -5,6 +5,8 @@ import { programs } from '../../../shared/runtime/programs.ts';
 import { makeLogger, type Logger } from '../../../shared/runtime/log.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import type { StoredChange } from '../sync/change.ts';
+import { applyChanges } from '../sync/sync.ts';
 
 export type ToolStores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
@@ -29,6 +31,18 @@ export async function runTool(name: string, work: (stores: ToolStores) => Promis
     console.error(`${name}: ${(error as Error).message}`);
     process.exitCode = 1;
   }
+}
+
+/** Brings what a command stored into force at once if Redis is available; else the sweeper does, once Redis is back. */
+export async function bringIntoForce(name: string, sql: Sql, redisUrl: string, pages: StoredChange[][]): Promise<void> {
+  const redis = connectRedis(redisUrl, makeLogger(name, 'silent'), systemClock);
+  await redis
+    .connected(2_000)
+    .then(async () => {
+      for (const page of pages) await applyChanges(sql, redis, page);
+    })
+    .catch(() => {});
+  await redis.close();
 }
 
 /** Shows the progress of a command: on a terminal in one line that is overwritten, elsewhere every few seconds. */
