@@ -4,8 +4,8 @@ import { describeFailure, StackError } from '../../apps/stack/process/errors.ts'
 import { ensurePython, pythonClient } from '../../apps/stack/servers/python.ts';
 
 const checks = [
-  ['ruff', 'check', '--quiet', '--no-cache', '--config', 'pyproject.toml', '.', '../../bench'],
-  ['ruff', 'format', '--check', '--quiet', '--no-cache', '--config', 'pyproject.toml', '.', '../../bench'],
+  ['ruff', 'check', '--quiet', '--no-cache', '--config', 'pyproject.toml', '.', '../../docs'],
+  ['ruff', 'format', '--check', '--quiet', '--no-cache', '--config', 'pyproject.toml', '.', '../../docs'],
   ['mypy', '--no-error-summary', '--cache-dir', '../../node_modules/.cache/mypy'],
 ];
 
