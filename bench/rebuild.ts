@@ -26,7 +26,6 @@ import { makeWorld, type World } from './world.ts';
 type Run = { tookMs: number; peaks: { api: number; clickhouse: number } };
 
 const LOOK_EVERY_MS = 100;
-const SEARCHED_MS = 500;
 /** The most that the api and ClickHouse may take, in MB. */
 const MOST_MB = { api: 512, clickhouse: 3_072 };
 // Measured: 42 bytes an event, and as much again while parts are merged.
@@ -100,7 +99,7 @@ async function emptied(world: World, record: LongRecord): Promise<void> {
   await world.redis.node(0).client.flushall('ASYNC');
   for (let open = 0; open < ALL_SHARDS.length;) {
     await sleep(LOOK_EVERY_MS);
-    open = (await openShards(world.redis, SEARCHED_MS)).size;
+    open = (await openShards(world.redis, 1_000)).size;
     showProgress('shards open', open, ALL_SHARDS.length);
   }
   await requireUsed(world, record);

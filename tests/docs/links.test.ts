@@ -73,7 +73,7 @@ test('every log line that the operations page names is one that a program writes
 test('every page that says it says in one sentence what a 503 of a verification promises, as the contract does', () => {
   const promise = verifyOperation.description.split('. ').at(-1)!;
   assert.match(promise, /503.*never debited later/);
-  for (const path of ['verify', 'decisions/who-left-pays-nothing', 'protect-node'])
+  for (const path of ['verify', 'decisions/who-left-pays-nothing'])
     assert.ok(page(`docs/${path}.md`).text.includes(promise), path);
 });
 
