@@ -2,30 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
-import { emptyPostgres, wireTo, type Wire } from '../../tests/helpers/world.ts';
+import { emptyPostgres, wireTo } from '../../tests/helpers/world.ts';
 import driver from './postgres-driver.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
 const SETTLED_WITHIN_MS = 30_000;
 const STATEMENT_MS = 2_000;
 const AGE_MS = 200;
-let sql: Sql;
-let wire: Wire | undefined;
 
 const url = await emptyPostgres('driver');
-const admin = connectPostgres(url, { max: 1 });
-await admin`create table written (what text)`;
-test.before.each(async () => {
-  await admin`truncate written`;
-  // Two, so that other statements soon take the place of a connection that is lost.
-  sql = patiently(2);
-});
-test.after.each(async () => {
-  await wire?.cut();
-  wire = undefined;
-  await sql.end({ timeout: 0 });
-});
-test.after(() => admin.end());
 
 test('a connection that was reserved for longer than it may be kept ends when it is released, and its pool serves on', async () => {
   const pool = driver(url, { max: 1, max_lifetime: AGE_MS / 1_000, connect_timeout: SETTLED_WITHIN_MS / 1_000 }) as Sql;
@@ -47,7 +32,7 @@ test('a connection that was reserved for longer than it may be kept ends when it
 });
 
 test('statements on connections that went silent fail soon, however many are sent, and the next ones succeed', async () => {
-  wire = await wireTo(url);
+  const wire = await wireTo(url);
   const pool = connectPostgres(wire.url, { max: 2, statementTimeoutMs: STATEMENT_MS });
   await settled(Promise.all([pool`select pg_sleep(0.1)`, pool`select pg_sleep(0.1)`]));
   wire.silence();
@@ -65,6 +50,7 @@ test('statements on connections that went silent fail soon, however many are sen
   // Its idle connections fall silent.
   wire.silence();
   await settled(pool.end());
+  await wire.cut();
 });
 
 test('no statement that may run is cut, nor an idle connection, a cursor that is read slowly, or an answer that came unread', async () => {
@@ -89,60 +75,6 @@ test('no statement that may run is cut, nor an idle connection, a cursor that is
     assert.not.instance(await answer, Error);
   });
 });
-
-test('transactions are whole, and none waits, while connections end at any moment', async () => {
-  const busy = patiently(6);
-  const stored: string[] = [];
-  const failures: unknown[] = [];
-  let stopped = false;
-  const work = Array.from({ length: 12 }, async (_, worker) => {
-    for (let i = 0; !stopped; i++) {
-      const what = `${worker} ${i}`;
-      await settled(
-        busy.begin(async (tx) => {
-          await tx`insert into written values (${what})`;
-          await tx.savepoint((inner) => inner`insert into written values (${what})`);
-        }),
-      ).then(
-        () => stored.push(what),
-        (error: unknown) => failures.push(error),
-      );
-      await settled(outcomeOf(busy`select ${what}::text`));
-    }
-  });
-  for (let i = 1; i <= 200; i++) {
-    await eventually('some more are stored', async () => stored.length >= 2 * i, SETTLED_WITHIN_MS);
-    await admin`
-      select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1`;
-  }
-  stopped = true;
-  await Promise.all(work);
-  await busy.end({ timeout: 0 });
-  for (const error of failures) assert.ok(isPostgresConnectionError(error), String(error));
-  const rows = await admin<{ what: string; times: number }[]>`
-    select what, count(*) as times from written group by what`;
-  assert.equal(
-    rows.filter(({ times }) => times !== 2),
-    [],
-    'each transaction has both of its rows',
-  );
-  const found = new Set(rows.map(({ what }) => what));
-  assert.equal(
-    stored.filter((what) => !found.has(what)),
-    [],
-    'what was said to be stored is',
-  );
-  assert.ok(failures.length > 0 && stored.length > 0, `${failures.length} failed, ${stored.length} stored`);
-});
-
-/**
- * A pool that gives nothing up before a test says that it hangs: a busy machine may take longer to connect than the programs wait, and
- * to see that a statement sleeps.
- */
-function patiently(max: number): Sql {
-  return driver(url, { max, connect_timeout: (2 * SETTLED_WITHIN_MS) / 1_000, onnotice: () => {} }) as Sql;
-}
 
 /** Does work on a pool of one connection, which stays the same. */
 async function onOneConnection(work: (one: Sql) => Promise<unknown>): Promise<void> {

@@ -272,11 +272,6 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     settle,
     /** All that Redis has of it. */
     fields: () => redis.hgetall(record),
-    /** Redis comes back with what it had before; the shard is opened again. */
-    async goBackTo(fields: Record<string, string>, numbered: number) {
-      await redis.hset(record, fields);
-      [sequence, lastTurn] = [numbered, lines.findLast((line) => line.turn && line.sequence <= numbered)?.id ?? ''];
-    },
     /** Redis loses all of it but its settings. */
     async lose() {
       const { s = '' } = await redis.hgetall(record);

@@ -64,9 +64,3 @@ export function everyKind(billingId: string, timeMs: number) {
   ledger.hold(9);
   return ledger;
 }
-
-/** The place of the last turn. */
-export function turnOf(events: UsageEvent[]) {
-  const { epoch, sequence: number, day } = events.findLast(({ kind }) => kind === 'turn')!;
-  return { epoch, number, day };
-}

@@ -65,19 +65,6 @@ test('a cost above a whole limit is refused without `resetAt`, and a cost of 0 p
   assert.is((await verify({ key })).status, 'VALID');
 });
 
-test('a cost of 0 counts in limits on requests, passes without credits, and `remaining` is never below 0', async () => {
-  const limits = [requests(3), credits('2')];
-  const meter = await customers.newMeter({ totalCredits: '2', limits });
-  const { key } = await customers.newKey({ externalMeterId: meter });
-  const holdId = await customers.hold({ key }, '2');
-  const body = { holdId, usage: '5' };
-  await must(200, request(`${world.verify.url}/api/v1/usage/capture`, 'post', { token: world.team.token, body }));
-  const free = await verify({ key, billing: { usage: '0' } });
-  assert.equal([free.status, free.billing.availableCredits, remainingOf(free)], ['VALID', '-3', [1, '0']]);
-  assert.is((await verify({ key })).status, 'VALID');
-  assert.equal((await verify({ key, billing: { usage: '0' } })).limitedBy?.name, 'daily');
-});
-
 test('the order of refusal is requests of the key, of the record, then credits, then limits on credits', async () => {
   // Without a total there is no record.
   const order = async (total: string, ofKey: object[], ofRecord: object[]) => {
@@ -147,16 +134,6 @@ test('a changed amount keeps the count, and anything else begins anew', async ()
   await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}/api-key/${id}`, { limits: null }));
   assert.equal((await verify({ key })).limits, [{ on: 'workspace', name: 'daily', remaining: 9, resetAt: endOfDay() }]);
   await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: null }));
-});
-
-test('a `shadow` limit is counted and told, and never refuses', async () => {
-  const { key } = await customers.newKey({ limits: [requests(1, { shadow: true })] });
-  const answers = [await verify({ key }), await verify({ key })];
-  const told = answers.map(({ status, limits: [{ remaining, wouldRefuse }] }) => [status, remaining, wouldRefuse]);
-  assert.equal(told, [
-    ['VALID', 0, false],
-    ['VALID', 0, true],
-  ]);
 });
 
 async function verify(body: object) {

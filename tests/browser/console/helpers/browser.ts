@@ -67,30 +67,6 @@ export async function inTable(page: Page, table: string, text: string): Promise<
   await rowOf(page, table, text).first().waitFor();
 }
 
-/** What a chart draws on top of each other, from the foot up, where it draws the most. The chart is the one whose legend has this name. */
-export async function stackOf(page: Page, name: string): Promise<string[]> {
-  await page.getByRole('figure', { includeHidden: true }).filter({ hasText: name }).first().waitFor();
-  const look = `(() => {
-    const figure = [...document.querySelectorAll('figure.chart')].find((one) => one.innerText.includes(${JSON.stringify(name)}));
-    const canvas = figure?.querySelector('canvas');
-    if (!canvas) return [];
-    const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-    const names = new Map([...figure.querySelectorAll('li')].map((part) =>
-      [getComputedStyle(part.firstElementChild).backgroundColor.match(/\\d+/g).join(), part.innerText.trim()]));
-    const stacks = Array.from({ length: width }, (_, x) => {
-      const found = new Set();
-      for (let y = height - 1; y >= 0; y--) found.add(names.get([0, 1, 2].map((i) => data[4 * (y * width + x) + i]).join()));
-      found.delete(undefined);
-      return [...found];
-    });
-    return stacks.toSorted((a, b) => b.length - a.length)[0];
-  })()`;
-  return eventually('it is drawn', async () => {
-    const stack = await page.evaluate<string[]>(look);
-    return stack.length > 0 ? stack : undefined;
-  });
-}
-
 /** Signs in as a person does. */
 export async function signIn(page: Page, url: string, token: string): Promise<void> {
   await page.goto(`${url}/console`);
