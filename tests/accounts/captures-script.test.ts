@@ -84,7 +84,7 @@ test('a damaged hold or record spoils no other one of the script, which is debit
   const hold = { micros: 10, forMs: 60_000, onExpiry: 'release' as const };
   for (const record of [good, damaged, other]) await record.verify({ ...hold, name: 'a' }, { ...hold, name: 'b' });
   const open = `{07}:o:${good.name.slice('{07}:b:'.length)}`;
-  const id = good.holdId('a');
+  const id = good.holdOf('a')!.id;
   await own.admin.hset(open, id, (await own.admin.hget(open, id))!.replace(/^\d+/, 'ten'));
   const counters = (await own.admin.hget(damaged.name, 'u'))!;
   await own.admin.hset(damaged.name, 'u', counters.replace(/^(@\0\d+\0)\d+/, '$1many'));

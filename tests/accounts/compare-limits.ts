@@ -7,7 +7,8 @@ import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import type { Run } from './compare-accounts.ts';
 import { ModelLimit, msOf, type Noted } from './limits.ts';
-import { limitedKey, loadCancel, loadVerify, type Answered } from './limits-product.ts';
+import { limitedKey } from './limits-product.ts';
+import { loadScripts, type Answered } from './product-scripts.ts';
 import { setMicros } from './test-shard.ts';
 
 // Limits in the verify script, on a real Redis, against the model of limits.ts: of all windows, at any instant.
@@ -91,11 +92,11 @@ type Sequence = { ofKey: Limit[]; ofRecord: Limit[]; from: string; commands: Com
 
 /** Compares what the script lets through and tells with the model. Gives the shortest sequence that differs. */
 export async function compareLimits(redis: Redis, run: Run): Promise<string | undefined> {
-  const [sha, cancelSha] = [await loadVerify(redis), await loadCancel(redis)];
+  const scripts = await loadScripts(redis);
   const doAll = async (sequence: Sequence) => {
     // Their amounts change on the way.
     const { ofKey, ofRecord } = structuredClone(sequence);
-    const one = limitedKey(redis, sha);
+    const one = limitedKey(redis, scripts);
     const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
     const declare = () => one.set(ofKey, ofRecord);
     // What was let through, the last one first.
@@ -118,7 +119,7 @@ export async function compareLimits(redis: Redis, run: Run): Promise<string | un
           await setMicros(redis, now);
           for (const [i, noted] of call.isCancelled ? [] : call.noted.entries()) limits[i]!.giveBack(noted, now);
           call.isCancelled = true;
-          assert.is(await one.cancel(cancelSha, call.once), `OK ${call.micros}`);
+          assert.is(await one.cancel(call.once), `OK ${call.micros}`);
           continue;
         }
         if (command.do !== 'verify') {
@@ -136,9 +137,7 @@ export async function compareLimits(redis: Redis, run: Run): Promise<string | un
           if (answer.status === 'VALID') taken.unshift({ ...call, noted, isCancelled: false });
           return answer;
         });
-        const answers = await one.verify(
-          ...asked.map(({ micros, usageName, once }) => ({ costMicros: micros, usageName, once })),
-        );
+        const answers = await one.verify(...asked.map(({ micros, usageName, once }) => ({ micros, usageName, once })));
         if (limits.length > 0) assert.equal(answers.map(shown), wanted);
       }
     } finally {

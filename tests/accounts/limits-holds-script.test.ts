@@ -2,12 +2,12 @@ import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
-import { scriptText } from '../../shared/stores/scripts.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { ModelLimit, msOf } from './limits.ts';
-import { limitedKey, loadVerify, type Held } from './limits-product.ts';
-import { byClock, setMicros, SHARD } from './test-shard.ts';
+import { limitedKey } from './limits-product.ts';
+import { loadScripts } from './product-scripts.ts';
+import { setMicros, SHARD } from './test-shard.ts';
 
 // Holds on a key and a record with limits on credits, in the scripts that verify and capture, against the model of limits.ts.
 
@@ -15,8 +15,7 @@ const LATE_MS = 86_400_000;
 const NOON = 1_900_000_800_000_000n;
 
 const { client } = (await connectTestRedis()).node(SHARD);
-const verifySha = await loadVerify(client);
-const captureSha = (await client.script('LOAD', byClock(scriptText('capture')))) as string;
+const scripts = await loadScripts(client);
 
 type Call = { micros: number; usageName: string; hold: { forMs: number; onExpiry: 'release' | 'charge' } | undefined };
 type Command =
@@ -25,7 +24,7 @@ type Command =
   | { do: 'capture'; of: number; part: number }
   | { do: 'release'; of: number };
 
-type Hold = { call: Call; id: string; heldAt: bigint; endsAtMs: number; billed: number; isOpen: boolean; asked: Held };
+type Hold = { call: Call; id: string; heldAt: bigint; endsAtMs: number; billed: number; isOpen: boolean; name: string };
 
 /** Holds of the model, which end by themselves at the first call after their end. */
 class ModelHolds {
@@ -99,28 +98,31 @@ const command: fc.Arbitrary<Command> = fc.oneof(
 
 test('holds count in limits from the hold on, and what settles them corrects that, as in the model: by captures, releases, ends and late captures, in batches', async () => {
   const run = async (ofKey: Limit[], ofRecord: Limit[], commands: Command[]) => {
-    const one = limitedKey(client, verifySha);
+    const one = limitedKey(client, scripts);
     const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
     const holds = new ModelHolds(limits);
     let now = NOON;
+    let named = 0;
     const ask = async (calls: readonly Call[]) => {
       await setMicros(client, now);
       holds.turn(now);
+      const names = calls.map(() => `hold-${(named += 1)}`);
       const answers = await one.verify(
-        ...calls.map(({ micros, usageName, hold }) => ({ costMicros: micros, usageName, ...(hold && { hold }) })),
+        ...calls.map(({ hold, ...call }, i) => (hold ? { ...call, ...hold, name: names[i]! } : call)),
       );
       for (const [i, call] of calls.entries()) {
         const isRefused = limits.some((one) => !one.setting.shadow && !one.fits(one.amountOf(call), now));
         if (!isRefused) for (const one of limits) one.take(one.amountOf(call), now);
-        const { status, states, held: asked } = answers[i]!;
+        const { status, states } = answers[i]!;
         assert.is(status, isRefused ? 'USAGE_LIMITED' : 'VALID');
         assert.equal(
           states.map(({ remaining }) => remaining),
           limits.map((limit) => limit.remaining(now)),
         );
-        if (!asked) continue;
-        const hold = { call, id: asked.id, heldAt: now, billed: call.micros, isOpen: true, asked };
-        holds.all.push({ ...hold, endsAtMs: Number(asked.endsAtMs) });
+        const held = one.holdOf(names[i]!);
+        if (!held) continue;
+        const hold = { call, id: held.id, heldAt: now, billed: call.micros, isOpen: true, name: names[i]! };
+        holds.all.push({ ...hold, endsAtMs: Number(held.endsAtMs) });
       }
     };
     try {
@@ -133,11 +135,11 @@ test('holds count in limits from the hold on, and what settles them corrects tha
           holds.turn(now);
           const [hold] = holds.all.splice(command.of, 1) as [Hold];
           const used = command.do === 'capture' ? Math.floor(hold.call.micros * command.part) : 0;
-          const status = await one.settle(captureSha, command.do, used, hold.asked);
+          const status = await one.settleHold(command.do, hold.name, used);
           const tooLate = !hold.isOpen && command.do === 'capture' && msOf(now) >= hold.endsAtMs + LATE_MS;
           const wasCharged = !hold.isOpen && command.do === 'release' && hold.call.hold!.onExpiry === 'charge';
-          assert.is(status, tooLate ? 'UNKNOWN' : wasCharged ? 'CONFLICT' : 'OK');
-          if (status === 'OK') holds.settle(hold, used, now);
+          assert.is(status, tooLate ? 'UNKNOWN' : wasCharged ? 'CONFLICT' : 'DONE');
+          if (status === 'DONE') holds.settle(hold, used, now);
         }
         await ask([{ micros: 0, usageName: 'a', hold: undefined }]);
       }
@@ -154,15 +156,15 @@ test('holds count in limits from the hold on, and what settles them corrects tha
 });
 
 test('a capture of more than its hold counts that in limits whose counters have fallen to nothing and are gone', async () => {
-  const one = limitedKey(client, verifySha);
+  const one = limitedKey(client, scripts);
   const limits = ['first', 'second'].map((name): Limit => ({ name, unit: 'credits', limit: '10', per: 'hour' }));
   await one.set(limits, []);
   await setMicros(client, NOON);
-  const [first] = await one.verify({ costMicros: 1_000_000, hold: { forMs: 80_000_000, onExpiry: 'release' } });
+  await one.verify({ name: 'first', micros: 1_000_000, forMs: 80_000_000, onExpiry: 'release' });
   await setMicros(client, NOON + 7_200_000_000n);
   await client.del(...one.counters);
-  assert.is(await one.settle(captureSha, 'capture', 5_000_000, first!.held), 'OK');
-  const [{ states } = { states: [] }] = await one.verify({ costMicros: 0 });
+  assert.is(await one.settleHold('capture', 'first', 5_000_000), 'DONE');
+  const [{ states } = { states: [] }] = await one.verify(0);
   assert.equal(
     states.map(({ remaining }) => remaining),
     ['6', '6'],
@@ -172,7 +174,7 @@ test('a capture of more than its hold counts that in limits whose counters have 
 });
 
 test('an alert on a limit has one name in its window, whichever call or capture comes over its line again', async () => {
-  const one = limitedKey(client, verifySha);
+  const one = limitedKey(client, scripts);
   const limits: Limit[] = [
     { name: 'x', unit: 'requests', limit: 100, per: 'day' },
     { name: 'daily', unit: 'credits', limit: '10', per: 'day' },
@@ -182,23 +184,24 @@ test('an alert on a limit has one name in its window, whichever call or capture 
     { name: 'most', kind: 'limit' as const, value: 80, limit: 'daily' },
   ];
   const hold = { forMs: 80_000_000, onExpiry: 'release' as const };
-  const crossings = () => one.crossed.splice(0).map(({ name, armed, line }) => `${line.kind}: ${name} ${armed}`);
+  const crossings = () =>
+    one.lines.splice(0).flatMap(({ kind, crossed }) => crossed.map(({ name, armed }) => `${kind}: ${name} ${armed}`));
   const armedAt = (day: string) => `most ${Temporal.Instant.from(`${day}T00:00:00Z`).epochMilliseconds}.80`;
-  await one.set([], limits, { alerts });
+  await one.set([], limits, alerts);
   await setMicros(client, NOON);
   const today = armedAt(
     Temporal.Instant.fromEpochMilliseconds(Number(NOON / 1_000n))
       .toString()
       .slice(0, 10),
   );
-  const [first, second] = await one.verify({ costMicros: 7_999_999, hold }, { costMicros: 1, hold }, { costMicros: 1 });
+  await one.verify({ ...hold, name: 'first', micros: 7_999_999 }, { ...hold, name: 'second', micros: 1 }, 1);
   assert.equal(crossings(), [`hold: ${today}`]);
-  assert.is(await one.settle(captureSha, 'capture', 1_000_000, first!.held), 'OK');
+  assert.is(await one.settleHold('capture', 'first', 1_000_000), 'DONE');
   assert.equal(crossings(), []);
-  assert.is(await one.settle(captureSha, 'capture', 8_000_000, second!.held), 'OK');
+  assert.is(await one.settleHold('capture', 'second', 8_000_000), 'DONE');
   assert.equal(crossings(), [`turn: ${today}`]);
   await setMicros(client, NOON + 86_400_000_000n);
-  await one.verify({ costMicros: 8_000_000 });
+  await one.verify(8_000_000);
   const [again = ''] = crossings();
   assert.match(again, /^verification: most \d+\.80$/);
   assert.is.not(again.split(': ')[1], today);

@@ -2,9 +2,11 @@ import type { Redis } from 'ioredis';
 import { lineId } from '../../shared/events/event.ts';
 import { readLine, type Line } from './lines.ts';
 import { packDefaultAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
+import type { Limit } from '../../shared/contract/limits.ts';
 import { END, packFields, readFields } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
+import { withLimits } from '../../shared/stores/limits.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
 import { cancelFields, cancelledFields } from '../../shared/verification/cancel-calls.ts';
 import {
@@ -14,6 +16,8 @@ import {
   type What,
 } from '../../shared/verification/capture-protocol.ts';
 import type { HoldFields } from '../../shared/verification/hold-id.ts';
+import { statesOf, type LimitState } from '../../shared/verification/limit-states.ts';
+import { makeLookupCache, type Lookup } from '../../shared/verification/lookup-cache.ts';
 import {
   NO_LOOKUP,
   packCall,
@@ -28,6 +32,7 @@ import { byClock, FIRST_EPOCH, openShard, RUN_ID, setClock, SHARD } from './test
 // The scripts of the product, with their fence, outbox and numbers, by a clock that the test sets.
 
 const LATEST = 9e15;
+const MOST_LOOKUPS = 5;
 // A shard whose Redis has lost its tail is opened again in the next one.
 let epoch = FIRST_EPOCH;
 const [teamId, workspaceId] = [newId('team'), newId('ws')];
@@ -49,10 +54,12 @@ export async function declareDefaultAlerts(redis: Redis, alerts: readonly Packed
   await redis.hincrby(keyspace.meta(SHARD), 'writes', 1);
 }
 
+/** What a call costs; `once`: the name by which it is repeated and cancelled. */
+export type AskedCost = { micros: number; usageName?: string; once?: string };
 /** A hold that is asked for, by the name that the test has for it. */
-export type AskedHold = { name: string; micros: number; forMs: number; onExpiry: 'release' | 'charge'; once?: string };
-/** What a call costs, and the name by which it can be cancelled. */
-export type AskedCost = { micros: number; once: string };
+export type AskedHold = AskedCost & { name: string; forMs: number; onExpiry: 'release' | 'charge' };
+type Asked = number | AskedCost | AskedHold;
+export type Answered = { status: string; reason: string; amounts: string; limitedBy: string; states: LimitState[] };
 
 /** A record with a key on which the scripts of the product do commands. Throws where lines, numbers and state differ. */
 export function recordOfProduct(redis: Redis, scripts: Scripts) {
@@ -60,9 +67,12 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   const key = keyspace.keyText(SHARD, billingId);
   const record = keyspace.billing(SHARD, workspaceId, billingId);
   const [meta, outbox, due] = [keyspace.meta(SHARD), keyspace.outbox(SHARD), keyspace.due(SHARD)];
+  const counters = [keyId, `${workspaceId}:${billingId}`].map((owner) => keyspace.limits(SHARD, owner));
   const lines: Line[] = [];
+  const question = packQuestion({ teamId, workspaceIds: undefined }, []);
+  const lookups = makeLookupCache();
   // What a verify process keeps: a lookup, and that it has the settings for captures.
-  let [lookup, known] = [NO_LOOKUP, ''];
+  let [lookup, known]: [Lookup | undefined, string] = [undefined, ''];
   let [adjustments, sequence, lastTurn, held] = [0, 0, '', 0];
   // What the id of a hold says, by the name that the test has for it.
   const holds = new Map<string, Omit<HoldFields, 'shard' | 'meter'>>();
@@ -70,52 +80,59 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   /** What Redis comes back with when it loses its tail. */
   let kept = { fields: {} as Record<string, string>, lines: 0, lastTurn };
 
-  /** Verifies the key, once for each cost or hold, in one script. */
-  async function verify(
-    ...costs: (number | AskedCost | AskedHold)[]
-  ): Promise<{ status: string; amounts: string; reason: string }[]> {
-    const question = packQuestion({ teamId, workspaceIds: undefined }, []);
-    const packed = costs.map((cost) => {
-      const id = newId('evt');
-      const once = (typeof cost === 'object' && cost.once) || '';
-      const nothing = { searchedList: '', listed: '', idempotencyHash: once, usageHash: once && 'usage' };
-      if (typeof cost === 'number' || !('name' in cost)) {
-        const costMicros = typeof cost === 'number' ? cost : cost.micros;
-        const eventStart = `{"i":"${id}","r":"GET /a","c":${costMicros},"n":"default"`;
-        return packCall({ lookup, ...nothing, costMicros, eventStart, question });
-      }
-      const asked = [cost.micros, cost.forMs, cost.onExpiry, id.slice('evt_'.length), 'default'];
-      const eventStart = `{"x":"hold","i":"${id}","r":"","c":0,"n":"default"`;
-      return packCall({ lookup, ...nothing, costMicros: `@${asked.join('\x1f')}`, eventStart, question });
-    });
-    const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, packed);
-    const keys = costs.map(() => key);
-    const answer = (await redis.evalsha(scripts.verify, keys.length, ...keys, ...args)) as string[];
-    const answers = readScriptAnswers(answer, costs.length);
-    lookup = answers.findLast((one) => one.newLookup)?.newLookup?.lookup ?? lookup;
+  /** Verifies the key, once for each cost or hold, in one script, as a verify process asks. */
+  async function verify(...asked: Asked[]): Promise<Answered[]> {
+    const calls = asked.map((one) => ({
+      id: newId('evt'),
+      usageName: 'default',
+      once: '',
+      ...(typeof one === 'number' ? { micros: one } : one),
+    }));
+    const ask = async (lookupsLeft: number) => {
+      const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, calls.map(packed));
+      const answer = (await redis.evalsha(scripts.verify, calls.length, ...calls.map(() => key), ...args)) as string[];
+      const answers = readScriptAnswers(answer, calls.length);
+      for (const one of answers)
+        if (one.newLookup)
+          lookup = lookups.add({ teamId, question, keyHash: billingId }, SHARD, one.newLookup, one.nowMs);
+      if (!answers.some(({ fields }) => fields.status === 'SEARCH')) return answers;
+      // A window that is over already is computed by another clock than Redis's.
+      if (lookupsLeft === 0) throw new Error('the script asks for windows again and again');
+      return ask(lookupsLeft - 1);
+    };
+    const answers = await ask(MOST_LOOKUPS);
     await takeLines();
-    for (const [i, cost] of costs.entries()) {
-      const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = '', turn = ''] =
-        answers[i]!.fields.usedMicros.split(' ');
-      if (typeof cost === 'number' || !('name' in cost) || id === '') continue;
-      const { name, micros, onExpiry } = cost;
-      const told = {
-        id,
-        endsAtMs,
-        onExpiry,
-        turn,
-        openedMs,
-        epoch,
-        keyId,
-        usageName: 'default',
-        workspaceId,
-        billingId,
-      };
-      holds.set(name, { ...told, micros: String(micros) });
-    }
-    return answers.map(({ fields: { status, reason, usedMicros } }) => {
-      return { status, reason, amounts: usedMicros.split(' ').slice(0, 4).join(' ') };
+    return answers.map((one, i) => {
+      const { status, reason, usedMicros } = one.fields;
+      noteHold(calls[i]!, usedMicros);
+      const states = one.limits ? statesOf(one, lookup!.limits!.list, calls[i]!.usageName) : [];
+      const amounts = usedMicros.split(' ').slice(0, 4).join(' ');
+      return { status, reason, amounts, limitedBy: one.limits?.limitedBy ?? '', states };
     });
+  }
+
+  function packed(call: AskedCost & { id: string; usageName: string; once: string } & Partial<AskedHold>): string {
+    const { id, usageName, once, micros, name, forMs, onExpiry } = call;
+    const held = name !== undefined && [micros, forMs, onExpiry, id.slice('evt_'.length), usageName];
+    const kind = held ? '"x":"hold",' : '';
+    const text = packCall({
+      lookup: lookup?.text ?? NO_LOOKUP,
+      searchedList: '',
+      listed: '',
+      idempotencyHash: once,
+      usageHash: once && 'usage',
+      costMicros: held ? `@${held.join('\x1f')}` : micros,
+      eventStart: `{${kind}"i":"${id}","r":"","c":${held ? 0 : micros},"n":"${usageName}"`,
+      question,
+    });
+    return text + (lookup?.limits?.packedFor(usageName) ?? '');
+  }
+
+  function noteHold({ name, micros, onExpiry, usageName = '' }: AskedCost & Partial<AskedHold>, usedMicros: string) {
+    const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = '', turn = ''] = usedMicros.split(' ');
+    if (name === undefined || id === '') return;
+    const told = { id, endsAtMs, onExpiry: onExpiry!, turn, openedMs, epoch, keyId, usageName, workspaceId, billingId };
+    holds.set(name, { ...told, micros: String(micros) });
   }
 
   /** Captures, releases or extends a hold. */
@@ -256,17 +273,25 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     }
   }
 
+  /** Makes the key, with limits over windows. */
+  async function setKey(limits: readonly Limit[]) {
+    const named = { state: 'A', teamId, workspaceId, keyId, meter: billingId, answerPart: `"apiKeyId":"${keyId}"` };
+    const rest = { expiresAtMs: 0, validUntilMs: 0, addressList: '', workspaceFields: '["d"]', scopeFlags: '' };
+    await redis.set(key, packRecord('key', { version: 1, ...named, ...rest, ratePerSecond: withLimits('', limits) }));
+  }
+
   return {
     billingId,
-    /** Where Redis has it. */
+    /** Where Redis has it, and what its key's limits and its own have counted. */
     name: record,
+    counters,
     lines,
     verify,
     settleHold,
     settleHolds,
     packSettling,
-    /** The id of a hold, by the name that the test has for it. */
-    holdId: (name: string) => holds.get(name)!.id,
+    /** What the id of a hold says, by the name that the test has for it; undefined where nothing is held. */
+    holdOf: (name: string) => holds.get(name),
     cancel,
     turn,
     settle,
@@ -283,25 +308,9 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     async startPlain(usedMicros: bigint) {
       kept.fields = { u: String(usedMicros) };
       await redis.hset(record, kept.fields);
-      await redis.set(
-        key,
-        packRecord('key', {
-          version: 1,
-          state: 'A',
-          teamId,
-          workspaceId,
-          keyId,
-          expiresAtMs: 0,
-          validUntilMs: 0,
-          ratePerSecond: '',
-          addressList: '',
-          meter: billingId,
-          workspaceFields: '["d"]',
-          scopeFlags: '',
-          answerPart: '',
-        }),
-      );
+      await setKey([]);
     },
+    setKey,
     async declare(settings: string) {
       await redis.hset(record, 's', settings);
       await redis.hincrby(meta, 'writes', 1);
@@ -327,7 +336,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       return [answer, usedMicros, held, total, expired, limit, untilMs, state!, told.join('\n'), crossedText];
     },
     async remove() {
-      await redis.del(key, record);
+      await redis.del(key, record, ...counters);
       await redis.zrem(due, record);
     },
   } satisfies Doer & Record<string, unknown>;
