@@ -181,7 +181,7 @@ function stream(bytes: Buffer): Readable {
   );
 }
 
-async function take(patienceMs = 60_000, from = books, rollupPatienceMs = 60_000, more = {}): Promise<Buffer> {
+async function take(patienceMs = 60_000): Promise<Buffer> {
   const chunks: Buffer[] = [];
   const out = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -191,8 +191,8 @@ async function take(patienceMs = 60_000, from = books, rollupPatienceMs = 60_000
   });
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 4, statementTimeoutMs: 0, everyTeam: true });
   try {
-    const stores = { sql, redis, books: from, log: makeLogger('test', 'silent'), ...more };
-    await takeBackup({ ...stores, patienceMs, rollupPatienceMs, version: 'test' }, out, quiet);
+    const stores = { sql, redis, books, log: makeLogger('test', 'silent') };
+    await takeBackup({ ...stores, patienceMs, rollupPatienceMs: 60_000, version: 'test' }, out, quiet);
   } finally {
     await sql.end();
   }

@@ -73,14 +73,20 @@ test('of several reasons to refuse, the first one in the documented order is the
   assert.is(await answers(), 'DELETED');
 });
 
-test('a scope grants its own representation alone, and nothing that is named like its id', async () => {
+test('a scope grants its own representation alone, with its flags, and nothing that is named like its id', async () => {
   const path = `/api/v1/workspace/${workspaceId}/scope`;
   const { scope } = (await must(201, world.call('post', path, { name: 'a', representation: 'a' }))).body;
   await must(201, world.call('post', path, { name: 'b', representation: scope.id }));
   const { key } = await customers.newKey({ scopes: [{ representation: 'a', read: true }] });
-  const ask = async (representation: string) =>
-    (await verify({ key, requestedScopes: [{ representation, read: true }] })).body.status;
+  const ask = async (representation: string, flags: object = { read: true }) =>
+    (await verify({ key, requestedScopes: [{ representation, ...flags }] })).body.status;
   assert.equal([await ask('a'), await ask(scope.id)], ['VALID', 'INVALID_SCOPES']);
+  assert.is(await ask('a', { read: true, create: true }), 'INVALID_SCOPES', 'each flag must be granted');
+  assert.equal(
+    [await ask('a', {}), await ask('b', {})],
+    ['VALID', 'INVALID_SCOPES'],
+    'without flags the scope must be',
+  );
 });
 
 test('the address comes from the body, or else from the connection, and never from a header of the client', async () => {
