@@ -12,20 +12,16 @@ export type Peer = {
 export type Rule = { ports: { protocol: string; port?: number }[]; from?: Peer[]; to?: Peer[] };
 export type Container = {
   name: string;
-  image: string;
   command?: string[];
-  args?: string[];
   env?: { name: string; value?: string; valueFrom?: { fieldRef: { fieldPath: string } } }[];
-  ports?: { name: string; containerPort: number }[];
   volumeMounts: { name: string; mountPath: string; readOnly?: boolean; subPath?: string }[];
   securityContext: object;
   resources: { requests: Record<string, string>; limits: Record<string, string> };
-  readinessProbe?: { exec?: { command: string[] }; httpGet?: { path: string; port: string } };
+  readinessProbe?: { httpGet?: { path: string } };
 };
 export type Pod = {
   automountServiceAccountToken: boolean;
   securityContext: { runAsNonRoot: boolean; runAsUser: number };
-  topologySpreadConstraints?: { topologyKey: string }[];
   containers: Container[];
   volumes: {
     name: string;
@@ -36,19 +32,13 @@ export type Pod = {
 export type Manifest = {
   apiVersion: string;
   kind: string;
-  metadata: { name: string; labels: Record<string, string>; annotations?: Record<string, string> };
+  metadata: { name: string; labels: Record<string, string> };
   spec: {
-    replicas?: number;
     template?: { spec: Pod };
     podSelector?: { matchLabels: Record<string, string> };
-    selector?: Record<string, unknown>;
-    ports?: { port: number; targetPort: string }[];
     ingress?: Rule[];
     egress?: Rule[];
-    groups?: { name: string; rules: object[] }[];
-    scaleTargetRef?: { name: string };
   };
-  data?: Record<string, string>;
 };
 
 const chart = join(checkout, 'deploy/helm');
