@@ -294,7 +294,10 @@ export class ApiError extends Error {
 
 /** A 400 of one field; `path` is its JSON pointer. */
 export function invalidField(path: string, message: string): ApiError {
-  return new ApiError('invalid_request', { details: [{ path, message }] });
+  return new ApiError('invalid_request', {
+    message: `The request is not valid: ${path} ${message}.`,
+    details: [{ path, message }],
+  });
 }
 
 /** What was thrown, as the error that a client is told: a store that did not answer in time may do so soon, whatever else is no ApiError is a failure of ours. */

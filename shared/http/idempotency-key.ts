@@ -1,11 +1,7 @@
-import { ApiError } from '../contract/errors.ts';
+import { invalidField } from '../contract/errors.ts';
 
 /** The Idempotency-Key of a request; undefined when it has none. An unusable one is a 400: it would silently protect nothing. */
 export function idempotencyKey(given: string | undefined): string | undefined {
   if (given === undefined || /^[\x21-\x7e][\x20-\x7e]{0,254}$/.test(given)) return given;
-  const message = 'must be 1 to 255 printable ASCII characters';
-  throw new ApiError('invalid_request', {
-    message: `The Idempotency-Key ${message}.`,
-    details: [{ path: 'Idempotency-Key', message }],
-  });
+  throw invalidField('Idempotency-Key', 'must be 1 to 255 printable ASCII characters');
 }

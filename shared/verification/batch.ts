@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../runtime/clock.ts';
 import type { CountCall } from '../auth/team-rates.ts';
 import type { Caller } from '../contract/caller.ts';
-import { ApiError, asApiError } from '../contract/errors.ts';
+import { asApiError, invalidField } from '../contract/errors.ts';
 import { bodyValidator } from '../contract/validate.ts';
 import type { LogFailure } from '../http/log-failures.ts';
 import { bodyTooLarge } from '../http/read-json.ts';
@@ -72,12 +72,8 @@ export function makeVerifyBatch({ verify, countCall, logFailure, clock }: BatchO
 
 // It would silently protect nothing.
 function refuseIdempotencyKey(given: string | undefined): void {
-  if (given === undefined) return;
-  const message = 'belongs to a verification of the batch, as its idempotencyKey';
-  throw new ApiError('invalid_request', {
-    message: `The Idempotency-Key ${message}.`,
-    details: [{ path: 'Idempotency-Key', message }],
-  });
+  if (given !== undefined)
+    throw invalidField('Idempotency-Key', 'belongs to a verification of the batch, as its idempotencyKey');
 }
 
 function isTooLarge(verification: unknown): boolean {

@@ -1,4 +1,4 @@
-import { ApiError } from '../contract/errors.ts';
+import { invalidField } from '../contract/errors.ts';
 
 /** How long (ms) the client of a request waits, and since when, by our monotonic clock. */
 export type Patience = { ms: number; from: number };
@@ -24,9 +24,5 @@ export function waitedSince(patience: Patience | undefined, now: number, deadlin
 export function readPatience(given: string | undefined, from: number): Patience | undefined {
   if (given === undefined) return undefined;
   if (/^[1-9]\d{0,6}$/.test(given)) return { ms: Number(given), from };
-  const message = 'must be a whole number of milliseconds, 1 to 9999999';
-  throw new ApiError('invalid_request', {
-    message: `${HEADER} ${message}.`,
-    details: [{ path: HEADER, message }],
-  });
+  throw invalidField(HEADER, 'must be a whole number of milliseconds, 1 to 9999999');
 }

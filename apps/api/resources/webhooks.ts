@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
-import { ApiError } from '../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../shared/contract/errors.ts';
 import { id, MOST_TEXT, named, object, textOf, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { webhookEventTypes, type WebhookEventType } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
@@ -136,9 +136,7 @@ export async function deleteWebhooks(sql: Query, changed: SayChanged, rows: read
 /** Throws 400 for a URL that is not one to call. */
 export function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
   const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
-  if (typeof target !== 'string') return;
-  const message = `The request is not valid: /url ${target}.`;
-  throw new ApiError('invalid_request', { message, details: [{ path: '/url', message: target }] });
+  if (typeof target === 'string') throw invalidField('/url', target);
 }
 
 /** Throws 409 where nothing can be delivered to a webhook now: it is disabled, or too much waits for it. */

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { alerts, type Alert } from '../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
-import { ApiError } from '../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../shared/contract/errors.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { limits, type Limit } from '../../../shared/contract/limits.ts';
 import { id, nullable, named, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
@@ -103,8 +103,7 @@ export async function lockWorkspace(
 /** Throws 400 for a text that names no time zone. */
 export function checkTimezone(zone: string | undefined): void {
   if (zone === undefined || isTimezone(zone)) return;
-  const message = 'must be the IANA name of a time zone, such as Europe/Berlin';
-  throw new ApiError('invalid_request', { details: [{ path: '/timezone', message }] });
+  throw invalidField('/timezone', 'must be the IANA name of a time zone, such as Europe/Berlin');
 }
 
 /** A row as the API answers it: values that are not set are left out. */

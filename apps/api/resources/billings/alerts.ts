@@ -1,5 +1,5 @@
 import type { Alert } from '../../../../shared/contract/alerts.ts';
-import { ApiError, type ErrorDetail } from '../../../../shared/contract/errors.ts';
+import { type ErrorDetail, invalidField } from '../../../../shared/contract/errors.ts';
 import { slidingWindow } from '../../../../shared/stores/limits.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
@@ -28,19 +28,15 @@ export function alertWarnings({ alerts, limits }: BillingRow): { warnings?: Erro
 }
 
 function checked({ name, when }: Alert, path: string, before: Alert[]): Alert {
-  if (before.some((other) => other.name === name)) throw refusal(`${path}/name`, 'must be unique among the alerts');
+  if (before.some((other) => other.name === name))
+    throw invalidField(`/${path}/name`, 'must be unique among the alerts');
   const { usedPercent, available, limit } = when;
   if (available !== undefined) {
-    if (usedPercent !== undefined || limit !== undefined) throw refusal(`${path}/when`, ONE_OF);
+    if (usedPercent !== undefined || limit !== undefined) throw invalidField(`/${path}/when`, ONE_OF);
     return { name, when: { available: formatCredits(creditsIn(`${path}/when/available`, available)) } };
   }
-  if (usedPercent === undefined) throw refusal(`${path}/when`, ONE_OF);
+  if (usedPercent === undefined) throw invalidField(`/${path}/when`, ONE_OF);
   return { name, when: limit === undefined ? { usedPercent } : { limit, usedPercent } };
 }
 
 const ONE_OF = 'must have usedPercent, available, or limit with usedPercent';
-
-function refusal(field: string, message: string): ApiError {
-  const details = [{ path: `/${field}`, message }];
-  return new ApiError('invalid_request', { message: `The request is not valid: /${field} ${message}.`, details });
-}

@@ -1,4 +1,4 @@
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { invalidField } from '../../../../shared/contract/errors.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { monthColumns, type ClosedMonth } from '../../../../shared/books/statements/lines.ts';
 import { monthAfter, spanOfDays, spanOfMonth, type Span } from '../../../../shared/books/statements/span.ts';
@@ -13,11 +13,11 @@ const MOST_DAYS = 366;
 /** The span that is asked for in a workspace's time zone; what follows a closed month begins where that one ended. */
 export async function findSpan(sql: Query, workspaceId: string, { month, from, to }: AskedSpan): Promise<FoundSpan> {
   if ((month === undefined) === (from === undefined && to === undefined))
-    throw invalid('month', 'is required, or from and to, not both');
+    throw invalidField('month', 'is required, or from and to, not both');
   if (month === undefined && (from === undefined || to === undefined || from > to))
-    throw invalid('from', 'is required together with to, and must not be after it');
+    throw invalidField('from', 'is required together with to, and must not be after it');
   if (from !== undefined && daysFrom(from, to!) > MOST_DAYS)
-    throw invalid('to', `must be at most ${MOST_DAYS} days after from`);
+    throw invalidField('to', `must be at most ${MOST_DAYS} days after from`);
   const [workspace] = await sql<{ timezone: string }[]>`select timezone from workspaces where id = ${workspaceId}`;
   const timezone = workspace?.timezone ?? 'UTC';
   const [closing] =
@@ -44,8 +44,4 @@ export function spanOfClosed({ month, timezone, startMs, startDay }: ClosedMonth
 
 function daysFrom(from: string, to: string): number {
   return (Date.parse(to) - Date.parse(from)) / 86_400_000 + 1;
-}
-
-function invalid(path: string, message: string): ApiError {
-  return new ApiError('invalid_request', { details: [{ path, message }] });
 }

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { jsonObject, object, instant } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
@@ -118,7 +118,8 @@ export const revokeJwt = route({
   errors: ['workspace_forbidden', 'jwt_not_of_team', 'revocation_limit_reached'],
 
   async handle({ sql, body, caller, changed, clock }) {
-    if ((body.jti === undefined) === (body.jwt === undefined)) throw needsOne();
+    if ((body.jti === undefined) === (body.jwt === undefined))
+      throw invalidField('/jti', 'must be given, or jwt, and not both');
     const { jti, expiresAt, isOver } = await revocable(sql, caller, body, new Date(clock.now()));
     if (isOver) return { jti, expiresAt: expiresAt!.getTime() };
     const revoked = await storeRevokedJwt(sql, caller.teamId, jti, expiresAt);
@@ -193,9 +194,4 @@ async function revocable(
   // A retired key's JWTs are INVALID for good, and so need no revocation of their own.
   const isOver = checked.status === 'EXPIRED' || ('reason' in checked && checked.reason === 'KEY_RETIRED');
   return { jti: claims.jti, expiresAt: new Date(claims.exp * 1000), isOver };
-}
-
-function needsOne(): ApiError {
-  const message = 'The request is not valid: give either jti or jwt.';
-  return new ApiError('invalid_request', { message, details: [{ path: '/jti', message: 'must be given, or jwt' }] });
 }

@@ -146,11 +146,7 @@ function groupsIn(text: string): OutcomeGroup[] {
   const asked = text === '' ? [] : text.split(',');
   const isGroup = (name: string): name is OutcomeGroup => outcomeGroups.some((group) => group === name);
   if (asked.every(isGroup)) return [...new Set(asked)];
-  const message = `must be any of ${outcomeGroups.join(', ')}, with commas between`;
-  throw new ApiError('invalid_request', {
-    message: `The request is not valid: groupBy ${message}.`,
-    details: [{ path: 'groupBy', message }],
-  });
+  throw invalidField('groupBy', `must be any of ${outcomeGroups.join(', ')}, with commas between`);
 }
 
 function presentRow(row: Outcome, start: string, names: Map<string, string>): Static<typeof counted> {

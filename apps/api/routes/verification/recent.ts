@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/books/usage/recent-outcomes.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { limitedByLimit } from '../../../../shared/contract/limits.ts';
 import { id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
@@ -53,7 +53,8 @@ export default route({
   async handle({ sql, query, caller, books, clock }) {
     const { apiKeyId, workspaceId, externalMeterId: meter } = query;
     const isMeter = workspaceId !== undefined && meter !== undefined && apiKeyId === undefined;
-    if (!isMeter && (apiKeyId === undefined || workspaceId !== undefined || meter !== undefined)) throw whoseIsWrong();
+    if (!isMeter && (apiKeyId === undefined || workspaceId !== undefined || meter !== undefined))
+      throw invalidField('apiKeyId', 'must be given alone, or workspaceId with externalMeterId in its place');
     const question = isMeter ? await ofMeter(sql, caller, workspaceId, meter) : await ofKey(sql, caller, apiKeyId!);
     const rows = await readRecentOutcomes(books, question, clock.now(), MOST);
     const data = rows.map(({ timeMs, apiKeyId, limitedBy, clientAddress, ...told }) => ({
@@ -90,12 +91,4 @@ async function ofMeter(sql: Query, caller: Caller, workspaceId: string, meter: s
       order by id desc limit ${MOST_KEYS}`,
   ]);
   return { workspace, meter, keyIds: keys.map((key) => key.id), billingId: billing?.id };
-}
-
-function whoseIsWrong(): ApiError {
-  const message = 'must be given alone, or workspaceId with externalMeterId in its place';
-  return new ApiError('invalid_request', {
-    message: `The request is not valid: apiKeyId ${message}.`,
-    details: [{ path: 'apiKeyId', message }],
-  });
 }

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { beginMonth, lastDayOf, nextMonth } from '../../../../shared/books/statements/closing.ts';
 import { monthColumns, type ClosedMonth } from '../../../../shared/books/statements/lines.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { day, id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { monthOf } from '../../resources/statements/statements.ts';
 import { lockWorkspace } from '../../resources/workspaces.ts';
@@ -76,7 +76,8 @@ export default route({
     const next = await nextMonth(sql, params.id);
     if (next.closing !== null) throw notClosedYet(next.closing);
     if (month !== next.month) throw notNext(next.month);
-    if (next.span.endMs > clock.now()) throw notOver(next.span.timezone);
+    if (next.span.endMs > clock.now())
+      throw invalidField('/month', `must be over in the workspace's time zone, ${next.span.timezone}`);
     const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
     changed('workspace_month', params.id, { after: { month, acceptsDifferences } });
     return { closing: present({ ...begun, waiting: null }) };
@@ -113,9 +114,4 @@ function notNext(month: string): ApiError {
   return new ApiError('month_not_next', {
     message: `The month that can be closed next is ${month}; close that one first.`,
   });
-}
-
-function notOver(timezone: string): ApiError {
-  const message = `must be over in the workspace's time zone, ${timezone}`;
-  return new ApiError('invalid_request', { details: [{ path: '/month', message }] });
 }
