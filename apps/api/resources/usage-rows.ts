@@ -25,6 +25,7 @@ import { formatSum } from '../../../shared/values/credits.ts';
 import {
   countPeriods,
   cutPeriods,
+  dateOf,
   DAY_MS,
   QUARTER_MS,
   somePeriods,
@@ -120,6 +121,27 @@ export async function refuseTooManyEvents(
   const lengthMs = (quarters.at(-1)! - quarters[0]!) * QUARTER_MS;
   if (lengthMs > MOST_DAYS_OF_EVENTS * DAY_MS + HOUR_MS) throw new ApiError('too_many_events');
   if ((await countEvents(stores, question)) > most) throw new ApiError('too_many_events');
+}
+
+/** An answer is whole or refused: an invoice must not be made from a part of it. So many rows take at most 8 MB. */
+export const MOST_ROWS = 10_000;
+
+/** Reads all rows; throws where they are too many, or made of too many events. */
+export async function readWholeUsage(stores: UsageStores, question: UsageQuestion, nowMs: number): Promise<Usage[]> {
+  await refuseTooManyEvents(stores, question);
+  const rows = await readUsage(stores, question, { limit: MOST_ROWS + 1, mostGroups: MOST_ROWS, nowMs });
+  if (rows.length > MOST_ROWS) throw new ApiError('usage_too_large');
+  return rows;
+}
+
+/** Rows of days in UTC and usage names, as the api answers them. */
+export function presentDays({ periods }: UsageQuestion, rows: readonly Usage[]) {
+  return rows.map(({ period, usageName, micros, events }) => ({
+    day: dateOf(periods.days[period]!),
+    totalBillingUsage: formatSum(micros),
+    billingUsageName: usageName!,
+    events,
+  }));
 }
 
 /** The external meters of the records that rows are of. */

@@ -1,17 +1,13 @@
 import { Type } from 'typebox';
-import { readUsage } from '../../../../shared/books/usage/query.ts';
 import { MOST_FILTERED_RECORDS, type UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import type { Portal } from '../../../../shared/contract/caller.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, named, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { formatSum } from '../../../../shared/values/credits.ts';
-import { dateOf } from '../../../../shared/values/periods.ts';
 import { route } from '../../http/route.ts';
 import { usageOfPortal } from '../../resources/access/access.ts';
 import { portalOf } from '../../resources/access/portals.ts';
 import { readPeriods } from '../../resources/usage-range.ts';
-import { refuseTooManyEvents, usageOfPeriod } from '../../resources/usage-rows.ts';
+import { MOST_ROWS, presentDays, readWholeUsage, usageOfPeriod } from '../../resources/usage-rows.ts';
 
 const { totalBillingUsage, events } = usageOfPeriod.properties;
 const usageRow = named(
@@ -23,7 +19,6 @@ const usageRow = named(
     events,
   }),
 );
-const MOST_ROWS = 10_000;
 
 export default route({
   method: 'get',
@@ -49,17 +44,7 @@ export default route({
       groupBy: ['usageName'],
       filters: { customerId: portal.customerId, ...(await recordsOf(sql, portal)) },
     };
-    await refuseTooManyEvents({ sql, books }, question);
-    const rows = await readUsage({ sql, books }, question, { limit: MOST_ROWS + 1, mostGroups: MOST_ROWS, nowMs });
-    if (rows.length > MOST_ROWS) throw new ApiError('usage_too_large');
-    return {
-      data: rows.map(({ period, usageName, micros, events }) => ({
-        day: dateOf(question.periods.days[period]!),
-        billingUsageName: usageName!,
-        totalBillingUsage: formatSum(micros),
-        events,
-      })),
-    };
+    return { data: presentDays(question, await readWholeUsage({ sql, books }, question, nowMs)) };
   },
 });
 

@@ -1,10 +1,8 @@
-import { Type, type Static } from 'typebox';
-import { readUsage } from '../../../../shared/books/usage/query.ts';
+import { Type } from 'typebox';
 import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
-import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { invalidField } from '../../../../shared/contract/errors.ts';
 import { day, id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
-import { formatSum } from '../../../../shared/values/credits.ts';
-import { dateOf, daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
+import { daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
 import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
@@ -14,7 +12,9 @@ import {
   groupByParameter,
   presentUsage,
   readGroups,
-  refuseTooManyEvents,
+  MOST_ROWS,
+  presentDays,
+  readWholeUsage,
   usageOfPeriod,
 } from '../../resources/usage-rows.ts';
 
@@ -31,7 +31,6 @@ const usageRow = named(
     start: Type.Optional(start),
   }),
 );
-type UsageAnswerRow = Static<typeof usageRow>;
 const EXAMPLE = {
   billingId: 'bill_01kafc6v3nf0qtmhd7d5ryx2s9',
   day: '2026-11-20',
@@ -41,8 +40,6 @@ const EXAMPLE = {
 };
 
 const COLUMNS = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
-// The answer is whole or refused: an invoice must not be made from a part of it. So many rows take at most 8 MB.
-const MOST_ROWS = 10_000;
 
 export default route({
   method: 'get',
@@ -81,9 +78,7 @@ export default route({
       groupBy: isByDay ? ['usageName'] : readGroups(groupBy),
       filters: { billingIds: [record.id], ...(usageName !== undefined && { usageName }) },
     };
-    await refuseTooManyEvents({ sql, books }, question);
-    const rows = await readUsage({ sql, books }, question, { limit: MOST_ROWS + 1, mostGroups: MOST_ROWS, nowMs });
-    if (rows.length > MOST_ROWS) throw new ApiError('usage_too_large');
+    const rows = await readWholeUsage({ sql, books }, question, nowMs);
     const asCsv = format ? format === 'csv' : prefersCsv(header('accept'));
     if (!isByDay) {
       const data = presentUsage(question, rows, new Map([[record.id, record.externalMeterId]]));
@@ -98,13 +93,7 @@ export default route({
           )
         : { data };
     }
-    const data = rows.map((row): UsageAnswerRow => ({
-      billingId: record.id,
-      day: dateOf(question.periods.days[row.period]!),
-      totalBillingUsage: formatSum(row.micros),
-      billingUsageName: row.usageName!,
-      events: row.events,
-    }));
+    const data = presentDays(question, rows).map((row) => ({ billingId: record.id, ...row }));
     return asCsv ? csvAnswer('usage', rowsAsCsv(COLUMNS, data), query.bom) : { data };
   },
 });
