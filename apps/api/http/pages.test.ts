@@ -1,0 +1,24 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readPage } from './pages.ts';
+
+test('a page of large items ends at a megabyte, and its cursor leads to the rest: each once, in order', async () => {
+  const rows = Array.from({ length: 120 }, (_, i) => ({
+    id: `key_${String(i).padStart(3, '0')}`,
+    text: 'x'.repeat(70_000),
+  }));
+  const read = async (after: string, take: number) => rows.filter(({ id }) => id > after).slice(0, take);
+  const pages: { id: string }[][] = [];
+  for (let cursor: string | undefined = ''; cursor !== undefined;) {
+    const asked: { limit: number; cursor?: string } = { limit: 200, ...(cursor && { cursor }) };
+    const { items, next } = await readPage(asked, 'large ones', read, (row) => row);
+    pages.push(items);
+    cursor = next.nextCursor;
+  }
+  assert.equal(
+    pages.flat().map(({ id }) => id),
+    rows.map(({ id }) => id),
+  );
+  for (const page of pages) assert.ok(JSON.stringify(page).length < 1_024 * 1_024 + 1_000);
+  assert.is(pages.length, 9);
+});
