@@ -1,7 +1,8 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
+import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { startLoop } from '../../shared/runtime/loop.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
+import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { WEBHOOKS_CHANNEL } from '../../shared/stores/notify-webhooks.ts';
@@ -29,8 +30,7 @@ const ROOM = { quick: 320, slow: 64 };
 const EVERY_MS = 1_000;
 // A claim costs Postgres as much for one delivery as for many, so what ends meanwhile is made up for together.
 const CLAIM_AGAIN_MS = 20;
-const NOTE_TIMES = 3;
-const NOTE_AGAIN_MS = 1_000;
+const NOTE_WITHIN_MS = 3_000;
 
 /**
  * Delivers what waits, until stopped; then what is under way ends.
@@ -118,12 +118,14 @@ function makeLane({ options, byWebhook, slow }: LaneOptions) {
 }
 
 async function deliver(options: DeliverOptions, claimed: Claimed): Promise<void> {
-  const { sql, metrics, clock, retriesMs, random } = options;
+  const { sql, metrics, log, clock, retriesMs, random } = options;
   const atMs = clock.now();
   const outcome = await tryOnce(options, claimed, new Date(atMs));
   metrics.webhookSeconds.observe(outcome.durationMs / 1000);
   const tried = { claimed, outcome, atMs, random: random() };
-  const noted = await again(clock, () => noteTry(sql, tried, retriesMs));
+  const noted = await retry(clock, abortAfter(clock, NOTE_WITHIN_MS), log, 'noting a try of a delivery', () =>
+    noteTry(sql, tried, retriesMs),
+  );
   metrics.webhookTries.inc({
     outcome: isDelivered(outcome) ? 'delivered' : outcome.error === undefined ? 'refused' : 'failed',
   });
@@ -141,15 +143,4 @@ async function tryOnce({ call, sealer, log }: DeliverOptions, claimed: Claimed, 
     return { error: 'the message could not be signed', durationMs: 0 };
   }
   return call({ teamId: claimed.teamId, url: claimed.url, ...message });
-}
-
-async function again<Result>(clock: Clock, work: () => Promise<Result>): Promise<Result> {
-  for (let times = 1; ; times++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (times === NOTE_TIMES) throw error;
-      await clock.sleep(NOTE_AGAIN_MS);
-    }
-  }
 }
