@@ -1,4 +1,5 @@
 import { parseSignedCredits } from '../../shared/values/credits.ts';
+import type { Json } from './programs.ts';
 import type { Setting } from './work/settings.ts';
 
 /**
@@ -34,18 +35,14 @@ export type Grant = {
   mayBeVoid: boolean;
 };
 
+export type KeyState = 'enabled' | 'disabled' | 'deleted';
 export type Key = {
   id: string;
   text: string;
   /** Those that a rotation ended. */
   endedTexts: string[];
   meter: Meter;
-  /** As the last change that was answered left it; unclear while one is under way, was never answered, or crossed another. */
-  state: 'enabled' | 'disabled' | 'deleted' | 'unclear';
-  /** Counts beginnings and ends of changes. */
-  changes: number;
-  /** How many changes are under way. */
-  changing: number;
+  state: Setting<KeyState>;
   /** A rotation was never answered: it may have another text. */
   mayBeRotated: boolean;
 };
@@ -151,6 +148,11 @@ function mostOfHold(hold: Hold, fromMs: number): number {
 
 function mostCaptured({ captures }: Hold): number {
   return Math.max(0, ...captures.filter(({ state }) => state !== 'none').map(({ micros }) => micros));
+}
+
+/** What the api says of a key. */
+export function stateOfKey({ apiKey }: Json): KeyState {
+  return apiKey.deleted ? 'deleted' : apiKey.enabled ? 'enabled' : 'disabled';
 }
 
 /** Whether captures, charges and corrections of a hold may sum up to this, once it has ended. */

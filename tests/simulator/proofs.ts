@@ -5,6 +5,7 @@ import {
   amountsOf,
   faultOfAmounts,
   maySumTo,
+  stateOfKey,
   type Amounts,
   type Debit,
   type Hold,
@@ -189,9 +190,8 @@ async function proveKey(
   amounts: Amounts,
 ): Promise<void> {
   const stored = await read('getKey', { id: workspaceId, akid: key.id }).catch((error: ApiError) => error.errorName);
-  const state =
-    stored === 'key_not_found' || stored.apiKey.deleted ? 'deleted' : stored.apiKey.enabled ? 'enabled' : 'disabled';
-  if (key.state !== 'unclear' && key.state !== state) breaks(`a key is ${state}, and it was ${key.state}`);
+  const state = stored === 'key_not_found' ? 'deleted' : stateOfKey(stored);
+  if (!key.state.may.includes(state)) breaks(`a key is ${state}, and it was ${key.state.may.join(' or ')}`);
   if (key.mayBeRotated) return;
   const { status, billing } = await verify(key.text);
   const should = { enabled: 'VALID', disabled: 'DISABLED', deleted: 'DELETED' }[state];

@@ -57,6 +57,7 @@ export async function makeRedisServer(url: string) {
   let agedAt = 0;
   let isUp = true;
   let isFull = false;
+  let isShort = false;
   let clients = new Set<EventEmitter>();
 
   const runId = () => `start${starts}`;
@@ -84,7 +85,7 @@ export async function makeRedisServer(url: string) {
     keepBeginning: () => copy(LIVE, BEGINNING),
     async begin(next: Simulation): Promise<void> {
       [simulation, starts, syncedAt, replicatedAt, agedAt, isUp, clients] = [next, 0, 0, 0, 0, true, new Set()];
-      isFull = false;
+      [isFull, isShort] = [false, false];
       await setLimit(false);
       await copy(BEGINNING, LIVE);
       for (const to of [DISK, REPLICA]) await copy(BEGINNING, to);
@@ -150,8 +151,11 @@ export async function makeRedisServer(url: string) {
       isFull = full;
       await setLimit(full);
     },
+    /** Whether it says that little of its memory is left. */
+    setShort: (short: boolean) => void (isShort = short),
     connect: (process: Process, log: Logger): ShardedRedis => {
-      const client = makeClient(process, () => isUp, runId, real, simulation);
+      const infoOf = (section: string) => (section === 'memory' ? memoryOf(isShort) : stateOf(section, runId()));
+      const client = makeClient(process, () => isUp, infoOf, real, simulation);
       clients.add(client.events);
       process.onBroken(() => {
         client.events.emit('close');
@@ -167,7 +171,13 @@ export async function makeRedisServer(url: string) {
 }
 
 /** What a process has of the server: an ioredis client whose every command is a request of the simulation. */
-function makeClient(process: Process, isUp: () => boolean, runId: () => string, real: Redis, simulation: Simulation) {
+function makeClient(
+  process: Process,
+  isUp: () => boolean,
+  infoOf: (section: string) => string,
+  real: Redis,
+  simulation: Simulation,
+) {
   const events = new EventEmitter();
   let connected = false;
   const run = (label: string, execute: () => Promise<unknown>) =>
@@ -198,7 +208,7 @@ function makeClient(process: Process, isUp: () => boolean, runId: () => string, 
     emit: events.emit.bind(events),
     options: { host: 'redis', port: 6379 },
     time: () => run('time', async () => time()),
-    info: (section: string) => run(`info ${section}`, async () => infoOf(section, runId()) ?? real.info(section)),
+    info: (section: string) => run(`info ${section}`, async () => infoOf(section)),
     pipeline: () => {
       const commands: [name: string, args: unknown[]][] = [];
       const pipeline: Record<string, unknown> = new Proxy(
@@ -259,9 +269,13 @@ local function streamId(stream)
 end
 `;
 
-function infoOf(section: string, runId: string): string | undefined {
+function stateOf(section: string, runId: string): string {
   if (section === 'server') return `run_id:${runId}\r\n`;
   if (section === 'replication') return 'role:master\r\n';
   if (section === 'persistence') return 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
-  return undefined;
+  throw new Error(`nobody says what a simulated Redis has to say of ${section}`);
+}
+
+function memoryOf(isShort: boolean): string {
+  return `used_memory:${isShort ? 90 : 10}\r\nmem_not_counted_for_evict:0\r\nmaxmemory:100\r\n`;
 }

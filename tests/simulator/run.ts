@@ -29,14 +29,17 @@ const kinds: Record<string, number> = {
   time: 25,
   hours: 1,
   deaths: 2,
+  pauses: 2,
   losses: 1.5,
   messages: 2.5,
   commits: 1,
   jumps: 0.5,
   fullness: 0.5,
 };
+// Parts of what requests are, before or after which something happens.
+const AIMS = ['', 'apply', 'apply', 'adjust', 'capture', 'settle', 'callBuffer', 'insert into usage_events'];
 /** The faults, each of which can be switched off. */
-export const faults = ['deaths', 'losses', 'messages', 'commits', 'jumps', 'fullness'] as const;
+export const faults = ['deaths', 'pauses', 'losses', 'messages', 'commits', 'jumps', 'fullness'] as const;
 
 /**
  * Runs a seed: does the steps of the plan, brings everything to rest, and proves the books. What a step does follows from the seed and
@@ -55,7 +58,8 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
   let isJobUnderWay = false;
-  let lossAfter: string | undefined;
+  let aimed: { at: string; fate: Fate; then?: () => Promise<void> } | undefined;
+  let shortFor = 0;
   let next: (() => Promise<void>) | undefined;
   simulation.setFates(fateOf);
   servers.postgres.setCommitFates((readsOnly) => {
@@ -84,6 +88,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     if (work.broken.length > 0) break;
     random.reseed(seed * 100_003 + step);
     const name = random.weighted(kinds);
+    if (shortFor > 0 && (shortFor -= 1) === 0) servers.redis.setShort(false);
     if (!without.includes(name as Fault)) await doStep(name);
     await simulation.quiet();
     for (let some = random.below(25); some > 0 && (await runOne()); some--);
@@ -102,9 +107,10 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   return result;
 
   function fateOf({ server, label }: Request<unknown>): Fate {
-    if (lossAfter && label.includes(lossAfter)) {
-      lossAfter = undefined;
-      next = loseTail;
+    if (aimed && label.includes(aimed.at)) {
+      const { fate, then } = aimed;
+      [aimed, next] = [undefined, then];
+      return fate;
     }
     if (troubled?.server !== server) return 'done';
     troubled.left -= 1;
@@ -162,11 +168,15 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         if (random.chance(0.7)) startAll();
         return;
       }
+      case 'pauses':
+        aimed = { at: random.pick(AIMS), fate: 'paused' };
+        return;
       case 'losses': {
         if (!servers.redis.isUp()) return servers.redis.start();
         if (random.chance(0.3)) {
           // Just after events were read from it, or are in the books.
-          lossAfter = random.pick(['callBuffer', 'insert into usage_events', 'insert into usage_events']);
+          const at = random.pick(['callBuffer', 'insert into usage_events', 'insert into usage_events']);
+          aimed = { at, fate: 'done', then: loseTail };
           return;
         }
         await lose(
@@ -183,6 +193,10 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         return;
       }
       case 'messages': {
+        if (random.chance(0.4)) {
+          aimed = { at: random.pick(AIMS), fate: random.pick(['refused', 'lost', 'lost', 'late']) };
+          return;
+        }
         troubled = {
           server: random.pick([
             'redis',
@@ -206,8 +220,14 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         return pass(0, 0);
       }
       case 'fullness':
-        say('redis is full');
         others.noteFull();
+        if (random.chance(0.5)) {
+          say('redis is short of memory');
+          servers.redis.setShort(true);
+          shortFor = 20;
+          return pass(500);
+        }
+        say('redis is full');
         await servers.redis.setFull(true);
         await pass(random.pick([100, 2_000]), 0.3);
         for (let some = random.below(30); some > 0 && (await runOne()); some--);
@@ -255,7 +275,8 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   /** Faults end, everything runs, and what was begun comes to its end; then the proofs. */
   async function rest(): Promise<void> {
     say('faults end');
-    [troubled, lossAfter, next] = [undefined, undefined, undefined];
+    [troubled, aimed, next] = [undefined, undefined, undefined];
+    servers.redis.setShort(false);
     commitsTroubled = 0;
     if (!servers.redis.isUp()) await servers.redis.start();
     // One of each is enough from here on.

@@ -3,8 +3,11 @@ import { turnsGiven, type Random } from './random.ts';
 
 export type ServerName = 'redis' | 'postgres' | 'clickhouse' | 'kafka' | 'receiver';
 
-/** What becomes of a request to a server: it is done and answered; it never gets there; it is done, and the answer is lost, or comes later, or its process dies before that. */
-export type Fate = 'done' | 'refused' | 'lost' | 'late' | 'fatal';
+/**
+ * What becomes of a request to a server: it is done and answered; it never gets there; it is done, and the answer is lost, or comes
+ * later, or its process dies before that; or its process stands still before it, while others go on.
+ */
+export type Fate = 'done' | 'refused' | 'lost' | 'late' | 'fatal' | 'paused';
 
 /** A process of the simulation: it asks servers, and lives by its own view of the one clock. Once dead it never goes on. */
 export type Process = {
@@ -43,6 +46,8 @@ type Outcome = { value: unknown } | { error: unknown };
 type Timer = { at: number; isLoop: boolean; process: Process; work: () => void };
 
 const MOST_WAKES = 2_000;
+// For so many requests of others a process stands still, at most.
+const LONGEST_PAUSE = 60;
 
 export type Simulation = ReturnType<typeof makeSimulation>;
 
@@ -62,6 +67,7 @@ export function makeSimulation(random: Random, startMs: number) {
   let fateOf: (request: Request<unknown>) => Fate = () => 'done';
   /** The lane that alone may ask a server: it holds a transaction. */
   const held = new Map<ServerName, string>();
+  let paused: { process: Process; left: number } | undefined;
 
   function startProcess(name: string): Process {
     let dead = false;
@@ -118,13 +124,15 @@ export function makeSimulation(random: Random, startMs: number) {
     const lanes = new Map<string, Asked[]>();
     for (const one of waiting) {
       const holder = held.get(one.server);
-      if (holder !== undefined && holder !== one.lane) continue;
+      if (holder === undefined ? one.process === paused?.process : holder !== one.lane) continue;
       const name = `${one.process.number} ${one.server} ${one.lane}`;
       const lane = lanes.get(name);
       if (lane) lane.push(one);
       else lanes.set(name, [one]);
     }
-    if (lanes.size === 0) return false;
+    if (lanes.size === 0 && !paused) return false;
+    if (lanes.size === 0 || (paused && (paused.left -= 1) === 0)) paused = undefined;
+    if (lanes.size === 0) return true;
     const lane = random.pick([...lanes.values()]);
     const first = lane[0]!;
     if (first.outcome) {
@@ -136,6 +144,12 @@ export function makeSimulation(random: Random, startMs: number) {
     const end = lane.findIndex((one, i) => i > 0 && one.outcome);
     const some = lane.slice(0, 1 + random.below(end > 0 ? end : lane.length));
     const fates = some.map((one) => (one.sure ? 'done' : fateOf(one)));
+    const pausedAt = fates.indexOf('paused');
+    if (pausedAt >= 0) {
+      say(`${first.process.name} stands still before ${some[pausedAt]!.label}`);
+      paused = { process: first.process, left: 1 + random.below(LONGEST_PAUSE) };
+      some.length = pausedAt;
+    }
     const outcomes = await Promise.all(
       some.map(async (one, i) => (fates[i] === 'refused' ? undefined : outcomeOf(one))),
     );

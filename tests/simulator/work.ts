@@ -9,15 +9,17 @@ import {
   makeModel,
   mostLost,
   maySayUsedUp,
+  stateOfKey,
   type Debit,
   type Grant,
   type Key,
+  type KeyState,
 } from './model.ts';
 import type { ApiRequest, Json } from './programs.ts';
 import type { Simulation } from './simulation.ts';
 import { answered, type Asked, type Asking, type Fleet, type Home, type Decided, type WorldOfWork } from './clients.ts';
 import { holdKinds, makeHolds } from './work/holds.ts';
-import { change as changeSetting, setting } from './work/settings.ts';
+import { change as changeSetting, isSurely, setting } from './work/settings.ts';
 
 /** What the other kinds of work build on. */
 export type Parts = Pick<
@@ -54,7 +56,7 @@ export const workKinds: Record<string, number> = {
   createKey: 3,
   enable: 2,
   disable: 2,
-  changeTwice: 1,
+  changeTwice: 2,
   deleteKey: 1,
   rotate: 1,
 };
@@ -145,16 +147,8 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
       });
       if (!answer?.body) return;
       const { id, key } = answer.body.apiKey;
-      meter.keys.push({
-        id,
-        text: key,
-        endedTexts: [],
-        meter,
-        state: 'enabled',
-        changes: 0,
-        changing: 0,
-        mayBeRotated: false,
-      });
+      const state = setting<KeyState>('enabled');
+      meter.keys.push({ id, text: key, endedTexts: [], meter, state, mayBeRotated: false });
     },
     verify: () => verify(),
     verifyOnce: () => verify(newId('evt')),
@@ -168,9 +162,9 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     },
     /** With a text that a rotation ended. */
     async verifyEnded() {
-      const key = pickKey();
-      if (!key || key.endedTexts.length === 0) return;
-      const answer = await verifyBy(askOne, { key: random.pick(key.endedTexts) }, 'an ended text');
+      const texts = model.keys().flatMap(({ endedTexts }) => endedTexts);
+      if (texts.length === 0) return;
+      const answer = await verifyBy(askOne, { key: random.pick(texts) }, 'an ended text');
       if (answer?.status === 'VALID') breaks(`a key was VALID by a text that was rotated away`);
     },
     async refill() {
@@ -245,29 +239,28 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     enable: () => change('enabled'),
     disable: () => change('disabled'),
     deleteKey: () => change('deleted'),
-    /** Two changes of one key at once. */
+    /** Two changes of one key at once: it is what Postgres has in the end. */
     async changeTwice() {
       const key = pickLasting();
-      if (!key) return;
-      await Promise.all([change('disabled', key), change('enabled', key)]);
+      if (!key || key.state.changes % 2 === 1) return;
+      const { state } = key;
+      state.changes += 1;
+      state.may = [...state.may, 'disabled', 'enabled'];
+      const answers = await Promise.all([setEnabled(key, false), setEnabled(key, true)]);
+      const stored = answers.every(Boolean) && (await ask({ operationId: 'getKey', params: paramsOf(key) }));
+      state.changes += 1;
+      if (stored && stored.body) state.may = [stateOfKey(stored.body)];
     },
     async rotate() {
       const key = pickLasting();
       if (!key || key.mayBeRotated) return;
-      await changing(key, async () => {
-        key.mayBeRotated = true;
-        const answer = await ask({
-          operationId: 'rotateKey',
-          params: { id: workspaceId, akid: key.id },
-          body: { graceSeconds: 0 },
-        });
-        if (answer?.body) {
-          key.endedTexts.push(key.text);
-          key.text = answer.body.apiKey.key;
-        }
-        if (answer) key.mayBeRotated = false;
-        return answer;
-      });
+      key.mayBeRotated = true;
+      const answer = await ask({ operationId: 'rotateKey', params: paramsOf(key), body: { graceSeconds: 0 } });
+      if (answer?.body) {
+        key.endedTexts.push(key.text);
+        key.text = answer.body.apiKey.key;
+      }
+      if (answer) key.mayBeRotated = false;
     },
     async read() {
       if (model.meters.length === 0) return;
@@ -281,7 +274,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
   }
 
   function pickLasting(): Key | undefined {
-    const keys = model.keys().filter(({ state }) => state !== 'deleted');
+    const keys = model.keys().filter(({ state }) => !isSurely(state, 'deleted'));
     return keys.length === 0 ? undefined : random.pick(keys);
   }
 
@@ -358,7 +351,8 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
 
   /** The answer of a verification, if one came; it is held against what is known of the key. */
   async function decide(verifying: () => Promise<Decided>, key: Key, micros: number, isOld = false): Promise<Json> {
-    const { state, changes, meter } = key;
+    const { text, state, meter } = key;
+    const { changes } = state;
     const bounded = meter.bounds.changes;
     const least = leastGiven(meter);
     const fromMs = simulation.nowMs();
@@ -374,10 +368,10 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     const { status, reason } = decision;
     const answer = JSON.parse(decision.body);
     say(`request ${number}: ${status} ${reason} ${JSON.stringify(answer.billing ?? '')}`);
-    if (key.changes === changes && !key.mayBeRotated && !isOld) {
+    if (state.changes === changes && key.text === text && !key.mayBeRotated && !isOld) {
       const isOn = !['DISABLED', 'DELETED', 'INVALID', 'EXPIRED'].includes(status);
-      if (state === 'enabled' && !isOn) breaks(`an enabled key was ${status} ${reason}`);
-      if ((state === 'disabled' || state === 'deleted') && isOn) breaks(`a ${state} key was ${status}`);
+      if (!state.may.some((one) => (one === 'enabled') === isOn))
+        breaks(`a key that is ${state.may.join(' or ')} was ${status} ${reason}`);
     }
     const isJudged = status === 'USAGE_LIMITED' && !isOld && meter.bounds.changes === bounded;
     if (isJudged && !maySayUsedUp(model, meter, least, [fromMs, simulation.nowMs()]))
@@ -406,35 +400,20 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     return String(error);
   }
 
-  async function change(to: 'enabled' | 'disabled' | 'deleted', key = pickLasting()): Promise<void> {
+  async function change(to: KeyState): Promise<void> {
+    const key = pickLasting();
     if (!key) return;
-    const params = { id: workspaceId, akid: key.id };
-    await changing(
-      key,
-      () =>
-        to === 'deleted'
-          ? ask({ operationId: 'deleteKey', params })
-          : ask({ operationId: 'updateKey', params, body: { enabled: to === 'enabled' } }),
-      to,
+    await changeSetting(key.state, to, () =>
+      to === 'deleted' ? ask({ operationId: 'deleteKey', params: paramsOf(key) }) : setEnabled(key, to === 'enabled'),
     );
   }
 
-  async function changing(
-    key: Key,
-    work: () => Promise<Asked>,
-    to?: 'enabled' | 'disabled' | 'deleted',
-  ): Promise<void> {
-    const before = key.state;
-    const changes = (key.changes += 1);
-    const isAlone = key.changing === 0;
-    key.changing += 1;
-    key.state = 'unclear';
-    const answer = await work();
-    key.changing -= 1;
-    const crossed = !isAlone || key.changes !== changes;
-    key.changes += 1;
-    if (answer?.body && to === 'deleted') key.state = to;
-    else if (answer && !crossed) key.state = answer.body && to ? to : before;
+  function setEnabled(key: Key, enabled: boolean): Promise<Asked> {
+    return ask({ operationId: 'updateKey', params: paramsOf(key), body: { enabled } });
+  }
+
+  function paramsOf({ id }: Key) {
+    return { id: workspaceId, akid: id };
   }
 
   return {

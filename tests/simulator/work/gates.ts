@@ -51,7 +51,9 @@ export function makeGates({ simulation, ask, breaks, verifyBy, askOne }: Parts, 
     if (gates.length === 0) return;
     const gate = random.pick(gates);
     const { place } = gate;
-    const wanted: Grant[] = random.chance(0.5) ? grantsOf(place.scopes) : [];
+    // Most of what it was given it has.
+    const [granted = []] = gate.grants.may;
+    const wanted = random.pick([[], grantsOf(place.scopes), granted.slice(0, 1), granted]);
     const ip = random.pick(CLIENTS);
     const body = { key: gate.text, ip, ...(wanted.length > 0 && { requestedScopes: wanted.map(grantBody) }) };
     const settings = [gate.state, gate.expiresAt, gate.addresses, gate.grants, place.isGone, place.addresses];
