@@ -34,7 +34,7 @@ const kinds: Record<string, number> = {
   messages: 2.5,
   commits: 1,
   jumps: 0.5,
-  fullness: 0.5,
+  fullness: 1,
 };
 // Parts of what requests are, before or after which something happens.
 const AIMS = ['', 'apply', 'apply', 'adjust', 'capture', 'settle', 'callBuffer', 'insert into usage_events'];
@@ -170,6 +170,12 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       }
       case 'pauses':
         aimed = { at: random.pick(AIMS), fate: 'paused' };
+        if (random.chance(0.5)) {
+          // Another change overtakes the one that stands still.
+          const { promise, resolve } = Promise.withResolvers<void>();
+          aimed = { at: 'apply', fate: 'paused', then: async () => resolve() };
+          void actions.changeTwice(promise);
+        }
         return;
       case 'losses': {
         if (!servers.redis.isUp()) return servers.redis.start();

@@ -47,7 +47,7 @@ type Timer = { at: number; isLoop: boolean; process: Process; work: () => void }
 
 const MOST_WAKES = 2_000;
 // For so many requests of others a process stands still, at most.
-const LONGEST_PAUSE = 60;
+const LONGEST_PAUSE = 200;
 
 export type Simulation = ReturnType<typeof makeSimulation>;
 
@@ -148,7 +148,7 @@ export function makeSimulation(random: Random, startMs: number) {
     if (pausedAt >= 0) {
       say(`${first.process.name} stands still before ${some[pausedAt]!.label}`);
       paused = { process: first.process, left: 1 + random.below(LONGEST_PAUSE) };
-      some.length = pausedAt;
+      some.length = fates.length = pausedAt;
     }
     const outcomes = await Promise.all(
       some.map(async (one, i) => (fates[i] === 'refused' ? undefined : outcomeOf(one))),

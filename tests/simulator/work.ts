@@ -49,7 +49,7 @@ export const workKinds: Record<string, number> = {
   createMeter: 2,
   refill: 3,
   adjust: 2,
-  bound: 0.7,
+  bound: 1.5,
   grant: 3,
   voidGrant: 1,
   read: 1,
@@ -191,7 +191,8 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
       const meter = random.pick(model.meters);
       const bounds = {
         allowOverages: random.chance(0.4),
-        capMicros: random.pick([Infinity, Infinity, (100 + random.below(1_000)) * scale]),
+        // One that is reached soon.
+        capMicros: random.pick([Infinity, model.mostTaken(meter, simulation.nowMs()) + random.below(200) * scale]),
       };
       const { allowOverages, capMicros } = bounds;
       if (allowOverages) meter.wasUnbounded = true;
@@ -239,14 +240,14 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     enable: () => change('enabled'),
     disable: () => change('disabled'),
     deleteKey: () => change('deleted'),
-    /** Two changes of one key at once: it is what Postgres has in the end. */
-    async changeTwice() {
+    /** Two changes of one key at once, the second one after something: it is what Postgres has in the end. */
+    async changeTwice(after = Promise.resolve()) {
       const key = pickLasting();
       if (!key || key.state.changes % 2 === 1) return;
       const { state } = key;
       state.changes += 1;
       state.may = [...state.may, 'disabled', 'enabled'];
-      const answers = await Promise.all([setEnabled(key, false), setEnabled(key, true)]);
+      const answers = await Promise.all([setEnabled(key, false), after.then(() => setEnabled(key, true))]);
       const stored = answers.every(Boolean) && (await ask({ operationId: 'getKey', params: paramsOf(key) }));
       state.changes += 1;
       if (stored && stored.body) state.may = [stateOfKey(stored.body)];
