@@ -58,7 +58,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
   let isJobUnderWay = false;
-  let aimed: { at: string; fate: Fate; then?: () => Promise<void> } | undefined;
+  let aimed: { at: string; fate: Fate; after?: () => Promise<void> } | undefined;
   let shortFor = 0;
   let next: (() => Promise<void>) | undefined;
   simulation.setFates(fateOf);
@@ -108,8 +108,8 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
 
   function fateOf({ server, label }: Request<unknown>): Fate {
     if (aimed && label.includes(aimed.at)) {
-      const { fate, then } = aimed;
-      [aimed, next] = [undefined, then];
+      const { fate, after } = aimed;
+      [aimed, next] = [undefined, after];
       return fate;
     }
     if (troubled?.server !== server) return 'done';
@@ -173,7 +173,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         if (random.chance(0.5)) {
           // Another change overtakes the one that stands still.
           const { promise, resolve } = Promise.withResolvers<void>();
-          aimed = { at: 'apply', fate: 'paused', then: async () => resolve() };
+          aimed = { at: 'apply', fate: 'paused', after: async () => resolve() };
           void actions.changeTwice(promise);
         }
         return;
@@ -182,7 +182,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         if (random.chance(0.3)) {
           // Just after events were read from it, or are in the books.
           const at = random.pick(['callBuffer', 'insert into usage_events', 'insert into usage_events']);
-          aimed = { at, fate: 'done', then: loseTail };
+          aimed = { at, fate: 'done', after: loseTail };
           return;
         }
         await lose(
