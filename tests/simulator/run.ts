@@ -302,7 +302,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     let idle = 0;
     let before = '';
     // The longest hold ends meanwhile, and the longest pause of a webhook.
-    for (let round = 0; idle < 2; round++) {
+    for (let round = 0; round < 3 || idle < 2; round++) {
       if (round === 2) await pass(Math.max(130_000, await longestPause()));
       if (round > 120) return work.breaks(`it comes to no rest: ${await unrest()}`);
       await settle();
