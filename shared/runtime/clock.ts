@@ -8,8 +8,8 @@ export type Clock = {
   monotonic(): number;
   /** Waits; rejects when the signal is aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `work` once, later. Gives what prevents it. */
-  after(ms: number, work: () => void): () => void;
+  /** Calls `work` once, later; in the background it keeps no process alive. Gives what prevents it. */
+  after(ms: number, work: () => void, inBackground?: boolean): () => void;
   /** Calls `work` again and again; this alone keeps no process alive. Gives what ends it. */
   every(ms: number, work: () => void): () => void;
 };
@@ -19,8 +19,9 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   sleep: (ms, signal) => sleepOf(ms, undefined, signal && { signal }),
-  after(ms, work) {
+  after(ms, work, inBackground = false) {
     const timer = setTimeout(work, ms);
+    if (inBackground) timer.unref();
     return () => clearTimeout(timer);
   },
   every(ms, work) {
@@ -29,9 +30,9 @@ export const systemClock: Clock = {
   },
 };
 
-/** A signal that is aborted after `ms`. */
+/** A signal that is aborted after `ms`. It keeps no process alive that has done its work before. */
 export function abortAfter(clock: Clock, ms: number): AbortSignal {
   const controller = new AbortController();
-  clock.after(ms, () => controller.abort());
+  clock.after(ms, () => controller.abort(), true);
   return controller.signal;
 }
