@@ -3,30 +3,15 @@
 /** What each operation takes (its path, query and body in one object) and answers. */
 export interface Contract {
   /** Verify an API key and debit its cost (`key:verify`). */
-  'post /api/v1/api-key/verify': {
-    input: Verification;
-    output: Decision;
-  };
+  'post /api/v1/api-key/verify': { input: Verification; output: Decision };
   /** Verify up to 100 API keys and debit their costs, each by itself (`key:verify`). */
-  'post /api/v1/api-key/verify/batch': {
-    input: VerifyKeysRequest;
-    output: VerifyKeysResult;
-  };
+  'post /api/v1/api-key/verify/batch': { input: VerifyKeysRequest; output: VerifyKeysResult };
   /** Cancel a verification: give back what it took, or keep it from happening (`key:verify`). */
-  'post /api/v1/api-key/verify/cancel': {
-    input: CancelVerificationRequest;
-    output: CancelVerificationResult;
-  };
+  'post /api/v1/api-key/verify/cancel': { input: CancelVerificationRequest; output: CancelVerificationResult };
   /** Create an API key; only this answer contains the secret (`key:write`). */
-  'post /api/v1/api-key': {
-    input: CreateKeyRequest;
-    output: CreateKeyResult;
-  };
+  'post /api/v1/api-key': { input: CreateKeyRequest; output: CreateKeyResult };
   /** Import API keys that were made elsewhere, up to 100; each item stands alone (`key:write`). */
-  'post /api/v1/api-key/import': {
-    input: ImportKeysRequest;
-    output: ImportKeysResult;
-  };
+  'post /api/v1/api-key/import': { input: ImportKeysRequest; output: ImportKeysResult };
   /** List the API keys of a workspace, also deleted ones unless filtered out (`key:read`). */
   'get /api/v1/workspace/{id}/api-keys': {
     input: {
@@ -60,10 +45,7 @@ export interface Contract {
     output: UpdateKeyResult;
   };
   /** Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`). */
-  'post /api/v1/api-key/leaked': {
-    input: ReportLeakedSecretsRequest;
-    output: ReportLeakedSecretsResult;
-  };
+  'post /api/v1/api-key/leaked': { input: ReportLeakedSecretsRequest; output: ReportLeakedSecretsResult };
   /** Give an API key a new secret; only this answer contains it (`key:write`). */
   'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & RotateKeyRequest;
@@ -75,10 +57,7 @@ export interface Contract {
     output: DeleteKeyResult;
   };
   /** Create a workspace (`workspace:write`). */
-  'post /api/v1/workspace': {
-    input: CreateWorkspaceRequest;
-    output: CreateWorkspaceResult;
-  };
+  'post /api/v1/workspace': { input: CreateWorkspaceRequest; output: CreateWorkspaceResult };
   /** List the workspaces that the access token may use (`workspace:read`). */
   'get /api/v1/workspace': {
     input: {
@@ -88,10 +67,7 @@ export interface Contract {
     output: ListWorkspacesResult;
   };
   /** Get a workspace (`workspace:read`). */
-  'get /api/v1/workspace/{id}': {
-    input: { /** id of the workspace */ id: string };
-    output: GetWorkspaceResult;
-  };
+  'get /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: GetWorkspaceResult };
   /** Tell when a workspace's books were proved, and which records differ (`billing:read`). */
   'get /api/v1/workspace/{id}/proof': {
     input: { /** id of the workspace */ id: string };
@@ -103,10 +79,7 @@ export interface Contract {
     output: UpdateWorkspaceResult;
   };
   /** Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`). */
-  'delete /api/v1/workspace/{id}': {
-    input: { /** id of the workspace */ id: string };
-    output: DeleteWorkspaceResult;
-  };
+  'delete /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: DeleteWorkspaceResult };
   /** Close a month of a workspace: its statements never change any more (`billing:write`). */
   'post /api/v1/workspace/{id}/close': {
     input: { /** id of the workspace */ id: string } & CloseMonthRequest;
@@ -118,10 +91,7 @@ export interface Contract {
     output: CreateScopeResult;
   };
   /** List all scopes of a workspace (`workspace:read`). */
-  'get /api/v1/workspace/{id}/scopes': {
-    input: { /** id of the workspace */ id: string };
-    output: ListScopesResult;
-  };
+  'get /api/v1/workspace/{id}/scopes': { input: { /** id of the workspace */ id: string }; output: ListScopesResult };
   /** Get a scope (`workspace:read`). */
   'get /api/v1/workspace/{id}/scope/{sid}': {
     input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string };
@@ -138,10 +108,7 @@ export interface Contract {
     output: DeleteScopeResult;
   };
   /** Create the billing record of a workspace's external meter (`billing:write`). */
-  'post /api/v1/customer-billing': {
-    input: CreateBillingRequest;
-    output: CreateBillingResult;
-  };
+  'post /api/v1/customer-billing': { input: CreateBillingRequest; output: CreateBillingResult };
   /** List the billing records of a workspace (`billing:read`). */
   'get /api/v1/workspace/{id}/customer-billings': {
     input: {
@@ -169,10 +136,7 @@ export interface Contract {
     output: GetBillingOfMeterResult;
   };
   /** Add credits to a billing record (`billing:write`). */
-  'post /api/v1/customer-billing/refill': {
-    input: RefillBillingRequest;
-    output: RefillBillingResult;
-  };
+  'post /api/v1/customer-billing/refill': { input: RefillBillingRequest; output: RefillBillingResult };
   /** Get a billing record by its id (`billing:read`). */
   'get /api/v1/customer-billing/{bid}': {
     input: { /** id of the billing record */ bid: string };
@@ -353,20 +317,11 @@ export interface Contract {
     output: ListHoldsResult;
   };
   /** Capture a hold: debit what the call did cost, and release the rest (`key:verify`). */
-  'post /api/v1/usage/capture': {
-    input: CaptureHoldRequest;
-    output: CaptureHoldResult;
-  };
+  'post /api/v1/usage/capture': { input: CaptureHoldRequest; output: CaptureHoldResult };
   /** Release a hold: debit nothing (`key:verify`). */
-  'post /api/v1/usage/release': {
-    input: ReleaseHoldRequest;
-    output: ReleaseHoldResult;
-  };
+  'post /api/v1/usage/release': { input: ReleaseHoldRequest; output: ReleaseHoldResult };
   /** Extend a hold: give it another end, counted from now (`key:verify`). */
-  'post /api/v1/usage/extend': {
-    input: ExtendHoldRequest;
-    output: ExtendHoldResult;
-  };
+  'post /api/v1/usage/extend': { input: ExtendHoldRequest; output: ExtendHoldResult };
   /** Usage of a billing record, by default of each day and usage name (`usage:read`). */
   'get /api/v1/usage/{bid}': {
     input: {
@@ -552,40 +507,19 @@ export interface Contract {
     output: CountVerificationsResult;
   };
   /** Sign a JWT, for the workspaces of your access token (`jwt:sign`). */
-  'post /api/v1/jwt': {
-    input: CreateJwtRequest;
-    output: CreateJwtResult;
-  };
+  'post /api/v1/jwt': { input: CreateJwtRequest; output: CreateJwtResult };
   /** Verify a JWT of your team (`jwt:verify`). */
-  'post /api/v1/jwt/verify': {
-    input: VerifyJwtRequest;
-    output: VerifyJwtResult;
-  };
+  'post /api/v1/jwt/verify': { input: VerifyJwtRequest; output: VerifyJwtResult };
   /** Revoke a JWT of your team by its `jti`, or by the JWT itself: INVALID at the next verification (`jwt:revoke`). */
-  'post /api/v1/jwt/revoke': {
-    input: RevokeJwtRequest;
-    output: RevokeJwtResult;
-  };
+  'post /api/v1/jwt/revoke': { input: RevokeJwtRequest; output: RevokeJwtResult };
   /** Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (`token:write`). */
-  'post /api/v1/jwt/rotate': {
-    input: RotateSigningKeyRequest;
-    output: RotateSigningKeyResult;
-  };
+  'post /api/v1/jwt/rotate': { input: RotateSigningKeyRequest; output: RotateSigningKeyResult };
   /** Get what your team's JWTs name as issuer, and where its keys are published (`jwt:verify`). */
-  'get /api/v1/jwt/settings': {
-    input: {};
-    output: GetJwtSettingsResult;
-  };
+  'get /api/v1/jwt/settings': { input: {}; output: GetJwtSettingsResult };
   /** Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (`token:write`). */
-  'patch /api/v1/jwt/settings': {
-    input: UpdateJwtSettingsRequest;
-    output: UpdateJwtSettingsResult;
-  };
+  'patch /api/v1/jwt/settings': { input: UpdateJwtSettingsRequest; output: UpdateJwtSettingsResult };
   /** Get a team's public signing keys as a JWK set, to verify its JWTs without the service. */
-  'get /team/{team}/.well-known/jwks.json': {
-    input: { /** id of the team */ team: string };
-    output: KeySet;
-  };
+  'get /team/{team}/.well-known/jwks.json': { input: { /** id of the team */ team: string }; output: KeySet };
   /** Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do. */
   'get /team/{team}/.well-known/openid-configuration': {
     input: { /** id of the team */ team: string };
@@ -597,25 +531,13 @@ export interface Contract {
     output: KeySet;
   };
   /** Create a link token (`link:write`). */
-  'post /api/v1/link-token': {
-    input: CreateLinkTokenRequest;
-    output: CreateLinkTokenResult;
-  };
+  'post /api/v1/link-token': { input: CreateLinkTokenRequest; output: CreateLinkTokenResult };
   /** Validate a link token (`link:read`). */
-  'get /api/v1/link-token/{token}': {
-    input: { /** the link token */ token: string };
-    output: LinkToken;
-  };
+  'get /api/v1/link-token/{token}': { input: { /** the link token */ token: string }; output: LinkToken };
   /** Revoke a link token (`link:write`). */
-  'delete /api/v1/link-token/{token}': {
-    input: { /** the link token */ token: string };
-    output: LinkToken;
-  };
+  'delete /api/v1/link-token/{token}': { input: { /** the link token */ token: string }; output: LinkToken };
   /** Create an access token with at most the rights of your own (`token:write`). */
-  'post /api/v1/access-token': {
-    input: CreateAccessTokenRequest;
-    output: CreateAccessTokenResult;
-  };
+  'post /api/v1/access-token': { input: CreateAccessTokenRequest; output: CreateAccessTokenResult };
   /** List access tokens, also revoked ones, without their secrets (`token:write`). */
   'get /api/v1/access-token': {
     input: {
@@ -683,10 +605,7 @@ export interface Contract {
     output: ListAuditLogResult;
   };
   /** Have events posted to a URL; only this answer contains the secret that signs them (`webhook:write`). */
-  'post /api/v1/webhook': {
-    input: CreateWebhookRequest;
-    output: CreateWebhookResult;
-  };
+  'post /api/v1/webhook': { input: CreateWebhookRequest; output: CreateWebhookResult };
   /** List the webhooks, oldest first (`webhook:read`). */
   'get /api/v1/webhook': {
     input: {
@@ -696,10 +615,7 @@ export interface Contract {
     output: ListWebhooksResult;
   };
   /** Get a webhook, without its secret (`webhook:read`). */
-  'get /api/v1/webhook/{wid}': {
-    input: { /** id of the webhook */ wid: string };
-    output: GetWebhookResult;
-  };
+  'get /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: GetWebhookResult };
   /** List what was told to a webhook in the last 30 days, newest first, with each try (`webhook:read`). */
   'get /api/v1/webhook/{wid}/deliveries': {
     input: {
@@ -723,25 +639,16 @@ export interface Contract {
     output: RotateWebhookSecretResult;
   };
   /** Send an event of type webhook.test to a webhook (`webhook:write`). */
-  'post /api/v1/webhook/{wid}/test': {
-    input: { /** id of the webhook */ wid: string };
-    output: TestWebhookResult;
-  };
+  'post /api/v1/webhook/{wid}/test': { input: { /** id of the webhook */ wid: string }; output: TestWebhookResult };
   /** Deliver an event again, now, under the same webhook-id (`webhook:write`). */
   'post /api/v1/webhook/{wid}/delivery/{did}/redeliver': {
     input: { /** id of the webhook */ wid: string; /** id of the webhook delivery */ did: string };
     output: RedeliverWebhookResult;
   };
   /** Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`). */
-  'delete /api/v1/webhook/{wid}': {
-    input: { /** id of the webhook */ wid: string };
-    output: DeleteWebhookResult;
-  };
+  'delete /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: DeleteWebhookResult };
   /** Get the team's limits and what it has used of them (`workspace:read`). */
-  'get /api/v1/quota': {
-    input: {};
-    output: GetQuotaResult;
-  };
+  'get /api/v1/quota': { input: {}; output: GetQuotaResult };
 }
 
 export type Verification = {

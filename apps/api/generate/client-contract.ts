@@ -92,11 +92,9 @@ function typesOf(operations: readonly Operation[]): Types {
       ...(given.length > 0 || !body ? [objectType(own, true)] : []),
       ...(body ? [typeOf(body, true)] : []),
     ];
+    const output = as ? 'string' : typeOf(answersOf(one)['application/json']!.schema, false);
     return `/** ${aboutOf(one)} */
-    '${operation}${as ? ` as ${as}` : ''}': {
-      input: ${inputs.join(' & ')};
-      output: ${as ? 'string' : typeOf(answersOf(one)['application/json']!.schema, false)};
-    };`;
+    '${operation}${as ? ` as ${as}` : ''}': { input: ${inputs.join(' & ')}; output: ${output} };`;
   }
 
   function typeOf(schema: Schema, isInput: boolean): string {

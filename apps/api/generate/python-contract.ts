@@ -165,11 +165,7 @@ function renderOperations(groups: { name: string; methods: Method[] }[]): string
         return cast(${text(typeName(output))}, ${wait}self._call(${text(operation)}, input, options))
 `,
       );
-      return `class ${prefix}${upperFirst(name)}:
-    def __init__(self, call: ${prefix}Call) -> None:
-        self._call = call
-
-${rendered.join('\n')}`;
+      return `class ${prefix}${upperFirst(name)}(_${prefix}Group):\n${rendered.join('\n')}`;
     }),
   );
   const all = [false, true].map((isAsync) => {
@@ -198,7 +194,13 @@ ${lines.join('\n')}
     'Call = Callable[[str, Input, CallOptions], object]',
     'AsyncCall = Callable[[str, Input, CallOptions], Awaitable[object]]',
   ];
-  return `${head.join('\n')}\n\n\n${[...classes, ...all].join('\n\n')}`;
+  const bases = ['', 'Async'].map(
+    (prefix) => `class _${prefix}Group:
+    def __init__(self, call: ${prefix}Call) -> None:
+        self._call = call
+`,
+  );
+  return `${head.join('\n')}\n\n\n${[...bases, ...classes, ...all].join('\n\n')}`;
 }
 
 function renderTables(): string {

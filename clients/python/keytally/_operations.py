@@ -14,10 +14,17 @@ Call = Callable[[str, Input, CallOptions], object]
 AsyncCall = Callable[[str, Input, CallOptions], Awaitable[object]]
 
 
-class ApiKeys:
+class _Group:
     def __init__(self, call: Call) -> None:
         self._call = call
 
+
+class _AsyncGroup:
+    def __init__(self, call: AsyncCall) -> None:
+        self._call = call
+
+
+class ApiKeys(_Group):
     def create(self, input: types.CreateKeyInput, **options: Unpack[CallOptions]) -> types.CreateKeyResult:
         """Create an API key; only this answer contains the secret (`key:write`)."""
         return cast("types.CreateKeyResult", self._call("post /api/v1/api-key", input, options))
@@ -51,10 +58,7 @@ class ApiKeys:
         return cast("types.ReportLeakedSecretsResult", self._call("post /api/v1/api-key/leaked", input, options))
 
 
-class AsyncApiKeys:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncApiKeys(_AsyncGroup):
     async def create(self, input: types.CreateKeyInput, **options: Unpack[CallOptions]) -> types.CreateKeyResult:
         """Create an API key; only this answer contains the secret (`key:write`)."""
         return cast("types.CreateKeyResult", await self._call("post /api/v1/api-key", input, options))
@@ -88,10 +92,7 @@ class AsyncApiKeys:
         return cast("types.ReportLeakedSecretsResult", await self._call("post /api/v1/api-key/leaked", input, options))
 
 
-class Workspaces:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Workspaces(_Group):
     def create(self, input: types.CreateWorkspaceInput, **options: Unpack[CallOptions]) -> types.CreateWorkspaceResult:
         """Create a workspace (`workspace:write`)."""
         return cast("types.CreateWorkspaceResult", self._call("post /api/v1/workspace", input, options))
@@ -121,10 +122,7 @@ class Workspaces:
         return cast("types.CloseMonthResult", self._call("post /api/v1/workspace/{id}/close", input, options))
 
 
-class AsyncWorkspaces:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncWorkspaces(_AsyncGroup):
     async def create(self, input: types.CreateWorkspaceInput, **options: Unpack[CallOptions]) -> types.CreateWorkspaceResult:
         """Create a workspace (`workspace:write`)."""
         return cast("types.CreateWorkspaceResult", await self._call("post /api/v1/workspace", input, options))
@@ -154,10 +152,7 @@ class AsyncWorkspaces:
         return cast("types.CloseMonthResult", await self._call("post /api/v1/workspace/{id}/close", input, options))
 
 
-class Scopes:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Scopes(_Group):
     def create(self, input: types.CreateScopeInput, **options: Unpack[CallOptions]) -> types.CreateScopeResult:
         """Create a scope in a workspace (`workspace:write`)."""
         return cast("types.CreateScopeResult", self._call("post /api/v1/workspace/{id}/scope", input, options))
@@ -179,10 +174,7 @@ class Scopes:
         return cast("types.DeleteScopeResult", self._call("delete /api/v1/workspace/{id}/scope/{sid}", input, options))
 
 
-class AsyncScopes:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncScopes(_AsyncGroup):
     async def create(self, input: types.CreateScopeInput, **options: Unpack[CallOptions]) -> types.CreateScopeResult:
         """Create a scope in a workspace (`workspace:write`)."""
         return cast("types.CreateScopeResult", await self._call("post /api/v1/workspace/{id}/scope", input, options))
@@ -204,10 +196,7 @@ class AsyncScopes:
         return cast("types.DeleteScopeResult", await self._call("delete /api/v1/workspace/{id}/scope/{sid}", input, options))
 
 
-class Billing:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Billing(_Group):
     def create(self, input: types.CreateBillingInput, **options: Unpack[CallOptions]) -> types.CreateBillingResult:
         """Create the billing record of a workspace's external meter (`billing:write`)."""
         return cast("types.CreateBillingResult", self._call("post /api/v1/customer-billing", input, options))
@@ -265,10 +254,7 @@ class Billing:
         return cast("types.ReconcileBillingResult", self._call("get /api/v1/customer-billing/{bid}/reconciliation", input, options))
 
 
-class AsyncBilling:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncBilling(_AsyncGroup):
     async def create(self, input: types.CreateBillingInput, **options: Unpack[CallOptions]) -> types.CreateBillingResult:
         """Create the billing record of a workspace's external meter (`billing:write`)."""
         return cast("types.CreateBillingResult", await self._call("post /api/v1/customer-billing", input, options))
@@ -326,10 +312,7 @@ class AsyncBilling:
         return cast("types.ReconcileBillingResult", await self._call("get /api/v1/customer-billing/{bid}/reconciliation", input, options))
 
 
-class Grants:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Grants(_Group):
     def create(self, input: types.CreateGrantInput, **options: Unpack[CallOptions]) -> types.CreateGrantResult:
         """Grant credits to a billing record, with a beginning, an end and a priority (`billing:write`)."""
         return cast("types.CreateGrantResult", self._call("post /api/v1/customer-billing/{bid}/grant", input, options))
@@ -347,10 +330,7 @@ class Grants:
         return cast("types.VoidGrantResult", self._call("post /api/v1/customer-billing/{bid}/grant/{gid}/void", input, options))
 
 
-class AsyncGrants:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncGrants(_AsyncGroup):
     async def create(self, input: types.CreateGrantInput, **options: Unpack[CallOptions]) -> types.CreateGrantResult:
         """Grant credits to a billing record, with a beginning, an end and a priority (`billing:write`)."""
         return cast("types.CreateGrantResult", await self._call("post /api/v1/customer-billing/{bid}/grant", input, options))
@@ -368,10 +348,7 @@ class AsyncGrants:
         return cast("types.VoidGrantResult", await self._call("post /api/v1/customer-billing/{bid}/grant/{gid}/void", input, options))
 
 
-class Holds:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Holds(_Group):
     def capture(self, input: types.CaptureHoldInput, **options: Unpack[CallOptions]) -> types.CaptureHoldResult:
         """Capture a hold: debit what the call did cost, and release the rest (`key:verify`)."""
         return cast("types.CaptureHoldResult", self._call("post /api/v1/usage/capture", input, options))
@@ -389,10 +366,7 @@ class Holds:
         return cast("types.ListHoldsResult", self._call("get /api/v1/customer-billing/{bid}/holds", input, options))
 
 
-class AsyncHolds:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncHolds(_AsyncGroup):
     async def capture(self, input: types.CaptureHoldInput, **options: Unpack[CallOptions]) -> types.CaptureHoldResult:
         """Capture a hold: debit what the call did cost, and release the rest (`key:verify`)."""
         return cast("types.CaptureHoldResult", await self._call("post /api/v1/usage/capture", input, options))
@@ -410,10 +384,7 @@ class AsyncHolds:
         return cast("types.ListHoldsResult", await self._call("get /api/v1/customer-billing/{bid}/holds", input, options))
 
 
-class GrantSchedules:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class GrantSchedules(_Group):
     def create(self, input: types.CreateGrantScheduleInput, **options: Unpack[CallOptions]) -> types.CreateGrantScheduleResult:
         """Grant credits to a billing record every day, week, month or year (`billing:write`)."""
         return cast("types.CreateGrantScheduleResult", self._call("post /api/v1/customer-billing/{bid}/grant-schedule", input, options))
@@ -427,10 +398,7 @@ class GrantSchedules:
         return cast("types.DeleteGrantScheduleResult", self._call("delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}", input, options))
 
 
-class AsyncGrantSchedules:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncGrantSchedules(_AsyncGroup):
     async def create(self, input: types.CreateGrantScheduleInput, **options: Unpack[CallOptions]) -> types.CreateGrantScheduleResult:
         """Grant credits to a billing record every day, week, month or year (`billing:write`)."""
         return cast("types.CreateGrantScheduleResult", await self._call("post /api/v1/customer-billing/{bid}/grant-schedule", input, options))
@@ -444,10 +412,7 @@ class AsyncGrantSchedules:
         return cast("types.DeleteGrantScheduleResult", await self._call("delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}", input, options))
 
 
-class Usage:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Usage(_Group):
     def daily(self, input: types.GetUsageInput, **options: Unpack[CallOptions]) -> types.GetUsageResult:
         """Usage of a billing record, by default of each day and usage name (`usage:read`)."""
         return cast("types.GetUsageResult", self._call("get /api/v1/usage/{bid}", input, options))
@@ -465,10 +430,7 @@ class Usage:
         return cast("str", self._call("get /api/v1/usage/{bid} as text/csv", input, options))
 
 
-class AsyncUsage:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncUsage(_AsyncGroup):
     async def daily(self, input: types.GetUsageInput, **options: Unpack[CallOptions]) -> types.GetUsageResult:
         """Usage of a billing record, by default of each day and usage name (`usage:read`)."""
         return cast("types.GetUsageResult", await self._call("get /api/v1/usage/{bid}", input, options))
@@ -486,10 +448,7 @@ class AsyncUsage:
         return cast("str", await self._call("get /api/v1/usage/{bid} as text/csv", input, options))
 
 
-class Verifications:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Verifications(_Group):
     def count(self, input: types.CountVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.CountVerificationsResult:
         """Count verifications by status, reason, limit, key, route or customer (`usage:read`)."""
         return cast("types.CountVerificationsResult", self._call("get /api/v1/verifications", input, options))
@@ -503,10 +462,7 @@ class Verifications:
         return cast("types.CancelVerificationResult", self._call("post /api/v1/api-key/verify/cancel", input, options))
 
 
-class AsyncVerifications:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncVerifications(_AsyncGroup):
     async def count(self, input: types.CountVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.CountVerificationsResult:
         """Count verifications by status, reason, limit, key, route or customer (`usage:read`)."""
         return cast("types.CountVerificationsResult", await self._call("get /api/v1/verifications", input, options))
@@ -520,10 +476,7 @@ class AsyncVerifications:
         return cast("types.CancelVerificationResult", await self._call("post /api/v1/api-key/verify/cancel", input, options))
 
 
-class Jwts:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Jwts(_Group):
     def create(self, input: types.CreateJwtInput, **options: Unpack[CallOptions]) -> types.CreateJwtResult:
         """Sign a JWT, for the workspaces of your access token (`jwt:sign`)."""
         return cast("types.CreateJwtResult", self._call("post /api/v1/jwt", input, options))
@@ -561,10 +514,7 @@ class Jwts:
         return cast("types.KeySet", self._call("get /.well-known/jwks.json", input, options))
 
 
-class AsyncJwts:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncJwts(_AsyncGroup):
     async def create(self, input: types.CreateJwtInput, **options: Unpack[CallOptions]) -> types.CreateJwtResult:
         """Sign a JWT, for the workspaces of your access token (`jwt:sign`)."""
         return cast("types.CreateJwtResult", await self._call("post /api/v1/jwt", input, options))
@@ -602,10 +552,7 @@ class AsyncJwts:
         return cast("types.KeySet", await self._call("get /.well-known/jwks.json", input, options))
 
 
-class LinkTokens:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class LinkTokens(_Group):
     def create(self, input: types.CreateLinkTokenInput, **options: Unpack[CallOptions]) -> types.CreateLinkTokenResult:
         """Create a link token (`link:write`)."""
         return cast("types.CreateLinkTokenResult", self._call("post /api/v1/link-token", input, options))
@@ -619,10 +566,7 @@ class LinkTokens:
         return cast("types.LinkToken", self._call("delete /api/v1/link-token/{token}", input, options))
 
 
-class AsyncLinkTokens:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncLinkTokens(_AsyncGroup):
     async def create(self, input: types.CreateLinkTokenInput, **options: Unpack[CallOptions]) -> types.CreateLinkTokenResult:
         """Create a link token (`link:write`)."""
         return cast("types.CreateLinkTokenResult", await self._call("post /api/v1/link-token", input, options))
@@ -636,10 +580,7 @@ class AsyncLinkTokens:
         return cast("types.LinkToken", await self._call("delete /api/v1/link-token/{token}", input, options))
 
 
-class AccessTokens:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class AccessTokens(_Group):
     def create(self, input: types.CreateAccessTokenInput, **options: Unpack[CallOptions]) -> types.CreateAccessTokenResult:
         """Create an access token with at most the rights of your own (`token:write`)."""
         return cast("types.CreateAccessTokenResult", self._call("post /api/v1/access-token", input, options))
@@ -657,10 +598,7 @@ class AccessTokens:
         return cast("types.DeleteAccessTokenResult", self._call("delete /api/v1/access-token/{id}", input, options))
 
 
-class AsyncAccessTokens:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncAccessTokens(_AsyncGroup):
     async def create(self, input: types.CreateAccessTokenInput, **options: Unpack[CallOptions]) -> types.CreateAccessTokenResult:
         """Create an access token with at most the rights of your own (`token:write`)."""
         return cast("types.CreateAccessTokenResult", await self._call("post /api/v1/access-token", input, options))
@@ -678,46 +616,31 @@ class AsyncAccessTokens:
         return cast("types.DeleteAccessTokenResult", await self._call("delete /api/v1/access-token/{id}", input, options))
 
 
-class AuditLog:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class AuditLog(_Group):
     def list(self, input: types.ListAuditLogInput | None = None, **options: Unpack[CallOptions]) -> types.ListAuditLogResult:
         """List who changed what, and who was denied (`audit:read`)."""
         return cast("types.ListAuditLogResult", self._call("get /api/v1/audit-log", input, options))
 
 
-class AsyncAuditLog:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncAuditLog(_AsyncGroup):
     async def list(self, input: types.ListAuditLogInput | None = None, **options: Unpack[CallOptions]) -> types.ListAuditLogResult:
         """List who changed what, and who was denied (`audit:read`)."""
         return cast("types.ListAuditLogResult", await self._call("get /api/v1/audit-log", input, options))
 
 
-class Quota:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Quota(_Group):
     def get(self, input: types.GetQuotaInput | None = None, **options: Unpack[CallOptions]) -> types.GetQuotaResult:
         """Get the team's limits and what it has used of them (`workspace:read`)."""
         return cast("types.GetQuotaResult", self._call("get /api/v1/quota", input, options))
 
 
-class AsyncQuota:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncQuota(_AsyncGroup):
     async def get(self, input: types.GetQuotaInput | None = None, **options: Unpack[CallOptions]) -> types.GetQuotaResult:
         """Get the team's limits and what it has used of them (`workspace:read`)."""
         return cast("types.GetQuotaResult", await self._call("get /api/v1/quota", input, options))
 
 
-class Webhooks:
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
+class Webhooks(_Group):
     def create(self, input: types.CreateWebhookInput, **options: Unpack[CallOptions]) -> types.CreateWebhookResult:
         """Have events posted to a URL; only this answer contains the secret that signs them (`webhook:write`)."""
         return cast("types.CreateWebhookResult", self._call("post /api/v1/webhook", input, options))
@@ -755,10 +678,7 @@ class Webhooks:
         return cast("types.DeleteWebhookResult", self._call("delete /api/v1/webhook/{wid}", input, options))
 
 
-class AsyncWebhooks:
-    def __init__(self, call: AsyncCall) -> None:
-        self._call = call
-
+class AsyncWebhooks(_AsyncGroup):
     async def create(self, input: types.CreateWebhookInput, **options: Unpack[CallOptions]) -> types.CreateWebhookResult:
         """Have events posted to a URL; only this answer contains the secret that signs them (`webhook:write`)."""
         return cast("types.CreateWebhookResult", await self._call("post /api/v1/webhook", input, options))

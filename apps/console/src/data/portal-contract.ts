@@ -5,10 +5,7 @@ import type { BillingRecord, Grant, Statement } from '../../../../clients/node/c
 /** What each operation of the portal takes and answers. */
 export interface PortalContract {
   /** Get what the portal shows to its customer, and until when. */
-  'get /api/v1/portal': {
-    input: {};
-    output: GetPortalResult;
-  };
+  'get /api/v1/portal': { input: {}; output: GetPortalResult };
   /** List the customer's own API keys, without deleted ones. */
   'get /api/v1/portal/keys': {
     input: {
@@ -31,10 +28,7 @@ export interface PortalContract {
     output: GetPortalUsageResult;
   };
   /** Get the balance of the link token's billing record. */
-  'get /api/v1/portal/billing': {
-    input: {};
-    output: GetPortalBillingResult;
-  };
+  'get /api/v1/portal/billing': { input: {}; output: GetPortalBillingResult };
   /** List the grants of the link token's billing record, oldest first. */
   'get /api/v1/portal/grants': {
     input: {
