@@ -8,654 +8,531 @@ import (
 
 // CancelVerification: Cancel a verification: give back what it took, or keep it from happening (key:verify).
 func (c *Client) CancelVerification(ctx context.Context, body CancelVerificationRequest, options ...CallOption) (*CancelVerificationResult, error) {
-	done := operation{method: "POST", path: "/api/v1/api-key/verify/cancel", accept: "application/json", ofVerify: true}
-	return call[CancelVerificationResult](ctx, c, done, input{body: body}, options)
+	return call[CancelVerificationResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key/verify/cancel", accept: "application/json", ofVerify: true}, input{body: body}, options)
 }
 
 // CreateKey: Create an API key; only this answer contains the secret (key:write).
 func (c *Client) CreateKey(ctx context.Context, body CreateKeyRequest, options ...CallOption) (*CreateKeyResult, error) {
-	done := operation{method: "POST", path: "/api/v1/api-key", accept: "application/json", ofVerify: false}
-	return call[CreateKeyResult](ctx, c, done, input{body: body}, options)
+	return call[CreateKeyResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key", accept: "application/json"}, input{body: body}, options)
 }
 
 // ImportKeys: Import API keys that were made elsewhere, up to 100; each item stands alone (key:write).
 func (c *Client) ImportKeys(ctx context.Context, body ImportKeysRequest, options ...CallOption) (*ImportKeysResult, error) {
-	done := operation{method: "POST", path: "/api/v1/api-key/import", accept: "application/json", ofVerify: false}
-	return call[ImportKeysResult](ctx, c, done, input{body: body}, options)
+	return call[ImportKeysResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key/import", accept: "application/json"}, input{body: body}, options)
 }
 
 // ListKeys: List the API keys of a workspace, also deleted ones unless filtered out (key:read).
 func (c *Client) ListKeys(ctx context.Context, id string, query ListKeysQuery, options ...CallOption) (*ListKeysResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace/{}/api-keys", accept: "application/json", ofVerify: false}
-	return call[ListKeysResult](ctx, c, done, input{path: []string{id}, query: query}, options)
+	return call[ListKeysResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/api-keys", accept: "application/json"}, input{path: []string{id}, query: query}, options)
 }
 
 // ListAllKeys visits each item of ListKeys, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllKeys(ctx context.Context, id string, query ListKeysQuery, visit func(APIKey) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []APIKey, error) {
-		query.Cursor = cursor
-		page, err := c.ListKeys(ctx, id, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.APIKeys, nil
+	return eachPage(&query.Cursor, visit, func() (*ListKeysResult, error) {
+		return c.ListKeys(ctx, id, query, options...)
+	}, func(page *ListKeysResult) (string, []APIKey) {
+		return page.NextCursor, page.APIKeys
 	})
 }
 
 // GetKey: Get an API key, without its secret (key:read).
 func (c *Client) GetKey(ctx context.Context, id, akid string, options ...CallOption) (*GetKeyResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json", ofVerify: false}
-	return call[GetKeyResult](ctx, c, done, input{path: []string{id, akid}}, options)
+	return call[GetKeyResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
 }
 
 // UpdateKey: Change an API key; null clears a setting (key:write).
 func (c *Client) UpdateKey(ctx context.Context, id, akid string, body UpdateKeyRequest, options ...CallOption) (*UpdateKeyResult, error) {
-	done := operation{method: "PATCH", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json", ofVerify: false}
-	return call[UpdateKeyResult](ctx, c, done, input{path: []string{id, akid}, body: body}, options)
+	return call[UpdateKeyResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
 }
 
 // DeleteKey: Delete an API key for good; its record stays readable (key:write).
 func (c *Client) DeleteKey(ctx context.Context, id, akid string, options ...CallOption) (*DeleteKeyResult, error) {
-	done := operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json", ofVerify: false}
-	return call[DeleteKeyResult](ctx, c, done, input{path: []string{id, akid}}, options)
+	return call[DeleteKeyResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
 }
 
 // ReportLeakedSecrets: Report secrets that leaked: keys in the text are disabled, tokens revoked (key:write).
 func (c *Client) ReportLeakedSecrets(ctx context.Context, body ReportLeakedSecretsRequest, options ...CallOption) (*ReportLeakedSecretsResult, error) {
-	done := operation{method: "POST", path: "/api/v1/api-key/leaked", accept: "application/json", ofVerify: false}
-	return call[ReportLeakedSecretsResult](ctx, c, done, input{body: body}, options)
+	return call[ReportLeakedSecretsResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key/leaked", accept: "application/json"}, input{body: body}, options)
 }
 
 // RotateKey: Give an API key a new secret; only this answer contains it (key:write).
 func (c *Client) RotateKey(ctx context.Context, id, akid string, body RotateKeyRequest, options ...CallOption) (*RotateKeyResult, error) {
-	done := operation{method: "POST", path: "/api/v1/workspace/{}/api-key/{}/rotate", accept: "application/json", ofVerify: false}
-	return call[RotateKeyResult](ctx, c, done, input{path: []string{id, akid}, body: body}, options)
+	return call[RotateKeyResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/api-key/{}/rotate", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
 }
 
 // CreateWorkspace: Create a workspace (workspace:write).
 func (c *Client) CreateWorkspace(ctx context.Context, body CreateWorkspaceRequest, options ...CallOption) (*CreateWorkspaceResult, error) {
-	done := operation{method: "POST", path: "/api/v1/workspace", accept: "application/json", ofVerify: false}
-	return call[CreateWorkspaceResult](ctx, c, done, input{body: body}, options)
+	return call[CreateWorkspaceResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace", accept: "application/json"}, input{body: body}, options)
 }
 
 // ListWorkspaces: List the workspaces that the access token may use (workspace:read).
 func (c *Client) ListWorkspaces(ctx context.Context, query ListWorkspacesQuery, options ...CallOption) (*ListWorkspacesResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace", accept: "application/json", ofVerify: false}
-	return call[ListWorkspacesResult](ctx, c, done, input{query: query}, options)
+	return call[ListWorkspacesResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace", accept: "application/json"}, input{query: query}, options)
 }
 
 // ListAllWorkspaces visits each item of ListWorkspaces, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllWorkspaces(ctx context.Context, query ListWorkspacesQuery, visit func(Workspace) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []Workspace, error) {
-		query.Cursor = cursor
-		page, err := c.ListWorkspaces(ctx, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Workspaces, nil
+	return eachPage(&query.Cursor, visit, func() (*ListWorkspacesResult, error) {
+		return c.ListWorkspaces(ctx, query, options...)
+	}, func(page *ListWorkspacesResult) (string, []Workspace) {
+		return page.NextCursor, page.Workspaces
 	})
 }
 
 // GetWorkspace: Get a workspace (workspace:read).
 func (c *Client) GetWorkspace(ctx context.Context, id string, options ...CallOption) (*GetWorkspaceResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace/{}", accept: "application/json", ofVerify: false}
-	return call[GetWorkspaceResult](ctx, c, done, input{path: []string{id}}, options)
+	return call[GetWorkspaceResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // UpdateWorkspace: Change a workspace's name and the defaults of its keys and billing records (workspace:write).
 func (c *Client) UpdateWorkspace(ctx context.Context, id string, body UpdateWorkspaceRequest, options ...CallOption) (*UpdateWorkspaceResult, error) {
-	done := operation{method: "PATCH", path: "/api/v1/workspace/{}", accept: "application/json", ofVerify: false}
-	return call[UpdateWorkspaceResult](ctx, c, done, input{path: []string{id}, body: body}, options)
+	return call[UpdateWorkspaceResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}, body: body}, options)
 }
 
 // DeleteWorkspace: Delete a workspace for good: its keys are refused at once, its books stay readable (workspace:write).
 func (c *Client) DeleteWorkspace(ctx context.Context, id string, options ...CallOption) (*DeleteWorkspaceResult, error) {
-	done := operation{method: "DELETE", path: "/api/v1/workspace/{}", accept: "application/json", ofVerify: false}
-	return call[DeleteWorkspaceResult](ctx, c, done, input{path: []string{id}}, options)
+	return call[DeleteWorkspaceResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // GetWorkspaceProof: Tell when a workspace's books were proved, and which records differ (billing:read).
 func (c *Client) GetWorkspaceProof(ctx context.Context, id string, options ...CallOption) (*GetWorkspaceProofResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace/{}/proof", accept: "application/json", ofVerify: false}
-	return call[GetWorkspaceProofResult](ctx, c, done, input{path: []string{id}}, options)
+	return call[GetWorkspaceProofResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/proof", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // CloseMonth: Close a month of a workspace: its statements never change any more (billing:write).
 func (c *Client) CloseMonth(ctx context.Context, id string, body CloseMonthRequest, options ...CallOption) (*CloseMonthResult, error) {
-	done := operation{method: "POST", path: "/api/v1/workspace/{}/close", accept: "application/json", ofVerify: false}
-	return call[CloseMonthResult](ctx, c, done, input{path: []string{id}, body: body}, options)
+	return call[CloseMonthResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/close", accept: "application/json"}, input{path: []string{id}, body: body}, options)
 }
 
 // CreateScope: Create a scope in a workspace (workspace:write).
 func (c *Client) CreateScope(ctx context.Context, id string, body CreateScopeRequest, options ...CallOption) (*CreateScopeResult, error) {
-	done := operation{method: "POST", path: "/api/v1/workspace/{}/scope", accept: "application/json", ofVerify: false}
-	return call[CreateScopeResult](ctx, c, done, input{path: []string{id}, body: body}, options)
+	return call[CreateScopeResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/scope", accept: "application/json"}, input{path: []string{id}, body: body}, options)
 }
 
 // ListScopes: List all scopes of a workspace (workspace:read).
 func (c *Client) ListScopes(ctx context.Context, id string, options ...CallOption) (*ListScopesResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace/{}/scopes", accept: "application/json", ofVerify: false}
-	return call[ListScopesResult](ctx, c, done, input{path: []string{id}}, options)
+	return call[ListScopesResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/scopes", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // GetScope: Get a scope (workspace:read).
 func (c *Client) GetScope(ctx context.Context, id, sid string, options ...CallOption) (*GetScopeResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json", ofVerify: false}
-	return call[GetScopeResult](ctx, c, done, input{path: []string{id, sid}}, options)
+	return call[GetScopeResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}}, options)
 }
 
 // UpdateScope: Change a scope; its representation only while no key has it (workspace:write).
 func (c *Client) UpdateScope(ctx context.Context, id, sid string, body UpdateScopeRequest, options ...CallOption) (*UpdateScopeResult, error) {
-	done := operation{method: "PATCH", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json", ofVerify: false}
-	return call[UpdateScopeResult](ctx, c, done, input{path: []string{id, sid}, body: body}, options)
+	return call[UpdateScopeResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}, body: body}, options)
 }
 
 // DeleteScope: Delete a scope, and with it every grant of it (workspace:write).
 func (c *Client) DeleteScope(ctx context.Context, id, sid string, options ...CallOption) (*DeleteScopeResult, error) {
-	done := operation{method: "DELETE", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json", ofVerify: false}
-	return call[DeleteScopeResult](ctx, c, done, input{path: []string{id, sid}}, options)
+	return call[DeleteScopeResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}}, options)
 }
 
 // CreateBilling: Create the billing record of a workspace's external meter (billing:write).
 func (c *Client) CreateBilling(ctx context.Context, body CreateBillingRequest, options ...CallOption) (*CreateBillingResult, error) {
-	done := operation{method: "POST", path: "/api/v1/customer-billing", accept: "application/json", ofVerify: false}
-	return call[CreateBillingResult](ctx, c, done, input{body: body}, options)
+	return call[CreateBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing", accept: "application/json"}, input{body: body}, options)
 }
 
 // GetBillingOfMeter: Get the billing record of a workspace's external meter (billing:read).
 func (c *Client) GetBillingOfMeter(ctx context.Context, query GetBillingOfMeterQuery, options ...CallOption) (*GetBillingOfMeterResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing", accept: "application/json", ofVerify: false}
-	return call[GetBillingOfMeterResult](ctx, c, done, input{query: query}, options)
+	return call[GetBillingOfMeterResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing", accept: "application/json"}, input{query: query}, options)
 }
 
 // ListBillings: List the billing records of a workspace (billing:read).
 func (c *Client) ListBillings(ctx context.Context, id string, query ListBillingsQuery, options ...CallOption) (*ListBillingsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/workspace/{}/customer-billings", accept: "application/json", ofVerify: false}
-	return call[ListBillingsResult](ctx, c, done, input{path: []string{id}, query: query}, options)
+	return call[ListBillingsResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/customer-billings", accept: "application/json"}, input{path: []string{id}, query: query}, options)
 }
 
 // ListAllBillings visits each item of ListBillings, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllBillings(ctx context.Context, id string, query ListBillingsQuery, visit func(BillingRecord) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []BillingRecord, error) {
-		query.Cursor = cursor
-		page, err := c.ListBillings(ctx, id, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Billings, nil
+	return eachPage(&query.Cursor, visit, func() (*ListBillingsResult, error) {
+		return c.ListBillings(ctx, id, query, options...)
+	}, func(page *ListBillingsResult) (string, []BillingRecord) {
+		return page.NextCursor, page.Billings
 	})
 }
 
 // RefillBilling: Add credits to a billing record (billing:write).
 func (c *Client) RefillBilling(ctx context.Context, body RefillBillingRequest, options ...CallOption) (*RefillBillingResult, error) {
-	done := operation{method: "POST", path: "/api/v1/customer-billing/refill", accept: "application/json", ofVerify: false}
-	return call[RefillBillingResult](ctx, c, done, input{body: body}, options)
+	return call[RefillBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/refill", accept: "application/json"}, input{body: body}, options)
 }
 
 // GetBilling: Get a billing record by its id (billing:read).
 func (c *Client) GetBilling(ctx context.Context, bid string, options ...CallOption) (*GetBillingResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}", accept: "application/json", ofVerify: false}
-	return call[GetBillingResult](ctx, c, done, input{path: []string{bid}}, options)
+	return call[GetBillingResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}}, options)
 }
 
 // UpdateBilling: Change whether a billing record allows overages, its spend cap, its limits and its alerts (billing:write).
 func (c *Client) UpdateBilling(ctx context.Context, bid string, body UpdateBillingRequest, options ...CallOption) (*UpdateBillingResult, error) {
-	done := operation{method: "PATCH", path: "/api/v1/customer-billing/{}", accept: "application/json", ofVerify: false}
-	return call[UpdateBillingResult](ctx, c, done, input{path: []string{bid}, body: body}, options)
+	return call[UpdateBillingResult](ctx, c, operation{method: "PATCH", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
 // AdjustBilling: Correct the used credits of a billing record, in its balance and in its books (billing:write).
 func (c *Client) AdjustBilling(ctx context.Context, bid string, body AdjustBillingRequest, options ...CallOption) (*AdjustBillingResult, error) {
-	done := operation{method: "POST", path: "/api/v1/customer-billing/{}/adjustment", accept: "application/json", ofVerify: false}
-	return call[AdjustBillingResult](ctx, c, done, input{path: []string{bid}, body: body}, options)
+	return call[AdjustBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/adjustment", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
 // ListLedger: List the refills of a billing record, oldest first (billing:read).
 func (c *Client) ListLedger(ctx context.Context, bid string, query ListLedgerQuery, options ...CallOption) (*ListLedgerResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/ledger", accept: "application/json", ofVerify: false}
-	return call[ListLedgerResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return call[ListLedgerResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/ledger", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllLedger visits each item of ListLedger, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllLedger(ctx context.Context, bid string, query ListLedgerQuery, visit func(LedgerRow) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []LedgerRow, error) {
-		query.Cursor = cursor
-		page, err := c.ListLedger(ctx, bid, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Ledger, nil
+	return eachPage(&query.Cursor, visit, func() (*ListLedgerResult, error) {
+		return c.ListLedger(ctx, bid, query, options...)
+	}, func(page *ListLedgerResult) (string, []LedgerRow) {
+		return page.NextCursor, page.Ledger
 	})
 }
 
 // CreateGrant: Grant credits to a billing record, with a beginning, an end and a priority (billing:write).
 func (c *Client) CreateGrant(ctx context.Context, bid string, body CreateGrantRequest, options ...CallOption) (*CreateGrantResult, error) {
-	done := operation{method: "POST", path: "/api/v1/customer-billing/{}/grant", accept: "application/json", ofVerify: false}
-	return call[CreateGrantResult](ctx, c, done, input{path: []string{bid}, body: body}, options)
+	return call[CreateGrantResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/grant", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
 // ListGrants: List the grants of a billing record, oldest first (billing:read).
 func (c *Client) ListGrants(ctx context.Context, bid string, query ListGrantsQuery, options ...CallOption) (*ListGrantsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/grants", accept: "application/json", ofVerify: false}
-	return call[ListGrantsResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return call[ListGrantsResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/grants", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllGrants visits each item of ListGrants, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllGrants(ctx context.Context, bid string, query ListGrantsQuery, visit func(Grant) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []Grant, error) {
-		query.Cursor = cursor
-		page, err := c.ListGrants(ctx, bid, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Grants, nil
+	return eachPage(&query.Cursor, visit, func() (*ListGrantsResult, error) {
+		return c.ListGrants(ctx, bid, query, options...)
+	}, func(page *ListGrantsResult) (string, []Grant) {
+		return page.NextCursor, page.Grants
 	})
 }
 
 // GetGrant: Get a grant, with what of it was used, has expired and remains (billing:read).
 func (c *Client) GetGrant(ctx context.Context, bid, gid string, options ...CallOption) (*GetGrantResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/grant/{}", accept: "application/json", ofVerify: false}
-	return call[GetGrantResult](ctx, c, done, input{path: []string{bid, gid}}, options)
+	return call[GetGrantResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/grant/{}", accept: "application/json"}, input{path: []string{bid, gid}}, options)
 }
 
 // VoidGrant: Void a grant: what is left of it is gone at once (billing:write).
 func (c *Client) VoidGrant(ctx context.Context, bid, gid string, body VoidGrantRequest, options ...CallOption) (*VoidGrantResult, error) {
-	done := operation{method: "POST", path: "/api/v1/customer-billing/{}/grant/{}/void", accept: "application/json", ofVerify: false}
-	return call[VoidGrantResult](ctx, c, done, input{path: []string{bid, gid}, body: body}, options)
+	return call[VoidGrantResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/grant/{}/void", accept: "application/json"}, input{path: []string{bid, gid}, body: body}, options)
 }
 
 // ListAlerts: List the alerts that a billing record has crossed, newest first (billing:read).
 func (c *Client) ListAlerts(ctx context.Context, bid string, query ListAlertsQuery, options ...CallOption) (*ListAlertsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/alerts", accept: "application/json", ofVerify: false}
-	return call[ListAlertsResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return call[ListAlertsResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/alerts", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllAlerts visits each item of ListAlerts, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllAlerts(ctx context.Context, bid string, query ListAlertsQuery, visit func(AlertTold) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []AlertTold, error) {
-		query.Cursor = cursor
-		page, err := c.ListAlerts(ctx, bid, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Alerts, nil
+	return eachPage(&query.Cursor, visit, func() (*ListAlertsResult, error) {
+		return c.ListAlerts(ctx, bid, query, options...)
+	}, func(page *ListAlertsResult) (string, []AlertTold) {
+		return page.NextCursor, page.Alerts
 	})
 }
 
 // CreateGrantSchedule: Grant credits to a billing record every day, week, month or year (billing:write).
 func (c *Client) CreateGrantSchedule(ctx context.Context, bid string, body CreateGrantScheduleRequest, options ...CallOption) (*CreateGrantScheduleResult, error) {
-	done := operation{method: "POST", path: "/api/v1/customer-billing/{}/grant-schedule", accept: "application/json", ofVerify: false}
-	return call[CreateGrantScheduleResult](ctx, c, done, input{path: []string{bid}, body: body}, options)
+	return call[CreateGrantScheduleResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/grant-schedule", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
 // ListGrantSchedules: List the grant schedules of a billing record, oldest first (billing:read).
 func (c *Client) ListGrantSchedules(ctx context.Context, bid string, query ListGrantSchedulesQuery, options ...CallOption) (*ListGrantSchedulesResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/grant-schedules", accept: "application/json", ofVerify: false}
-	return call[ListGrantSchedulesResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return call[ListGrantSchedulesResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/grant-schedules", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllGrantSchedules visits each item of ListGrantSchedules, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllGrantSchedules(ctx context.Context, bid string, query ListGrantSchedulesQuery, visit func(GrantSchedule) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []GrantSchedule, error) {
-		query.Cursor = cursor
-		page, err := c.ListGrantSchedules(ctx, bid, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.GrantSchedules, nil
+	return eachPage(&query.Cursor, visit, func() (*ListGrantSchedulesResult, error) {
+		return c.ListGrantSchedules(ctx, bid, query, options...)
+	}, func(page *ListGrantSchedulesResult) (string, []GrantSchedule) {
+		return page.NextCursor, page.GrantSchedules
 	})
 }
 
 // DeleteGrantSchedule: Delete a grant schedule: no further period begins (billing:write).
 func (c *Client) DeleteGrantSchedule(ctx context.Context, bid, sid string, options ...CallOption) (*DeleteGrantScheduleResult, error) {
-	done := operation{method: "DELETE", path: "/api/v1/customer-billing/{}/grant-schedule/{}", accept: "application/json", ofVerify: false}
-	return call[DeleteGrantScheduleResult](ctx, c, done, input{path: []string{bid, sid}}, options)
+	return call[DeleteGrantScheduleResult](ctx, c, operation{method: "DELETE", path: "/api/v1/customer-billing/{}/grant-schedule/{}", accept: "application/json"}, input{path: []string{bid, sid}}, options)
 }
 
 // ReconcileBilling: Prove the books of a billing record: compare its balance with its events (billing:read).
 func (c *Client) ReconcileBilling(ctx context.Context, bid string, options ...CallOption) (*ReconcileBillingResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/reconciliation", accept: "application/json", ofVerify: false}
-	return call[ReconcileBillingResult](ctx, c, done, input{path: []string{bid}}, options)
+	return call[ReconcileBillingResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/reconciliation", accept: "application/json"}, input{path: []string{bid}}, options)
 }
 
 // GetStatement: Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (billing:read, usage:read).
 func (c *Client) GetStatement(ctx context.Context, bid string, query GetStatementQuery, options ...CallOption) (*GetStatementResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "application/json", ofVerify: false}
-	return call[GetStatementResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return call[GetStatementResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // GetStatementAsCSV: Get the statement of a billing record: opening balances, every movement, closing balances, and the proof, as text/csv (billing:read, usage:read).
 func (c *Client) GetStatementAsCSV(ctx context.Context, bid string, query GetStatementQuery, options ...CallOption) (string, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return callText[string](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "text/csv"}, input{path: []string{bid}, query: query}, options)
 }
 
 // ListStatements: List the statements of a workspace, one line for each record (billing:read, usage:read).
 func (c *Client) ListStatements(ctx context.Context, query ListStatementsQuery, options ...CallOption) (*ListStatementsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/statements", accept: "application/json", ofVerify: false}
-	return call[ListStatementsResult](ctx, c, done, input{query: query}, options)
+	return call[ListStatementsResult](ctx, c, operation{method: "GET", path: "/api/v1/statements", accept: "application/json"}, input{query: query}, options)
 }
 
 // ListStatementsAsCSV: List the statements of a workspace, one line for each record, as text/csv (billing:read, usage:read).
 func (c *Client) ListStatementsAsCSV(ctx context.Context, query ListStatementsQuery, options ...CallOption) (string, error) {
-	done := operation{method: "GET", path: "/api/v1/statements", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{query: query}, options)
+	return callText[string](ctx, c, operation{method: "GET", path: "/api/v1/statements", accept: "text/csv"}, input{query: query}, options)
 }
 
 // ListStatementsAsParquet: List the statements of a workspace, one line for each record, as application/vnd.apache.parquet (billing:read, usage:read).
 func (c *Client) ListStatementsAsParquet(ctx context.Context, query ListStatementsQuery, options ...CallOption) ([]byte, error) {
-	done := operation{method: "GET", path: "/api/v1/statements", accept: "application/vnd.apache.parquet", ofVerify: false}
-	return callText[[]byte](ctx, c, done, input{query: query}, options)
+	return callText[[]byte](ctx, c, operation{method: "GET", path: "/api/v1/statements", accept: "application/vnd.apache.parquet"}, input{query: query}, options)
 }
 
 // ListAllStatements visits each item of ListStatements, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllStatements(ctx context.Context, query ListStatementsQuery, visit func(StatementLine) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []StatementLine, error) {
-		query.Cursor = cursor
-		page, err := c.ListStatements(ctx, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Statements, nil
+	return eachPage(&query.Cursor, visit, func() (*ListStatementsResult, error) {
+		return c.ListStatements(ctx, query, options...)
+	}, func(page *ListStatementsResult) (string, []StatementLine) {
+		return page.NextCursor, page.Statements
 	})
 }
 
 // ListHolds: List the open holds of a billing record, those that end first, first (billing:read).
 func (c *Client) ListHolds(ctx context.Context, bid string, query ListHoldsQuery, options ...CallOption) (*ListHoldsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/customer-billing/{}/holds", accept: "application/json", ofVerify: false}
-	return call[ListHoldsResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return call[ListHoldsResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/holds", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // ListAllHolds visits each item of ListHolds, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllHolds(ctx context.Context, bid string, query ListHoldsQuery, visit func(OpenHold) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []OpenHold, error) {
-		query.Cursor = cursor
-		page, err := c.ListHolds(ctx, bid, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Holds, nil
+	return eachPage(&query.Cursor, visit, func() (*ListHoldsResult, error) {
+		return c.ListHolds(ctx, bid, query, options...)
+	}, func(page *ListHoldsResult) (string, []OpenHold) {
+		return page.NextCursor, page.Holds
 	})
 }
 
 // CaptureHold: Capture a hold: debit what the call did cost, and release the rest (key:verify).
 func (c *Client) CaptureHold(ctx context.Context, body CaptureHoldRequest, options ...CallOption) (*CaptureHoldResult, error) {
-	done := operation{method: "POST", path: "/api/v1/usage/capture", accept: "application/json", ofVerify: true}
-	return call[CaptureHoldResult](ctx, c, done, input{body: body}, options)
+	return call[CaptureHoldResult](ctx, c, operation{method: "POST", path: "/api/v1/usage/capture", accept: "application/json", ofVerify: true}, input{body: body}, options)
 }
 
 // ReleaseHold: Release a hold: debit nothing (key:verify).
 func (c *Client) ReleaseHold(ctx context.Context, body ReleaseHoldRequest, options ...CallOption) (*ReleaseHoldResult, error) {
-	done := operation{method: "POST", path: "/api/v1/usage/release", accept: "application/json", ofVerify: true}
-	return call[ReleaseHoldResult](ctx, c, done, input{body: body}, options)
+	return call[ReleaseHoldResult](ctx, c, operation{method: "POST", path: "/api/v1/usage/release", accept: "application/json", ofVerify: true}, input{body: body}, options)
 }
 
 // ExtendHold: Extend a hold: give it another end, counted from now (key:verify).
 func (c *Client) ExtendHold(ctx context.Context, body ExtendHoldRequest, options ...CallOption) (*ExtendHoldResult, error) {
-	done := operation{method: "POST", path: "/api/v1/usage/extend", accept: "application/json", ofVerify: true}
-	return call[ExtendHoldResult](ctx, c, done, input{body: body}, options)
+	return call[ExtendHoldResult](ctx, c, operation{method: "POST", path: "/api/v1/usage/extend", accept: "application/json", ofVerify: true}, input{body: body}, options)
 }
 
 // GetUsage: Usage of a billing record, by default of each day and usage name (usage:read).
 func (c *Client) GetUsage(ctx context.Context, bid string, query GetUsageQuery, options ...CallOption) (*GetUsageResult, error) {
-	done := operation{method: "GET", path: "/api/v1/usage/{}", accept: "application/json", ofVerify: false}
-	return call[GetUsageResult](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return call[GetUsageResult](ctx, c, operation{method: "GET", path: "/api/v1/usage/{}", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // GetUsageAsCSV: Usage of a billing record, by default of each day and usage name, as text/csv (usage:read).
 func (c *Client) GetUsageAsCSV(ctx context.Context, bid string, query GetUsageQuery, options ...CallOption) (string, error) {
-	done := operation{method: "GET", path: "/api/v1/usage/{}", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{path: []string{bid}, query: query}, options)
+	return callText[string](ctx, c, operation{method: "GET", path: "/api/v1/usage/{}", accept: "text/csv"}, input{path: []string{bid}, query: query}, options)
 }
 
 // ListUsage: Usage of a workspace by hour, day, week or month (usage:read).
 func (c *Client) ListUsage(ctx context.Context, query ListUsageQuery, options ...CallOption) (*ListUsageResult, error) {
-	done := operation{method: "GET", path: "/api/v1/usage", accept: "application/json", ofVerify: false}
-	return call[ListUsageResult](ctx, c, done, input{query: query}, options)
+	return call[ListUsageResult](ctx, c, operation{method: "GET", path: "/api/v1/usage", accept: "application/json"}, input{query: query}, options)
 }
 
 // ListUsageAsCSV: Usage of a workspace by hour, day, week or month, as text/csv (usage:read).
 func (c *Client) ListUsageAsCSV(ctx context.Context, query ListUsageQuery, options ...CallOption) (string, error) {
-	done := operation{method: "GET", path: "/api/v1/usage", accept: "text/csv", ofVerify: false}
-	return callText[string](ctx, c, done, input{query: query}, options)
+	return callText[string](ctx, c, operation{method: "GET", path: "/api/v1/usage", accept: "text/csv"}, input{query: query}, options)
 }
 
 // ListUsageAsParquet: Usage of a workspace by hour, day, week or month, as application/vnd.apache.parquet (usage:read).
 func (c *Client) ListUsageAsParquet(ctx context.Context, query ListUsageQuery, options ...CallOption) ([]byte, error) {
-	done := operation{method: "GET", path: "/api/v1/usage", accept: "application/vnd.apache.parquet", ofVerify: false}
-	return callText[[]byte](ctx, c, done, input{query: query}, options)
+	return callText[[]byte](ctx, c, operation{method: "GET", path: "/api/v1/usage", accept: "application/vnd.apache.parquet"}, input{query: query}, options)
 }
 
 // ListAllUsage visits each item of ListUsage, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllUsage(ctx context.Context, query ListUsageQuery, visit func(UsageOfPeriod) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []UsageOfPeriod, error) {
-		query.Cursor = cursor
-		page, err := c.ListUsage(ctx, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Data, nil
+	return eachPage(&query.Cursor, visit, func() (*ListUsageResult, error) {
+		return c.ListUsage(ctx, query, options...)
+	}, func(page *ListUsageResult) (string, []UsageOfPeriod) {
+		return page.NextCursor, page.Data
 	})
 }
 
 // ListRecentVerifications: List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (usage:read).
 func (c *Client) ListRecentVerifications(ctx context.Context, query ListRecentVerificationsQuery, options ...CallOption) (*ListRecentVerificationsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/verifications/recent", accept: "application/json", ofVerify: false}
-	return call[ListRecentVerificationsResult](ctx, c, done, input{query: query}, options)
+	return call[ListRecentVerificationsResult](ctx, c, operation{method: "GET", path: "/api/v1/verifications/recent", accept: "application/json"}, input{query: query}, options)
 }
 
 // CountVerifications: Count verifications by status, reason, limit, key, route or customer (usage:read).
 func (c *Client) CountVerifications(ctx context.Context, query CountVerificationsQuery, options ...CallOption) (*CountVerificationsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/verifications", accept: "application/json", ofVerify: false}
-	return call[CountVerificationsResult](ctx, c, done, input{query: query}, options)
+	return call[CountVerificationsResult](ctx, c, operation{method: "GET", path: "/api/v1/verifications", accept: "application/json"}, input{query: query}, options)
 }
 
 // CreateJWT: Sign a JWT, for the workspaces of your access token (jwt:sign).
 func (c *Client) CreateJWT(ctx context.Context, body CreateJWTRequest, options ...CallOption) (*CreateJWTResult, error) {
-	done := operation{method: "POST", path: "/api/v1/jwt", accept: "application/json", ofVerify: false}
-	return call[CreateJWTResult](ctx, c, done, input{body: body}, options)
+	return call[CreateJWTResult](ctx, c, operation{method: "POST", path: "/api/v1/jwt", accept: "application/json"}, input{body: body}, options)
 }
 
 // VerifyJWT: Verify a JWT of your team (jwt:verify).
 func (c *Client) VerifyJWT(ctx context.Context, body VerifyJWTRequest, options ...CallOption) (*VerifyJWTResult, error) {
-	done := operation{method: "POST", path: "/api/v1/jwt/verify", accept: "application/json", ofVerify: false}
-	return call[VerifyJWTResult](ctx, c, done, input{body: body}, options)
+	return call[VerifyJWTResult](ctx, c, operation{method: "POST", path: "/api/v1/jwt/verify", accept: "application/json"}, input{body: body}, options)
 }
 
 // RevokeJWT: Revoke a JWT of your team by its `jti`, or by the JWT itself: INVALID at the next verification (jwt:revoke).
 func (c *Client) RevokeJWT(ctx context.Context, body RevokeJWTRequest, options ...CallOption) (*RevokeJWTResult, error) {
-	done := operation{method: "POST", path: "/api/v1/jwt/revoke", accept: "application/json", ofVerify: false}
-	return call[RevokeJWTResult](ctx, c, done, input{body: body}, options)
+	return call[RevokeJWTResult](ctx, c, operation{method: "POST", path: "/api/v1/jwt/revoke", accept: "application/json"}, input{body: body}, options)
 }
 
 // RotateSigningKey: Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (token:write).
 func (c *Client) RotateSigningKey(ctx context.Context, body RotateSigningKeyRequest, options ...CallOption) (*RotateSigningKeyResult, error) {
-	done := operation{method: "POST", path: "/api/v1/jwt/rotate", accept: "application/json", ofVerify: false}
-	return call[RotateSigningKeyResult](ctx, c, done, input{body: body}, options)
+	return call[RotateSigningKeyResult](ctx, c, operation{method: "POST", path: "/api/v1/jwt/rotate", accept: "application/json"}, input{body: body}, options)
 }
 
 // GetJWTSettings: Get what your team's JWTs name as issuer, and where its keys are published (jwt:verify).
 func (c *Client) GetJWTSettings(ctx context.Context, options ...CallOption) (*GetJWTSettingsResult, error) {
-	done := operation{method: "GET", path: "/api/v1/jwt/settings", accept: "application/json", ofVerify: false}
-	return call[GetJWTSettingsResult](ctx, c, done, input{}, options)
+	return call[GetJWTSettingsResult](ctx, c, operation{method: "GET", path: "/api/v1/jwt/settings", accept: "application/json"}, input{}, options)
 }
 
 // UpdateJWTSettings: Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (token:write).
 func (c *Client) UpdateJWTSettings(ctx context.Context, body UpdateJWTSettingsRequest, options ...CallOption) (*UpdateJWTSettingsResult, error) {
-	done := operation{method: "PATCH", path: "/api/v1/jwt/settings", accept: "application/json", ofVerify: false}
-	return call[UpdateJWTSettingsResult](ctx, c, done, input{body: body}, options)
+	return call[UpdateJWTSettingsResult](ctx, c, operation{method: "PATCH", path: "/api/v1/jwt/settings", accept: "application/json"}, input{body: body}, options)
 }
 
 // GetTeamKeySet: Get a team's public signing keys as a JWK set, to verify its JWTs without the service.
 func (c *Client) GetTeamKeySet(ctx context.Context, team string, options ...CallOption) (*KeySet, error) {
-	done := operation{method: "GET", path: "/team/{}/.well-known/jwks.json", accept: "application/json", ofVerify: false}
-	return call[KeySet](ctx, c, done, input{path: []string{team}}, options)
+	return call[KeySet](ctx, c, operation{method: "GET", path: "/team/{}/.well-known/jwks.json", accept: "application/json"}, input{path: []string{team}}, options)
 }
 
 // GetOpenIDConfiguration: Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do.
 func (c *Client) GetOpenIDConfiguration(ctx context.Context, team string, options ...CallOption) (*GetOpenIDConfigurationResult, error) {
-	done := operation{method: "GET", path: "/team/{}/.well-known/openid-configuration", accept: "application/json", ofVerify: false}
-	return call[GetOpenIDConfigurationResult](ctx, c, done, input{path: []string{team}}, options)
+	return call[GetOpenIDConfigurationResult](ctx, c, operation{method: "GET", path: "/team/{}/.well-known/openid-configuration", accept: "application/json"}, input{path: []string{team}}, options)
 }
 
 // GetSharedKeySet: Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address.
 func (c *Client) GetSharedKeySet(ctx context.Context, query GetSharedKeySetQuery, options ...CallOption) (*KeySet, error) {
-	done := operation{method: "GET", path: "/.well-known/jwks.json", accept: "application/json", ofVerify: false}
-	return call[KeySet](ctx, c, done, input{query: query}, options)
+	return call[KeySet](ctx, c, operation{method: "GET", path: "/.well-known/jwks.json", accept: "application/json"}, input{query: query}, options)
 }
 
 // CreateLinkToken: Create a link token (link:write).
 func (c *Client) CreateLinkToken(ctx context.Context, body CreateLinkTokenRequest, options ...CallOption) (*CreateLinkTokenResult, error) {
-	done := operation{method: "POST", path: "/api/v1/link-token", accept: "application/json", ofVerify: false}
-	return call[CreateLinkTokenResult](ctx, c, done, input{body: body}, options)
+	return call[CreateLinkTokenResult](ctx, c, operation{method: "POST", path: "/api/v1/link-token", accept: "application/json"}, input{body: body}, options)
 }
 
 // GetLinkToken: Validate a link token (link:read).
 func (c *Client) GetLinkToken(ctx context.Context, token string, options ...CallOption) (*LinkToken, error) {
-	done := operation{method: "GET", path: "/api/v1/link-token/{}", accept: "application/json", ofVerify: false}
-	return call[LinkToken](ctx, c, done, input{path: []string{token}}, options)
+	return call[LinkToken](ctx, c, operation{method: "GET", path: "/api/v1/link-token/{}", accept: "application/json"}, input{path: []string{token}}, options)
 }
 
 // DeleteLinkToken: Revoke a link token (link:write).
 func (c *Client) DeleteLinkToken(ctx context.Context, token string, options ...CallOption) (*LinkToken, error) {
-	done := operation{method: "DELETE", path: "/api/v1/link-token/{}", accept: "application/json", ofVerify: false}
-	return call[LinkToken](ctx, c, done, input{path: []string{token}}, options)
+	return call[LinkToken](ctx, c, operation{method: "DELETE", path: "/api/v1/link-token/{}", accept: "application/json"}, input{path: []string{token}}, options)
 }
 
 // CreateAccessToken: Create an access token with at most the rights of your own (token:write).
 func (c *Client) CreateAccessToken(ctx context.Context, body CreateAccessTokenRequest, options ...CallOption) (*CreateAccessTokenResult, error) {
-	done := operation{method: "POST", path: "/api/v1/access-token", accept: "application/json", ofVerify: false}
-	return call[CreateAccessTokenResult](ctx, c, done, input{body: body}, options)
+	return call[CreateAccessTokenResult](ctx, c, operation{method: "POST", path: "/api/v1/access-token", accept: "application/json"}, input{body: body}, options)
 }
 
 // ListAccessTokens: List access tokens, also revoked ones, without their secrets (token:write).
 func (c *Client) ListAccessTokens(ctx context.Context, query ListAccessTokensQuery, options ...CallOption) (*ListAccessTokensResult, error) {
-	done := operation{method: "GET", path: "/api/v1/access-token", accept: "application/json", ofVerify: false}
-	return call[ListAccessTokensResult](ctx, c, done, input{query: query}, options)
+	return call[ListAccessTokensResult](ctx, c, operation{method: "GET", path: "/api/v1/access-token", accept: "application/json"}, input{query: query}, options)
 }
 
 // ListAllAccessTokens visits each item of ListAccessTokens, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllAccessTokens(ctx context.Context, query ListAccessTokensQuery, visit func(AccessToken) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []AccessToken, error) {
-		query.Cursor = cursor
-		page, err := c.ListAccessTokens(ctx, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.AccessTokens, nil
+	return eachPage(&query.Cursor, visit, func() (*ListAccessTokensResult, error) {
+		return c.ListAccessTokens(ctx, query, options...)
+	}, func(page *ListAccessTokensResult) (string, []AccessToken) {
+		return page.NextCursor, page.AccessTokens
 	})
 }
 
 // GetAccessToken: Get an access token, without its secret (token:write).
 func (c *Client) GetAccessToken(ctx context.Context, id string, options ...CallOption) (*GetAccessTokenResult, error) {
-	done := operation{method: "GET", path: "/api/v1/access-token/{}", accept: "application/json", ofVerify: false}
-	return call[GetAccessTokenResult](ctx, c, done, input{path: []string{id}}, options)
+	return call[GetAccessTokenResult](ctx, c, operation{method: "GET", path: "/api/v1/access-token/{}", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // DeleteAccessToken: Revoke an access token, also your own, with all that it made; within a second they are refused (token:write).
 func (c *Client) DeleteAccessToken(ctx context.Context, id string, query DeleteAccessTokenQuery, options ...CallOption) (*DeleteAccessTokenResult, error) {
-	done := operation{method: "DELETE", path: "/api/v1/access-token/{}", accept: "application/json", ofVerify: false}
-	return call[DeleteAccessTokenResult](ctx, c, done, input{path: []string{id}, query: query}, options)
+	return call[DeleteAccessTokenResult](ctx, c, operation{method: "DELETE", path: "/api/v1/access-token/{}", accept: "application/json"}, input{path: []string{id}, query: query}, options)
 }
 
 // ListAuditLog: List who changed what, and who was denied (audit:read).
 func (c *Client) ListAuditLog(ctx context.Context, query ListAuditLogQuery, options ...CallOption) (*ListAuditLogResult, error) {
-	done := operation{method: "GET", path: "/api/v1/audit-log", accept: "application/json", ofVerify: false}
-	return call[ListAuditLogResult](ctx, c, done, input{query: query}, options)
+	return call[ListAuditLogResult](ctx, c, operation{method: "GET", path: "/api/v1/audit-log", accept: "application/json"}, input{query: query}, options)
 }
 
 // ListAllAuditLog visits each item of ListAuditLog, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllAuditLog(ctx context.Context, query ListAuditLogQuery, visit func(AuditEntry) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []AuditEntry, error) {
-		query.Cursor = cursor
-		page, err := c.ListAuditLog(ctx, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.AuditLog, nil
+	return eachPage(&query.Cursor, visit, func() (*ListAuditLogResult, error) {
+		return c.ListAuditLog(ctx, query, options...)
+	}, func(page *ListAuditLogResult) (string, []AuditEntry) {
+		return page.NextCursor, page.AuditLog
 	})
 }
 
 // CreateWebhook: Have events posted to a URL; only this answer contains the secret that signs them (webhook:write).
 func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookRequest, options ...CallOption) (*CreateWebhookResult, error) {
-	done := operation{method: "POST", path: "/api/v1/webhook", accept: "application/json", ofVerify: false}
-	return call[CreateWebhookResult](ctx, c, done, input{body: body}, options)
+	return call[CreateWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook", accept: "application/json"}, input{body: body}, options)
 }
 
 // ListWebhooks: List the webhooks, oldest first (webhook:read).
 func (c *Client) ListWebhooks(ctx context.Context, query ListWebhooksQuery, options ...CallOption) (*ListWebhooksResult, error) {
-	done := operation{method: "GET", path: "/api/v1/webhook", accept: "application/json", ofVerify: false}
-	return call[ListWebhooksResult](ctx, c, done, input{query: query}, options)
+	return call[ListWebhooksResult](ctx, c, operation{method: "GET", path: "/api/v1/webhook", accept: "application/json"}, input{query: query}, options)
 }
 
 // ListAllWebhooks visits each item of ListWebhooks, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllWebhooks(ctx context.Context, query ListWebhooksQuery, visit func(Webhook) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []Webhook, error) {
-		query.Cursor = cursor
-		page, err := c.ListWebhooks(ctx, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Webhooks, nil
+	return eachPage(&query.Cursor, visit, func() (*ListWebhooksResult, error) {
+		return c.ListWebhooks(ctx, query, options...)
+	}, func(page *ListWebhooksResult) (string, []Webhook) {
+		return page.NextCursor, page.Webhooks
 	})
 }
 
 // GetWebhook: Get a webhook, without its secret (webhook:read).
 func (c *Client) GetWebhook(ctx context.Context, wid string, options ...CallOption) (*GetWebhookResult, error) {
-	done := operation{method: "GET", path: "/api/v1/webhook/{}", accept: "application/json", ofVerify: false}
-	return call[GetWebhookResult](ctx, c, done, input{path: []string{wid}}, options)
+	return call[GetWebhookResult](ctx, c, operation{method: "GET", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
 // UpdateWebhook: Enable or disable a webhook, or change its URL or events (webhook:write).
 func (c *Client) UpdateWebhook(ctx context.Context, wid string, body UpdateWebhookRequest, options ...CallOption) (*UpdateWebhookResult, error) {
-	done := operation{method: "PATCH", path: "/api/v1/webhook/{}", accept: "application/json", ofVerify: false}
-	return call[UpdateWebhookResult](ctx, c, done, input{path: []string{wid}, body: body}, options)
+	return call[UpdateWebhookResult](ctx, c, operation{method: "PATCH", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
 }
 
 // DeleteWebhook: Delete a webhook with its secret and its deliveries, also those that wait (webhook:write).
 func (c *Client) DeleteWebhook(ctx context.Context, wid string, options ...CallOption) (*DeleteWebhookResult, error) {
-	done := operation{method: "DELETE", path: "/api/v1/webhook/{}", accept: "application/json", ofVerify: false}
-	return call[DeleteWebhookResult](ctx, c, done, input{path: []string{wid}}, options)
+	return call[DeleteWebhookResult](ctx, c, operation{method: "DELETE", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
 // ListWebhookDeliveries: List what was told to a webhook in the last 30 days, newest first, with each try (webhook:read).
 func (c *Client) ListWebhookDeliveries(ctx context.Context, wid string, query ListWebhookDeliveriesQuery, options ...CallOption) (*ListWebhookDeliveriesResult, error) {
-	done := operation{method: "GET", path: "/api/v1/webhook/{}/deliveries", accept: "application/json", ofVerify: false}
-	return call[ListWebhookDeliveriesResult](ctx, c, done, input{path: []string{wid}, query: query}, options)
+	return call[ListWebhookDeliveriesResult](ctx, c, operation{method: "GET", path: "/api/v1/webhook/{}/deliveries", accept: "application/json"}, input{path: []string{wid}, query: query}, options)
 }
 
 // ListAllWebhookDeliveries visits each item of ListWebhookDeliveries, and fetches each page when it is needed. It ends with the first error of visit.
 func (c *Client) ListAllWebhookDeliveries(ctx context.Context, wid string, query ListWebhookDeliveriesQuery, visit func(WebhookDelivery) error, options ...CallOption) error {
-	return eachPage(query.Cursor, visit, func(cursor string) (string, []WebhookDelivery, error) {
-		query.Cursor = cursor
-		page, err := c.ListWebhookDeliveries(ctx, wid, query, options...)
-		if err != nil {
-			return "", nil, err
-		}
-		return page.NextCursor, page.Deliveries, nil
+	return eachPage(&query.Cursor, visit, func() (*ListWebhookDeliveriesResult, error) {
+		return c.ListWebhookDeliveries(ctx, wid, query, options...)
+	}, func(page *ListWebhookDeliveriesResult) (string, []WebhookDelivery) {
+		return page.NextCursor, page.Deliveries
 	})
 }
 
 // RotateWebhookSecret: Give a webhook a new secret; only this answer contains it (webhook:write).
 func (c *Client) RotateWebhookSecret(ctx context.Context, wid string, body RotateWebhookSecretRequest, options ...CallOption) (*RotateWebhookSecretResult, error) {
-	done := operation{method: "POST", path: "/api/v1/webhook/{}/rotate", accept: "application/json", ofVerify: false}
-	return call[RotateWebhookSecretResult](ctx, c, done, input{path: []string{wid}, body: body}, options)
+	return call[RotateWebhookSecretResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/rotate", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
 }
 
 // TestWebhook: Send an event of type webhook.test to a webhook (webhook:write).
 func (c *Client) TestWebhook(ctx context.Context, wid string, options ...CallOption) (*TestWebhookResult, error) {
-	done := operation{method: "POST", path: "/api/v1/webhook/{}/test", accept: "application/json", ofVerify: false}
-	return call[TestWebhookResult](ctx, c, done, input{path: []string{wid}}, options)
+	return call[TestWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/test", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
 // RedeliverWebhook: Deliver an event again, now, under the same webhook-id (webhook:write).
 func (c *Client) RedeliverWebhook(ctx context.Context, wid, did string, options ...CallOption) (*RedeliverWebhookResult, error) {
-	done := operation{method: "POST", path: "/api/v1/webhook/{}/delivery/{}/redeliver", accept: "application/json", ofVerify: false}
-	return call[RedeliverWebhookResult](ctx, c, done, input{path: []string{wid, did}}, options)
+	return call[RedeliverWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/delivery/{}/redeliver", accept: "application/json"}, input{path: []string{wid, did}}, options)
 }
 
 // GetQuota: Get the team's limits and what it has used of them (workspace:read).
 func (c *Client) GetQuota(ctx context.Context, options ...CallOption) (*GetQuotaResult, error) {
-	done := operation{method: "GET", path: "/api/v1/quota", accept: "application/json", ofVerify: false}
-	return call[GetQuotaResult](ctx, c, done, input{}, options)
+	return call[GetQuotaResult](ctx, c, operation{method: "GET", path: "/api/v1/quota", accept: "application/json"}, input{}, options)
 }

@@ -250,12 +250,13 @@ func queryOf(given any) (string, error) {
 }
 
 // eachPage visits the items of a list, page after page.
-func eachPage[Item any](cursor string, visit func(Item) error, fetch func(cursor string) (string, []Item, error)) error {
+func eachPage[Page, Item any](cursor *string, visit func(Item) error, fetch func() (*Page, error), partsOf func(*Page) (string, []Item)) error {
 	for {
-		next, items, err := fetch(cursor)
+		page, err := fetch()
 		if err != nil {
 			return err
 		}
+		next, items := partsOf(page)
 		for _, item := range items {
 			if err := visit(item); err != nil {
 				return err
@@ -264,7 +265,7 @@ func eachPage[Item any](cursor string, visit func(Item) error, fetch func(cursor
 		if next == "" {
 			return nil
 		}
-		cursor = next
+		*cursor = next
 	}
 }
 

@@ -137,7 +137,8 @@ function typesOf(operations: readonly Operation[]): Types {
 
   function objectType({ properties = {}, required = [] }: Schema, isInput: boolean): string {
     // Prettier leaves a short one on its line.
-    const space = Object.keys(properties).length > 2 ? '\n' : ' ';
+    const all = Object.values(properties);
+    const space = all.length > 2 && all.some(({ description }) => description) ? '\n' : ' ';
     const fields = Object.entries(properties).map(([field, schema]) => {
       const isOptional = !required.includes(field) || (isInput && 'default' in schema);
       // The client leaves out what is undefined.

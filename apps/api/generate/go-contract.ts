@@ -97,12 +97,12 @@ function methodText({ method, path, operation }: Method, inputs: Inputs, { suffi
   const isText = answer === 'string' || answer === '[]byte';
   const called = ['ctx context.Context', ...inputs.parameters, 'options ...CallOption'].join(', ');
   const template = path.replaceAll(/\{\w+\}/g, '{}');
-  const made = `method: "${method.toUpperCase()}", path: "${template}", accept: "${accept}", ofVerify: ${OF_VERIFY.includes(operation.operationId)}`;
+  const ofVerify = OF_VERIFY.includes(operation.operationId) ? ', ofVerify: true' : '';
+  const done = `operation{method: "${method.toUpperCase()}", path: "${template}", accept: "${accept}"${ofVerify}}`;
   return [
     `// ${name}: ${operation.summary}${suffix ? `, as ${accept}` : ''}${needs ? ` (${needs})` : ''}.`,
     `func (c *Client) ${name}(${called}) (${isText ? answer : `*${answer}`}, error) {`,
-    `\tdone := operation{${made}}`,
-    `\treturn ${isText ? `callText[${answer}]` : `call[${answer}]`}(ctx, c, done, input{${inputsText(inputs)}}, options)`,
+    `\treturn ${isText ? `callText[${answer}]` : `call[${answer}]`}(ctx, c, ${done}, input{${inputsText(inputs)}}, options)`,
     '}',
   ].join('\n');
 }
@@ -145,13 +145,10 @@ function listAll(given: Method, schemas: Record<string, Schema>): string[] {
     [
       `// ${name} visits each item of ${ofPages}, and fetches each page when it is needed. It ends with the first error of visit.`,
       `func (c *Client) ${name}(${called}) error {`,
-      `\treturn eachPage(query.Cursor, visit, func(cursor string) (string, []${item}, error) {`,
-      '\t\tquery.Cursor = cursor',
-      `\t\tpage, err := c.${ofPages}(${['ctx', ...path, 'query', 'options...'].join(', ')})`,
-      '\t\tif err != nil {',
-      '\t\t\treturn "", nil, err',
-      '\t\t}',
-      `\t\treturn page.NextCursor, page.${goName(property)}, nil`,
+      `\treturn eachPage(&query.Cursor, visit, func() (*${ofPages}Result, error) {`,
+      `\t\treturn c.${ofPages}(${['ctx', ...path, 'query', 'options...'].join(', ')})`,
+      `\t}, func(page *${ofPages}Result) (string, []${item}) {`,
+      `\t\treturn page.NextCursor, page.${goName(property)}`,
       '\t})',
       '}',
     ].join('\n'),
