@@ -64,7 +64,7 @@ export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOp
     identity.forget();
     serverClock.forget();
   });
-  client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
+  client.on('error', (error) => log.warn({ error, hint: hintFor(error, client) }, 'redis connection failed'));
 
   async function learn(): Promise<void> {
     await identity.learn();
@@ -109,6 +109,12 @@ export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOp
       await client.quit().catch(() => client.disconnect());
     },
   };
+}
+
+// Where only one side speaks TLS, either waits for the other or ends the connection, and neither says why.
+function hintFor({ code = '' }: NodeJS.ErrnoException, { options }: Redis): string | undefined {
+  if (!['ETIMEDOUT', 'ECONNRESET', 'EPROTO', 'ERR_SSL_WRONG_VERSION_NUMBER'].includes(code)) return undefined;
+  return options.tls ? 'the address asks for TLS: does its port speak it?' : 'does its port ask for TLS (rediss://)?';
 }
 
 /**
