@@ -1,0 +1,51 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { openHome } from '../process/home.ts';
+import { identify } from '../process/processes.ts';
+import { up } from './up.ts';
+
+const folder = join(process.env.TEST_FOLDER ?? '', 'up');
+const { getuid } = process;
+const { log } = console;
+
+test.after.each(() => {
+  if (getuid) process.getuid = getuid;
+  console.log = log;
+});
+
+test('a start by root says what that risks, and one by another user does not', async () => {
+  // A start that fails before it has started anything.
+  const listener = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => listener.once('listening', resolve));
+  const { port } = listener.address() as AddressInfo;
+  const home = openHome({ KEYTALLY_HOME: join(folder, 'home'), KEYTALLY_PORT: String(port) });
+  for (const uid of [0, 1_000]) {
+    const said: string[] = [];
+    console.log = (line: string) => void said.push(line);
+    process.getuid = () => uid;
+    const error = await up(home).then(() => 'it started', String);
+    assert.match(error, `port ${port} for api is in use`);
+    assert.is(
+      said.join('\n').includes('it runs as root, so whoever takes over one of its programs has this'),
+      uid === 0,
+    );
+  }
+  listener.close();
+});
+
+test('no stack is begun while a restore loads: it says who is at work, and how to end that', async () => {
+  const home = openHome({ KEYTALLY_HOME: join(folder, 'restored') });
+  mkdirSync(`${home.folder}.restoring`, { recursive: true });
+  writeFileSync(join(`${home.folder}.restoring`, 'supervisor.json'), JSON.stringify(identify(process.pid)));
+  const error = await up(home).then(
+    () => 'it started',
+    (one: Error) => one.message,
+  );
+  assert.is(
+    error,
+    `make restore is at work on the stack in ${home.folder}: wait until it is done, or end it with kill ${process.pid}`,
+  );
+});
