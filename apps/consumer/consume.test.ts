@@ -6,6 +6,7 @@ import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import { systemClock as clock } from '../../shared/runtime/clock.ts';
+import { makeDiskMark } from '../../shared/stores/disk-mark.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
@@ -190,4 +191,29 @@ test('a consumer that was not heard of for long is forgotten, and never one that
   await own.node.client.xgroup('CREATECONSUMER', outbox, OUTBOX_GROUP, 'idle');
   assert.equal([await forget(60_000), await forget(0), await forget(0)], [0, 1, 0]);
   assert.equal(await own.waiting(), { entries: 3, pending: 3 });
+});
+
+test('with events all the time, none waits longer than 1.6 s for its fsync, its reading and its batch together', async () => {
+  const { metrics, log } = own;
+  let atMs = 0;
+  const appendedAt = new Map<string, number>();
+  // One event at the beginning of each wait of the reader, whose waits alone make time pass.
+  const sleep = async (ms: number) => {
+    const billingId = newId('bill');
+    appendedAt.set(billingId, atMs);
+    await own.append(billingId, numbered(1));
+    atMs += ms;
+  };
+  const node = { ...own.node, clock: { ...clock, monotonic: () => atMs, sleep } };
+  const persistence = 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
+  const time = async () => (await own.node.client.time()).map(String);
+  const disk = makeDiskMark({ ...node, client: { time, info: async () => persistence } as never });
+  const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk });
+  const waited: number[] = [];
+  while (waited.length < 40) {
+    const batch = await own.read(reader);
+    for (const { billingId } of batch.events) waited.push(atMs - (appendedAt.get(billingId) ?? atMs));
+    await batch.acknowledge();
+  }
+  assert.ok(Math.max(...waited) <= 1_600, waited.join());
 });
