@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 const root = join(import.meta.dirname, '..');
 const dist = join(root, 'dist');
 const ASSETS = '/console/assets/';
-const packages = ['preact', 'preact-iso', 'uplot', '@picocss/pico'];
+const packages = ['preact', 'preact-iso', '@picocss/pico'];
 
 const { outputFiles } = await build({
   entryPoints: [join(root, 'src/early.ts'), join(root, 'src/main.tsx')],

@@ -38,7 +38,11 @@ export function App() {
   if (location.pathname.includes('%')) {
     return (
       <SessionContext.Provider value={signed}>
-        <Lost />
+        <ConsoleFrame>
+          <Page title="Nothing here">
+            <a href="/console">Choose a workspace</a>
+          </Page>
+        </ConsoleFrame>
       </SessionContext.Provider>
     );
   }
@@ -55,17 +59,5 @@ export function App() {
         </LocationProvider>
       </EndedContext.Provider>
     </SessionContext.Provider>
-  );
-}
-
-function Lost() {
-  return (
-    <ConsoleFrame>
-      <Page title="Nothing here">
-        <p>
-          The address leads nowhere. <a href="/console">Choose a workspace</a>
-        </p>
-      </Page>
-    </ConsoleFrame>
   );
 }

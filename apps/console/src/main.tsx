@@ -1,5 +1,4 @@
 import '@picocss/pico/css/pico.min.css';
-import 'uplot/dist/uPlot.min.css';
 import './style.css';
 // The page runs it as a file of its own, too, as soon as it is there; first in any case.
 import './early.ts';

@@ -1,4 +1,4 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { queryOf, type Output } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
 import { DAY_MS, dayOf, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
@@ -48,15 +48,11 @@ export function UsagePage() {
   const pages = usePages('get /api/v1/usage', { workspaceId, ...asked, limit: ROWS });
   const { items, isWhole } = pages;
   const shown = pages.readOn as Asked;
-  const chart = useMemo(
-    () =>
-      chartOf(items, periodsFrom(shown.from, shown.to, shown.interval), {
-        periodOf: ({ start }) => periodOf(start, shown.interval),
-        nameOf,
-        amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
-      }),
-    [items],
-  );
+  const chart = chartOf(items, periodsFrom(shown.from, shown.to, shown.interval), {
+    periodOf: ({ start }) => periodOf(start, shown.interval),
+    nameOf,
+    amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
+  });
   const pathOf = usePath();
   const file = (format: string) => `/api/v1/usage${queryOf({ workspaceId, ...asked, format })}`;
   const actions = (

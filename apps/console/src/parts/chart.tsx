@@ -1,4 +1,3 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
 import { grouped } from '../data/amounts.ts';
 
 export type Line = {
@@ -10,45 +9,51 @@ export type Line = {
 /** What a chart shows: periods by their labels, and the parts of each. */
 export type Chart = { labels: readonly string[]; lines: readonly Line[] };
 
-type UPlot = typeof import('uplot');
-
-// That of its place in the style sheet.
-const HEIGHT_PX = 220;
-const HEADROOM = 1.08;
 const COLOURS = 8;
 const OTHERS = 'others';
+const HEADROOM = 1.08;
+const MOST_TICKS = 5;
+const MOST_LABELS = 10;
+const everyNth = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000];
 
 /**
  * Bars by time, one part for each name on top of the other. It is a drawing: the numbers stand in the table below it, and
  * whoever can't see it reads them there.
  */
 export function StackedBars({ labels, lines }: Chart) {
-  const place = useRef<HTMLDivElement>(null);
-  const isDark = useDark();
-  const end = useRef<(() => void) | undefined>(undefined);
-  useEffect(() => {
-    let isOver = false;
-    // All numbers of the page are shown before: to draw takes a slow machine a tenth of a second. The library is run with the
-    // first chart, which no other page waits for.
-    whenIdle(async () => {
-      const { default: uPlot } = await import('uplot');
-      if (isOver) return;
-      end.current?.();
-      end.current = draw(uPlot, place.current!, { labels, lines });
-    });
-    return () => {
-      isOver = true;
-    };
-  }, [labels, lines, isDark]);
-  useEffect(() => () => end.current?.(), []);
+  const parts = stacked(lines);
+  const most = parts.reduce((all, { to }) => to.reduce((a, b) => Math.max(a, b), all), 0) * HEADROOM || 1;
+  // Corrections may be below 0.
+  const least = parts.reduce((all, { to }) => to.reduce((a, b) => Math.min(a, b), all), 0) * HEADROOM;
+  const heightOf = (value: number) => (100 * (value - least)) / (most - least);
+  const nth = everyNth.find((one) => labels.length / one <= MOST_LABELS) ?? labels.length;
   return (
     <figure class="chart" aria-hidden="true">
-      <div class="drawing" ref={place} />
+      <div class="drawing">
+        {ticksBetween(least, most).map((at) => (
+          <div key={at} class="tick" style={{ bottom: `${heightOf(at)}%` }}>
+            <span>{grouped(String(at))}</span>
+          </div>
+        ))}
+        <svg viewBox={`0 0 ${labels.length} 100`} preserveAspectRatio="none">
+          {parts.map(({ name, colour, from, to }) => (
+            <path key={name} style={{ fill: colour }} d={barsBetween(from.map(heightOf), to.map(heightOf))} />
+          ))}
+        </svg>
+        {labels.map(
+          (label, i) =>
+            i % nth === 0 && (
+              <span key={`${i} ${label}`} class="period" style={{ left: `${(100 * (i + 0.5)) / labels.length}%` }}>
+                {label}
+              </span>
+            ),
+        )}
+      </div>
       <figcaption>
         <ul class="legend">
-          {lines.map(({ name, colour }, i) => (
+          {parts.map(({ name, colour }) => (
             <li key={name}>
-              <span class="dot" style={{ background: `var(--chart-${(colour ?? i) % COLOURS})` }} /> {name}
+              <span class="dot" style={{ background: colour }} /> {name}
             </li>
           ))}
         </ul>
@@ -57,79 +62,20 @@ export function StackedBars({ labels, lines }: Chart) {
   );
 }
 
-// Safari tells no idle moments.
-function whenIdle(work: () => Promise<void>): void {
-  if ('requestIdleCallback' in window) requestIdleCallback(() => void work(), { timeout: 500 });
-  else setTimeout(() => void work());
+// One path for all bars of a part, each of four fifths of its place.
+function barsBetween(from: readonly number[], to: readonly number[]): string {
+  return to.map((top, i) => (top === from[i] ? '' : `M${i + 0.1} ${100 - from[i]!}h.8V${100 - top}h-.8Z`)).join('');
 }
 
-/** Draws a chart that follows the width of its place; gives what ends it. */
-function draw(uPlot: UPlot, root: HTMLElement, { labels, lines }: Chart): () => void {
-  const bars = uPlot.paths.bars!({ size: [0.8, 40] });
-  const style = getComputedStyle(root);
-  const colourOf = (i: number) => style.getPropertyValue(`--chart-${i}`);
-  const stroke = style.getPropertyValue('--pico-color');
-  const [line, none] = [{ stroke: style.getPropertyValue('--line'), width: 1 }, { show: false }];
-  // The tallest first: each smaller sum is drawn before it.
-  const sums = stacked(lines).toReversed();
-  const chart = new uPlot(
-    {
-      width: root.clientWidth,
-      height: HEIGHT_PX,
-      legend: { show: false },
-      cursor: { show: false },
-      // No axis is of times: all that the library would prepare for them is left out.
-      fmtDate: () => () => '',
-      scales: {
-        x: { time: false, range: () => [-0.5, labels.length - 0.5] },
-        // Corrections may be below 0.
-        y: { range: (_, least, most) => [Math.min(0, least * HEADROOM), most * HEADROOM || 1] },
-      },
-      axes: [
-        {
-          stroke,
-          grid: none,
-          ticks: none,
-          space: 90,
-          size: 30,
-          incrs: [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000],
-          values: (_, places) => places.map((at) => labels[at] ?? ''),
-        },
-        {
-          stroke,
-          grid: line,
-          ticks: none,
-          size: 60,
-          values: (_, amounts) => amounts.map((one) => grouped(String(one))),
-        },
-      ],
-      series: [{}, ...sums.map(({ at }) => ({ fill: colourOf(at), width: 0, paths: bars, points: { show: false } }))],
-    },
-    [labels.map((_, i) => i), ...sums.map(({ values }) => values)],
-    root,
+function ticksBetween(least: number, most: number): number[] {
+  const atLeast = (most - least) / MOST_TICKS;
+  const power = 10 ** Math.floor(Math.log10(atLeast));
+  const step = power * [1, 2, 2.5, 5, 10].find((one) => one * power >= atLeast)!;
+  const first = Math.ceil(least / step);
+  // Not 0.30000000000000004.
+  return Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) =>
+    Number(((first + i) * step).toPrecision(6)),
   );
-  const follow = new ResizeObserver(() => {
-    const width = root.clientWidth;
-    // It is told of the first width too, which the chart has.
-    if (width !== chart.width) chart.setSize({ width, height: HEIGHT_PX });
-  });
-  follow.observe(root);
-  return () => {
-    follow.disconnect();
-    chart.destroy();
-  };
-}
-
-// What is drawn keeps the colours that it was drawn with.
-function useDark(): boolean {
-  const [query] = useState(() => matchMedia('(prefers-color-scheme: dark)'));
-  const [isDark, setDark] = useState(query.matches);
-  useEffect(() => {
-    const look = () => setDark(query.matches);
-    query.addEventListener('change', look);
-    return () => query.removeEventListener('change', look);
-  }, []);
-  return isDark;
 }
 
 type Amounts<Row> = { periodOf(row: Row): string; nameOf(row: Row): string; amountOf(row: Row): number };
@@ -163,10 +109,14 @@ export function chartOf<Row>(
   return { labels: [...periods.values()], lines };
 }
 
-function stacked(lines: readonly Line[]): { at: number; values: number[] }[] {
-  const sum = lines[0]?.values.map(() => 0) ?? [];
-  return lines.map(({ values, colour }, i) => {
-    values.forEach((value, at) => (sum[at]! += value));
-    return { at: (colour ?? i) % COLOURS, values: [...sum] };
+type Part = { name: string; colour: string; from: number[]; to: number[] };
+
+function stacked(lines: readonly Line[]): Part[] {
+  let from = lines[0]?.values.map(() => 0) ?? [];
+  return lines.map(({ name, values, colour }, i) => {
+    const to = values.map((value, at) => from[at]! + value);
+    const part = { name, colour: `var(--chart-${(colour ?? i) % COLOURS})`, from, to };
+    from = to;
+    return part;
   });
 }

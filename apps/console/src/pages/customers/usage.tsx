@@ -33,26 +33,25 @@ export function Usage({ bid, empty }: { bid?: string; empty: string }) {
   return (
     <Section title={`Usage, last ${DAYS} days`} action={bid && <SaveButton {...file} text="Download CSV" />}>
       <Loaded of={useAnswer(question[0], question[1])}>
-        {({ data }) => (data.length === 0 ? <Empty>{empty}</Empty> : <ByDay rows={data} {...days} />)}
+        {({ data }) => {
+          if (data.length === 0) return <Empty>{empty}</Empty>;
+          return (
+            <>
+              <StackedBars
+                {...chartOf<Row>(data, daysFrom(days.from, days.to), { periodOf: dayIn, nameOf, amountOf })}
+              />
+              <Table
+                label="Usage by day"
+                columns={columns}
+                items={newestFirst<Row>(data, dayIn)}
+                keyOf={(row) => `${row.day} ${row.billingUsageName}`}
+                empty=""
+              />
+            </>
+          );
+        }}
       </Loaded>
     </Section>
-  );
-}
-
-function ByDay({ rows, from, to }: { rows: readonly Row[]; from: string; to: string }) {
-  const amountOf = ({ totalBillingUsage }: Row) => Number(totalBillingUsage);
-  const chart = useMemo(() => chartOf(rows, daysFrom(from, to), { periodOf: dayIn, nameOf, amountOf }), [rows]);
-  return (
-    <>
-      <StackedBars {...chart} />
-      <Table
-        label="Usage by day"
-        columns={columns}
-        items={newestFirst(rows, dayIn)}
-        keyOf={(row) => `${row.day} ${row.billingUsageName}`}
-        empty=""
-      />
-    </>
   );
 }
 
@@ -62,4 +61,8 @@ function dayIn({ day = '' }: Row): string {
 
 function nameOf({ billingUsageName }: Row): string {
   return billingUsageName || UNNAMED;
+}
+
+function amountOf({ totalBillingUsage }: Row): number {
+  return Number(totalBillingUsage);
 }

@@ -72,22 +72,21 @@ function LastUsage() {
           if (nextCursor !== undefined)
             return <Empty>There are more usage names than one chart can show: the page of all usage has them.</Empty>;
           if (data.length === 0) return <Empty>Nothing was used. Verify a key with a cost, and it shows here.</Empty>;
-          return <Used rows={data} days={days} />;
+          return (
+            <>
+              <StackedBars {...chartOf(data, daysFrom(...days), { periodOf, nameOf, amountOf })} />
+              <Table
+                label="Credits used by usage"
+                columns={columns}
+                items={sumsOf(data)}
+                keyOf={(one) => one.name}
+                empty=""
+              />
+            </>
+          );
         }}
       </Loaded>
     </Section>
-  );
-}
-
-function Used({ rows, days }: { rows: readonly Row[]; days: ReturnType<typeof lastDays> }) {
-  const periodOf = ({ start }: Row) => start.slice(0, 10);
-  const amountOf = ({ totalBillingUsage }: Row) => Number(totalBillingUsage);
-  const chart = useMemo(() => chartOf(rows, daysFrom(...days), { periodOf, nameOf, amountOf }), [rows]);
-  return (
-    <>
-      <StackedBars {...chart} />
-      <Table label="Credits used by usage" columns={columns} items={sumsOf(rows)} keyOf={(one) => one.name} empty="" />
-    </>
   );
 }
 
@@ -105,4 +104,12 @@ function sumsOf(rows: readonly Row[]): Sum[] {
 
 function nameOf({ usageName }: Row): string {
   return usageName || UNNAMED;
+}
+
+function periodOf({ start }: Row): string {
+  return start.slice(0, 10);
+}
+
+function amountOf({ totalBillingUsage }: Row): number {
+  return Number(totalBillingUsage);
 }
