@@ -188,7 +188,6 @@ export const webhookDelivery = named(
   }),
 );
 
-type Try = { at: string; durationMs: number; status: number | null; error: string | null; answer: string | null };
 export type DeliveryRow = {
   id: string;
   eventId: string;
@@ -196,7 +195,7 @@ export type DeliveryRow = {
   state: 'WAITING' | 'DELIVERED' | 'FAILED';
   createdAt: Date;
   nextAt: Date;
-  tries: Try[];
+  tries: Static<typeof webhookTry>[];
 };
 
 /** Deliveries of a webhook: one, or the next ones before an id, newest first. */
@@ -211,8 +210,8 @@ export async function deliveryRows(
     select d.id, d.event_id, e.type, d.state, d.created_at, d.next_at, tried.tries
     from webhook_deliveries d join webhook_events e on e.id = d.event_id
     cross join lateral (
-      select coalesce(json_agg(json_build_object('at', to_char(t.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-               'durationMs', t.duration_ms, 'status', t.status, 'error', t.error, 'answer', t.answer) order by t.number), '[]') as tries
+      select coalesce(json_agg(json_strip_nulls(json_build_object('at', to_char(t.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+               'durationMs', t.duration_ms, 'status', t.status, 'error', t.error, 'answer', t.answer)) order by t.number), '[]') as tries
       from (select * from webhook_tries where delivery_id = d.id order by number desc limit ${MOST_TRIES}) t) tried
     where d.webhook_id = ${webhookId} ${wanted}
     order by d.id desc limit ${'take' in which ? which.take : 1}`;
@@ -228,12 +227,6 @@ export function presentDelivery(row: DeliveryRow): Static<typeof webhookDelivery
     state,
     createdAt: createdAt.toISOString(),
     ...(state === 'WAITING' && { nextTryAt: nextAt.toISOString() }),
-    tries: tries.map(({ at, durationMs, status, error, answer }) => ({
-      at,
-      durationMs,
-      ...(status !== null && { status }),
-      ...(error !== null && { error }),
-      ...(answer !== null && { answer }),
-    })),
+    tries,
   };
 }
