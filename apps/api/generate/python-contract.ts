@@ -75,6 +75,7 @@ function inputOf(one: Described, resolve: (schema: Schema) => Schema): Schema {
 /** Collects the types that are used, each under its name. */
 function makeTypes(schemas: Record<string, Schema>) {
   const rendered = new Map<string, string>();
+  const names = new Map<string, string>();
 
   function resolve(schema: Schema): Schema {
     return schema.$ref ? schemas[refName(schema)]! : schema;
@@ -88,6 +89,14 @@ function makeTypes(schemas: Record<string, Schema>) {
     rendered.delete(name);
     rendered.set(name, text);
     return name;
+  }
+
+  /** Objects without a name that say the same are one type. */
+  function unnamed(name: string, schema: Schema): string {
+    const same = JSON.stringify({ ...schema, description: undefined, examples: undefined });
+    const known = names.get(same) ?? add(name, schema);
+    names.set(same, known);
+    return known;
   }
 
   function renderType(name: string, { properties = {}, required = [], description }: Schema): string {
@@ -131,7 +140,7 @@ function makeTypes(schemas: Record<string, Schema>) {
       number: 'float',
     };
     if (type === 'array') return `list[${typeOf(schema.items!, name)}]`;
-    if (type === 'object') return schema.properties ? add(name, schema) : 'dict[str, Any]';
+    if (type === 'object') return schema.properties ? unnamed(name, schema) : 'dict[str, Any]';
     const known = simple[String(type)];
     if (known === undefined) throw new Error(`no type is known for ${type}`);
     return known;

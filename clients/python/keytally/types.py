@@ -850,21 +850,12 @@ class ListAlertsInput(TypedDict):
     """`nextCursor` of the previous answer"""
 
 
-class AlertToldWhen(TypedDict):
-    usedPercent: NotRequired[int]
-    """Percent of totalCredits less expiredCredits; with `limit`, of what that limit allows"""
-    available: NotRequired[str]
-    """Credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000"""
-    limit: NotRequired[str]
-    """Name of a limit of the record for a day, a week or a month"""
-
-
 class AlertTold(TypedDict):
     id: str
     """Its own id"""
     name: str
     """Its name, unique among them"""
-    when: AlertToldWhen
+    when: AlertWhen
     at: int
     """When it was crossed, in Unix milliseconds"""
     usedCredits: str
@@ -1380,11 +1371,6 @@ class CreateGrantScheduleInput(TypedDict):
     rollover: NotRequired[CreateGrantScheduleInputRollover]
 
 
-class GrantScheduleRollover(TypedDict):
-    maxCredits: str
-    """Most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000"""
-
-
 class GrantSchedule(TypedDict):
     id: str
     """Id of the grant schedule"""
@@ -1404,7 +1390,7 @@ class GrantSchedule(TypedDict):
     """No period begins at or after it, in Unix milliseconds"""
     priority: int
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
-    rollover: NotRequired[GrantScheduleRollover]
+    rollover: NotRequired[CreateGrantScheduleInputRollover]
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
 
@@ -2059,70 +2045,8 @@ class QuotaWorkspaces(TypedDict):
     """How many it has"""
 
 
-class QuotaKeys(TypedDict):
-    """API keys that are not deleted"""
-    limit: int
-    """How many the team may have"""
-    used: int
-    """How many it has"""
-
-
-class QuotaScopes(TypedDict):
-    """scopes that are not deleted, of all workspaces"""
-    limit: int
-    """How many the team may have"""
-    used: int
-    """How many it has"""
-
-
-class QuotaAccessTokens(TypedDict):
-    """access tokens that are not revoked"""
-    limit: int
-    """How many the team may have"""
-    used: int
-    """How many it has"""
-
-
-class QuotaBillingRecords(TypedDict):
-    """billing records, also those of deleted workspaces"""
-    limit: int
-    """How many the team may have"""
-    used: int
-    """How many it has"""
-
-
-class QuotaStoredBytes(TypedDict):
-    """bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments"""
-    limit: int
-    """How many the team may have"""
-    used: int
-    """How many it has"""
-
-
-class QuotaLinkTokens(TypedDict):
-    """link tokens, also revoked ones, until 30 days after they expire"""
-    limit: int
-    """How many the team may have"""
-    used: int
-    """How many it has"""
-
-
-class QuotaKeptAnswerBytes(TypedDict):
-    """bytes that the answers kept under Idempotency-Keys take, each for 24 hours"""
-    limit: int
-    """How many the team may have"""
-    used: int
-    """How many it has"""
-
-
 class QuotaVerifyPerSecond(TypedDict):
     """verifications per second, on each process"""
-    limit: int
-    """How many the team may have"""
-
-
-class QuotaApiPerSecond(TypedDict):
-    """management calls per second, on each process"""
     limit: int
     """How many the team may have"""
 
@@ -2130,23 +2054,23 @@ class QuotaApiPerSecond(TypedDict):
 class Quota(TypedDict):
     workspaces: QuotaWorkspaces
     """Workspaces that are not deleted"""
-    keys: QuotaKeys
+    keys: QuotaWorkspaces
     """API keys that are not deleted"""
-    scopes: QuotaScopes
+    scopes: QuotaWorkspaces
     """Scopes that are not deleted, of all workspaces"""
-    accessTokens: QuotaAccessTokens
+    accessTokens: QuotaWorkspaces
     """Access tokens that are not revoked"""
-    billingRecords: QuotaBillingRecords
+    billingRecords: QuotaWorkspaces
     """Billing records, also those of deleted workspaces"""
-    storedBytes: QuotaStoredBytes
+    storedBytes: QuotaWorkspaces
     """Bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments"""
-    linkTokens: QuotaLinkTokens
+    linkTokens: QuotaWorkspaces
     """Link tokens, also revoked ones, until 30 days after they expire"""
-    keptAnswerBytes: QuotaKeptAnswerBytes
+    keptAnswerBytes: QuotaWorkspaces
     """Bytes that the answers kept under Idempotency-Keys take, each for 24 hours"""
     verifyPerSecond: QuotaVerifyPerSecond
     """Verifications per second, on each process"""
-    apiPerSecond: QuotaApiPerSecond
+    apiPerSecond: QuotaVerifyPerSecond
     """Management calls per second, on each process"""
 
 
@@ -2431,21 +2355,13 @@ class Decision(TypedDict):
     limitedBy: NotRequired[LimitedBy]
 
 
-class BatchedVerificationBilling(TypedDict):
-    usage: NotRequired[str]
-    """What this call costs: decimal text, at most six decimals, at most 9000000000"""
-    usageName: NotRequired[str]
-    """What is counted; at most 256 bytes in UTF-8"""
-    hold: NotRequired[HoldOptions]
-
-
 class BatchedVerification(TypedDict):
     key: str
     """The key to verify"""
     requestedScopes: NotRequired[list[WantedScope]]
     route: NotRequired[str]
     """Recorded with the event; at most 1024 bytes in UTF-8"""
-    billing: NotRequired[BatchedVerificationBilling]
+    billing: NotRequired[VerifyKeyInputBilling]
     ip: NotRequired[str]
     """The end client's address, for allow lists"""
     idempotencyKey: NotRequired[str]
@@ -2480,17 +2396,6 @@ class VerifyKeysResult(TypedDict):
     """In the order of the verifications: what each alone would be answered, or its error"""
 
 
-class IdentityRateLimit(TypedDict):
-    remaining: int
-    """What is left of the tightest limit on requests"""
-    resetAt: int
-    """When that allowance is whole again, in Unix milliseconds"""
-    limit: int
-    """That limit"""
-    windowSeconds: int
-    """The length of its window"""
-
-
 class Identity(TypedDict):
     status: Literal["VALID", "UNDECIDED"]
     apiKeyId: NotRequired[str]
@@ -2505,7 +2410,7 @@ class Identity(TypedDict):
     scopes: NotRequired[list[GrantedScope]]
     billing: NotRequired[BillingRecord]
     hold: NotRequired[Hold]
-    rateLimit: NotRequired[IdentityRateLimit]
+    rateLimit: NotRequired[DecisionRateLimit]
     limits: NotRequired[list[LimitState]]
     """The limits over windows of the key and its billing record"""
     metadata: NotRequired[dict[str, Any]]
