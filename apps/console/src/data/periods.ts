@@ -32,6 +32,11 @@ export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
+/** A moment's day in a zone, in which another day may have begun than in UTC. */
+export function dayIn(timeZone: string, ms: number): string {
+  return new Intl.DateTimeFormat('sv-SE', { timeZone }).format(ms);
+}
+
 /** Rows with those of the newest period first; within one they keep their order. */
 export function newestFirst<Row>(rows: readonly Row[], startOf: (row: Row) => string): Row[] {
   return rows.toSorted((a, b) => (startOf(a) < startOf(b) ? 1 : startOf(a) > startOf(b) ? -1 : 0));

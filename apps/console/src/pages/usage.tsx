@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { queryOf, type Output } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
-import { DAY_MS, dayOf, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
+import { DAY_MS, dayIn, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
 import { useWorkspace } from '../data/session.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { Fields, Form, givenIn, type FieldData, type Given } from '../parts/form.tsx';
@@ -39,8 +39,8 @@ const filters = [
 export function UsagePage() {
   const { id: workspaceId, timezone } = useWorkspace();
   const [asked, setAsked] = useState<Asked>(() => ({
-    from: dayOf(Date.now() - (DAYS - 1) * DAY_MS),
-    to: dayOf(Date.now()),
+    from: dayIn(timezone, Date.now() - (DAYS - 1) * DAY_MS),
+    to: dayIn(timezone, Date.now()),
     interval: 'day',
     timezone,
     groupBy: 'billing,usageName',
