@@ -7,8 +7,7 @@ import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import type { Run } from './compare-accounts.ts';
 import { ModelLimit, msOf, type Noted } from './limits.ts';
-import { limitedKey } from './limits-product.ts';
-import { loadScripts, type Answered } from './product-scripts.ts';
+import { loadScripts, recordOfProduct, type Answered } from './product-scripts.ts';
 import { setMicros } from './test-shard.ts';
 
 // Limits in the verify script, on a real Redis, against the model of limits.ts: of all windows, at any instant.
@@ -96,9 +95,9 @@ export async function compareLimits(redis: Redis, run: Run): Promise<string | un
   const doAll = async (sequence: Sequence) => {
     // Their amounts change on the way.
     const { ofKey, ofRecord } = structuredClone(sequence);
-    const one = limitedKey(redis, scripts);
+    const one = recordOfProduct(redis, scripts);
     const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
-    const declare = () => one.set(ofKey, ofRecord);
+    const declare = () => one.setLimits(ofKey, ofRecord);
     // What was let through, the last one first.
     let taken: Taken[] = [];
     let calls = 0;

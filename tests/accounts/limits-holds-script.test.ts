@@ -5,8 +5,7 @@ import type { Limit } from '../../shared/contract/limits.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { ModelLimit, msOf } from './limits.ts';
-import { limitedKey } from './limits-product.ts';
-import { loadScripts } from './product-scripts.ts';
+import { loadScripts, recordOfProduct } from './product-scripts.ts';
 import { setMicros, SHARD } from './test-shard.ts';
 
 // Holds on a key and a record with limits on credits, in the scripts that verify and capture, against the model of limits.ts.
@@ -98,7 +97,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
 
 test('holds count in limits from the hold on, and what settles them corrects that, as in the model: by captures, releases, ends and late captures, in batches', async () => {
   const run = async (ofKey: Limit[], ofRecord: Limit[], commands: Command[]) => {
-    const one = limitedKey(client, scripts);
+    const one = recordOfProduct(client, scripts);
     const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
     const holds = new ModelHolds(limits);
     let now = NOON;
@@ -126,7 +125,7 @@ test('holds count in limits from the hold on, and what settles them corrects tha
       }
     };
     try {
-      await one.set(ofKey, ofRecord);
+      await one.setLimits(ofKey, ofRecord);
       for (const command of commands) {
         if (command.do === 'wait') now += BigInt(command.ms) * 1_000n;
         else if (command.do === 'calls') await ask(command.calls);
@@ -156,9 +155,9 @@ test('holds count in limits from the hold on, and what settles them corrects tha
 });
 
 test('a capture of more than its hold counts that in limits whose counters have fallen to nothing and are gone', async () => {
-  const one = limitedKey(client, scripts);
+  const one = recordOfProduct(client, scripts);
   const limits = ['first', 'second'].map((name): Limit => ({ name, unit: 'credits', limit: '10', per: 'hour' }));
-  await one.set(limits, []);
+  await one.setLimits(limits, []);
   await setMicros(client, NOON);
   await one.verify({ name: 'first', micros: 1_000_000, forMs: 80_000_000, onExpiry: 'release' });
   await setMicros(client, NOON + 7_200_000_000n);
@@ -174,7 +173,7 @@ test('a capture of more than its hold counts that in limits whose counters have 
 });
 
 test('an alert on a limit has one name in its window, whichever call or capture comes over its line again', async () => {
-  const one = limitedKey(client, scripts);
+  const one = recordOfProduct(client, scripts);
   const limits: Limit[] = [
     { name: 'x', unit: 'requests', limit: 100, per: 'day' },
     { name: 'daily', unit: 'credits', limit: '10', per: 'day' },
@@ -187,7 +186,7 @@ test('an alert on a limit has one name in its window, whichever call or capture 
   const crossings = () =>
     one.lines.splice(0).flatMap(({ kind, crossed }) => crossed.map(({ name, armed }) => `${kind}: ${name} ${armed}`));
   const armedAt = (day: string) => `most ${Temporal.Instant.from(`${day}T00:00:00Z`).epochMilliseconds}.80`;
-  await one.set([], limits, alerts);
+  await one.setLimits([], limits, alerts);
   await setMicros(client, NOON);
   const today = armedAt(
     Temporal.Instant.fromEpochMilliseconds(Number(NOON / 1_000n))

@@ -3,8 +3,7 @@ import * as assert from 'uvu/assert';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { compareLimits, shown } from './compare-limits.ts';
-import { limitedKey } from './limits-product.ts';
-import { loadScripts } from './product-scripts.ts';
+import { loadScripts, recordOfProduct } from './product-scripts.ts';
 import { setMicros, SHARD } from './test-shard.ts';
 
 // Limits in the verify script, on a real Redis, against the model of limits.ts.
@@ -20,9 +19,9 @@ const clock = (micros: bigint) => setMicros(client, micros);
 const noon = 1_900_000_800_000_000n;
 
 test('calls of one script at one instant count one after the other, and a repetition among them counts once', async () => {
-  const one = limitedKey(client, scripts);
+  const one = recordOfProduct(client, scripts);
   const limits: Limit[] = [{ name: 'hourly', unit: 'credits', limit: '0.000010', per: 'hour' }];
-  await one.set(limits, limits);
+  await one.setLimits(limits, limits);
   await clock(noon);
   const calls = [4, 4, 4, 2].map((micros) => ({ micros }));
   const once = { micros: 3, once: 'x' };
@@ -48,13 +47,13 @@ test('calls of one script at one instant count one after the other, and a repeti
 });
 
 test('counters have a lifetime, a key without limits has none, and limits that are left out leave', async () => {
-  const one = limitedKey(client, scripts);
+  const one = recordOfProduct(client, scripts);
   await clock(noon);
-  await one.set([], []);
+  await one.setLimits([], []);
   await one.verify({ micros: 1 });
   assert.is(await client.exists(...one.counters), 0);
   const two = (['second', 'month'] as const).map((per): Limit => ({ name: per, unit: 'requests', limit: 5, per }));
-  await one.set(two, two.slice(0, 1));
+  await one.setLimits(two, two.slice(0, 1));
   await one.verify({ micros: 1 });
   const [ofMonth = 0, ofSecond = 0] = await Promise.all(one.counters.map((name) => client.pttl(name)));
   assert.ok(ofMonth > 3_600_000 && ofMonth < 33 * 86_400_000, `${ofMonth} ms`);
@@ -62,7 +61,7 @@ test('counters have a lifetime, a key without limits has none, and limits that a
   const bytes = () => client.strlen(one.counters[0]!);
   const ofLimits = (count: number) => 40 * count + 25;
   assert.is(await bytes(), ofLimits(2));
-  await one.set(two.slice(1), []);
+  await one.setLimits(two.slice(1), []);
   assert.is((await one.verify({ micros: 1 }))[0]!.states[0]!.remaining, 3);
   assert.is(await bytes(), ofLimits(1));
   await one.remove();

@@ -1,12 +1,13 @@
 import type { Redis } from 'ioredis';
 import { lineId } from '../../shared/events/event.ts';
 import { readLine, type Line } from './lines.ts';
-import { packDefaultAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
+import { packAccountSettings, packDefaultAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
+import { plainClass } from '../../apps/api/sync/loaders/classes.ts';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { END, packFields, readFields } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
-import { withLimits } from '../../shared/stores/limits.ts';
+import { withLimits, withOwnLimits } from '../../shared/stores/limits.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
 import { cancelFields, cancelledFields } from '../../shared/verification/cancel-calls.ts';
 import {
@@ -280,6 +281,11 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     await redis.set(key, packRecord('key', { version: 1, ...named, ...rest, ratePerSecond: withLimits('', limits) }));
   }
 
+  async function declare(settings: string): Promise<void> {
+    await redis.hset(record, 's', settings);
+    await redis.hincrby(meta, 'writes', 1);
+  }
+
   return {
     billingId,
     /** Where Redis has it, and what its key's limits and its own have counted. */
@@ -310,10 +316,14 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       await redis.hset(record, kept.fields);
       await setKey([]);
     },
-    setKey,
-    async declare(settings: string) {
-      await redis.hset(record, 's', settings);
-      await redis.hincrby(meta, 'writes', 1);
+    declare,
+    /** Sets limits of the key and of a record that never runs out, and alerts of it; with these it has an account. */
+    async setLimits(ofKey: readonly Limit[], ofRecord: readonly Limit[], alerts?: readonly PackedAlert[]) {
+      const answerPart = `"id":"${billingId}","totalCredits":"9000000000","allowOverages":false`;
+      const settings = { version: 1, billingId, answerPart, limits: ofRecord };
+      const plain = () => packRecord('billing', { ...settings, limitMicros: withOwnLimits(9e15, ofRecord) });
+      await setKey(ofKey);
+      await declare(alerts ? packAccountSettings(settings, [plainClass(9e15)], alerts) : plain());
     },
     async run(nowMs: number, call: Call) {
       await setClock(redis, nowMs);

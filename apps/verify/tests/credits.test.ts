@@ -7,8 +7,6 @@ const world = await joinWorld();
 const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
 const customers = makeCustomers(world, workspace.id);
 const { verify } = customers;
-const scope = { name: 'Users', representation: 'users' };
-await must(201, world.call('post', `/api/v1/workspace/${workspace.id}/scope`, scope));
 
 test('400 calls at once on 200 credits, of three keys on two servers, give exactly 200 VALID', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '200' });

@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
 import { eventually, type World } from '../../../helpers/world.ts';
@@ -115,15 +114,10 @@ async function requireFits(page: Page, what: string): Promise<void> {
   assert.equal(found, [], what);
 }
 
-// The part of a page that is kept as its picture.
-const KEPT_PX = 1_100;
-
-/** Fails where what stands there breaks a rule of WCAG or does not fit its window, dark and narrow, light and wide; PICTURES keeps wide pictures of it. */
+/** Fails where what stands there breaks a rule of WCAG or does not fit its window, dark and narrow, light and wide. */
 export async function requireInAllLooks(page: Page, name: string): Promise<void> {
-  const { PICTURES: kept } = process.env;
   for (const [width, colorScheme] of [
     [360, 'dark'],
-    ...(kept ? [[1280, 'dark'] as const] : []),
     [1280, 'light'],
   ] as const) {
     await page.setViewportSize({ width, height: 800 });
@@ -133,10 +127,6 @@ export async function requireInAllLooks(page: Page, name: string): Promise<void>
     const what = `${name}, ${colorScheme}, ${width} px`;
     await requireAccessible(page, what);
     await requireFits(page, what);
-    if (!kept || width === 360) continue;
-    const height = Math.min(KEPT_PX, await page.evaluate<number>('document.documentElement.scrollHeight'));
-    const clip = { x: 0, y: 0, width, height };
-    await page.screenshot({ path: join(kept, `${name}-${colorScheme}.png`), fullPage: true, clip });
   }
 }
 

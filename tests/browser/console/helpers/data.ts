@@ -1,6 +1,5 @@
 import { randomUUID as newKey } from 'node:crypto';
 import { permissions } from '../../../../shared/contract/caller.ts';
-import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { must, makeCustomers } from '../../../helpers/customers.ts';
 import { eventually, type World } from '../../../helpers/world.ts';
 
@@ -100,7 +99,6 @@ export async function makeShown(world: World): Promise<Shown> {
   // Once an hour the consumer writes it itself.
   await world.sql`
     insert into job_watermarks (job, at) values ('reconciled', ${Date.now() - 23 * 60_000}) on conflict do nothing`;
-  await makeHour(world, workspaceId, first.id);
   return { workspaceId, keyId: first.id, billingId, webhookId: await makeWebhooks(), token: own.token };
 
   // Nothing delivers here: what became of the deliveries is written as the program for webhooks writes it.
@@ -124,16 +122,4 @@ export async function makeShown(world: World): Promise<Shown> {
       update webhook_deliveries set attempts = 2, next_at = now() + interval '25 minutes' where webhook_id = ${id}`;
     return id;
   }
-}
-
-// A chart of one minute shows little: the hour before, as the consumer stores it.
-async function makeHour(world: World, workspaceId: string, keyId: string): Promise<void> {
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  const values = Array.from({ length: 58 * 20 }, (_, i) => {
-    const time = new Date(Math.floor(Date.now() / 60_000 - 1 - (i % 58)) * 60_000).toISOString().slice(0, -1);
-    const event = { event_id: `evt_${i}`, kind: 'verification', key_id: keyId, customer_id: 'northwind' };
-    return { workspace_id: workspaceId, day: time.slice(0, 10), time, ...event };
-  });
-  await books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
-  await books.close();
 }
