@@ -20,7 +20,8 @@ test.before(async () => {
 });
 
 test('the api refuses changes until an operator has decided; then all that changed or ended since is refused, and all else goes on', async () => {
-  const [untouched, disabled, rotated] = [
+  const [untouched, capped, disabled, rotated] = [
+    await customers.meteredKey('10'),
     await customers.meteredKey('10'),
     await customers.newKey(),
     await customers.newKey(),
@@ -46,6 +47,8 @@ test('the api refuses changes until an operator has decided; then all that chang
   const later = await customers.newKey();
   const { id: billingId } = await customers.billing(untouched.meter);
   await adjust(billingId, '0.5');
+  const { id: cappedId } = await customers.billing(capped.meter);
+  await must(200, world.call('patch', `/api/v1/customer-billing/${cappedId}`, { spendCap: '2' }));
   const refill = { workspaceId, externalMeterId: untouched.meter, refill: 5 };
   await must(200, world.call('post', '/api/v1/customer-billing/refill', refill));
   await spend(untouched.key, '2');
@@ -71,7 +74,7 @@ test('the api refuses changes until an operator has decided; then all that chang
   const wrong = await runRestored(world, asApi.href).catch((error: { stderr: string }) => error.stderr);
   assert.match(wrong, /^restored: it needs the rights of the schemas' owner: name that user in DATABASE_URL$/m);
   const stdout = await runRestored(world);
-  for (const id of [disabled.id, rotated.id, gone, gateway.id, billingId]) assert.match(stdout, id);
+  for (const id of [disabled.id, rotated.id, gone, gateway.id, billingId, cappedId]) assert.match(stdout, id);
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 1 link tokens of ${world.team.id}$`, 'm'));
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 0 link tokens of ${other.id}$`, 'm'));
   await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);
@@ -89,6 +92,9 @@ test('the api refuses changes until an operator has decided; then all that chang
     new Set(lines.map(({ resource }) => resource)),
     new Set(['access_token', 'api_key', 'billing', 'link_token', 'signing_key', 'workspace']),
   );
+
+  const { billing } = (await must(200, world.call('get', `/api/v1/customer-billing/${cappedId}`))).body;
+  assert.is(billing.spendCap, '2', 'what was lowered stays low');
 
   // Balances come from the books, and all goes on.
   const used = async () => (await customers.billing(untouched.meter)).usedCredits;

@@ -57,7 +57,7 @@ test('a dry run writes every file of the release, and neither commits nor tags',
     assert.ok(sums.has(name), name);
   const provenance = JSON.parse(readFileSync(join(files, 'PROVENANCE.json'), 'utf8')) as Record<string, string>;
   assert.equal([provenance.commit, provenance.tree], [head, git('rev-parse', 'HEAD^{tree}')]);
-  assert.match(readFileSync(join(files, 'NOTES.md'), 'utf8'), new RegExp(`^# keytally ${version}\n\n### `));
+  assert.match(readFileSync(join(files, 'NOTES.md'), 'utf8'), new RegExp(`^# keytally ${version}\n\n\\S`));
   assert.equal([typeof provenance.python, typeof provenance.hatchling], ['string', 'string']);
   const sdist = list(`python/keytally-${version}.tar.gz`).trim().split('\n');
   const others = sdist.filter(
