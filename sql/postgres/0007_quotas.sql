@@ -166,6 +166,30 @@ begin
   return null;
 end $$;
 
+-- What one statement makes is counted together: an import makes 100 keys. What running transactions have made and not counted yet: a
+-- row lives until the commit, which counts it and removes it, so nobody ever sees one.
+create table uncounted_keys (
+  id      bigint generated always as identity primary key,
+  of_team text not null,
+  more    team_usage not null
+);
+
+create function note_new_keys() returns trigger
+  language plpgsql security definer set search_path = public, pg_temp as $$
+begin
+  insert into uncounted_keys (of_team, more)
+    select team_id, sum(use_of((made)::api_keys)) from made group by team_id order by team_id;
+  return null;
+end $$;
+
+create function count_new_keys() returns trigger
+  language plpgsql security definer set search_path = public, pg_temp as $$
+begin
+  delete from uncounted_keys where id = new.id;
+  perform count_use(new.of_team, new.more);
+  return null;
+end $$;
+
 create function count_secret_in_grace() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
 begin
@@ -190,7 +214,7 @@ end $$;
 do $$
 declare counted regclass;
 begin
-  foreach counted in array array['workspaces', 'scopes', 'api_keys', 'access_tokens', 'billing_records', 'grants', 'grant_schedules',
+  foreach counted in array array['workspaces', 'scopes', 'access_tokens', 'billing_records', 'grants', 'grant_schedules',
                                  'credit_ledger', 'adjustments', 'link_tokens']::regclass[] loop
     execute format('create constraint trigger count_new after insert on %s deferrable initially deferred
                       for each row when (use_of(new) is distinct from use_of()) execute function count_row()', counted);
@@ -202,6 +226,10 @@ begin
 end $$;
 create constraint trigger count_removed_keys after update on workspaces deferrable initially deferred
   for each row when (new.keys_removed_to > old.keys_removed_to) execute function count_removed_keys();
+create trigger note_new after insert on api_keys referencing new table as made
+  for each statement execute function note_new_keys();
+create constraint trigger count_new after insert on uncounted_keys deferrable initially deferred
+  for each row execute function count_new_keys();
 create constraint trigger count_changed after update on api_keys deferrable initially deferred
   for each row when (minus(use_of(new), use_of(old)) is distinct from use_of()) execute function count_changed_key();
 create trigger count_in_grace after update on key_texts

@@ -104,6 +104,7 @@ begin
   end loop;
 end $$;
 create policy jobs on unsettled_records to keytally_consumer using (true);
+alter table uncounted_keys enable row level security;
 
 -- The api adds lines for the team of its transaction alone; work for all teams adds those of the operator, who has no token.
 create policy own_team_adds on audit_log as restrictive for insert to keytally_api
