@@ -106,6 +106,10 @@ test("an error of something else is not keytally's, whatever its code", async ()
     assert.match(error.message, /not from keytally/);
     if (answer.status === 404) assert.is(await stranger.ready(), false, String(code));
   }
+  for (const details of [null, 'name', [null], [{ path: 1, message: 'm' }]]) {
+    answer = { status: 400, body: { error: { code: 40001, message: 'm', details } } };
+    assert.equal((await failure(stranger.verify({ key: 'x' }))).details, [], JSON.stringify(details));
+  }
   stop();
 });
 

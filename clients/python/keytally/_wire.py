@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from keytally._callback import call_back
-from keytally.errors import DEBITED_NOTHING, KeytallyError
+from keytally.errors import DEBITED_NOTHING, Detail, KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
@@ -168,6 +168,16 @@ def _error_code(told: Any) -> int:
     return code if type(code) is int and 400 <= code // 100 <= 599 else 0
 
 
+def _details_of(error: dict[str, Any]) -> list[Detail]:
+    # What answers in the place of keytally may have others.
+    details = error.get("details")
+    return details if isinstance(details, list) and all(map(_is_detail, details)) else []
+
+
+def _is_detail(one: Any) -> bool:
+    return isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("path", "message"))
+
+
 def _is_batch(told: Any) -> bool:
     results = told.get("results") if isinstance(told, dict) else None
     return isinstance(results, list) and all(_error_code(one) or _is_decision(one) for one in results)
@@ -201,7 +211,7 @@ def _error_of(answer: Answer) -> KeytallyError:
     if code // 100 != answer.status:
         return KeytallyError(_foreign_message(answer.status), **fields)
     error = told["error"]
-    return KeytallyError(str(error.get("message")), code=code, details=error.get("details") or (), **fields)
+    return KeytallyError(str(error.get("message")), code=code, details=_details_of(error), **fields)
 
 
 def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyError:
@@ -211,7 +221,7 @@ def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyEr
         status=status,
         code=error["code"],
         request_id=request_id,
-        details=error.get("details") or (),
+        details=_details_of(error),
         retry_after=_RETRY_AFTER.get(status),
     )
 
