@@ -249,6 +249,14 @@ test('a record made after a month has a line in it only where something is booke
   assert.equal([...lines], [{ id: (await customers.billing(inside.meter)).id }]);
 });
 
+test('a zone that begins the first month later leaves out none in which something is booked', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-30T23:30Z');
+  await adjust(customers, await customers.meteredKey('10'), { amount: '1', reason: 'r', day: '2026-09-30' });
+  await carry();
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { timezone: 'Asia/Tokyo' }));
+  assert.is((await closed(workspaceId, '2026-09')).records, 1);
+});
+
 test('a month closes by itself three days after its end, once the books of all its records are exact', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
   const [one, other] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
