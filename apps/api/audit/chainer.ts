@@ -3,7 +3,7 @@ import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { chainHead, chainSome, hasHead, waitingLines } from './chain.ts';
+import { chainHead, chainSome, hasHead, oldestWaiting } from './chain.ts';
 import { headText, keepHead, readKeptHead, type Head } from './head.ts';
 
 type ChainerOptions = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
@@ -30,7 +30,7 @@ export function makeChainer(options: ChainerOptions): () => Promise<void> {
     try {
       while (await chainSome(sql));
     } finally {
-      metrics.auditUnchainedSeconds.set((await waitingLines(sql)).seconds);
+      metrics.auditUnchainedSeconds.set(await oldestWaiting(sql));
     }
     const head = await chainHead(sql);
     const whole = await moveKeptHead(options, head);

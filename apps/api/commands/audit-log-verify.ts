@@ -6,7 +6,7 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
-import { proveAuditLog, waitingLines } from '../audit/chain.ts';
+import { oldestWaiting, proveAuditLog } from '../audit/chain.ts';
 import { headText, parseHead, readKeptHead, type Head } from '../audit/head.ts';
 import { progressLine } from './tool.ts';
 
@@ -45,13 +45,14 @@ async function prove(sql: Sql, { since, known, asked }: Heads): Promise<{ exitCo
   if (broken !== undefined)
     return { exitCode: 1, problems: [`BROKEN: ${broken}; ${proved} lines before it are proved`] };
 
-  const waiting = await waitingLines(sql);
+  const [{ waiting }] = await sql<[{ waiting: number }]>`select count(*) as waiting from audit_unchained`;
+  const waitedSeconds = await oldestWaiting(sql);
   const seconds = ((systemClock.monotonic() - started) / 1000).toFixed(1);
-  console.log(`${proved} lines are as they were written, ${waiting.lines} not chained yet, ${seconds} s`);
+  console.log(`${proved} lines are as they were written, ${waiting} not chained yet, ${seconds} s`);
   if (head) console.log(`head ${headText(head)}`);
   const problems = asked ? [] : ['Redis does not answer: whether the newest lines were removed is not known'];
-  if (waiting.seconds > WAITING_SECONDS)
-    problems.push(`a line has waited ${Math.round(waiting.seconds)} s to be chained: does an api run?`);
+  if (waitedSeconds > WAITING_SECONDS)
+    problems.push(`a line has waited ${Math.round(waitedSeconds)} s to be chained: does an api run?`);
   return { exitCode: problems.length > 0 ? 2 : 0, problems };
 }
 
