@@ -32,7 +32,7 @@ import { makeSigningKeys } from './resources/jwts/signing-keys.ts';
 import { startRemovingDeleted } from './sync/remove-deleted.ts';
 import { startWritingHoldKeys } from './sync/hold-keys.ts';
 import { startSweeper } from './sync/sweeper.ts';
-import type { Config } from '../../shared/runtime/variables.ts';
+import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Telemetry } from '../../shared/runtime/telemetry.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
@@ -40,7 +40,7 @@ import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import type { HandleOptions } from './http/route.ts';
 
-export type ApiConfig = Pick<Config, (typeof programs.api)[number]>;
+export type ApiConfig = ConfigOf<typeof programs.api>;
 
 /** The stores that the program lives on. */
 export type ApiStores = {

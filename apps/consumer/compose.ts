@@ -16,14 +16,14 @@ import { startLookingAtCredits } from './look-at-credits.ts';
 import { makeNotifyLimits } from './notify-limits.ts';
 import { startNotifyingMoments } from './notify-moments.ts';
 import { watchProofs } from './watch-proofs.ts';
-import type { Config } from '../../shared/runtime/variables.ts';
+import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Telemetry } from '../../shared/runtime/telemetry.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 
-export type ConsumerConfig = Pick<Config, (typeof programs.consumer)[number]>;
+export type ConsumerConfig = ConfigOf<typeof programs.consumer>;
 type Stores = { sql: Sql; redis: ShardedRedis; books: Books; kafka?: Kafka | undefined };
 type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; clock: Clock };
 

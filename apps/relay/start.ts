@@ -11,9 +11,9 @@ import { serveProbes, type Served } from '../../shared/http/serve.ts';
 import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { startRelay } from './relay.ts';
-import type { Config } from '../../shared/runtime/variables.ts';
+import type { ConfigOf } from '../../shared/runtime/variables.ts';
 
-type RelayConfig = Pick<Config, (typeof programs.relay)[number]>;
+type RelayConfig = ConfigOf<typeof programs.relay>;
 
 /** Starts the program. */
 export async function startRelaying(config: RelayConfig, log: Logger, clock: Clock): Promise<Served> {

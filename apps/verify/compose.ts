@@ -2,12 +2,12 @@ import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import type { Telemetry } from '../../shared/runtime/telemetry.ts';
-import type { Config } from '../../shared/runtime/variables.ts';
+import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { startTurning } from '../../shared/verification/account-turns.ts';
 import { composeVerification } from '../../shared/verification/compose.ts';
 
-export type VerifyConfig = Pick<Config, (typeof programs.verify)[number]>;
+export type VerifyConfig = ConfigOf<typeof programs.verify>;
 type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; random: () => number };
 
 /** All that the program is but its connections and its ports. */

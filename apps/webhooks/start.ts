@@ -12,9 +12,9 @@ import { startDelivering } from './deliver.ts';
 import { makeResolve } from './resolve.ts';
 import { RETRIES_MS } from './retries.ts';
 import { watchWaiting } from './watch-waiting.ts';
-import type { Config } from '../../shared/runtime/variables.ts';
+import type { ConfigOf } from '../../shared/runtime/variables.ts';
 
-type WebhooksConfig = Pick<Config, (typeof programs.webhooks)[number]>;
+type WebhooksConfig = ConfigOf<typeof programs.webhooks>;
 
 /** Starts the program. */
 export async function startWebhooks(

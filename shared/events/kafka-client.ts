@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { Kafka as Client, logLevel, Partitioners } from 'kafkajs';
 import type { ICustomPartitioner, KafkaConfig as Options, LogEntry } from 'kafkajs';
 import { systemClock } from '../runtime/clock.ts';
-import type { KafkaConfig, KafkaLogin } from '../runtime/programs.ts';
+import type { KafkaConfig, KafkaLogin } from '../runtime/variables.ts';
 import type { Logger } from '../runtime/log.ts';
 
 const SAME_LINE_EVERY_MS = 10_000;

@@ -1,7 +1,7 @@
 import type { Admin, Producer } from 'kafkajs';
 import { systemClock } from '../runtime/clock.ts';
 import { ConfigError } from '../runtime/config.ts';
-import type { KafkaConfig, KafkaLogin } from '../runtime/programs.ts';
+import type { KafkaConfig, KafkaLogin } from '../runtime/variables.ts';
 import { makeClient, makePartitioner, makeQuietClient } from './kafka-client.ts';
 import { consumeTopic, type Consuming, type ConsumeHandlers } from './kafka-consumer.ts';
 import type { Logger } from '../runtime/log.ts';

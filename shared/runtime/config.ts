@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { configProblems } from './config-rules.ts';
 import { outputOf } from './output-of.ts';
 import type { Variable } from './variable-kinds.ts';
-import { variables, type Config } from './variables.ts';
+import type { ConfigOf, Variables } from './variables.ts';
 
 /** The configuration is not valid; `problems` has one line per variable. */
 export class ConfigError extends Error {
@@ -12,13 +12,9 @@ export class ConfigError extends Error {
 }
 
 /** Reads the variables that a program needs. Throws a ConfigError that lists everything wrong with them at once. */
-export function readConfig<Name extends keyof Config>(
-  names: readonly Name[],
-  env: NodeJS.ProcessEnv = process.env,
-): Pick<Config, Name> {
+export function readConfig<Read extends Variables>(read: Read, env: NodeJS.ProcessEnv = process.env): ConfigOf<Read> {
   const problems: string[] = [];
-  const entries = names.map((name) => {
-    const variable: Variable<unknown> = variables[name];
+  const entries = Object.entries<Variable<unknown>>(read).map(([name, variable]) => {
     try {
       const given = givenFor(name, variable, env) ?? variable.default;
       if (given === undefined || (given === '' && variable.default === undefined)) throw new Error('must be set');
@@ -28,16 +24,16 @@ export function readConfig<Name extends keyof Config>(
       return [name, undefined];
     }
   });
-  const config = Object.fromEntries(entries) as Pick<Config, Name>;
+  const config = Object.fromEntries(entries) as ConfigOf<Read>;
   problems.push(...configProblems(config));
   if (problems.length > 0) throw new ConfigError(problems);
   return config;
 }
 
 /** Reads the configuration of an entry point. One that is not valid is printed, and ends the process with 1. */
-export function readConfigOrExit<Name extends keyof Config>(names: readonly Name[]): Pick<Config, Name> {
+export function readConfigOrExit<Read extends Variables>(read: Read): ConfigOf<Read> {
   try {
-    return readConfig(names);
+    return readConfig(read);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);

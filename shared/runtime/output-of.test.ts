@@ -3,6 +3,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ConfigError, readConfig } from './config.ts';
 import { outputOf } from './output-of.ts';
+import { groups } from './variables.ts';
 
 const KEY = randomBytes(32).toString('base64');
 const before = { ...process.env };
@@ -14,14 +15,14 @@ test('a command gives the master key and the one before it', () => {
   const other = randomBytes(32).toString('base64');
   process.env.MASTER_KEY_COMMAND = `printf '%s\\n' '${KEY}'`;
   process.env.MASTER_KEY_PREVIOUS_COMMAND = `echo ${other} | cat`;
-  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig(['MASTER_KEY', 'MASTER_KEY_PREVIOUS']);
+  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig(groups.masterKeys);
   assert.equal([MASTER_KEY.toString('base64'), MASTER_KEY_PREVIOUS?.toString('base64')], [KEY, other]);
 });
 
 test('a variable that holds no key is never taken from a command', () => {
   delete process.env.LOG_LEVEL;
   process.env.LOG_LEVEL_COMMAND = 'echo debug';
-  assert.is(readConfig(['LOG_LEVEL']).LOG_LEVEL, 'info');
+  assert.is(readConfig({ LOG_LEVEL: groups.single.LOG_LEVEL }).LOG_LEVEL, 'info');
 });
 
 test('a master key that is given twice is refused', () => {
@@ -36,7 +37,7 @@ test('a master key that is given twice is refused', () => {
   }
   // As Compose and Helm hand on what is not set.
   process.env.MASTER_KEY = '';
-  assert.is(readConfig(['MASTER_KEY']).MASTER_KEY.length, 32);
+  assert.is(readConfig(groups.masterKeys).MASTER_KEY.length, 32);
 });
 
 test('a command that fails, prints nothing or prints no key is named, and what it printed is not', () => {
@@ -63,7 +64,7 @@ test('a command that does not end is ended', () => {
 
 function problem(): string {
   try {
-    readConfig(['MASTER_KEY']);
+    readConfig(groups.masterKeys);
   } catch (error) {
     assert.instance(error, ConfigError);
     return (error as Error).message;

@@ -1,6 +1,6 @@
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
-import type { TelemetryConfig } from './programs.ts';
+import type { TelemetryConfig } from './variables.ts';
 import type { Running } from './run.ts';
 
 /** What a span says. Never a secret: no key, no token, no header, and no text that a client chose. */

@@ -9,9 +9,14 @@ export type Variable<T> = {
   parse: (given: string) => T;
 };
 
-/** Any text. */
-export function text(about: string, options: { default?: string } = {}): Variable<string> {
-  return { about, parse: (given) => given, ...options };
+/** Any text, by default none. */
+export function text(about: string, preset = ''): Variable<string> {
+  return { about, default: preset, parse: (given) => given };
+}
+
+/** Text that must be set. */
+export function needed(about: string): Variable<string> {
+  return { about, parse: (given) => given };
 }
 
 /** The address of an HTTP server, without a slash at its end. */
@@ -57,15 +62,15 @@ export function integer(
 }
 
 /** A share, from 0 to 1. */
-export function ratio(about: string, options: { default: string }): Variable<number> {
+export function ratio(about: string): Variable<number> {
   return {
     about,
+    default: '0.01',
     parse(given) {
       const share = /^(\d+(\.\d*)?|\.\d+)$/.test(given) ? Number(given) : NaN;
       if (!(share <= 1)) throw new Error('must be a number from 0 to 1');
       return share;
     },
-    ...options,
   };
 }
 

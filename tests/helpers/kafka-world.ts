@@ -2,7 +2,7 @@ import { Kafka as Client, logLevel } from 'kafkajs';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../shared/runtime/config.ts';
-import { kafkaVariables } from '../../shared/runtime/programs.ts';
+import { groups } from '../../shared/runtime/variables.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { atEnd } from './at-end.ts';
@@ -19,7 +19,7 @@ export async function makeKafkaWorld() {
   const world = await spawnWorld(['verify'], { BUS: 'kafka', KAFKA_TOPIC_PARTITIONS: '4' });
   const brokers = [world.env.KAFKA_BROKERS!];
   const settings = { KAFKA_TOPIC_PREFIX: world.env.KAFKA_TOPIC_PREFIX!, KAFKA_TOPIC_PARTITIONS: 4 };
-  const config = { ...readConfig(kafkaVariables), KAFKA_BROKERS: brokers, ...settings };
+  const config = { ...readConfig(groups.kafka), KAFKA_BROKERS: brokers, ...settings };
   const kafka = connectKafka(config, 'test', makeLogger('test', 'silent'));
   const client = new Client({ clientId: 'outside', brokers, logLevel: logLevel.NOTHING });
   const admin = client.admin();

@@ -7,7 +7,7 @@ import kafkajs, { Kafka as Client, logLevel, type AclOperationTypes, type AclRes
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readConfig } from '../../shared/runtime/config.ts';
-import { kafkaVariables, type KafkaConfig } from '../../shared/runtime/programs.ts';
+import { groups, type KafkaConfig } from '../../shared/runtime/variables.ts';
 import { connectKafka, type Kafka } from '../../shared/events/kafka.ts';
 import type { Incoming } from '../../shared/events/kafka-consumer.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -150,7 +150,7 @@ async function startOn([kafka = 0, kafkaController = 0]: number[], formatWith: s
 }
 
 function open(settings: Partial<KafkaConfig>): Kafka {
-  const presets = readConfig(kafkaVariables);
+  const presets = readConfig(groups.kafka);
   const brokers = { KAFKA_BROKERS: [`127.0.0.1:${program.port}`], KAFKA_TOPIC_PARTITIONS: 2 };
   const kafka = connectKafka({ ...presets, ...brokers, ...settings }, 'test', log);
   opened.push(kafka);

@@ -2,6 +2,7 @@ import '../../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
+import { groups } from '../../../shared/runtime/variables.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { checkBackup, loadBackup, requireMasterKey, type Loaded } from '../backup/load.ts';
 import { progressLine } from './tool.ts';
@@ -23,7 +24,7 @@ try {
 }
 
 async function check(): Promise<Loaded> {
-  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig(['MASTER_KEY', 'MASTER_KEY_PREVIOUS']);
+  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig(groups.masterKeys);
   const found = await checkBackup(process.stdin, show);
   requireMasterKey(found.header, MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY]);
   return found;

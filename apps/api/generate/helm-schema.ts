@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { kafkaVariables, programs, telemetryVariables } from '../../../shared/runtime/programs.ts';
+import { programs } from '../../../shared/runtime/programs.ts';
+import { groups } from '../../../shared/runtime/variables.ts';
 
 /** The schema of the chart's values. */
 export const helmSchemaFile = new URL('../../../deploy/helm/values.schema.json', import.meta.url);
@@ -43,17 +44,17 @@ type Schema = { properties: Record<string, Schema> };
  */
 export function renderHelmSchema(text = readFileSync(helmSchemaFile, 'utf8')): string {
   const schema = JSON.parse(text) as Schema;
-  const ofAll: readonly string[] = [...kafkaVariables, ...telemetryVariables];
+  const { kafka, telemetry } = groups;
   const ofPrograms = Object.entries(programs).filter(([name]) => schema.properties[name]?.properties.config);
   for (const [name, read] of ofPrograms)
     set(
       schema.properties[name],
       'config',
-      read.filter((variable) => !ofAll.includes(variable)),
+      Object.keys(read).filter((variable) => !(variable in { ...kafka, ...telemetry })),
     );
-  set(schema.properties.servers?.properties.kafka, 'config', kafkaVariables);
-  set(schema.properties.telemetry, 'config', telemetryVariables);
-  set(schema.properties.masterKey, 'vault', programs['vault-key']);
+  set(schema.properties.servers?.properties.kafka, 'config', Object.keys(kafka));
+  set(schema.properties.telemetry, 'config', Object.keys(telemetry));
+  set(schema.properties.masterKey, 'vault', Object.keys(programs['vault-key']));
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 

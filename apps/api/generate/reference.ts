@@ -69,7 +69,7 @@ function configuration(): string {
 }
 
 function readersOf(variable: string): string {
-  const readers = Object.entries(programs).filter(([, read]) => (read as readonly string[]).includes(variable));
+  const readers = Object.entries(programs).filter(([, read]) => variable in read);
   if (readers.length === 0) throw new Error(`no program reads ${variable}`);
   return readers.length === Object.keys(programs).length ? 'all' : readers.map(([name]) => name).join(', ');
 }

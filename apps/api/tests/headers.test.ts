@@ -1,6 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readConfig } from '../../../shared/runtime/config.ts';
+import { groups } from '../../../shared/runtime/variables.ts';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
@@ -85,8 +86,8 @@ test('CORS_ORIGINS lets in pages of these origins only, also to read errors, and
 test('a wrong CORS_ORIGINS stops the program at its start', () => {
   for (const CORS_ORIGINS of ['*', 'app.example.com', `${OURS}/`, `${OURS}, null`, 'javascript:alert(1)']) {
     process.env.CORS_ORIGINS = CORS_ORIGINS;
-    assert.throws(() => readConfig(['CORS_ORIGINS']), /CORS_ORIGINS must name origins/);
+    assert.throws(() => readConfig(groups.api), /CORS_ORIGINS must name origins/);
   }
   process.env.CORS_ORIGINS = `${OURS}, http://localhost:3000`;
-  assert.equal(readConfig(['CORS_ORIGINS']).CORS_ORIGINS, [OURS, 'http://localhost:3000']);
+  assert.equal(readConfig(groups.api).CORS_ORIGINS, [OURS, 'http://localhost:3000']);
 });

@@ -1,7 +1,7 @@
 // The process behind `make up`: starts the stack, then watches over it until `make down`.
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { KafkaLogin } from '../../../shared/runtime/programs.ts';
+import type { KafkaLogin } from '../../../shared/runtime/variables.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
 import { kafkaLogin, prepareKafka } from '../servers/kafka.ts';

@@ -1,6 +1,7 @@
 import { keytally, type Keytally } from '../../../clients/node/index.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
+import { groups } from '../../../shared/runtime/variables.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { StackError } from '../process/errors.ts';
 import { findSupervisor, readEnvFile, type Home } from '../process/home.ts';
@@ -33,7 +34,7 @@ export async function demo(home: Home, history = ''): Promise<boolean> {
   }
   const days = Number(history);
   const { DATABASE_URL, CLICKHOUSE_URL } =
-    days === 0 ? {} : isHere ? known : readConfig(['DATABASE_URL', 'CLICKHOUSE_URL']);
+    days === 0 ? {} : isHere ? known : readConfig({ DATABASE_URL: groups.single.DATABASE_URL, ...groups.clickHouse });
   const stores =
     DATABASE_URL && CLICKHOUSE_URL
       ? { sql: connectPostgres(DATABASE_URL, { max: 1 }), books: connectClickHouse(CLICKHOUSE_URL) }

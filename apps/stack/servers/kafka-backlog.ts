@@ -2,7 +2,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
-import { kafkaVariables, type KafkaLogin } from '../../../shared/runtime/programs.ts';
+import { groups, type KafkaLogin } from '../../../shared/runtime/variables.ts';
 import { connectKafka } from '../../../shared/events/kafka.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
@@ -28,7 +28,7 @@ export function noteUsed(home: Home): void {
 
 /** How many usage events wait in a running Kafka. */
 export async function countEvents(login: KafkaLogin): Promise<number> {
-  const config = { ...readConfig(kafkaVariables), KAFKA_TLS: false, ...login };
+  const config = { ...readConfig(groups.kafka), KAFKA_TLS: false, ...login };
   const log = makeLogger('stack', 'silent');
   const kafka = connectKafka(config, 'stack', log);
   try {

@@ -5,7 +5,7 @@ import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { kafkaAnswers } from '../../../shared/events/kafka.ts';
-import type { KafkaLogin } from '../../../shared/runtime/programs.ts';
+import type { KafkaLogin } from '../../../shared/runtime/variables.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import { ensureJava } from './java.ts';
 import { replaceFile } from '../process/files.ts';

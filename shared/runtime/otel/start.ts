@@ -10,7 +10,7 @@ import { ATTR_SERVICE_INSTANCE_ID, ATTR_SERVICE_NAME } from '@opentelemetry/sema
 import type { Registry } from '@prometheus-io/client';
 import { systemClock } from '../clock.ts';
 import type { Logger } from '../log.ts';
-import type { TelemetryConfig } from '../programs.ts';
+import type { TelemetryConfig } from '../variables.ts';
 import { noTelemetry, type Telemetry } from '../telemetry.ts';
 import { throttle } from '../throttle.ts';
 import { withTimeout } from '../timeout.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
-import { variables, type Config } from '../../../shared/runtime/variables.ts';
+import { variables, type Variables } from '../../../shared/runtime/variables.ts';
 import { checkout } from '../../../apps/stack/process/home.ts';
 
 /** The parts of docker-compose.yml that the tests read. */
@@ -58,7 +58,7 @@ export function environmentProblems(file: ComposeFile, secrets: Record<string, s
     const reads = variablesRead(service);
     if (typeof reads === 'string') return [`${name}: ${reads}`];
     const environment = service.environment ?? {};
-    const unknown = Object.keys(environment).filter((one) => !(reads as string[]).includes(one.replace(/_FILE$/, '')));
+    const unknown = Object.keys(environment).filter((one) => !(one.replace(/_FILE$/, '') in reads));
     const wrong = Object.entries(environment).flatMap(([one, value]) => interpolationProblem(one, String(value)));
     const given = Object.entries(environment).map(([one, value]) => [one, interpolate(String(value))] as const);
     return [
@@ -71,7 +71,7 @@ export function environmentProblems(file: ComposeFile, secrets: Record<string, s
 }
 
 /** The variables that a service's program reads, found in its source; or why they can't be found. */
-function variablesRead(service: Service): (keyof Config)[] | string {
+function variablesRead(service: Service): Variables | string {
   const { command = [] } = service;
   const [runtime] = command;
   const entry = command.at(-1) ?? '';
@@ -83,8 +83,8 @@ function variablesRead(service: Service): (keyof Config)[] | string {
     return `${entry} does not exist`;
   }
   const list = /readConfigOrExit\(programs\.(\w+)\)/.exec(source)?.[1];
-  const reads = list && (programs as Record<string, readonly (keyof Config)[]>)[list];
-  return reads ? [...reads] : `${entry} does not read one of the lists in shared/runtime/config.ts`;
+  const reads = list && (programs as Record<string, Variables>)[list];
+  return reads || `${entry} does not read one of the lists in shared/runtime/programs.ts`;
 }
 
 // A variable for the whole file has the name and the default that docs/reference/configuration.md gives.
@@ -105,11 +105,7 @@ function secretProblem(variable: string, value: string, service: Service): strin
 }
 
 /** Runs the programs' own check with exactly this environment. */
-function configProblem(
-  names: (keyof Config)[],
-  given: Record<string, string>,
-  secrets: Record<string, string>,
-): string[] {
+function configProblem(reads: Variables, given: Record<string, string>, secrets: Record<string, string>): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'keytally-compose-'));
   const before = process.env;
   try {
@@ -120,7 +116,7 @@ function configProblem(
     process.env = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [name, name.endsWith('_FILE') ? inContainer(value) : value]),
     );
-    readConfig(names);
+    readConfig(reads);
     return [];
   } catch (error) {
     return [(error as Error).message];
