@@ -16,7 +16,7 @@ const SHARD = 5;
 const MINUTE = Math.floor(Date.now() / 60_000) * 60;
 const count = (keyId: string, calls: number, minuteSeconds = MINUTE, boot = 'boot') => {
   const cell = { boot, minuteSeconds, teamId: 'team_1', workspaceId: 'ws_1', status: 'DISABLED', reason: 'DISABLED' };
-  return `${beginCount({ ...cell, limit: '', keyId, customerId: '', route: 'GET /ü', wouldRefuse: 0 })}${calls}}`;
+  return `${beginCount({ ...cell, limit: 'key/ü', keyId, wouldRefuse: 0 })}${calls}}`;
 };
 const refusal = (keyId: string, id: string, timeMs: number) => {
   const told = { id, timeMs, workspaceId: 'ws_1', keyId, meter: '', status: 'DISABLED', reason: 'DISABLED' };

@@ -22,7 +22,7 @@ async function makeLimited() {
   await sql`update billing_records set limits = ${monthly} where id = ${billingId}`;
   const told = await own.listen(workspaceId);
   const count = (limit: string, more: Partial<RefusalCount> = {}) => {
-    const of = { boot: 'boot', minuteSeconds: MINUTE, teamId: own.team.id, workspaceId, keyId, customerId: '' };
+    const of = { boot: 'boot', minuteSeconds: MINUTE, teamId: own.team.id, workspaceId, keyId };
     return `${beginCount({ ...of, ...RATE_LIMITED, limit, wouldRefuse: 0, ...more })}1}`;
   };
   return { workspaceId, keyId, billingId, told: () => told('limit.reached'), count };
@@ -56,7 +56,7 @@ test('a count and a refusal of one call are told once, at the time of the refusa
   const limitedBy = JSON.stringify({ on: 'key', name: 'a/b', limit: 1 });
   const refusal = { id: newId('evt'), timeMs, workspaceId, keyId, meter: 'm', ...RATE_LIMITED, limitedBy, address: '' };
   await consume(encodeRefusal(refusal), count('key/a/b'));
-  await consume(count('key/a/b', { boot: 'another' }), count('key/a/b', { route: '/other' }));
+  await consume(count('key/a/b', { boot: 'another' }), count('key/a/b', { boot: 'third' }));
   assert.equal(
     (await told()).map(({ at }) => at),
     [timeMs],

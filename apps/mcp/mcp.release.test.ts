@@ -141,7 +141,7 @@ test('what others wrote stands under "untrusted" alone, and hidden characters ar
     await call('list_workspaces', {}),
     await call('find', { text: INJECTION }),
     await call('explain_refusals', { workspaceId, apiKeyId: id, withValid: true }),
-    await call('refusals_over_time', { workspaceId, groupBy: ['limit', 'key', 'route', 'customer'] }),
+    await call('refusals_over_time', { workspaceId, groupBy: ['limit', 'key'] }),
     await call('usage', { workspaceId, groupBy }),
     await call('balance', { billingId: billing.id }),
     await call('books', { billingId: billing.id }),

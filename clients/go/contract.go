@@ -1749,16 +1749,12 @@ type VerificationCount struct {
 	Status string `json:"status,omitempty"`
 	// why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
 	Reason string `json:"reason,omitempty"`
-	// the route that the call named
-	Route string `json:"route,omitempty"`
 	// the limit that refused: its place, a slash, and its name
 	Limit string `json:"limit,omitempty"`
 	// id of the API key
 	APIKeyID string `json:"apiKeyId,omitempty"`
 	// the key's name now; only for tokens with `key:read`
 	APIKeyName string `json:"apiKeyName,omitempty"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
 	// how many calls
 	Count int64 `json:"count"`
 }
@@ -1775,7 +1771,7 @@ type CountVerificationsQuery struct {
 	Interval string `json:"interval,omitempty"`
 	// the zone, by its IANA name; default "UTC"
 	Timezone string `json:"timezone,omitempty"`
-	// any of status, reason, limit, key, route, customer, with commas between; empty: none; default "status"
+	// any of status, reason, limit, key, with commas between; empty: none; default "status"
 	GroupBy string `json:"groupBy,omitempty"`
 	// the answer to the call; one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
 	Status string `json:"status,omitempty"`
@@ -1787,10 +1783,6 @@ type CountVerificationsQuery struct {
 	APIKeyID string `json:"apiKeyId,omitempty"`
 	// only calls of the keys that have this meter now, of at most 1000; with workspaceId
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
-	// only calls of this route
-	Route string `json:"route,omitempty"`
-	// your own id of the customer
-	CustomerID string `json:"customerId,omitempty"`
 }
 
 // CreateJWTResult is what CreateJWT answers.

@@ -361,7 +361,7 @@ func (c *Client) ListRecentVerifications(ctx context.Context, query ListRecentVe
 	return call[ListRecentVerificationsResult](ctx, c, operation{method: "GET", path: "/api/v1/verifications/recent", accept: "application/json"}, input{query: query}, options)
 }
 
-// CountVerifications: Count verifications by status, reason, limit, key, route or customer (usage:read).
+// CountVerifications: Count verifications by status, reason, limit or key (usage:read).
 func (c *Client) CountVerifications(ctx context.Context, query CountVerificationsQuery, options ...CallOption) (*CountVerificationsResult, error) {
 	return call[CountVerificationsResult](ctx, c, operation{method: "GET", path: "/api/v1/verifications", accept: "application/json"}, input{query: query}, options)
 }

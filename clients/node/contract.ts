@@ -450,7 +450,7 @@ export interface Contract {
     };
     output: ListRecentVerificationsResult;
   };
-  /** Count verifications by status, reason, limit, key, route or customer (`usage:read`). */
+  /** Count verifications by status, reason, limit or key (`usage:read`). */
   'get /api/v1/verifications': {
     input: {
       /** id of the workspace */
@@ -463,7 +463,7 @@ export interface Contract {
       interval?: 'minute' | 'hour' | 'day' | undefined;
       /** the zone, by its IANA name */
       timezone?: string | undefined;
-      /** any of status, reason, limit, key, route, customer, with commas between; empty: none */
+      /** any of status, reason, limit, key, with commas between; empty: none */
       groupBy?: string | undefined;
       /** the answer to the call */
       status?:
@@ -499,10 +499,6 @@ export interface Contract {
       apiKeyId?: string | undefined;
       /** only calls of the keys that have this meter now, of at most 1000; with workspaceId */
       externalMeterId?: string | undefined;
-      /** only calls of this route */
-      route?: string | undefined;
-      /** your own id of the customer */
-      customerId?: string | undefined;
     };
     output: CountVerificationsResult;
   };
@@ -1980,16 +1976,12 @@ export type VerificationCount = {
     | 'NO_BILLING_RECORD'
     | 'NO_KEY'
     | 'TWO_KEYS';
-  /** the route that the call named */
-  route?: string;
   /** the limit that refused: its place, a slash, and its name */
   limit?: string;
   /** id of the API key */
   apiKeyId?: string;
   /** the key's name now; only for tokens with `key:read` */
   apiKeyName?: string;
-  /** your own id of the customer */
-  customerId?: string;
   /** how many calls */
   count: number;
 };

@@ -29,8 +29,6 @@ const countFields = {
   /** The limit that refused, or would have: its place, a slash, and its name. */
   limit: text('l', 'limited_by'),
   keyId: text('k', 'key_id'),
-  customerId: text('u', 'customer_id'),
-  route: text('r', 'route'),
   /** 1: the limit only watches, and would have refused. */
   wouldRefuse: whole('v', 'would_refuse'),
   calls: whole('c', 'calls'),

@@ -70,14 +70,14 @@ export function makeOutcomes({ redis, hasSpareRoom, metrics, random }: OutcomesO
     note(teamId, { route, ip = '' }, decision) {
       const { status, reason, lookup, limitedBy, wouldRefuse = [] } = decision;
       const owner = lookup ? ownerOf(lookup) : NOBODY;
-      const call = { ...owner, teamId, status, reason, route: lookup && route ? hideSecrets(route) : '' };
+      const call = { teamId, workspaceId: owner.workspaceId, keyId: owner.keyId, status, reason };
       for (const limit of wouldRefuse) count({ ...call, limit: nameOfLimit(limit), wouldRefuse: true });
       if (status === 'VALID') return;
       count({ ...call, limit: limitedBy ? nameOfLimit(limitedBy) : '', wouldRefuse: false });
-      if (lookup) keep(owner, decision, { route: call.route, address: ip });
+      if (lookup) keep(owner, decision, { route: route ? hideSecrets(route) : '', address: ip });
     },
     noteKeyless: (teamId, reason) =>
-      count({ ...NOBODY, teamId, status: 'INVALID', reason, limit: '', route: '', wouldRefuse: false }),
+      count({ workspaceId: '', keyId: '', teamId, status: 'INVALID', reason, limit: '', wouldRefuse: false }),
   };
 
   function count(call: CountedCall): void {
@@ -133,18 +133,18 @@ function newBoot(): string {
   return randomBytes(9).toString('base64url');
 }
 
-type Owner = { workspaceId: string; keyId: string; customerId: string; meter: string };
+type Owner = { workspaceId: string; keyId: string; meter: string };
 
-const NOBODY: Owner = { workspaceId: '', keyId: '', customerId: '', meter: '' };
+const NOBODY: Owner = { workspaceId: '', keyId: '', meter: '' };
 const owners = new WeakMap<Lookup, Owner>();
 
 /** Whose a looked-up key is. */
 export function ownerOf(lookup: Lookup): Owner {
   const known = owners.get(lookup);
   if (known) return known;
-  type Key = { apiKeyId: string; customerId?: string; externalMeterId?: string };
-  const { apiKeyId: keyId, customerId = '', externalMeterId: meter = '' } = JSON.parse(`{${lookup.keyPart}}`) as Key;
-  const owner = { workspaceId: lookup.workspaceId, keyId, customerId, meter };
+  type Key = { apiKeyId: string; externalMeterId?: string };
+  const { apiKeyId: keyId, externalMeterId: meter = '' } = JSON.parse(`{${lookup.keyPart}}`) as Key;
+  const owner = { workspaceId: lookup.workspaceId, keyId, meter };
   owners.set(lookup, owner);
   return owner;
 }

@@ -1,17 +1,17 @@
 import { EVENT_FIELD } from '../events/event.ts';
 import { encodeRefusal, type Refusal } from '../events/outcome.ts';
-import type { makeSealAddresses, OfAddress } from '../events/sealed-addresses.ts';
+import type { makeSealAddresses } from '../events/sealed-addresses.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { runPipeline } from '../stores/pipeline.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
+import { chunks } from '../values/chunks.ts';
 import { SHARDS } from '../values/key-text.ts';
 import { MOST_CELLS, type Cell } from './refusal-counts.ts';
 
 const SENT_WITHIN_MS = 1_000;
-// An entry of the outbox; so many lines are made without a pause.
-const LINES_PER_ENTRY = 100;
-const BYTES_PER_ENTRY = 32_000;
+// A refusal has up to some 1,500 bytes; so many lines are made without a pause.
+const LINES_PER_ENTRY = 25;
 // One by one, those of a second.
 const MOST_REFUSALS = 1_000;
 // Counts of earlier minutes too, while nothing can be sent.
@@ -24,42 +24,34 @@ export function makeSender(
   metrics: Metrics,
   random: () => number,
 ) {
-  let cells: Cell[] = [];
-  let refusals: Refusal[] = [];
+  const cells = new Set<Cell>();
+  const refusals = new Set<Refusal>();
   // Each time another one: a server that is unavailable then holds up no more than its share.
   let shard = Math.floor(random() * SHARDS);
 
   return {
-    hasRoom: () => refusals.length < MOST_REFUSALS,
-    addRefusal: (refusal: Refusal) => void refusals.push(refusal),
-    addCount(cell: Cell): void {
-      if (cell.waits) return;
-      cell.waits = true;
-      cells.push(cell);
-    },
+    hasRoom: () => refusals.size < MOST_REFUSALS,
+    addRefusal: (refusal: Refusal) => void refusals.add(refusal),
+    addCount: (cell: Cell) => void cells.add(cell),
     /** Forgets the oldest counts of too many. */
     forget(): void {
-      for (const { calls, sent } of cells.splice(0, cells.length - MOST_WAITING))
-        metrics.droppedOutcomes.inc(calls - sent);
+      for (const cell of cells) {
+        if (cells.size <= MOST_WAITING) return;
+        metrics.droppedOutcomes.inc(cell.calls - cell.sent);
+        cells.delete(cell);
+      }
     },
     /** Appends all that waits now to the outbox. What was not answered waits on: sent twice, it is the same. */
     async send(): Promise<void> {
-      const [dueRefusals, dueCells] = [refusals, cells];
-      [refusals, cells] = [[], []];
-      let [sentRefusals, sentCells] = [0, 0];
-      try {
-        const seal = dueRefusals.some(({ address }) => address !== '') ? await sealAddresses() : noAddress;
-        while (sentRefusals < dueRefusals.length || sentCells < dueCells.length) {
-          const lines = takeLines(dueRefusals, sentRefusals, seal);
-          const counted = lines.length === 0 ? takeCounts(dueCells, sentCells) : [];
-          await append([...lines, ...counted.map(({ line }) => line)]);
-          sentRefusals += lines.length;
-          sentCells += counted.length;
-          for (const { cell, calls } of counted) noteSent(cell, calls);
-        }
-      } finally {
-        refusals = [...dueRefusals.slice(sentRefusals), ...refusals].slice(0, MOST_REFUSALS);
-        cells = [...dueCells.slice(sentCells), ...cells];
+      const seal = await sealAddresses();
+      for (const some of chunks([...refusals], LINES_PER_ENTRY)) {
+        await append(some.map((one) => encodeRefusal({ ...one, address: one.address && seal(one.address, one.id) })));
+        for (const one of some) refusals.delete(one);
+      }
+      for (const some of chunks([...cells], LINES_PER_ENTRY)) {
+        const counted = some.map((cell) => ({ cell, calls: cell.calls }));
+        await append(counted.map(({ cell, calls }) => `${cell.start}${calls}}`));
+        for (const { cell, calls } of counted) noteSent(cell, calls);
       }
     },
   };
@@ -67,8 +59,7 @@ export function makeSender(
   function noteSent(cell: Cell, calls: number): void {
     cell.sent = calls;
     // What was counted meanwhile is sent the next time.
-    cell.waits = cell.calls > calls;
-    if (cell.waits) cells.push(cell);
+    if (cell.calls === calls) cells.delete(cell);
   }
 
   async function append(lines: string[]): Promise<void> {
@@ -79,21 +70,4 @@ export function makeSender(
     if (lines.length > 1) pipeline.incrby(keyspace.more(shard), lines.length - 1);
     await runPipeline(redis.clock, pipeline, SENT_WITHIN_MS);
   }
-}
-
-const noAddress: OfAddress = () => '';
-
-function takeLines(refusals: Refusal[], from: number, seal: OfAddress): string[] {
-  let bytes = 0;
-  return refusals
-    .slice(from, from + LINES_PER_ENTRY)
-    .map((one) => encodeRefusal({ ...one, address: one.address && seal(one.address, one.id) }))
-    .filter((line) => (bytes += line.length) <= BYTES_PER_ENTRY);
-}
-
-function takeCounts(cells: Cell[], from: number): { cell: Cell; calls: number; line: string }[] {
-  return cells.slice(from, from + LINES_PER_ENTRY).map((cell) => {
-    const { start, calls } = cell;
-    return { cell, calls, line: `${start}${calls}}` };
-  });
 }

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import type { Contract } from '../../../clients/node/index.ts';
-import { customer, day, ids, text, timezone } from '../schemas.ts';
+import { day, ids, text, timezone } from '../schemas.ts';
 import { reasons } from '../reasons.ts';
 import { tally, tool, withUntrusted } from '../tool.ts';
 
 const MOST = 100;
-const groups = ['limit', 'key', 'route', 'customer'] as const;
+const groups = ['limit', 'key'] as const;
 
 const row = withUntrusted(
   {
@@ -17,8 +17,6 @@ const row = withUntrusted(
   },
   {
     limit: Type.Optional(Type.String({ description: 'place and name of the limit that refused' })),
-    route: text,
-    customerId: text,
     apiKeyName: text,
   },
 );
@@ -26,7 +24,7 @@ const row = withUntrusted(
 export default tool({
   name: 'refusals_over_time',
   title: 'Refusals by reason over time',
-  description: `Counts refused calls by minute, hour or day and by reason; on demand also by limit, key, route and customer, beside how many calls were VALID. The ${MOST} largest rows. wouldRefuse has calls that passed, and that limits which only watch (shadow) would have refused. Without workspaceId: calls with keys that do not exist, for tokens of the whole team. Refusals are kept for 93 days.`,
+  description: `Counts refused calls by minute, hour or day and by reason; on demand also by limit and key, beside how many calls were VALID. The ${MOST} largest rows. wouldRefuse has calls that passed, and that limits which only watch (shadow) would have refused. Without workspaceId: calls with keys that do not exist, for tokens of the whole team. Refusals are kept for 93 days.`,
   input: Type.Object({
     workspaceId: Type.Optional(ids.workspace),
     from: day('first day, YYYY-MM-DD, or an instant; default: the day of `to`'),
@@ -45,7 +43,6 @@ export default tool({
     ),
     reason: Type.Optional(Type.Enum([...reasons], { description: 'only this one; VALID calls are not counted then' })),
     apiKeyId: Type.Optional(ids.key),
-    customerId: Type.Optional(customer),
   }),
   output: Type.Object({
     refused: Type.Integer({ description: 'all refused calls' }),

@@ -116,7 +116,7 @@ async function insertEvents({ client }: Books, events: Iterable<UsageEvent>): Pr
 }
 
 function refusalsOf({ past, keys, ...customer }: Customer, quarters: Quarter[], teamId: string) {
-  const { workspaceId, customerId, usageNames } = customer;
+  const { workspaceId } = customer;
   return past.refused.flatMap(({ key, status, reason, limit, share }) => {
     let rest = 0;
     return quarters.flatMap(({ startMs, calls }) => {
@@ -125,7 +125,7 @@ function refusalsOf({ past, keys, ...customer }: Customer, quarters: Quarter[], 
       rest -= refused;
       if (refused === 0) return [];
       const cell = { boot: 'made up', minuteSeconds: startMs / 1000, teamId, workspaceId, status, reason, limit };
-      const of = { keyId: keys[key]!.id, customerId, route: `/v2/${usageNames[0]}`, wouldRefuse: 0 };
+      const of = { keyId: keys[key]!.id, wouldRefuse: 0 };
       return [carryOutcome(`${beginCount({ ...cell, ...of })}${refused}}`).row];
     });
   });

@@ -8,8 +8,6 @@ import { joinWorld, request, type Started } from '../../../tests/helpers/world.t
 // How refusals come into the books. Programs of this file alone are asked: one that stops tells all that it has counted.
 
 type Row = Record<'team_id' | 'workspace_id' | 'status' | 'reason' | 'limited_by' | 'key_id', string> & {
-  customer_id: string;
-  route: string;
   would_refuse: boolean;
   calls: string;
 };
@@ -20,8 +18,8 @@ const customers = makeCustomers(world, workspaceId);
 
 const limitOf = (more: object) => ({ name: 'hourly', unit: 'requests', limit: 1, per: 'hour', ...more });
 
-test('a refusal is counted by its status, reason, key, customer and route, whichever way it came, and is a metric', async () => {
-  const { id, key } = await customers.newKey({ customerId: 'acme', enabled: false });
+test('a refusal is counted by its status, reason and key, whichever way it came, and is a metric', async () => {
+  const { id, key } = await customers.newKey({ enabled: false });
   const body = { key, route: 'GET /a' };
   const api = await world.start('api');
   const rows = await rowsAfter(async ({ url }) => {
@@ -35,9 +33,9 @@ test('a refusal is counted by its status, reason, key, customer and route, which
   });
   const ofKey = rows.filter((row) => row.key_id === id);
   assert.is(sumOf(ofKey), 6);
-  for (const { team_id, workspace_id, customer_id, status, reason, limited_by, route, would_refuse } of ofKey) {
-    assert.equal([team_id, workspace_id, customer_id], [world.team.id, workspaceId, 'acme']);
-    assert.equal([status, reason, limited_by, route, would_refuse], ['DISABLED', 'DISABLED', '', 'GET /a', false]);
+  for (const { team_id, workspace_id, status, reason, limited_by, would_refuse } of ofKey) {
+    assert.equal([team_id, workspace_id], [world.team.id, workspaceId]);
+    assert.equal([status, reason, limited_by, would_refuse], ['DISABLED', 'DISABLED', '', false]);
   }
 });
 
@@ -117,7 +115,7 @@ test("a refusal keeps the end client's address that the call or a trusted gatewa
   assert.equal(holding, ['recent_refusals 1']);
 });
 
-test('a secret that is no key of the token counts for its team alone, without key, workspace and route', async () => {
+test('a secret that is no key of the token counts for its team alone, without key and workspace', async () => {
   const [team, other] = [await world.newTeam(), await world.newTeam()];
   const elsewhere = await world.newToken(team.id, ['key:verify'], [await world.newWorkspace(team.id)]);
   const foreign = await customers.newKey({ enabled: false });
@@ -137,8 +135,7 @@ test('a secret that is no key of the token counts for its team alone, without ke
     ['MALFORMED', 'NOT_FOUND', 'NO_KEY'].map((reason) => sumOf(byReason.get(reason) ?? [])),
     [1, 2, 1],
   );
-  for (const row of ofTeam)
-    assert.equal([row.workspace_id, row.key_id, row.route, row.status], ['', '', '', 'INVALID']);
+  for (const row of ofTeam) assert.equal([row.workspace_id, row.key_id, row.status], ['', '', 'INVALID']);
   assert.not(rows.some((row) => row.team_id === other.id || row.key_id === foreign.id));
 });
 

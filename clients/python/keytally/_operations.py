@@ -450,7 +450,7 @@ class AsyncUsage(_AsyncGroup):
 
 class Verifications(_Group):
     def count(self, input: types.CountVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.CountVerificationsResult:
-        """Count verifications by status, reason, limit, key, route or customer (`usage:read`)."""
+        """Count verifications by status, reason, limit or key (`usage:read`)."""
         return cast("types.CountVerificationsResult", self._call("get /api/v1/verifications", input, options))
 
     def recent(self, input: types.ListRecentVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListRecentVerificationsResult:
@@ -464,7 +464,7 @@ class Verifications(_Group):
 
 class AsyncVerifications(_AsyncGroup):
     async def count(self, input: types.CountVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.CountVerificationsResult:
-        """Count verifications by status, reason, limit, key, route or customer (`usage:read`)."""
+        """Count verifications by status, reason, limit or key (`usage:read`)."""
         return cast("types.CountVerificationsResult", await self._call("get /api/v1/verifications", input, options))
 
     async def recent(self, input: types.ListRecentVerificationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListRecentVerificationsResult:

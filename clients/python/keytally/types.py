@@ -1564,7 +1564,7 @@ CountVerificationsInput = TypedDict(
         "interval": NotRequired["Literal[\"minute\", \"hour\", \"day\"]"],
         # The zone, by its IANA name
         "timezone": NotRequired["str"],
-        # Any of status, reason, limit, key, route, customer, with commas between; empty: none
+        # Any of status, reason, limit, key, with commas between; empty: none
         "groupBy": NotRequired["str"],
         # The answer to the call
         "status": NotRequired["Literal[\"VALID\", \"EXPIRED\", \"DISABLED\", \"DELETED\", \"RATE_LIMITED\", \"USAGE_LIMITED\", \"INVALID_SCOPES\", \"INVALID\"]"],
@@ -1576,10 +1576,6 @@ CountVerificationsInput = TypedDict(
         "apiKeyId": NotRequired["str"],
         # Only calls of the keys that have this meter now, of at most 1000; with workspaceId
         "externalMeterId": NotRequired["str"],
-        # Only calls of this route
-        "route": NotRequired["str"],
-        # Your own id of the customer
-        "customerId": NotRequired["str"],
     },
 )
 
@@ -1591,16 +1587,12 @@ class VerificationCount(TypedDict):
     """The answer to the call"""
     reason: NotRequired[Literal["MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"]]
     """Why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID"""
-    route: NotRequired[str]
-    """The route that the call named"""
     limit: NotRequired[str]
     """The limit that refused: its place, a slash, and its name"""
     apiKeyId: NotRequired[str]
     """Id of the API key"""
     apiKeyName: NotRequired[str]
     """The key's name now; only for tokens with `key:read`"""
-    customerId: NotRequired[str]
-    """Your own id of the customer"""
     count: int
     """How many calls"""
 

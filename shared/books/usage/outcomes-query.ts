@@ -5,7 +5,7 @@ import { dayOf } from '../../events/event.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 import { booksAnswer } from './query.ts';
 
-export const outcomeGroups = ['status', 'reason', 'limit', 'key', 'route', 'customer'] as const;
+export const outcomeGroups = ['status', 'reason', 'limit', 'key'] as const;
 export type OutcomeGroup = (typeof outcomeGroups)[number];
 
 /** Which decisions are asked for. */
@@ -40,8 +40,6 @@ const columnOf = {
   reason: 'reason',
   limit: 'limited_by',
   key: 'key_id',
-  route: 'route',
-  customer: 'customer_id',
 } as const satisfies Record<OutcomeGroup, string>;
 
 /** Counts decisions: those that were VALID from the events, and refusals as verify has counted them. */
@@ -112,13 +110,12 @@ function fromEvents({ groupBy, filters, keyIds }: OutcomeQuestion): string {
     if (group === 'status') return `'VALID' as status`;
     return group === 'reason' || group === 'limit' ? `'' as ${columnOf[group]}` : columnOf[group];
   });
-  const filtered = (['key', 'route', 'customer'] as const).filter((group) => filters[group] !== undefined);
   return `
     select ${['false as would_refuse', periodOf('toUnixTimestamp(time)'), ...columns, 'toUInt64(1) as calls'].join(', ')}
     from usage_events final
     where workspace_id = {workspace:String} and day between {firstDay:Date} and {lastDay:Date} and ${IS_VALID_CALL}
       and time >= toDateTime64({from:UInt32}, 3, 'UTC') and time < toDateTime64({to:UInt32}, 3, 'UTC')
-      ${filtered.map((group) => `and ${columnOf[group]} = {${group}:String}`).join(' ')} ${ofKeys(keyIds)}`;
+      ${filters.key === undefined ? '' : 'and key_id = {key:String}'} ${ofKeys(keyIds)}`;
 }
 
 /** Each group is a row of the answer, which is refused when it has more. */

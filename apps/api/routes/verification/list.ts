@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
-import { customerId, externalMeterId, name } from '../../../../shared/contract/schemas.ts';
+import { externalMeterId, name } from '../../../../shared/contract/schemas.ts';
 import {
   outcomeGroups,
   readOutcomes,
@@ -25,8 +25,8 @@ const counted = object({
     description: 'when the period begins, RFC 3339 with the offset of the zone',
     examples: ['2026-11-20T08:00:00+00:00'],
   }),
-  ...outcome,
   status: Type.Optional(outcome.status),
+  reason: outcome.reason,
   limit: Type.Optional(
     Type.String({
       maxLength: 160,
@@ -36,7 +36,6 @@ const counted = object({
   ),
   apiKeyId: Type.Optional(id('API key')),
   apiKeyName: Type.Optional({ ...name, description: "the key's name now; only for tokens with `key:read`" }),
-  customerId: Type.Optional(customerId),
   count: Type.Integer({ minimum: 0, description: 'how many calls', examples: [12] }),
 });
 const counts = Type.Array(named('VerificationCount', counted), { maxItems: MOST_ROWS });
@@ -47,9 +46,9 @@ export default route({
   path: '/api/v1/verifications',
   tag: 'Usage',
   operationId: 'countVerifications',
-  summary: 'Count verifications by status, reason, limit, key, route or customer',
+  summary: 'Count verifications by status, reason, limit or key',
   description:
-    'VALID is counted from the usage events, so it is exact. Refusals are counted where they happen, and here within about two seconds; they are kept for 93 days. Beyond 20 routes of a key in a minute, or 500 counts of a team, the rest stands under "(other)". Without workspaceId: calls with secrets that are no key of the team\'s, which belong to no workspace; only for tokens of the whole team.',
+    'VALID is counted from the usage events, so it is exact. Refusals are counted where they happen, and here within about two seconds; they are kept for 93 days. Beyond 400 counts of a team in a minute and process, the rest stands under "(other)". Without workspaceId: calls with secrets that are no key of the team\'s, which belong to no workspace; only for tokens of the whole team.',
   permission: 'usage:read',
   query: object({
     workspaceId: Type.Optional(id('workspace')),
@@ -85,8 +84,6 @@ export default route({
       ...externalMeterId,
       description: `only calls of the keys that have this meter now, of at most ${MOST_KEYS}; with workspaceId`,
     }),
-    route: Type.Optional(textOf(1024, 'only calls of this route', 'GET /documents')),
-    customerId: Type.Optional(customerId),
   }),
   response: object({
     data: counts,
@@ -105,9 +102,9 @@ export default route({
     const workspace = workspaceId === undefined ? undefined : await requireUsageOf(sql, caller, workspaceId);
     const bounds = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
     const cuts = cutsOf({ ...bounds, interval, timezone }, clock.now());
-    const { status, reason, limit, apiKeyId: key, route: path, customerId: customer } = query;
+    const { status, reason, limit, apiKeyId: key } = query;
     const groupBy = groupsIn(query.groupBy ?? 'status');
-    const asked = Object.entries({ status, reason, limit, key, route: path, customer });
+    const asked = Object.entries({ status, reason, limit, key });
     const filters = Object.fromEntries(asked.filter(([, value]) => value !== undefined)) as Record<string, string>;
     const ofMeter = workspaceId !== undefined && meter !== undefined;
     const keyIds = ofMeter ? await keysOf(sql, workspaceId, meter) : undefined;
@@ -130,7 +127,7 @@ async function keysOf(sql: Query, workspaceId: string, meter: string): Promise<s
     select id from api_keys where workspace_id = ${workspaceId} and external_meter_id = ${meter}
     limit ${MOST_KEYS + 1}`;
   if (keys.length <= MOST_KEYS) return keys.map((key) => key.id);
-  const message = `The meter has more than ${MOST_KEYS} keys; ask for one of them by apiKeyId, or for a customerId.`;
+  const message = `The meter has more than ${MOST_KEYS} keys; ask for one of them by apiKeyId.`;
   throw new ApiError('usage_too_large', { message });
 }
 
@@ -150,8 +147,8 @@ function groupsIn(text: string): OutcomeGroup[] {
 }
 
 function presentRow(row: Outcome, start: string, names: Map<string, string>): Static<typeof counted> {
-  const { status = '', reason = '', limit, key, route = '', customer, calls } = row;
-  const { status: answer, ...why } = presentOutcome({ status, reason, route });
+  const { status = '', reason = '', limit, key, calls } = row;
+  const { status: answer, ...why } = presentOutcome({ status, reason, route: '' });
   const apiKeyName = key && names.get(key);
   return {
     start,
@@ -160,7 +157,6 @@ function presentRow(row: Outcome, start: string, names: Map<string, string>): St
     ...(limit && { limit }),
     ...(key && { apiKeyId: key }),
     ...(apiKeyName && { apiKeyName }),
-    ...(customer && { customerId: customer }),
     count: calls,
   };
 }

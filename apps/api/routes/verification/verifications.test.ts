@@ -24,16 +24,16 @@ test.before.each(async () => {
   customers = makeCustomers(world, own);
 });
 
-test('decisions are counted by status, reason, limit, key, route and customer, alone and together', async () => {
-  const acme = { key_id: 'key_1', customer_id: 'acme' };
-  const disabled = { status: 'DISABLED', reason: 'DISABLED', key_id: 'key_2', customer_id: 'other', route: 'GET /a' };
-  const limited = { ...acme, status: 'RATE_LIMITED', reason: 'RATE_LIMIT', limited_by: 'key/daily', route: 'GET /b' };
+test('decisions are counted by status, reason, limit and key, alone and together', async () => {
+  const acme = { key_id: 'key_1' };
+  const disabled = { status: 'DISABLED', reason: 'DISABLED', key_id: 'key_2' };
+  const limited = { ...acme, status: 'RATE_LIMITED', reason: 'RATE_LIMIT', limited_by: 'key/daily' };
   await happened([
-    { ...acme, route: 'GET /a' },
-    { ...acme, route: 'GET /a', kind: 'hold' },
+    acme,
+    { ...acme, kind: 'hold' },
     // Neither is a call.
-    { ...acme, route: 'GET /a', kind: 'capture' },
-    { ...acme, route: 'GET /a', kind: 'adjustment' },
+    { ...acme, kind: 'capture' },
+    { ...acme, kind: 'adjustment' },
   ]);
   // Of a count that is told more than once the largest counts, and processes are added.
   for (const calls of [1, 2, 1]) await refused([{ ...limited, calls }]);
@@ -49,12 +49,9 @@ test('decisions are counted by status, reason, limit, key, route and customer, a
     ['status', {}, 'DISABLED 1, RATE_LIMITED 3, VALID 2'],
     ['reason', {}, '2, DISABLED 1, RATE_LIMIT 3'],
     ['limit', {}, '3, key/daily 3'],
-    ['route', {}, 'GET /a 3, GET /b 3'],
-    ['customer', {}, 'acme 5, other 1'],
     ['key', {}, 'key_1 5, key_2 1'],
-    ['route,status', {}, 'DISABLED GET /a 1, VALID GET /a 2, RATE_LIMITED GET /b 3'],
-    ['status', { customerId: 'acme' }, 'RATE_LIMITED 3, VALID 2'],
-    ['status', { route: 'GET /a' }, 'DISABLED 1, VALID 2'],
+    ['key,status', {}, 'RATE_LIMITED key_1 3, VALID key_1 2, DISABLED key_2 1'],
+    ['status', { apiKeyId: 'key_1' }, 'RATE_LIMITED 3, VALID 2'],
     ['status', { apiKeyId: 'key_2' }, 'DISABLED 1'],
     ['status', { limit: 'key/daily' }, 'RATE_LIMITED 3'],
     ['status', { reason: 'DISABLED' }, 'DISABLED 1'],
@@ -126,11 +123,11 @@ test('refusals of unknown keys are read without a workspace, by tokens of the wh
 test('an answer of too many rows, or counted from too much of the books, is refused with what would be less', async () => {
   const at = noon / 1_000;
   await books.client.command({
-    query: `insert into refusals (team_id, workspace_id, minute, status, route, boot, calls)
+    query: `insert into refusals (team_id, workspace_id, minute, status, key_id, boot, calls)
       select {team:String}, {own:String}, toDateTime({at:UInt32}, 'UTC'), 'DISABLED', toString(number), 'b', 1 from numbers(20000)`,
     query_params: { team: world.team.id, own, at },
   });
-  const read = (groupBy: 'route'[], rows: number, most: number) =>
+  const read = (groupBy: 'key'[], rows: number, most: number) =>
     readOutcomes(
       books,
       { teamId: world.team.id, workspace: allowWorkspace(own), cuts: [at, at + 60], groupBy, filters: {} },
@@ -138,8 +135,8 @@ test('an answer of too many rows, or counted from too much of the books, is refu
     ).catch((error: Error) => error.message);
   const [all] = (await read([], 1, 100_000)) as { calls: number }[];
   assert.is(all!.calls, 20_000);
-  assert.is((await read(['route'], 20_000, 100_000)).length, 20_000);
-  assert.match((await read(['route'], 19_999, 100_000)) as string, 'more than 19999 rows');
+  assert.is((await read(['key'], 20_000, 100_000)).length, 20_000);
+  assert.match((await read(['key'], 19_999, 100_000)) as string, 'more than 19999 rows');
   assert.match((await read([], 1, 10_000)) as string, 'more than 10000 events and counts; ask for a shorter time');
 });
 
