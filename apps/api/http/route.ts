@@ -1,9 +1,12 @@
-import type { TObject, TSchema } from 'typebox';
+import type { TObject, TSchema, TString } from 'typebox';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
+import type { ErrorName } from '../../../shared/contract/errors.ts';
 import type { Quotas } from '../../../shared/contract/quotas.ts';
-import type { Route } from '../../../shared/contract/route.ts';
+import type { Operation, Route } from '../../../shared/contract/route.ts';
+import { id, object } from '../../../shared/contract/schema-kinds.ts';
+import type { Tag } from '../../../shared/contract/tags.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
@@ -91,13 +94,93 @@ export type ApiRoute = Route<any, any, any, any, Services>;
 // oxlint-disable-next-line no-explicit-any -- each handler knows the type of its own call
 export type AnyCall = any;
 
-/** Defines a route of the api; its types follow from its schemas. What is no GET writes, but verifications: those a script decides. */
+/** What a route says, besides its method and its path. */
+type Definition<Path extends string, Query extends TObject, Body extends TSchema, Response extends TSchema> = Omit<
+  Operation<TObject, Query, Body, Response>,
+  'method' | 'path' | 'tag' | 'operationId'
+> & {
+  handle: Route<ParamsOf<Path>, Query, Body, Response, Services>['handle'];
+};
+
+/** A route without the name by which `named` lists it. */
+export type NewRoute = Omit<ApiRoute, 'operationId'>;
+
+/**
+ * Defines a route of the api; its types follow from its schemas. From its path follow what is in it, the errors of what is
+ * unknown there, and its group. What is no GET writes.
+ */
 export function route<
+  const Path extends string,
   Response extends TSchema,
-  Params extends TObject = TObject<{}>,
   Query extends TObject = TObject<{}>,
   Body extends TSchema = TSchema,
->(definition: Route<Params, Query, Body, Response, Services>): Route<Params, Query, Body, Response, Services> {
-  const writes = definition.method !== 'get' && definition.permission !== 'key:verify';
-  return { writes, ...definition };
+>(method: Operation['method'], path: Path, definition: Definition<Path, Query, Body, Response>): NewRoute {
+  const things = [...path.matchAll(/([^/]+)\/\{(\w+)\}/g)].flatMap(([, noun, name]) => {
+    const [what, unknown] = nouns[noun!] ?? [];
+    return what ? [{ name: name!, schema: id(what), errors: unknown ? [unknown] : [] }] : [];
+  });
+  const errors = [...things.flatMap((thing) => thing.errors), ...(definition.errors ?? [])];
+  return {
+    method,
+    path,
+    tag: tagOf(path),
+    writes: method !== 'get',
+    ...(things.length > 0 && { params: object(Object.fromEntries(things.map(({ name, schema }) => [name, schema]))) }),
+    ...definition,
+    errors,
+  };
+}
+
+/** The route of an operation that verify has too: a script decides it, so it writes nothing here. */
+export function shared<Body extends TSchema, Response extends TSchema>(
+  operation: Operation<TObject, TObject, Body, Response>,
+  handle: Route<TObject, TObject, Body, Response, Services>['handle'],
+): NewRoute {
+  return { ...operation, writes: false, handle };
+}
+
+/** Routes in their order; generated clients call each by its name here. */
+export function named(routes: Record<string, NewRoute>): readonly ApiRoute[] {
+  return Object.entries(routes).map(([operationId, one]) => ({ ...one, operationId }));
+}
+
+type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
+type ParamsOf<Path> = TObject<{ [Name in NamesIn<Path>]: TString }>;
+
+/** What paths name, by the word before it, and the error where it is unknown. */
+const nouns: Record<string, [what: Parameters<typeof id>[0], unknown?: ErrorName]> = {
+  workspace: ['workspace', 'workspace_forbidden'],
+  scope: ['scope', 'scope_not_found'],
+  'api-key': ['API key', 'key_not_found'],
+  key: ['API key', 'key_not_found'],
+  'customer-billing': ['billing record', 'billing_not_found'],
+  usage: ['billing record', 'billing_not_found'],
+  grant: ['grant', 'grant_not_found'],
+  'grant-schedule': ['grant schedule', 'grant_schedule_not_found'],
+  'access-token': ['access token', 'access_token_not_found'],
+  webhook: ['webhook', 'webhook_not_found'],
+  delivery: ['webhook delivery', 'webhook_delivery_not_found'],
+  team: ['team'],
+};
+
+// The first that a path contains.
+const groups: [part: RegExp, tag: Tag][] = [
+  [/\/portal/, 'Portal'],
+  [/\/api-key/, 'API keys'],
+  [/\/scope/, 'Scopes'],
+  [/\/customer-billing|\/statements/, 'Customer billing'],
+  [/\/usage|\/verifications/, 'Usage'],
+  [/\/jwt|\/\.well-known/, 'JWT'],
+  [/\/link-token/, 'Link tokens'],
+  [/\/access-token|\/session/, 'Access tokens'],
+  [/\/audit-log/, 'Audit log'],
+  [/\/webhook/, 'Webhooks'],
+  [/\/quota/, 'Quota'],
+  [/\/workspace/, 'Workspaces'],
+];
+
+function tagOf(path: string): Tag {
+  const group = groups.find(([part]) => part.test(path));
+  if (!group) throw new Error(`${path} is of no group of operations`);
+  return group[1];
 }

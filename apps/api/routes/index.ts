@@ -1,28 +1,34 @@
-import type { ApiRoute } from '../http/route.ts';
+import { named } from '../http/route.ts';
 import {
   createAccessToken,
+  deleteAccessToken,
   getAccessToken,
   listAccessTokens,
-  revokeAccessToken,
 } from './access-token/access-tokens.ts';
-import importApiKeys from './api-key/import.ts';
-import { createApiKey, deleteApiKey, getApiKey, listApiKeys, updateApiKey } from './api-key/keys.ts';
-import reportLeakedKeys from './api-key/leaked.ts';
-import { rotateApiKey } from './api-key/rotation.ts';
-import { cancelVerification, verifyApiKey, verifyApiKeys } from './api-key/verify.ts';
-import listAuditLog from './audit-log/list.ts';
-import adjustBilling from './customer-billing/adjust.ts';
-import { billingLedger, listAlerts, listHolds } from './customer-billing/movements.ts';
-import reconcileBilling from './customer-billing/reconciliation.ts';
-import { createBilling, getBilling, getBillingById, listBillings, updateBilling } from './customer-billing/records.ts';
-import refillBilling from './customer-billing/refill.ts';
+import { importKeys } from './api-key/import.ts';
+import { createKey, deleteKey, getKey, listKeys, updateKey } from './api-key/keys.ts';
+import { reportLeakedSecrets } from './api-key/leaked.ts';
+import { rotateKey } from './api-key/rotation.ts';
+import { cancelVerification, verifyKey, verifyKeys } from './api-key/verify.ts';
+import { listAuditLog } from './audit-log/list.ts';
+import { adjustBilling } from './customer-billing/adjust.ts';
+import { listAlerts, listHolds, listLedger } from './customer-billing/movements.ts';
+import { reconcileBilling } from './customer-billing/reconciliation.ts';
+import {
+  createBilling,
+  getBilling,
+  getBillingOfMeter,
+  listBillings,
+  updateBilling,
+} from './customer-billing/records.ts';
+import { refillBilling } from './customer-billing/refill.ts';
 import { getStatement } from './customer-billing/statement.ts';
 import { createGrantSchedule, deleteGrantSchedule, listGrantSchedules } from './grant-schedule/schedules.ts';
 import { createGrant, getGrant, listGrants, voidGrant } from './grant/grants.ts';
 import { createJwt, revokeJwt, verifyJwt } from './jwt/jwts.ts';
 import { getJwtSettings, updateJwtSettings } from './jwt/settings.ts';
-import { jwtDiscovery, jwtKeys, rotateJwtKey, teamJwtKeys } from './jwt/signing-keys.ts';
-import { createLinkToken, revokeLinkToken, validateLinkToken } from './link-token/link-tokens.ts';
+import { getOpenIdConfiguration, getSharedKeySet, getTeamKeySet, rotateSigningKey } from './jwt/signing-keys.ts';
+import { createLinkToken, deleteLinkToken, getLinkToken } from './link-token/link-tokens.ts';
 import {
   getPortal,
   getPortalBilling,
@@ -32,16 +38,16 @@ import {
   rotatePortalKey,
 } from './portal/portal.ts';
 import { leavePortal, openPortal } from './portal/session.ts';
-import getPortalUsage from './portal/usage.ts';
-import getQuota from './quota/get.ts';
+import { getPortalUsage } from './portal/usage.ts';
+import { getQuota } from './quota/get.ts';
 import { createScope, deleteScope, getScope, listScopes, updateScope } from './scope/scopes.ts';
-import { createSession, endSession, getSession } from './session/sessions.ts';
-import listStatements from './statement/list.ts';
-import getUsage from './usage/get.ts';
+import { createSession, deleteSession, getSession } from './session/sessions.ts';
+import { listStatements } from './statement/list.ts';
+import { getUsage } from './usage/get.ts';
 import { captureHold, extendHold, releaseHold } from './usage/holds.ts';
-import listUsage from './usage/list.ts';
-import countVerifications from './verification/list.ts';
-import recentVerifications from './verification/recent.ts';
+import { listUsage } from './usage/list.ts';
+import { countVerifications } from './verification/list.ts';
+import { listRecentVerifications } from './verification/recent.ts';
 import { listWebhookDeliveries, redeliverWebhook, testWebhook } from './webhook/deliveries.ts';
 import {
   createWebhook,
@@ -51,8 +57,8 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from './webhook/webhooks.ts';
-import closeMonth from './workspace/close.ts';
-import getWorkspaceProof from './workspace/proof.ts';
+import { closeMonth } from './workspace/close.ts';
+import { getWorkspaceProof } from './workspace/proof.ts';
 import {
   createWorkspace,
   deleteWorkspace,
@@ -62,18 +68,18 @@ import {
 } from './workspace/workspaces.ts';
 
 /** Every operation of the API, in the order of the documentation. */
-export const routes: readonly ApiRoute[] = [
-  verifyApiKey,
-  verifyApiKeys,
+export const routes = named({
+  verifyKey,
+  verifyKeys,
   cancelVerification,
-  createApiKey,
-  importApiKeys,
-  listApiKeys,
-  getApiKey,
-  updateApiKey,
-  reportLeakedKeys,
-  rotateApiKey,
-  deleteApiKey,
+  createKey,
+  importKeys,
+  listKeys,
+  getKey,
+  updateKey,
+  reportLeakedSecrets,
+  rotateKey,
+  deleteKey,
 
   createWorkspace,
   listWorkspaces,
@@ -91,12 +97,12 @@ export const routes: readonly ApiRoute[] = [
 
   createBilling,
   listBillings,
-  getBilling,
+  getBillingOfMeter,
   refillBilling,
-  getBillingById,
+  getBilling,
   adjustBilling,
   updateBilling,
-  billingLedger,
+  listLedger,
   createGrant,
   listGrants,
   getGrant,
@@ -115,27 +121,27 @@ export const routes: readonly ApiRoute[] = [
   extendHold,
   getUsage,
   listUsage,
-  recentVerifications,
+  listRecentVerifications,
   countVerifications,
 
   createJwt,
   verifyJwt,
   revokeJwt,
-  rotateJwtKey,
+  rotateSigningKey,
   getJwtSettings,
   updateJwtSettings,
-  teamJwtKeys,
-  jwtDiscovery,
-  jwtKeys,
+  getTeamKeySet,
+  getOpenIdConfiguration,
+  getSharedKeySet,
 
   createLinkToken,
-  validateLinkToken,
-  revokeLinkToken,
+  getLinkToken,
+  deleteLinkToken,
 
   createAccessToken,
   listAccessTokens,
   getAccessToken,
-  revokeAccessToken,
+  deleteAccessToken,
 
   listAuditLog,
 
@@ -150,10 +156,10 @@ export const routes: readonly ApiRoute[] = [
   deleteWebhook,
 
   getQuota,
-];
+});
 
 /** What the session of a customer opens. No client has them: they take no access token. */
-export const portalRoutes: readonly ApiRoute[] = [
+export const portalRoutes = named({
   getPortal,
   listPortalKeys,
   rotatePortalKey,
@@ -161,7 +167,7 @@ export const portalRoutes: readonly ApiRoute[] = [
   getPortalBilling,
   listPortalGrants,
   getPortalStatement,
-];
+});
 
 /** Sessions of the console and of the portal, in no document: a script sends its access token, and needs none. */
-export const sessionRoutes: readonly ApiRoute[] = [createSession, getSession, endSession, openPortal, leavePortal];
+export const sessionRoutes = named({ createSession, getSession, deleteSession, openPortal, leavePortal });

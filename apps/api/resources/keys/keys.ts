@@ -66,9 +66,6 @@ export const apiKeyWithText = named(
   }),
 );
 
-/** The path of one key. */
-export const keyParams = object({ id: id('workspace'), akid: id('API key') });
-
 export const grants = Type.Array(scopeEntryInput, {
   maxItems: MOST_SCOPES_OF_KEY,
   description: 'what the key may do; each representation at most once',

@@ -41,9 +41,6 @@ export const scopeChange = object({
   description: Type.Optional(description),
 });
 
-/** The path of one scope. */
-export const scopeParams = object({ id: id('workspace'), sid: id('scope') });
-
 export type ScopeRow = {
   id: string;
   name: string;

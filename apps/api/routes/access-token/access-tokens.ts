@@ -21,11 +21,7 @@ import {
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { revokeToken, revokedToken } from '../../resources/revocations/revocations.ts';
 
-export const createAccessToken = route({
-  method: 'post',
-  path: '/api/v1/access-token',
-  tag: 'Access tokens',
-  operationId: 'createAccessToken',
+export const createAccessToken = route('post', '/api/v1/access-token', {
   summary: 'Create an access token with at most the rights of your own',
   description: 'The secret is in this answer alone.',
   permission: 'token:write',
@@ -70,11 +66,7 @@ export const createAccessToken = route({
   },
 });
 
-export const listAccessTokens = route({
-  method: 'get',
-  path: '/api/v1/access-token',
-  tag: 'Access tokens',
-  operationId: 'listAccessTokens',
+export const listAccessTokens = route('get', '/api/v1/access-token', {
   summary: 'List access tokens, also revoked ones, without their secrets',
   description: 'Pages follow by `cursor`, in the order in which the tokens were made.',
   permission: 'token:write',
@@ -91,17 +83,11 @@ export const listAccessTokens = route({
   },
 });
 
-export const getAccessToken = route({
-  method: 'get',
-  path: '/api/v1/access-token/{id}',
-  tag: 'Access tokens',
-  operationId: 'getAccessToken',
+export const getAccessToken = route('get', '/api/v1/access-token/{id}', {
   summary: 'Get an access token, without its secret',
   description: 'Gives the permissions, workspaces, addresses and end of a token.',
   permission: 'token:write',
-  params: object({ id: id('access token') }),
   response: object({ accessToken }),
-  errors: ['access_token_not_found'],
 
   async handle({ sql, params, caller }) {
     const [row] = isId(params.id)
@@ -113,17 +99,12 @@ export const getAccessToken = route({
   },
 });
 
-export const revokeAccessToken = route({
-  method: 'delete',
-  path: '/api/v1/access-token/{id}',
-  tag: 'Access tokens',
-  operationId: 'deleteAccessToken',
+export const deleteAccessToken = route('delete', '/api/v1/access-token/{id}', {
   summary: 'Revoke an access token, also your own, with all that it made; within a second they are refused',
   description:
     'The tokens that it made, and that these made, end with it, unless `descendants=false` keeps them. A token cannot revoke one that made it, directly or through others.',
   permission: 'token:write',
   revokes: true,
-  params: object({ id: id('access token') }),
   query: object({
     descendants: Type.Boolean({
       default: true,
@@ -140,7 +121,7 @@ export const revokeAccessToken = route({
       }),
     }),
   }),
-  errors: ['access_token_not_found', 'token_above'],
+  errors: ['token_above'],
 
   async handle({ sql, params, query, caller, changed }) {
     const [before] = isId(params.id)

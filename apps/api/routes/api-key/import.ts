@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { MOST_TEXT, named, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
-import { importedKey, importKeys } from '../../resources/keys/imported-keys.ts';
+import { importedKey, importKeys as importEach } from '../../resources/keys/imported-keys.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
 import { route } from '../../http/route.ts';
 
@@ -22,11 +22,7 @@ const itemError = object({
   ),
 });
 
-export default route({
-  method: 'post',
-  path: '/api/v1/api-key/import',
-  tag: 'API keys',
-  operationId: 'importKeys',
+export const importKeys = route('post', '/api/v1/api-key/import', {
   summary: 'Import API keys that were made elsewhere, up to 100; each item stands alone',
   description:
     'Takes keys that another system made, as plain text or by hash. Each gets its key or its error by its place; what was imported before is told, and not made twice.',
@@ -69,7 +65,7 @@ export default route({
   ],
 
   async handle({ sql, redis, body, caller, changed, clock, requestId }) {
-    const { results, made } = await importKeys({ sql, redis, caller, requestId, now: clock.now() }, body.keys);
+    const { results, made } = await importEach({ sql, redis, caller, requestId, now: clock.now() }, body.keys);
     const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
     const rows = await selectKeys(sql, sql`where k.id = any(${ids})`);
     const keys = new Map(rows.map((row) => [row.id, presentKey(row)]));

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
-import { object, id, nullable } from '../../../../shared/contract/schema-kinds.ts';
+import { object, nullable } from '../../../../shared/contract/schema-kinds.ts';
 import {
   customerId,
   externalMeterId,
@@ -28,7 +28,6 @@ import {
   apiKey,
   presentKey,
   selectKeys,
-  keyParams,
   giveMeter,
   grants,
   lockKey,
@@ -36,11 +35,7 @@ import {
 } from '../../resources/keys/keys.ts';
 import { set } from '../../resources/patch.ts';
 
-export const createApiKey = route({
-  method: 'post',
-  path: '/api/v1/api-key',
-  tag: 'API keys',
-  operationId: 'createKey',
+export const createKey = route('post', '/api/v1/api-key', {
   summary: 'Create an API key; only this answer contains the secret',
   description:
     'Makes a key and its secret. The service keeps a hash of it: store the secret, or rotate the key where it is lost.',
@@ -81,16 +76,11 @@ export const createApiKey = route({
   },
 });
 
-export const listApiKeys = route({
-  method: 'get',
-  path: '/api/v1/workspace/{id}/api-keys',
-  tag: 'API keys',
-  operationId: 'listKeys',
+export const listKeys = route('get', '/api/v1/workspace/{id}/api-keys', {
   summary: 'List the API keys of a workspace, also deleted ones unless filtered out',
   description:
     'Pages follow by `cursor`, in the order in which the keys were made. With `search`, `enabled` or `deleted` a page may have few keys, or none, while `nextCursor` leads on.',
   permission: 'key:read',
-  params: object({ id: id('workspace') }),
   query: object({
     ...pageParameters,
     search: Type.Optional(
@@ -106,7 +96,6 @@ export const listApiKeys = route({
     deleted: Type.Optional(Type.Boolean({ description: 'only keys that were deleted, or only those that were not' })),
   }),
   response: object({ apiKeys: pageItems(apiKey), nextCursor }),
-  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);
@@ -133,17 +122,11 @@ export const listApiKeys = route({
   },
 });
 
-export const getApiKey = route({
-  method: 'get',
-  path: '/api/v1/workspace/{id}/api-key/{akid}',
-  tag: 'API keys',
-  operationId: 'getKey',
+export const getKey = route('get', '/api/v1/workspace/{id}/api-key/{akid}', {
   summary: 'Get an API key, without its secret',
   description: 'Gives the settings of a key. No answer contains its secret again.',
   permission: 'key:read',
-  params: keyParams,
   response: object({ apiKey }),
-  errors: ['workspace_forbidden', 'key_not_found'],
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);
@@ -151,15 +134,10 @@ export const getApiKey = route({
   },
 });
 
-export const updateApiKey = route({
-  method: 'patch',
-  path: '/api/v1/workspace/{id}/api-key/{akid}',
-  tag: 'API keys',
-  operationId: 'updateKey',
+export const updateKey = route('patch', '/api/v1/workspace/{id}/api-key/{akid}', {
   summary: 'Change an API key; null clears a setting',
   description: 'Fields that are left out stay as they are. The change is in force before the answer.',
   permission: 'key:write',
-  params: keyParams,
   body: object({
     name: Type.Optional(name),
     enabled: Type.Optional(Type.Boolean()),
@@ -175,15 +153,7 @@ export const updateApiKey = route({
     }),
   }),
   response: object({ apiKey }),
-  errors: [
-    'workspace_forbidden',
-    'key_not_found',
-    'key_deleted',
-    'key_metered',
-    'expires_at_past',
-    'unknown_scope',
-    'quota_exceeded',
-  ],
+  errors: ['key_deleted', 'key_metered', 'expires_at_past', 'unknown_scope', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, clock }) {
     const { shard: oldShard, deleted } = await lockKey(sql, caller, params);
@@ -211,18 +181,12 @@ export const updateApiKey = route({
   },
 });
 
-export const deleteApiKey = route({
-  method: 'delete',
-  path: '/api/v1/workspace/{id}/api-key/{akid}',
-  tag: 'API keys',
-  operationId: 'deleteKey',
+export const deleteKey = route('delete', '/api/v1/workspace/{id}/api-key/{akid}', {
   summary: 'Delete an API key for good; its record stays readable',
   description:
     'Its secret gets INVALID before the answer. The record keeps its id. Only an import of its secret with `restore` brings it back.',
   permission: 'key:write',
-  params: keyParams,
   response: object({ apiKey }),
-  errors: ['workspace_forbidden', 'key_not_found'],
 
   async handle({ sql, params, caller, changed }) {
     const { shard, deleted } = await lockKey(sql, caller, params);

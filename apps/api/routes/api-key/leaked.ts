@@ -24,11 +24,7 @@ const tokenResult = Type.Enum(['revoked', 'was_revoked', 'reported'], {
     'revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it',
 });
 
-export default route({
-  method: 'post',
-  path: '/api/v1/api-key/leaked',
-  tag: 'API keys',
-  operationId: 'reportLeakedSecrets',
+export const reportLeakedSecrets = route('post', '/api/v1/api-key/leaked', {
   summary: 'Report secrets that leaked: keys in the text are disabled, tokens revoked',
   description: 'Finds secrets of your team in any text, such as a log or a commit. Secrets of others change nothing.',
   permission: 'key:write',

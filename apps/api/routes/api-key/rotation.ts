@@ -5,7 +5,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { route, type Services } from '../../http/route.ts';
-import { lockKey, readKey, apiKeyWithText, keyParams } from '../../resources/keys/keys.ts';
+import { lockKey, readKey, apiKeyWithText } from '../../resources/keys/keys.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
 // Each change of a key writes every secret that works.
@@ -22,29 +22,24 @@ export const graceSeconds = Type.Integer({
     'for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all',
 });
 
-export const rotateApiKey = route({
-  method: 'post',
-  path: '/api/v1/workspace/{id}/api-key/{akid}/rotate',
-  tag: 'API keys',
-  operationId: 'rotateKey',
+export const rotateKey = route('post', '/api/v1/workspace/{id}/api-key/{akid}/rotate', {
   summary: 'Give an API key a new secret; only this answer contains it',
   description: 'The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage.',
   permission: 'key:write',
-  params: keyParams,
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),
   response: object({ apiKey: apiKeyWithText }),
-  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted'],
+  errors: ['key_deleted'],
 
   async handle(call) {
-    return { apiKey: await rotateKey(call, call.params, call.body) };
+    return { apiKey: await giveNewSecret(call, call.params, call.body) };
   },
 });
 
 type Rotating = Pick<Services, 'sql' | 'changed' | 'clock'> & { caller: Caller };
 
 /** Gives a key a new secret. `linkTokenId` names the link by which its customer does it, for the audit log. */
-export async function rotateKey(
+export async function giveNewSecret(
   { sql, caller, changed, clock }: Rotating,
   params: { id: string; akid: string },
   { graceSeconds, linkTokenId }: { graceSeconds?: number | undefined; linkTokenId?: string },

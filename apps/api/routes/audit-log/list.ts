@@ -64,11 +64,7 @@ const auditEntry = named(
   }),
 );
 
-export default route({
-  method: 'get',
-  path: '/api/v1/audit-log',
-  tag: 'Audit log',
-  operationId: 'listAuditLog',
+export const listAuditLog = route('get', '/api/v1/audit-log', {
   summary: 'List who changed what, and who was denied',
   description: 'Filters can be combined. Attempts that were denied are lines too.',
   permission: 'audit:read',

@@ -41,11 +41,7 @@ const adjustment = named(
   }),
 );
 
-export default route({
-  method: 'post',
-  path: '/api/v1/customer-billing/{bid}/adjustment',
-  tag: 'Customer billing',
-  operationId: 'adjustBilling',
+export const adjustBilling = route('post', '/api/v1/customer-billing/{bid}/adjustment', {
   summary: 'Correct the used credits of a billing record, in its balance and in its books',
   description:
     'Adds a signed amount to what a billing record has used: for a refund, or for usage that was counted wrongly. The amount, its reason and its day stay in the books. A repeat with the same Idempotency-Key changes nothing.',
@@ -53,7 +49,6 @@ export default route({
   status: 201,
   grows: true,
   idempotencyKeyRequired: true,
-  params: object({ bid: id('billing record') }),
   body: object({
     amount: signedCredits('credits used in addition, or, if negative, given back'),
     reason: textOf(512, 'why; the books keep it', 'counted twice by the gateway'),
@@ -65,7 +60,7 @@ export default route({
     usageName: Type.Optional(usageName('what is counted, default "default"')),
   }),
   response: object({ adjustment }),
-  errors: ['billing_not_found', 'workspace_deleted', 'month_closed', 'negative_usage', 'credits_too_large'],
+  errors: ['workspace_deleted', 'month_closed', 'negative_usage', 'credits_too_large'],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid);

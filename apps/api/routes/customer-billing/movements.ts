@@ -43,18 +43,12 @@ const openHold = named(
   }),
 );
 
-export const billingLedger = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/ledger',
-  tag: 'Customer billing',
-  operationId: 'listLedger',
+export const listLedger = route('get', '/api/v1/customer-billing/{bid}/ledger', {
   summary: 'List the refills of a billing record, oldest first',
   description: 'Each row is one refill, with the credits that were bought up to it.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record') }),
   query: object(pageParameters),
   response: object({ ledger: pageItems(ledgerRow), nextCursor }),
-  errors: ['billing_not_found'],
 
   async handle({ sql, params, query, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
@@ -76,18 +70,12 @@ export const billingLedger = route({
   },
 });
 
-export const listAlerts = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/alerts',
-  tag: 'Customer billing',
-  operationId: 'listAlerts',
+export const listAlerts = route('get', '/api/v1/customer-billing/{bid}/alerts', {
   summary: 'List the alerts that a billing record has crossed, newest first',
   description: 'Each line is one crossing, within two seconds of it and for 90 days.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record') }),
   query: object(pageParameters),
   response: object({ alerts: pageItems(crossedAlert), nextCursor }),
-  errors: ['billing_not_found'],
 
   async handle({ sql, params, query, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
@@ -101,18 +89,13 @@ export const listAlerts = route({
   },
 });
 
-export const listHolds = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/holds',
-  tag: 'Customer billing',
-  operationId: 'listHolds',
+export const listHolds = route('get', '/api/v1/customer-billing/{bid}/holds', {
   summary: 'List the open holds of a billing record, those that end first, first',
   description: 'What is held, since when, until when, and by which key.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record') }),
   query: object(pageParameters),
   response: object({ holds: pageItems(openHold), nextCursor }),
-  errors: ['billing_not_found', 'redis_unavailable'],
+  errors: ['redis_unavailable'],
 
   async handle({ sql, params, query, caller, redis, holds }) {
     const record = await requireBilling(sql, caller, params.bid);

@@ -68,18 +68,13 @@ const reconciliation = named(
 // The share of the time left for which it waits for events that are on their way.
 const PATIENCE_SHARE = 0.5;
 
-export default route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/reconciliation',
-  tag: 'Customer billing',
-  operationId: 'reconcileBilling',
+export const reconcileBilling = route('get', '/api/v1/customer-billing/{bid}/reconciliation', {
   summary: 'Prove the books of a billing record: compare its balance with its events',
   description:
     'Compares the used and reserved credits of the balance with the sums of its events, and says which events are missing, if any. Of a record with grants it compares total, used and expired with the sums of its grants, unless it is being changed.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record') }),
   response: object({ reconciliation }),
-  errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
+  errors: ['redis_unavailable', 'usage_unavailable'],
 
   async handle({ sql, params, caller, redis, books, leftMs }) {
     const record = await requireBilling(sql, caller, params.bid);

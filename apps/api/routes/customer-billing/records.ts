@@ -25,11 +25,7 @@ import { billingsAfter, orderOf, type BillingFilter } from '../../resources/bill
 import { limitsValue } from '../../resources/keys/keys.ts';
 import { set } from '../../resources/patch.ts';
 
-export const createBilling = route({
-  method: 'post',
-  path: '/api/v1/customer-billing',
-  tag: 'Customer billing',
-  operationId: 'createBilling',
+export const createBilling = route('post', '/api/v1/customer-billing', {
   summary: "Create the billing record of a workspace's external meter",
   description: 'Makes the record that verifications of keys with the same external meter are debited to.',
   permission: 'billing:write',
@@ -68,16 +64,11 @@ export const createBilling = route({
   },
 });
 
-export const listBillings = route({
-  method: 'get',
-  path: '/api/v1/workspace/{id}/customer-billings',
-  tag: 'Customer billing',
-  operationId: 'listBillings',
+export const listBillings = route('get', '/api/v1/workspace/{id}/customer-billings', {
   summary: 'List the billing records of a workspace',
   description:
     'Amounts are those of a copy, at most 60 s old; `GET /api/v1/customer-billing/{bid}` gives those of now. Pages follow by `cursor`, in the order in which the records were made; with `availableBelow` those with the least are first, with `customerId` they are in the order of their meters.',
   permission: 'billing:read',
-  params: object({ id: id('workspace') }),
   query: object({
     ...pageParameters,
     externalMeterId: Type.Optional(externalMeterId),
@@ -88,7 +79,6 @@ export const listBillings = route({
     availableBelow: Type.Optional(credits('only records with less than this available')),
   }),
   response: object({ billings: pageItems(billing), nextCursor }),
-  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);
@@ -108,11 +98,7 @@ export const listBillings = route({
   },
 });
 
-export const getBilling = route({
-  method: 'get',
-  path: '/api/v1/customer-billing',
-  tag: 'Customer billing',
-  operationId: 'getBillingOfMeter',
+export const getBillingOfMeter = route('get', '/api/v1/customer-billing', {
   summary: "Get the billing record of a workspace's external meter",
   description: 'Finds the billing record by the workspace and your own id of the meter.',
   permission: 'billing:read',
@@ -131,33 +117,22 @@ export const getBilling = route({
   },
 });
 
-export const getBillingById = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}',
-  tag: 'Customer billing',
-  operationId: 'getBilling',
+export const getBilling = route('get', '/api/v1/customer-billing/{bid}', {
   summary: 'Get a billing record by its id',
   description: 'Gives the credits that were bought and used, as exact decimal text.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record') }),
   response: object({ billing }),
-  errors: ['billing_not_found'],
 
   async handle({ sql, params, caller, redis }) {
     return { billing: await presentBilling(redis, await requireBilling(sql, caller, params.bid)) };
   },
 });
 
-export const updateBilling = route({
-  method: 'patch',
-  path: '/api/v1/customer-billing/{bid}',
-  tag: 'Customer billing',
-  operationId: 'updateBilling',
+export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
   summary: 'Change whether a billing record allows overages, its spend cap, its limits and its alerts',
   description:
     'Sets what happens at the end of the credits: whether use may go on as overage, and up to which cap, and which alerts are told. It is in force before the answer.',
   permission: 'billing:write',
-  params: object({ bid: id('billing record') }),
   body: object({
     allowOverages: Type.Optional(Type.Boolean({ description: 'whether use may go on beyond totalCredits' })),
     spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
@@ -165,7 +140,7 @@ export const updateBilling = route({
     alerts: Type.Optional(nullable(alerts)),
   }),
   response: object({ billing, warnings: Type.Optional(warnings) }),
-  errors: ['billing_not_found', 'workspace_deleted', 'quota_exceeded'],
+  errors: ['workspace_deleted', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, redis }) {
     const before = await requireBilling(sql, caller, params.bid, { lock: true });

@@ -20,11 +20,7 @@ const refill = Type.Unsafe<number | string>({
   examples: ['25.5'],
 });
 
-export default route({
-  method: 'post',
-  path: '/api/v1/customer-billing/refill',
-  tag: 'Customer billing',
-  operationId: 'refillBilling',
+export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
   summary: 'Add credits to a billing record',
   description:
     'Adds credits to what was bought, and writes a row into the ledger. A repeat with the same Idempotency-Key adds nothing.',

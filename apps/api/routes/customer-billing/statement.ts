@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
-import { id, object, day } from '../../../../shared/contract/schema-kinds.ts';
+import { object, day } from '../../../../shared/contract/schema-kinds.ts';
 import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
 import { route, type Services } from '../../http/route.ts';
 import { requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
@@ -29,21 +29,16 @@ export const statementForms = {
     'day,kind,name,balance,amount,events,grantId,eventId,tokenId,reason,month\r\n2026-10-02,usage,tokens,used,1.5,3,,,,,\r\n',
 };
 
-export const getStatement = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/statement',
-  tag: 'Customer billing',
-  operationId: 'getStatement',
+export const getStatement = route('get', '/api/v1/customer-billing/{bid}/statement', {
   summary: 'Get the statement of a billing record: opening balances, every movement, closing balances, and the proof',
   description:
     "Days and months are those of the workspace's time zone. Opening balances and movements add up to the closing ones. A closed month never changes; other ranges are views of the same sums. With `Accept: text/csv` the answer is CSV.",
   permission: 'billing:read',
   alsoPermission: 'usage:read',
-  params: object({ bid: id('billing record') }),
   query: statementQuery,
   response: object({ statement }),
   alternative: statementForms,
-  errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
+  errors: ['redis_unavailable', 'usage_unavailable'],
 
   async handle(call) {
     const billing = await requireBilling(call.sql, call.caller, call.params.bid);

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { invalidField } from '../../../../shared/contract/errors.ts';
-import { credits, id, instant, object } from '../../../../shared/contract/schema-kinds.ts';
+import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
@@ -21,18 +21,13 @@ import {
 import { voidPeriods } from '../../resources/grants/voids.ts';
 import { readAccount } from '../../sync/accounts.ts';
 
-export const createGrantSchedule = route({
-  method: 'post',
-  path: '/api/v1/customer-billing/{bid}/grant-schedule',
-  tag: 'Customer billing',
-  operationId: 'createGrantSchedule',
+export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}/grant-schedule', {
   summary: 'Grant credits to a billing record every day, week, month or year',
   description:
     'Makes a grant for the running period, which ends with it, and for each that follows. Periods are counted from the anchor in local time.',
   permission: 'billing:write',
   status: 201,
   grows: true,
-  params: object({ bid: id('billing record') }),
   body: object({
     credits: credits('credits to grant for each period, above 0'),
     every,
@@ -45,7 +40,6 @@ export const createGrantSchedule = route({
   }),
   response: object({ grantSchedule }),
   errors: [
-    'billing_not_found',
     'workspace_deleted',
     'credits_too_large',
     'grant_schedule_limit_reached',
@@ -73,18 +67,12 @@ export const createGrantSchedule = route({
   },
 });
 
-export const listGrantSchedules = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/grant-schedules',
-  tag: 'Customer billing',
-  operationId: 'listGrantSchedules',
+export const listGrantSchedules = route('get', '/api/v1/customer-billing/{bid}/grant-schedules', {
   summary: 'List the grant schedules of a billing record, oldest first',
   description: 'Those that were deleted are not among them.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record') }),
   query: object(pageParameters),
   response: object({ grantSchedules: pageItems(grantSchedule), nextCursor }),
-  errors: ['billing_not_found'],
 
   async handle({ sql, params, query, caller }) {
     const record = await requireBilling(sql, caller, params.bid);
@@ -96,17 +84,12 @@ export const listGrantSchedules = route({
   },
 });
 
-export const deleteGrantSchedule = route({
-  method: 'delete',
-  path: '/api/v1/customer-billing/{bid}/grant-schedule/{sid}',
-  tag: 'Customer billing',
-  operationId: 'deleteGrantSchedule',
+export const deleteGrantSchedule = route('delete', '/api/v1/customer-billing/{bid}/grant-schedule/{sid}', {
   summary: 'Delete a grant schedule: no further period begins',
   description: 'The grant of the running period keeps its end and its rollover; those to come are voided.',
   permission: 'billing:write',
-  params: object({ bid: id('billing record'), sid: id('grant schedule') }),
   response: object({ grantSchedule }),
-  errors: ['billing_not_found', 'grant_schedule_not_found', 'workspace_deleted'],
+  errors: ['workspace_deleted'],
 
   async handle({ sql, params, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { withGrant } from '../../../../shared/books/account-state.ts';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { invalidField, ApiError } from '../../../../shared/contract/errors.ts';
-import { credits, id, instant, object } from '../../../../shared/contract/schema-kinds.ts';
+import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, metadata, name } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
@@ -33,11 +33,7 @@ import { grantRows } from '../../resources/grants/rows.ts';
 import { coveredOf, voidGrant as storeVoid } from '../../resources/grants/voids.ts';
 import { accountOf, readAccount } from '../../sync/accounts.ts';
 
-export const createGrant = route({
-  method: 'post',
-  path: '/api/v1/customer-billing/{bid}/grant',
-  tag: 'Customer billing',
-  operationId: 'createGrant',
+export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant', {
   summary: 'Grant credits to a billing record, with a beginning, an end and a priority',
   description:
     'Adds credits that begin now or later, and end or do not. It is in force with the answer. A repeat with the same Idempotency-Key grants nothing.',
@@ -45,7 +41,6 @@ export const createGrant = route({
   status: 201,
   grows: true,
   idempotencyKeyRequired: true,
-  params: object({ bid: id('billing record') }),
   body: object({
     credits: credits('credits to grant, above 0'),
     name: Type.Optional(name),
@@ -56,7 +51,6 @@ export const createGrant = route({
   }),
   response: object({ grant, billing }),
   errors: [
-    'billing_not_found',
     'workspace_deleted',
     'credits_too_large',
     'grant_class_limit_reached',
@@ -98,22 +92,17 @@ export const createGrant = route({
   },
 });
 
-export const listGrants = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/grants',
-  tag: 'Customer billing',
-  operationId: 'listGrants',
+export const listGrants = route('get', '/api/v1/customer-billing/{bid}/grants', {
   summary: 'List the grants of a billing record, oldest first',
   description:
     'With what of each was used, has expired and remains. First credits and refills are among them. With `state`, a page may hold fewer items than asked for, and still have a next one.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record') }),
   query: object({
     ...pageParameters,
     state: Type.Optional(Type.Enum([...grantStates], { description: 'only grants in this state' })),
   }),
   response: object({ grants: pageItems(grant), nextCursor }),
-  errors: ['billing_not_found', 'redis_unavailable'],
+  errors: ['redis_unavailable'],
 
   async handle({ sql, params, query, caller, redis }) {
     const record = await requireBilling(sql, caller, params.bid);
@@ -128,17 +117,12 @@ export const listGrants = route({
   },
 });
 
-export const getGrant = route({
-  method: 'get',
-  path: '/api/v1/customer-billing/{bid}/grant/{gid}',
-  tag: 'Customer billing',
-  operationId: 'getGrant',
+export const getGrant = route('get', '/api/v1/customer-billing/{bid}/grant/{gid}', {
   summary: 'Get a grant, with what of it was used, has expired and remains',
   description: 'First credits and refills are grants too: of priority 50, without an end.',
   permission: 'billing:read',
-  params: object({ bid: id('billing record'), gid: id('grant') }),
   response: object({ grant }),
-  errors: ['billing_not_found', 'grant_not_found', 'redis_unavailable'],
+  errors: ['redis_unavailable'],
 
   async handle({ sql, params, caller, redis }) {
     const record = await requireBilling(sql, caller, params.bid);
@@ -147,19 +131,14 @@ export const getGrant = route({
   },
 });
 
-export const voidGrant = route({
-  method: 'post',
-  path: '/api/v1/customer-billing/{bid}/grant/{gid}/void',
-  tag: 'Customer billing',
-  operationId: 'voidGrant',
+export const voidGrant = route('post', '/api/v1/customer-billing/{bid}/grant/{gid}/void', {
   summary: 'Void a grant: what is left of it is gone at once',
   description:
     'What was used stays used, and what open holds need of it stays reserved for them. A grant that has yet to begin never counts. Voiding it again changes nothing.',
   permission: 'billing:write',
-  params: object({ bid: id('billing record'), gid: id('grant') }),
   body: object({ reason: voidReason }),
   response: object({ grant, billing }),
-  errors: ['billing_not_found', 'grant_not_found', 'workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
+  errors: ['workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });

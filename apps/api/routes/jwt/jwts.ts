@@ -46,11 +46,7 @@ const response = object({
   }),
 });
 
-export const createJwt = route({
-  method: 'post',
-  path: '/api/v1/jwt',
-  tag: 'JWT',
-  operationId: 'createJwt',
+export const createJwt = route('post', '/api/v1/jwt', {
   summary: 'Sign a JWT, for the workspaces of your access token',
   description:
     'Signs a payload of your own with the key of your team. The claims of the service (`iss`, `iat`, `exp`, `jti`) are set by it.',
@@ -88,11 +84,7 @@ export const createJwt = route({
   },
 });
 
-export const verifyJwt = route({
-  method: 'post',
-  path: '/api/v1/jwt/verify',
-  tag: 'JWT',
-  operationId: 'verifyJwt',
+export const verifyJwt = route('post', '/api/v1/jwt/verify', {
   writes: false,
   summary: 'Verify a JWT of your team',
   description: 'Checks the signature, the end and the revocation of a JWT. INVALID is an answer, not an error.',
@@ -105,11 +97,7 @@ export const verifyJwt = route({
   },
 });
 
-export const revokeJwt = route({
-  method: 'post',
-  path: '/api/v1/jwt/revoke',
-  tag: 'JWT',
-  operationId: 'revokeJwt',
+export const revokeJwt = route('post', '/api/v1/jwt/revoke', {
   summary: 'Revoke a JWT of your team by its `jti`, or by the JWT itself: INVALID at the next verification',
   description: 'The service refuses the JWT from then on. Whoever verifies by the key set alone learns nothing of it.',
   permission: 'jwt:revoke',

@@ -10,11 +10,7 @@ import {
   storeJwtSettings,
 } from '../../resources/jwts/settings.ts';
 
-export const getJwtSettings = route({
-  method: 'get',
-  path: '/api/v1/jwt/settings',
-  tag: 'JWT',
-  operationId: 'getJwtSettings',
+export const getJwtSettings = route('get', '/api/v1/jwt/settings', {
   summary: "Get what your team's JWTs name as issuer, and where its keys are published",
   description: 'Gives the issuer of JWTs and the addresses of their key sets.',
   permission: 'jwt:verify',
@@ -27,11 +23,7 @@ export const getJwtSettings = route({
   },
 });
 
-export const updateJwtSettings = route({
-  method: 'patch',
-  path: '/api/v1/jwt/settings',
-  tag: 'JWT',
-  operationId: 'updateJwtSettings',
+export const updateJwtSettings = route('patch', '/api/v1/jwt/settings', {
   summary: "Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams",
   description:
     'Sets the issuer of JWTs that are signed from now on, and whether the keys are published among those of all teams.',

@@ -14,11 +14,7 @@ const fixed = {
 };
 const ISSUER = 'https://api.example.com/team/team_01kafc6v3nf0qtmhd7d5ryx2s9';
 
-export const rotateJwtKey = route({
-  method: 'post',
-  path: '/api/v1/jwt/rotate',
-  tag: 'JWT',
-  operationId: 'rotateSigningKey',
+export const rotateSigningKey = route('post', '/api/v1/jwt/rotate', {
   summary: 'Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them',
   description:
     'Makes a new signing key. JWTs of earlier keys stay valid until they end; with `retireNow` they are refused at once.',
@@ -48,15 +44,10 @@ export const rotateJwtKey = route({
   },
 });
 
-export const teamJwtKeys = route({
-  method: 'get',
-  path: '/team/{team}/.well-known/jwks.json',
-  tag: 'JWT',
-  operationId: 'getTeamKeySet',
+export const getTeamKeySet = route('get', '/team/{team}/.well-known/jwks.json', {
   summary: "Get a team's public signing keys as a JWK set, to verify its JWTs without the service",
   description:
     'For whoever verifies JWTs without asking the service. Caches may keep the answer as long as its Cache-Control says.',
-  params: object({ team: id('team') }),
   response: keySet,
   cacheable: true,
 
@@ -65,14 +56,9 @@ export const teamJwtKeys = route({
   },
 });
 
-export const jwtDiscovery = route({
-  method: 'get',
-  path: '/team/{team}/.well-known/openid-configuration',
-  tag: 'JWT',
-  operationId: 'getOpenIdConfiguration',
+export const getOpenIdConfiguration = route('get', '/team/{team}/.well-known/openid-configuration', {
   summary: 'Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do',
   description: 'The OpenID Connect discovery document of a team: the key set is found by the issuer.',
-  params: object({ team: id('team') }),
   // What OpenID Connect Discovery 1.0 requires, as far as it is about keys: keytally logs nobody in.
   response: object({
     issuer: Type.String({ maxLength: MOST_TEXT, description: 'the `iss` of the JWTs', examples: [ISSUER] }),
@@ -95,11 +81,7 @@ export const jwtDiscovery = route({
   },
 });
 
-export const jwtKeys = route({
-  method: 'get',
-  path: '/.well-known/jwks.json',
-  tag: 'JWT',
-  operationId: 'getSharedKeySet',
+export const getSharedKeySet = route('get', '/.well-known/jwks.json', {
   summary: "Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address",
   description: 'The public keys of all teams but those that opted out.',
   query: object({ team: Type.Optional(id('team', ' whose keys to answer; absent: all teams')) }),

@@ -26,11 +26,7 @@ const DEFAULT_SECONDS = 900;
 const GIVES: readonly Permission[] = ['key:read', 'billing:read', 'usage:read'];
 const ROTATE_GIVES: Permission = 'key:write';
 
-export const createLinkToken = route({
-  method: 'post',
-  path: '/api/v1/link-token',
-  tag: 'Link tokens',
-  operationId: 'createLinkToken',
+export const createLinkToken = route('post', '/api/v1/link-token', {
   summary: 'Create a link token',
   description:
     'A link token stands for a customer in a link that you hand out, until it ends or is revoked. At /portal#<link token> that customer sees the own keys and usage. Your access token must hold what it gives: key:read, billing:read and usage:read, for `rotate` also key:write.',
@@ -89,11 +85,7 @@ export const createLinkToken = route({
   },
 });
 
-export const validateLinkToken = route({
-  method: 'get',
-  path: '/api/v1/link-token/{token}',
-  tag: 'Link tokens',
-  operationId: 'getLinkToken',
+export const getLinkToken = route('get', '/api/v1/link-token/{token}', {
   summary: 'Validate a link token',
   description:
     'Says whether a link token holds, and what it stands for. An unknown one is not valid, like one that ended.',
@@ -114,11 +106,7 @@ export const validateLinkToken = route({
   },
 });
 
-export const revokeLinkToken = route({
-  method: 'delete',
-  path: '/api/v1/link-token/{token}',
-  tag: 'Link tokens',
-  operationId: 'deleteLinkToken',
+export const deleteLinkToken = route('delete', '/api/v1/link-token/{token}', {
   summary: 'Revoke a link token',
   description: 'It is refused from then on, and within a second so are the sessions of the portal that it began.',
   permission: 'link:write',

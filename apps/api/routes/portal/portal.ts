@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { graceSeconds, rotateKey } from '../api-key/rotation.ts';
+import { giveNewSecret, graceSeconds } from '../api-key/rotation.ts';
 import { answerStatement, readStatement, statementForms, statementQuery } from '../customer-billing/statement.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object, instant, named, id } from '../../../../shared/contract/schema-kinds.ts';
+import { object, instant, named } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, billing } from '../../../../shared/contract/schemas.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
@@ -29,11 +29,7 @@ const portal = named(
   }),
 );
 
-export const getPortal = route({
-  method: 'get',
-  path: '/api/v1/portal',
-  tag: 'Portal',
-  operationId: 'getPortal',
+export const getPortal = route('get', '/api/v1/portal', {
   summary: 'Get what the portal shows to its customer, and until when',
   description: 'A session of the portal sees what its link token stands for, and no more.',
   portal: 'session',
@@ -47,11 +43,7 @@ export const getPortal = route({
   },
 });
 
-export const listPortalKeys = route({
-  method: 'get',
-  path: '/api/v1/portal/keys',
-  tag: 'Portal',
-  operationId: 'listPortalKeys',
+export const listPortalKeys = route('get', '/api/v1/portal/keys', {
   summary: "List the customer's own API keys, without deleted ones",
   description: 'Pages follow by `cursor`, in the order in which the keys were made.',
   portal: 'session',
@@ -73,20 +65,15 @@ export const listPortalKeys = route({
   },
 });
 
-export const rotatePortalKey = route({
-  method: 'post',
-  path: '/api/v1/portal/key/{akid}/rotate',
-  tag: 'Portal',
-  operationId: 'rotatePortalKey',
+export const rotatePortalKey = route('post', '/api/v1/portal/key/{akid}/rotate', {
   summary: 'Give one of the own API keys a new secret; only this answer contains it',
   description:
     'The link token must permit `rotate`. The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage. A key has at most 10 new secrets in an hour this way.',
   portal: 'session',
-  params: object({ akid: id('API key') }),
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),
   response: object({ apiKey: portalKeyWithText }),
-  errors: ['permission_missing', 'key_not_found', 'key_deleted', 'too_many_rotations'],
+  errors: ['permission_missing', 'key_deleted', 'too_many_rotations'],
 
   async handle(call) {
     const portal = portalOf(call.caller);
@@ -95,16 +82,15 @@ export const rotatePortalKey = route({
     if (!mayRotate) throw new ApiError('permission_missing', { message });
     await requirePortalKey(call.sql, portal, call.params.akid);
     const params = { id: workspaceId, akid: call.params.akid };
-    const { key, ...rotated } = await rotateKey(call, params, { graceSeconds: call.body.graceSeconds, linkTokenId });
+    const { key, ...rotated } = await giveNewSecret(call, params, {
+      graceSeconds: call.body.graceSeconds,
+      linkTokenId,
+    });
     return { apiKey: { ...presentPortalKey(rotated), key } };
   },
 });
 
-export const getPortalBilling = route({
-  method: 'get',
-  path: '/api/v1/portal/billing',
-  tag: 'Portal',
-  operationId: 'getPortalBilling',
+export const getPortalBilling = route('get', '/api/v1/portal/billing', {
   summary: "Get the balance of the link token's billing record",
   description: "It shows while all keys of the record are the customer's. Limits and alerts are left out.",
   portal: 'session',
@@ -117,11 +103,7 @@ export const getPortalBilling = route({
   },
 });
 
-export const listPortalGrants = route({
-  method: 'get',
-  path: '/api/v1/portal/grants',
-  tag: 'Portal',
-  operationId: 'listPortalGrants',
+export const listPortalGrants = route('get', '/api/v1/portal/grants', {
   summary: "List the grants of the link token's billing record, oldest first",
   description: "It shows while all keys of the record are the customer's. Their metadata is left out.",
   portal: 'session',
@@ -140,11 +122,7 @@ export const listPortalGrants = route({
   },
 });
 
-export const getPortalStatement = route({
-  method: 'get',
-  path: '/api/v1/portal/statement',
-  tag: 'Portal',
-  operationId: 'getPortalStatement',
+export const getPortalStatement = route('get', '/api/v1/portal/statement', {
   summary: "Get the statement of the link token's billing record",
   description:
     "It shows while all keys of the record are the customer's, with the reasons of corrections. With `Accept: text/csv` the answer is CSV.",

@@ -4,11 +4,7 @@ import { route } from '../../http/route.ts';
 import { portalOf } from '../../resources/access/portals.ts';
 import { removeSession, storeSession } from '../../resources/access/sessions.ts';
 
-export const openPortal = route({
-  method: 'post',
-  path: '/portal/session',
-  tag: 'Portal',
-  operationId: 'openPortal',
+export const openPortal = route('post', '/portal/session', {
   summary: 'Open the portal with a link token, sent as X-Keytally-Link',
   description: 'The answer sets a cookie that stands for the link token.',
   portal: 'link token',
@@ -24,11 +20,7 @@ export const openPortal = route({
   },
 });
 
-export const leavePortal = route({
-  method: 'delete',
-  path: '/portal/session',
-  tag: 'Portal',
-  operationId: 'leavePortal',
+export const leavePortal = route('delete', '/portal/session', {
   summary: 'Leave the portal',
   description: 'The session ends, whoever has its cookie. The link goes on.',
   portal: 'session',

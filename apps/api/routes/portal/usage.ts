@@ -20,11 +20,7 @@ const usageRow = named(
   }),
 );
 
-export default route({
-  method: 'get',
-  path: '/api/v1/portal/usage',
-  tag: 'Portal',
-  operationId: 'getPortalUsage',
+export const getPortalUsage = route('get', '/api/v1/portal/usage', {
   summary: "Usage of the customer's own API keys, of each day and usage name",
   description: 'Days are those of UTC. Corrections belong to no key: the statement has them.',
   portal: 'session',

@@ -2,11 +2,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { quota, readQuotas } from '../../resources/quotas.ts';
 
-export default route({
-  method: 'get',
-  path: '/api/v1/quota',
-  tag: 'Quota',
-  operationId: 'getQuota',
+export const getQuota = route('get', '/api/v1/quota', {
   summary: "Get the team's limits and what it has used of them",
   description: 'Limits of what the team may store, with what it has stored, and of how often it may ask.',
   permission: 'workspace:read',

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { violates } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { route } from '../../http/route.ts';
@@ -12,7 +12,6 @@ import {
   scope,
   scopeColumns,
   isScopeOf,
-  scopeParams,
   lockScope,
   refuseGranted,
   scopeChange,
@@ -20,21 +19,16 @@ import {
 } from '../../resources/keys/scopes.ts';
 import { set } from '../../resources/patch.ts';
 
-export const createScope = route({
-  method: 'post',
-  path: '/api/v1/workspace/{id}/scope',
-  tag: 'Scopes',
-  operationId: 'createScope',
+export const createScope = route('post', '/api/v1/workspace/{id}/scope', {
   summary: 'Create a scope in a workspace',
   description:
     'A scope is what keys can be granted: its representation, with flags for create, read, update and delete.',
   permission: 'workspace:write',
   status: 201,
   grows: true,
-  params: object({ id: id('workspace') }),
   body: newScope,
   response: object({ scope }),
-  errors: ['workspace_forbidden', 'representation_taken', 'scope_limit_reached'],
+  errors: ['representation_taken', 'scope_limit_reached'],
 
   async handle({ sql, params, body, caller, changed }) {
     await requireWorkspace(sql, caller, params.id, { hold: true });
@@ -55,17 +49,11 @@ export const createScope = route({
   },
 });
 
-export const listScopes = route({
-  method: 'get',
-  path: '/api/v1/workspace/{id}/scopes',
-  tag: 'Scopes',
-  operationId: 'listScopes',
+export const listScopes = route('get', '/api/v1/workspace/{id}/scopes', {
   summary: 'List all scopes of a workspace',
   description: 'The answer has them all: it has no pages.',
   permission: 'workspace:read',
-  params: object({ id: id('workspace') }),
   response: object({ scopes: Type.Array(scope, { maxItems: MAX_SCOPES }) }),
-  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);
@@ -75,17 +63,11 @@ export const listScopes = route({
   },
 });
 
-export const getScope = route({
-  method: 'get',
-  path: '/api/v1/workspace/{id}/scope/{sid}',
-  tag: 'Scopes',
-  operationId: 'getScope',
+export const getScope = route('get', '/api/v1/workspace/{id}/scope/{sid}', {
   summary: 'Get a scope',
   description: 'Gives what a scope stands for, its name and its description.',
   permission: 'workspace:read',
-  params: scopeParams,
   response: object({ scope }),
-  errors: ['workspace_forbidden', 'scope_not_found'],
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);
@@ -95,18 +77,13 @@ export const getScope = route({
   },
 });
 
-export const updateScope = route({
-  method: 'patch',
-  path: '/api/v1/workspace/{id}/scope/{sid}',
-  tag: 'Scopes',
-  operationId: 'updateScope',
+export const updateScope = route('patch', '/api/v1/workspace/{id}/scope/{sid}', {
   summary: 'Change a scope; its representation only while no key has it',
   description: 'Its name and description can always change.',
   permission: 'workspace:write',
-  params: scopeParams,
   body: scopeChange,
   response: object({ scope }),
-  errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken', 'scope_granted', 'quota_exceeded'],
+  errors: ['representation_taken', 'scope_granted', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed }) {
     const before = await lockScope(sql, caller, params, { alone: body.representation !== undefined });
@@ -123,17 +100,11 @@ export const updateScope = route({
   },
 });
 
-export const deleteScope = route({
-  method: 'delete',
-  path: '/api/v1/workspace/{id}/scope/{sid}',
-  tag: 'Scopes',
-  operationId: 'deleteScope',
+export const deleteScope = route('delete', '/api/v1/workspace/{id}/scope/{sid}', {
   summary: 'Delete a scope, and with it every grant of it',
   description: 'Keys lose it before the answer.',
   permission: 'workspace:write',
-  params: scopeParams,
   response: object({ scope }),
-  errors: ['workspace_forbidden', 'scope_not_found'],
 
   async handle({ sql, params, caller, changed }) {
     const before = await lockScope(sql, caller, params);

@@ -4,11 +4,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { storeSession, readSession, session, SESSION_SECONDS, removeSession } from '../../resources/access/sessions.ts';
 
-export const createSession = route({
-  method: 'post',
-  path: '/console/session',
-  tag: 'Access tokens',
-  operationId: 'createSession',
+export const createSession = route('post', '/console/session', {
   summary: 'Sign in to the console with an access token',
   description: 'The answer sets a cookie that stands for the token.',
   anyToken: true,
@@ -27,11 +23,7 @@ export const createSession = route({
   },
 });
 
-export const getSession = route({
-  method: 'get',
-  path: '/console/session',
-  tag: 'Access tokens',
-  operationId: 'getSession',
+export const getSession = route('get', '/console/session', {
   summary: 'Get the session of the console, with what its token may do now',
   description: 'Without a session it tells what the access token may do.',
   anyToken: true,
@@ -42,11 +34,7 @@ export const getSession = route({
   },
 });
 
-export const endSession = route({
-  method: 'delete',
-  path: '/console/session',
-  tag: 'Access tokens',
-  operationId: 'deleteSession',
+export const deleteSession = route('delete', '/console/session', {
   summary: 'Sign out of the console',
   description: 'The session ends, whoever has its cookie.',
   anyToken: true,

@@ -21,11 +21,7 @@ import { route } from '../../http/route.ts';
 // A statement that is not stored costs several questions to the books for each so many.
 const RECORDS_AT_ONCE = 200;
 
-export default route({
-  method: 'get',
-  path: '/api/v1/statements',
-  tag: 'Customer billing',
-  operationId: 'listStatements',
+export const listStatements = route('get', '/api/v1/statements', {
   summary: 'List the statements of a workspace, one line for each record',
   description:
     'The file that finance imports, as CSV, as Parquet, or in pages of JSON. That of a closed month is the same, byte for byte, ever after.',

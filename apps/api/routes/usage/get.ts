@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { invalidField } from '../../../../shared/contract/errors.ts';
-import { day, id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
+import { day, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
@@ -41,16 +41,11 @@ const EXAMPLE = {
 
 const COLUMNS = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
 
-export default route({
-  method: 'get',
-  path: '/api/v1/usage/{bid}',
-  tag: 'Usage',
-  operationId: 'getUsage',
+export const getUsage = route('get', '/api/v1/usage/{bid}', {
   summary: 'Usage of a billing record, by default of each day and usage name',
   description:
     'Without `interval`, `timezone` and `groupBy`, rows are days in UTC, ordered by day and then by usage name; with any of them, rows are as those of GET /api/v1/usage. Corrections count on the day that they name. With `Accept: text/csv` the answer is CSV.',
   permission: 'usage:read',
-  params: object({ bid: id('billing record') }),
   query: object({
     ...rangeParameters,
     groupBy: groupByParameter,
@@ -65,7 +60,7 @@ export default route({
       'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
     example: csv(COLUMNS, [COLUMNS.map((name) => EXAMPLE[name])]),
   },
-  errors: ['billing_not_found', 'usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
+  errors: ['usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
 
   async handle({ sql, params, query, caller, books, header, clock }) {
     const nowMs = clock.now();

@@ -4,28 +4,16 @@ import {
   releaseOperation,
   extendOperation,
 } from '../../../../shared/verification/hold-operations.ts';
-import { route } from '../../http/route.ts';
+import { shared } from '../../http/route.ts';
 
-export const captureHold = route({
-  ...captureOperation,
-
-  async handle({ holds, caller, body }) {
-    return new TextAnswer('application/json', await holds.capture(caller, body));
-  },
+export const captureHold = shared(captureOperation, async ({ holds, caller, body }) => {
+  return new TextAnswer('application/json', await holds.capture(caller, body));
 });
 
-export const releaseHold = route({
-  ...releaseOperation,
-
-  async handle({ holds, caller, body }) {
-    return new TextAnswer('application/json', await holds.release(caller, body));
-  },
+export const releaseHold = shared(releaseOperation, async ({ holds, caller, body }) => {
+  return new TextAnswer('application/json', await holds.release(caller, body));
 });
 
-export const extendHold = route({
-  ...extendOperation,
-
-  async handle({ holds, caller, body }) {
-    return new TextAnswer('application/json', await holds.extend(caller, body));
-  },
+export const extendHold = shared(extendOperation, async ({ holds, caller, body }) => {
+  return new TextAnswer('application/json', await holds.extend(caller, body));
 });

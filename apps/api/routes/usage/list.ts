@@ -62,11 +62,7 @@ const query = object({
 });
 type Given = Static<typeof query>;
 
-export default route({
-  method: 'get',
-  path: '/api/v1/usage',
-  tag: 'Usage',
-  operationId: 'listUsage',
+export const listUsage = route('get', '/api/v1/usage', {
   summary: 'Usage of a workspace by hour, day, week or month',
   description:
     'Sums usage by billing record, usage name, key, route and customer, in the order of time and groups. A correction counts on the day that it names, by hour in its first hour. As CSV or Parquet the answer is one whole file.',

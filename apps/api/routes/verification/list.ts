@@ -41,11 +41,7 @@ const counted = object({
 const counts = Type.Array(named('VerificationCount', counted), { maxItems: MOST_ROWS });
 const bound = (description: string) => Type.String({ maxLength: 40, description, examples: ['2026-11-20'] });
 
-export default route({
-  method: 'get',
-  path: '/api/v1/verifications',
-  tag: 'Usage',
-  operationId: 'countVerifications',
+export const countVerifications = route('get', '/api/v1/verifications', {
   summary: 'Count verifications by status, reason, limit or key',
   description:
     'VALID is counted from the usage events, so it is exact. Refusals are counted where they happen, and here within about two seconds; they are kept for 93 days. Beyond 400 counts of a team in a minute and process, the rest stands under "(other)". Without workspaceId: calls with secrets that are no key of the team\'s, which belong to no workspace; only for tokens of the whole team.',

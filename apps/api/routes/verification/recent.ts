@@ -33,11 +33,7 @@ const decision = named(
   }),
 );
 
-export default route({
-  method: 'get',
-  path: '/api/v1/verifications/recent',
-  tag: 'Usage',
-  operationId: 'listRecentVerifications',
+export const listRecentVerifications = route('get', '/api/v1/verifications/recent', {
   summary: 'List the last 100 verifications of a key or a meter, newest first: why was my customer refused?',
   description:
     'Of the last 24 hours, within about two seconds. Of refusals at most ten a second of a key are kept one by one; GET /api/v1/verifications counts all of them. Give apiKeyId, or workspaceId with externalMeterId.',

@@ -1,5 +1,5 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { notifyOneWebhook, WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
@@ -12,18 +12,12 @@ import {
   requireDeliverable,
 } from '../../resources/webhooks.ts';
 
-export const listWebhookDeliveries = route({
-  method: 'get',
-  path: '/api/v1/webhook/{wid}/deliveries',
-  tag: 'Webhooks',
-  operationId: 'listWebhookDeliveries',
+export const listWebhookDeliveries = route('get', '/api/v1/webhook/{wid}/deliveries', {
   summary: 'List what was told to a webhook in the last 30 days, newest first, with each try',
   description: 'Of each try it has the status, the time and the first 1 KB of the answer, or 200 bytes of one inside.',
   permission: 'webhook:read',
-  params: object({ wid: id('webhook') }),
   query: object(pageParameters),
   response: object({ deliveries: pageItems(webhookDelivery), nextCursor }),
-  errors: ['webhook_not_found'],
 
   async handle({ sql, params, query, caller }) {
     const { id: webhookId } = await requireWebhook(sql, caller, params.wid);
@@ -33,18 +27,13 @@ export const listWebhookDeliveries = route({
   },
 });
 
-export const testWebhook = route({
-  method: 'post',
-  path: '/api/v1/webhook/{wid}/test',
-  tag: 'Webhooks',
-  operationId: 'testWebhook',
+export const testWebhook = route('post', '/api/v1/webhook/{wid}/test', {
   summary: 'Send an event of type webhook.test to a webhook',
   description: 'It is delivered like any other: the deliveries tell what the receiver answered.',
   permission: 'webhook:write',
   status: 201,
-  params: object({ wid: id('webhook') }),
   response: object({ delivery: webhookDelivery }),
-  errors: ['webhook_not_found', 'webhook_disabled', 'webhook_waiting_limit_reached'],
+  errors: ['webhook_disabled', 'webhook_waiting_limit_reached'],
 
   async handle({ sql, params, caller, changed, clock }) {
     const row = await requireWebhook(sql, caller, params.wid, { lock: true });
@@ -62,17 +51,12 @@ export const testWebhook = route({
   },
 });
 
-export const redeliverWebhook = route({
-  method: 'post',
-  path: '/api/v1/webhook/{wid}/delivery/{did}/redeliver',
-  tag: 'Webhooks',
-  operationId: 'redeliverWebhook',
+export const redeliverWebhook = route('post', '/api/v1/webhook/{wid}/delivery/{did}/redeliver', {
   summary: 'Deliver an event again, now, under the same webhook-id',
   description: 'Also one that was delivered, or that failed for good; one that waits is tried now.',
   permission: 'webhook:write',
-  params: object({ wid: id('webhook'), did: id('webhook delivery') }),
   response: object({ delivery: webhookDelivery }),
-  errors: ['webhook_not_found', 'webhook_delivery_not_found', 'webhook_disabled', 'webhook_waiting_limit_reached'],
+  errors: ['webhook_disabled', 'webhook_waiting_limit_reached'],
 
   async handle({ sql, params, caller, changed }) {
     const row = await requireWebhook(sql, caller, params.wid, { lock: true });

@@ -23,11 +23,7 @@ import {
   type WebhookRow,
 } from '../../resources/webhooks.ts';
 
-export const createWebhook = route({
-  method: 'post',
-  path: '/api/v1/webhook',
-  tag: 'Webhooks',
-  operationId: 'createWebhook',
+export const createWebhook = route('post', '/api/v1/webhook', {
   summary: 'Have events posted to a URL; only this answer contains the secret that signs them',
   description: 'It gets what happens from now on, in one workspace or, without `workspaceId`, in all of the team.',
   permission: 'webhook:write',
@@ -64,17 +60,12 @@ export const createWebhook = route({
   },
 });
 
-export const listWebhooks = route({
-  method: 'get',
-  path: '/api/v1/webhook',
-  tag: 'Webhooks',
-  operationId: 'listWebhooks',
+export const listWebhooks = route('get', '/api/v1/webhook', {
   summary: 'List the webhooks, oldest first',
   description: 'A token that is limited to workspaces sees those of its workspaces.',
   permission: 'webhook:read',
   query: object(pageParameters),
   response: object({ webhooks: pageItems(webhook), nextCursor }),
-  errors: [],
 
   async handle({ sql, query, caller }) {
     const read = (after: string, take: number) => sql<WebhookRow[]>`
@@ -85,40 +76,28 @@ export const listWebhooks = route({
   },
 });
 
-export const getWebhook = route({
-  method: 'get',
-  path: '/api/v1/webhook/{wid}',
-  tag: 'Webhooks',
-  operationId: 'getWebhook',
+export const getWebhook = route('get', '/api/v1/webhook/{wid}', {
   summary: 'Get a webhook, without its secret',
   description: 'Says since when it fails, and why it was disabled.',
   permission: 'webhook:read',
-  params: object({ wid: id('webhook') }),
   response: object({ webhook }),
-  errors: ['webhook_not_found'],
 
   async handle({ sql, params, caller }) {
     return { webhook: presentWebhook(await requireWebhook(sql, caller, params.wid)) };
   },
 });
 
-export const updateWebhook = route({
-  method: 'patch',
-  path: '/api/v1/webhook/{wid}',
-  tag: 'Webhooks',
-  operationId: 'updateWebhook',
+export const updateWebhook = route('patch', '/api/v1/webhook/{wid}', {
   summary: 'Enable or disable a webhook, or change its URL or events',
   description:
     'While it is disabled, it is told nothing; what waited is delivered once it is enabled again, if that is within 30 days.',
   permission: 'webhook:write',
-  params: object({ wid: id('webhook') }),
   body: object({
     enabled: Type.Optional(Type.Boolean({ description: 'whether events are delivered', examples: [true] })),
     events: Type.Optional(webhookEvents),
     url: Type.Optional(webhookUrl),
   }),
   response: object({ webhook }),
-  errors: ['webhook_not_found'],
 
   async handle({ sql, params, body, caller, changed, webhooks: { allowedTargets } }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });
@@ -139,16 +118,11 @@ export const updateWebhook = route({
   },
 });
 
-export const rotateWebhookSecret = route({
-  method: 'post',
-  path: '/api/v1/webhook/{wid}/rotate',
-  tag: 'Webhooks',
-  operationId: 'rotateWebhookSecret',
+export const rotateWebhookSecret = route('post', '/api/v1/webhook/{wid}/rotate', {
   summary: 'Give a webhook a new secret; only this answer contains it',
   description:
     'For 24 hours the earlier secret signs too, so a receiver may change over in between. Until then another rotation is refused: a receiver that still has the earlier secret would lose it.',
   permission: 'webhook:write',
-  params: object({ wid: id('webhook') }),
   bodyOptional: true,
   body: object({
     replaceLatest: Type.Optional(
@@ -160,7 +134,7 @@ export const rotateWebhookSecret = route({
     ),
   }),
   response: object({ webhook: newWebhook }),
-  errors: ['webhook_not_found', 'webhook_rotated'],
+  errors: ['webhook_rotated'],
 
   async handle({ sql, params, body, caller, changed, webhooks: { sealer } }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });
@@ -182,17 +156,11 @@ export const rotateWebhookSecret = route({
   },
 });
 
-export const deleteWebhook = route({
-  method: 'delete',
-  path: '/api/v1/webhook/{wid}',
-  tag: 'Webhooks',
-  operationId: 'deleteWebhook',
+export const deleteWebhook = route('delete', '/api/v1/webhook/{wid}', {
   summary: 'Delete a webhook with its secret and its deliveries, also those that wait',
   description: 'A try that is under way may still arrive.',
   permission: 'webhook:write',
-  params: object({ wid: id('webhook') }),
   response: object({ webhook }),
-  errors: ['webhook_not_found'],
 
   async handle({ sql, params, caller, changed }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });

@@ -35,16 +35,11 @@ const closing = named(
   }),
 );
 
-export default route({
-  method: 'post',
-  path: '/api/v1/workspace/{id}/close',
-  tag: 'Workspaces',
-  operationId: 'closeMonth',
+export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
   summary: 'Close a month of a workspace: its statements never change any more',
   description:
     'Closes the month after the last closed one, once it is over. From the answer on nothing can be booked into it. A job stores the line of each record whose books are proved; ask again to see how far it is. A repeat changes nothing. Months close by themselves three days after their end.',
   permission: 'billing:write',
-  params: object({ id: id('workspace') }),
   body: object({
     month: monthOf('the month to close'),
     acceptDifferences: Type.Optional(
@@ -55,7 +50,7 @@ export default route({
     ),
   }),
   response: object({ closing }),
-  errors: ['workspace_forbidden', 'month_not_next'],
+  errors: ['month_not_next'],
 
   async handle({ sql, params, body, caller, changed, clock }) {
     // Whoever books in the workspace waits for this lock, and then sees the month.

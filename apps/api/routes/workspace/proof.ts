@@ -25,16 +25,11 @@ const different = named(
   }),
 );
 
-export default route({
-  method: 'get',
-  path: '/api/v1/workspace/{id}/proof',
-  tag: 'Workspaces',
-  operationId: 'getWorkspaceProof',
+export const getWorkspaceProof = route('get', '/api/v1/workspace/{id}/proof', {
   summary: "Tell when a workspace's books were proved, and which records differ",
   description:
     'Every hour all billing records are compared with the books; this is what was found last. `GET /api/v1/customer-billing/{bid}/reconciliation` compares one record now, and says where it differs.',
   permission: 'billing:read',
-  params: object({ id: id('workspace') }),
   response: object({
     proof: named(
       'WorkspaceProof',
@@ -55,7 +50,6 @@ export default route({
       }),
     ),
   }),
-  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);

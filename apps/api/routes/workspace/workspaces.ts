@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
-import { object, id } from '../../../../shared/contract/schema-kinds.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
@@ -22,11 +22,7 @@ import {
   type WorkspaceRow,
 } from '../../resources/workspaces.ts';
 
-export const createWorkspace = route({
-  method: 'post',
-  path: '/api/v1/workspace',
-  tag: 'Workspaces',
-  operationId: 'createWorkspace',
+export const createWorkspace = route('post', '/api/v1/workspace', {
   summary: 'Create a workspace',
   description: 'A workspace holds keys, scopes and billing records, and the defaults of its keys.',
   permission: 'workspace:write',
@@ -54,11 +50,7 @@ export const createWorkspace = route({
   },
 });
 
-export const listWorkspaces = route({
-  method: 'get',
-  path: '/api/v1/workspace',
-  tag: 'Workspaces',
-  operationId: 'listWorkspaces',
+export const listWorkspaces = route('get', '/api/v1/workspace', {
   summary: 'List the workspaces that the access token may use',
   description: 'Pages follow by `cursor`, in the order in which the workspaces were made.',
   permission: 'workspace:read',
@@ -76,17 +68,11 @@ export const listWorkspaces = route({
   },
 });
 
-export const getWorkspace = route({
-  method: 'get',
-  path: '/api/v1/workspace/{id}',
-  tag: 'Workspaces',
-  operationId: 'getWorkspace',
+export const getWorkspace = route('get', '/api/v1/workspace/{id}', {
   summary: 'Get a workspace',
   description: 'Gives the name of a workspace and the defaults of its keys.',
   permission: 'workspace:read',
-  params: object({ id: id('workspace') }),
   response: object({ workspace }),
-  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, caller }) {
     if (!mayUse(caller, params.id)) throw new ApiError('workspace_forbidden');
@@ -97,19 +83,14 @@ export const getWorkspace = route({
   },
 });
 
-export const updateWorkspace = route({
-  method: 'patch',
-  path: '/api/v1/workspace/{id}',
-  tag: 'Workspaces',
-  operationId: 'updateWorkspace',
+export const updateWorkspace = route('patch', '/api/v1/workspace/{id}', {
   summary: "Change a workspace's name and the defaults of its keys and billing records",
   description:
     'Defaults hold for every key or billing record without a setting of its own. They are in force before the answer.',
   permission: 'workspace:write',
-  params: object({ id: id('workspace') }),
   body: object({ name: Type.Optional(name), ...workspaceDefaults, timezone: timezoneInput }),
   response: object({ workspace }),
-  errors: ['workspace_forbidden', 'quota_exceeded'],
+  errors: ['quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed }) {
     const before = await lockWorkspace(sql, caller, params.id);
@@ -133,18 +114,12 @@ export const updateWorkspace = route({
   },
 });
 
-export const deleteWorkspace = route({
-  method: 'delete',
-  path: '/api/v1/workspace/{id}',
-  tag: 'Workspaces',
-  operationId: 'deleteWorkspace',
+export const deleteWorkspace = route('delete', '/api/v1/workspace/{id}', {
   summary: 'Delete a workspace for good: its keys are refused at once, its books stay readable',
   description:
     'Its keys get INVALID at once, and its webhooks are deleted. Its usage, ledger and audit log can still be read.',
   permission: 'workspace:write',
-  params: object({ id: id('workspace') }),
   response: object({ workspace }),
-  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, caller, changed }) {
     const before = await lockWorkspace(sql, caller, params.id, { alone: true });
