@@ -4,7 +4,7 @@ import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { storeRecorded } from '../resources/record.ts';
-import { createFullToken, findOrCreateTeam, presentToken } from '../resources/access/tokens.ts';
+import { accessTokens, createFullToken, findOrCreateTeam } from '../resources/access/tokens.ts';
 import { bringIntoForce } from './tool.ts';
 
 // Creates an access token with every permission and prints nothing else: `npm run -s token -- --team NAME`.
@@ -30,10 +30,10 @@ async function main(): Promise<void> {
   const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
   const { text, changes } = await sql.begin(async (tx) => {
     const teamId = await findOrCreateTeam(tx, team);
-    const token = await createFullToken(tx, teamId);
+    const { text, row } = await createFullToken(tx, teamId);
     const origin = { teamId, tokenId: null, operation: 'npm run token', requestId: null };
-    const made = { id: token.tokenId, after: presentToken(token.row), shards: [token.shard] };
-    return { text: token.text, changes: await storeRecorded(tx, origin, [{ resource: 'access_token', ...made }]) };
+    const made = { id: row.id, after: accessTokens.present(row), shards: [row.shard] };
+    return { text, changes: await storeRecorded(tx, origin, [{ resource: 'access_token', ...made }]) };
   });
 
   await bringIntoForce('token', sql, config.REDIS_URL, [changes]);

@@ -40,18 +40,23 @@ export function pageItems<Item extends TSchema>(item: Item) {
 
 /**
  * Reads the page of a list that a query asks for: at most `limit` items, and fewer where they would take more than PAGE_BYTES; then
- * the cursor leads to the rest. `list` names the list and its owner's id; `read` gives its next rows after an id, in the
+ * the cursor leads to the rest. The answer has the items under `name`. `list` names the list and its owner's id; `read` gives its next rows after an id, in the
  * order of their ids; `present` makes an item of a row, or nothing of one that is not wanted.
  */
-export async function readPage<Row extends { id: string }, Item>(
+export async function readPage<Name extends string, Row extends { id: string }, Item>(
+  name: Name,
   { limit, cursor }: { limit: number; cursor?: string },
   list: string,
   read: (after: string, take: number) => PromiseLike<Row[]>,
   present: (row: Row) => Item | undefined,
-): Promise<{ items: Item[]; next: { nextCursor?: string } }> {
+): Promise<Record<Name, Item[]> & { nextCursor?: string }> {
   let after = cursor === undefined ? '' : decode(cursor, list);
   let [bytes, rowsRead] = [0, 0];
   const items: Item[] = [];
+  const page = (nextCursor?: string) =>
+    ({ [name]: items, ...(nextCursor !== undefined && { nextCursor }) }) as Record<Name, Item[]> & {
+      nextCursor?: string;
+    };
   for (;;) {
     // One more than the page holds: then a next one exists.
     const take = items.length < rowsRead ? ROWS_AT_ONCE : Math.min(ROWS_AT_ONCE, limit + 1 - items.length);
@@ -65,12 +70,12 @@ export async function readPage<Row extends { id: string }, Item>(
       }
       bytes += Buffer.byteLength(JSON.stringify(item)) + 1;
       const isFull = items.length === limit || (bytes > PAGE_BYTES && items.length > 0);
-      if (isFull) return { items, next: { nextCursor: encode(after, list) } };
+      if (isFull) return page(encode(after, list));
       items.push(item);
       after = row.id;
     }
-    if (rows.length < take) return { items, next: {} };
-    if (rowsRead >= ROWS_READ) return { items, next: { nextCursor: encode(after, list) } };
+    if (rows.length < take) return page();
+    if (rowsRead >= ROWS_READ) return page(encode(after, list));
   }
 }
 

@@ -8,7 +8,7 @@ import { bookEvents } from '../../../tests/helpers/carry.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../../tests/helpers/clocked-redis.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
-import { limitsValue } from '../resources/keys/keys.ts';
+import { jsonValue } from '../resources/keys/keys.ts';
 import { fillLimits } from './fill-limits.ts';
 
 // What limits over windows start at in a Redis that was emptied, by its clock.
@@ -46,7 +46,7 @@ test('limits of records and keys start at what the books have of their window, b
 /** Stores a key with the limits, and a record of its meter with the same ones, and books its use. Gives whose limits that is. */
 async function useKey(meter: string | null): Promise<string[]> {
   const [workspaceId, keyId, billingId] = [newId('ws'), newId('key'), meter === null ? '' : newId('bill')];
-  const ofAll = limitsValue(sql, limits)!;
+  const ofAll = jsonValue(sql, limits)!;
   await sql`insert into workspaces (id, team_id, name) values (${workspaceId}, ${team.id}, 'w')`;
   if (meter !== null)
     await sql`

@@ -1,13 +1,13 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../shared/contract/errors.ts';
 import { id, MOST_TEXT, named, object, textOf, timestamp } from '../../../shared/contract/schema-kinds.ts';
-import { webhookEventTypes, type WebhookEventType } from '../../../shared/contract/webhook-events.ts';
+import { webhookEventTypes } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { hasRoomForDelivery } from '../../../shared/stores/notify-webhooks.ts';
-import { isId } from '../../../shared/values/ids.ts';
 import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import type { SayChanged } from './record.ts';
+import { present, resourceOf, type Row } from './rows.ts';
 
 export const MOST_WEBHOOKS = 20;
 
@@ -57,43 +57,9 @@ export const webhookSecret = Type.String({
 });
 export const newWebhook = named('NewWebhook', object({ ...webhookFields, secret: webhookSecret }));
 
-export type WebhookRow = {
-  id: string;
-  url: string;
-  events: WebhookEventType[];
-  workspaceId: string | null;
-  description: string | null;
-  enabled: boolean;
-  disabledReason: 'REQUESTED' | 'GONE' | 'FAILING' | null;
-  disabledAt: Date | null;
-  failingSince: Date | null;
-  missed: number;
-  createdAt: Date;
-  updatedAt: Date;
-};
+export type WebhookRow = Row<typeof webhook>;
 
-/** The columns of a WebhookRow. */
-export const webhookColumns = (sql: Query) => sql`
-  id, url, events, workspace_id, description, enabled, disabled_reason, disabled_at, failing_since, missed, created_at, updated_at`;
-
-/** A row as the API answers it. */
-export function presentWebhook(row: WebhookRow): Static<typeof webhook> {
-  const { disabledAt, failingSince, disabledReason } = row;
-  return {
-    id: row.id,
-    url: row.url,
-    events: row.events,
-    ...(row.workspaceId !== null && { workspaceId: row.workspaceId }),
-    ...(row.description !== null && { description: row.description }),
-    enabled: row.enabled,
-    ...(disabledReason !== null && { disabledReason }),
-    ...(disabledAt !== null && { disabledAt: disabledAt.toISOString() }),
-    ...(failingSince !== null && { failingSince: failingSince.toISOString() }),
-    missedEvents: row.missed,
-    createdAt: row.createdAt.toISOString(),
-    updatedAt: row.updatedAt.toISOString(),
-  };
-}
+export const webhooks = resourceOf('webhooks', webhook, 'webhook_not_found', { missedEvents: 'missed' });
 
 /** The condition under which a token may see a webhook: one that is limited to workspaces sees those of its workspaces. */
 export function withinSight(sql: Query, { teamId, workspaceIds }: Caller) {
@@ -101,26 +67,10 @@ export function withinSight(sql: Query, { teamId, workspaceIds }: Caller) {
   return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;
 }
 
-/** A webhook that the caller may see; 404 for any other. `lock`: until the transaction ends nobody else changes it. */
-export async function requireWebhook(
-  sql: Query,
-  caller: Caller,
-  webhookId: string,
-  { lock = false } = {},
-): Promise<WebhookRow> {
-  const [row] = isId(webhookId)
-    ? await sql<WebhookRow[]>`
-        select ${webhookColumns(sql)} from webhooks where id = ${webhookId} and ${withinSight(sql, caller)}
-        ${lock ? sql`for no key update` : sql``}`
-    : [];
-  if (!row) throw new ApiError('webhook_not_found');
-  return row;
-}
-
 /** Deletes the webhooks of a workspace, as the last thing that happens to them. */
 export async function deleteWebhooksOf(sql: Query, changed: SayChanged, workspaceId: string): Promise<void> {
   const rows = await sql<WebhookRow[]>`
-    select ${webhookColumns(sql)} from webhooks where workspace_id = ${workspaceId} and deleted_at is null
+    select ${webhooks.columns(sql)} from webhooks where workspace_id = ${workspaceId} and deleted_at is null
     order by id for no key update`;
   await deleteWebhooks(sql, changed, rows);
 }
@@ -130,7 +80,7 @@ export async function deleteWebhooks(sql: Query, changed: SayChanged, rows: read
   await sql`
     update webhooks set deleted_at = now(), enabled = false, secret_sealed = null, previous_sealed = null, previous_until = null
     where id = any(${rows.map((row) => row.id)})`;
-  for (const row of rows) changed('webhook', row.id, { before: presentWebhook(row) });
+  for (const row of rows) changed('webhook', row.id, { before: webhooks.present(row) });
 }
 
 /** Throws 400 for a URL that is not one to call. */
@@ -188,15 +138,7 @@ export const webhookDelivery = named(
   }),
 );
 
-export type DeliveryRow = {
-  id: string;
-  eventId: string;
-  type: string;
-  state: 'WAITING' | 'DELIVERED' | 'FAILED';
-  createdAt: Date;
-  nextAt: Date;
-  tries: Static<typeof webhookTry>[];
-};
+export type DeliveryRow = Row<typeof webhookDelivery>;
 
 /** Deliveries of a webhook: one, or the next ones before an id, newest first. */
 export async function deliveryRows(
@@ -207,7 +149,7 @@ export async function deliveryRows(
   const wanted =
     'id' in which ? sql`and d.id = ${which.id}` : which.before === '' ? sql`` : sql`and d.id < ${which.before}`;
   return sql<DeliveryRow[]>`
-    select d.id, d.event_id, e.type, d.state, d.created_at, d.next_at, tried.tries
+    select d.id, d.event_id, e.type, d.state, d.created_at, case when d.state = 'WAITING' then d.next_at end as next_try_at, tried.tries
     from webhook_deliveries d join webhook_events e on e.id = d.event_id
     cross join lateral (
       select coalesce(json_agg(json_strip_nulls(json_build_object('at', to_char(t.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -218,15 +160,6 @@ export async function deliveryRows(
 }
 
 /** A row as the API answers it. */
-export function presentDelivery(row: DeliveryRow): Static<typeof webhookDelivery> {
-  const { id: deliveryId, eventId, type, state, createdAt, nextAt, tries } = row;
-  return {
-    id: deliveryId,
-    eventId,
-    type,
-    state,
-    createdAt: createdAt.toISOString(),
-    ...(state === 'WAITING' && { nextTryAt: nextAt.toISOString() }),
-    tries,
-  };
+export function presentDelivery(row: DeliveryRow) {
+  return present(webhookDelivery, row);
 }

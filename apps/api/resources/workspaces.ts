@@ -1,13 +1,14 @@
 import { Type } from 'typebox';
-import { alerts, type Alert } from '../../../shared/contract/alerts.ts';
+import { alerts } from '../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
-import { ApiError, invalidField } from '../../../shared/contract/errors.ts';
+import { invalidField } from '../../../shared/contract/errors.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { limits, type Limit } from '../../../shared/contract/limits.ts';
+import { limits } from '../../../shared/contract/limits.ts';
 import { id, nullable, named, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { allowedIps, name, prefix, rateLimit } from '../../../shared/contract/schemas.ts';
 import { isTimezone } from '../../../shared/values/calendar.ts';
 import { mayUse } from './access/access.ts';
+import { resourceOf, type Row } from './rows.ts';
 
 export const expirationSeconds = Type.Integer({
   minimum: 1,
@@ -62,66 +63,25 @@ export const workspaceDefaults = {
 /** The time zone of a workspace, in a request. */
 export const timezoneInput = Type.Optional(timezone('; of a new workspace default UTC'));
 
-export type WorkspaceRow = {
-  id: string;
-  name: string;
-  teamId: string;
-  defaultKeyPrefix: string | null;
-  defaultAllowedIps: string[];
-  defaultRateLimitPerSecond: number | null;
-  defaultLimits: Limit[] | null;
-  defaultExpiration: number | null;
-  defaultAlerts: Alert[] | null;
-  keepClientAddresses: boolean;
-  timezone: string;
-  createdAt: Date;
-  updatedAt: Date;
-};
+export type WorkspaceRow = Row<typeof workspace>;
 
-/** The columns of a WorkspaceRow, for a select or a returning. */
-export const workspaceColumns = (sql: Query) => sql`
-  id, name, team_id, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_limits, default_expiration,
-  default_alerts, keep_client_addresses, timezone, created_at, updated_at`;
+export const workspaces = resourceOf('workspaces', workspace, 'workspace_forbidden', {
+  defaultAllowedIPs: 'default_allowed_ips',
+});
 
-/** Locks a workspace's row; throws 403. `alone`: waits for those that make something in it, who hold the row too. */
-export async function lockWorkspace(
+/** A workspace that the caller may use, or 403. `alone`: locked, also for those that make something in it, who hold the row too. */
+export async function readWorkspace(
   sql: Query,
   caller: Caller,
-  workspaceId: string,
-  { alone = false } = {},
+  id: string,
+  lock: { lock?: boolean; alone?: boolean } = {},
 ): Promise<WorkspaceRow> {
-  const [row] = mayUse(caller, workspaceId)
-    ? await sql<WorkspaceRow[]>`
-        select ${workspaceColumns(sql)} from workspaces
-        where id = ${workspaceId} and team_id = ${caller.teamId} and deleted_at is null
-        ${alone ? sql`for update` : sql`for no key update`}`
-    : [];
-  if (!row) throw new ApiError('workspace_forbidden');
-  return row;
+  const isUsable = sql`team_id = ${caller.teamId} and deleted_at is null`;
+  return workspaces.require(sql, mayUse(caller, id) ? id : '', isUsable, lock);
 }
 
 /** Throws 400 for a text that names no time zone. */
 export function checkTimezone(zone: string | undefined): void {
   if (zone === undefined || isTimezone(zone)) return;
   throw invalidField('/timezone', 'must be the IANA name of a time zone, such as Europe/Berlin');
-}
-
-/** A row as the API answers it: values that are not set are left out. */
-export function presentWorkspace(row: WorkspaceRow) {
-  const { defaultKeyPrefix, defaultRateLimitPerSecond, defaultLimits, defaultExpiration, defaultAlerts } = row;
-  return {
-    id: row.id,
-    name: row.name,
-    teamId: row.teamId,
-    ...(defaultKeyPrefix !== null && { defaultKeyPrefix }),
-    defaultAllowedIPs: row.defaultAllowedIps,
-    ...(defaultRateLimitPerSecond !== null && { defaultRateLimitPerSecond }),
-    ...(defaultLimits !== null && { defaultLimits }),
-    ...(defaultExpiration !== null && { defaultExpiration }),
-    ...(defaultAlerts && { defaultAlerts }),
-    keepClientAddresses: row.keepClientAddresses,
-    timezone: row.timezone,
-    createdAt: row.createdAt.toISOString(),
-    updatedAt: row.updatedAt.toISOString(),
-  };
 }

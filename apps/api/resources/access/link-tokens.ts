@@ -4,6 +4,7 @@ import { keyShard } from '../../../../shared/values/key-text.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { id, instant, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
+import { present, type Row } from '../rows.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 
@@ -36,20 +37,12 @@ export const linkTokenResult = named(
   }),
 );
 
-export type LinkTokenRow = {
-  id: string;
-  valid: boolean;
-  expiresAt: number;
-  workspaceId: string;
-  customerId: string;
-  externalBillingId: string | null;
-  billingId: string | null;
-  permissions: (typeof linkPermissions)[number][];
-};
+export type LinkTokenRow = Row<typeof linkTokenResult> &
+  Record<'id' | 'workspaceId' | 'customerId', string> & { expiresAt: number };
 
 /** The columns of a LinkTokenRow, besides `valid`. */
 export const linkTokenColumns = (sql: Query) => sql`
-  id, expires_at, workspace_id, customer_id, external_billing_id, billing_id, permissions`;
+  id, expires_at, workspace_id, customer_id, external_billing_id, billing_id, nullif(permissions, '{}') as permissions`;
 
 /** Whether a text has the form of a link token; any other text is unknown, without a query. */
 export function isLinkToken(text: string): boolean {
@@ -62,15 +55,6 @@ export function ofLiveWorkspace(sql: Query) {
 }
 
 /** A row as the API answers it. */
-export function presentLinkToken(row: Omit<LinkTokenRow, 'id'>) {
-  const { valid, expiresAt, workspaceId, customerId, externalBillingId, billingId, permissions } = row;
-  return {
-    valid,
-    expiresAt,
-    workspaceId,
-    customerId,
-    ...(externalBillingId !== null && { externalBillingId }),
-    ...(billingId !== null && { billingId }),
-    ...(permissions.length > 0 && { permissions }),
-  };
+export function presentLinkToken(row: LinkTokenRow) {
+  return present(linkTokenResult, row);
 }

@@ -6,7 +6,7 @@ import { asPostgresUnavailable, type Query, type Sql } from '../../../../shared/
 import { isId } from '../../../../shared/values/ids.ts';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { opensPortal } from './access.ts';
-import { billingColumns, type BillingRow } from '../billings/billings.ts';
+import { billings, type BillingRow } from '../billings/billings.ts';
 import { isLinkToken } from './link-tokens.ts';
 import { hashOf } from './sessions.ts';
 
@@ -48,7 +48,7 @@ export async function findPortalBilling(
   if (billingId === undefined) return undefined;
   const keys = sql`from api_keys k where k.workspace_id = b.workspace_id and k.external_meter_id = b.external_meter_id`;
   const [row] = await sql<BillingRow[]>`
-    select ${billingColumns(sql)} from billing_records b
+    select ${billings.columns(sql)} from billing_records b
     where id = ${billingId} and workspace_id = ${workspaceId}
       and exists (select ${keys} and k.customer_id = ${customerId})
       and not exists (select ${keys} and k.customer_id is distinct from ${customerId})`;

@@ -7,6 +7,7 @@ import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { id, instant, named, object, secretText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
+import { resourceOf, type Row } from '../rows.ts';
 
 /** The addresses that a token may be used from. A list as of a key, and shorter: each program keeps it in memory. */
 export const tokenAddresses = Type.Array(Type.String({ maxLength: 64, format: 'ip-or-cidr' }), {
@@ -49,25 +50,19 @@ export const newAccessToken = object({
   token: secretText('the secret; only this answer contains it', ACCESS_TOKEN_PREFIX),
 });
 
-export type TokenRow = {
-  id: string;
-  name: string;
-  maskedToken: string;
-  shard: number;
-  permissions: Permission[];
-  workspaceIds: string[] | null;
-  allowedIps: string[] | null;
-  createdBy: string | null;
-  expiresAt: number | null;
-  revokedAt: Date | null;
-  lastUsedAt: number | null;
-  createdAt: Date;
-};
+export type TokenRow = Row<typeof accessToken> & { shard: number };
 
-/** The columns of a TokenRow, for a select or a returning. */
-export const tokenColumns = (sql: Query) => sql`
-  id, name, masked_token, shard, permissions, workspace_ids, allowed_ips, created_by, expires_at, revoked_at, created_at,
-  (select last_used_at from token_last_used where token_id = access_tokens.id) as last_used_at`;
+export const accessTokens = resourceOf<typeof accessToken, { shard: number }>(
+  'access_tokens',
+  accessToken,
+  'access_token_not_found',
+  {
+    allowedIPs: 'allowed_ips',
+    revoked: 'revoked_at is not null',
+    lastUsedAt: '(select to_timestamp(last_used_at / 1000.0) from token_last_used where token_id = access_tokens.id)',
+  },
+  ['shard'],
+);
 
 /**
  * The condition under which a caller sees a token: the token belongs to the caller's team. If the caller is limited to
@@ -75,26 +70,6 @@ export const tokenColumns = (sql: Query) => sql`
  */
 export const withinReach = (sql: Query, { teamId, workspaceIds }: Caller) => sql`
   team_id = ${teamId} ${workspaceIds ? sql`and workspace_ids <@ ${[...workspaceIds]}::text[]` : sql``}`;
-
-/** A row as the API answers it: values that are not set are left out. */
-export function presentToken(row: TokenRow) {
-  const { id, name, maskedToken, permissions, workspaceIds, allowedIps, createdBy, expiresAt } = row;
-  const { revokedAt, lastUsedAt, createdAt } = row;
-  return {
-    id,
-    name,
-    maskedToken,
-    permissions,
-    ...(workspaceIds !== null && { workspaceIds }),
-    ...(allowedIps !== null && { allowedIPs: allowedIps }),
-    ...(expiresAt !== null && { expiresAt }),
-    ...(lastUsedAt !== null && { lastUsedAt: new Date(lastUsedAt).toISOString() }),
-    ...(createdBy !== null && { createdBy }),
-    revoked: revokedAt !== null,
-    ...(revokedAt !== null && { revokedAt: revokedAt.toISOString() }),
-    createdAt: createdAt.toISOString(),
-  };
-}
 
 type NewToken = {
   teamId: string;
@@ -112,15 +87,20 @@ export async function createToken(sql: Query, token: NewToken) {
   const { teamId, name, permissions, workspaceIds, allowedIps, expiresAt, createdBy } = token;
   const shard = randomShard();
   const text = makeKeyText(ACCESS_TOKEN_PREFIX, shard);
-  const tokenId = newId('tok');
-  const [row] = await sql<[TokenRow]>`
-    insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions, workspace_ids, allowed_ips,
-                               expires_at, created_by)
-    values (${tokenId}, ${teamId}, ${name}, ${hashKeyText(text)}, ${maskKeyText(text)}, ${shard}, ${[...permissions]},
-            ${workspaceIds ? [...workspaceIds] : null}, ${allowedIps?.length ? [...allowedIps] : null}, ${expiresAt ?? null},
-            ${createdBy ?? null})
-    returning ${tokenColumns(sql)}`;
-  return { tokenId, text, shard, row };
+  const row = await accessTokens.insert(sql, {
+    id: newId('tok'),
+    teamId,
+    name,
+    hash: hashKeyText(text),
+    maskedToken: maskKeyText(text),
+    shard,
+    permissions: [...permissions],
+    workspaceIds: workspaceIds && [...workspaceIds],
+    allowedIps: allowedIps?.length ? [...allowedIps] : null,
+    expiresAt,
+    createdBy,
+  });
+  return { text, row };
 }
 
 /** Finds a team by its name, or creates it. */

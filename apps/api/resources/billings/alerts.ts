@@ -4,13 +4,13 @@ import { slidingWindow } from '../../../../shared/stores/limits.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { creditsIn, type BillingRow } from './billings.ts';
-import { rowsValue } from '../keys/keys.ts';
+import { jsonValue } from '../keys/keys.ts';
 
 /** Alerts of a request as a parameter of type json; `undefined` and `null` as they are. Throws a 400 that names a wrong field. */
 export function alertsValue(sql: Query, field: string, alerts: Alert[] | null | undefined) {
   return (
     alerts &&
-    rowsValue(
+    jsonValue(
       sql,
       alerts.map((alert, i) => checked(alert, `${field}/${i}`, alerts.slice(0, i))),
     )

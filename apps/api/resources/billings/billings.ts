@@ -1,5 +1,5 @@
 import type { Parameter } from 'postgres';
-import type { Static } from 'typebox';
+import { Type, type Static } from 'typebox';
 import type { Alert } from '../../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
@@ -7,12 +7,13 @@ import type { Balance } from '../../../../shared/books/balances.ts';
 import { formatCredits, parseCredits } from '../../../../shared/values/credits.ts';
 import type { Limit } from '../../../../shared/contract/limits.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { isId, newId } from '../../../../shared/values/ids.ts';
+import { newId } from '../../../../shared/values/ids.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import type { billing } from '../../../../shared/contract/schemas.ts';
+import { billing } from '../../../../shared/contract/schemas.ts';
 import { mayUse } from '../access/access.ts';
+import { present, tableOf } from '../rows.ts';
 import { readTurned } from '../../sync/accounts.ts';
 
 export type BillingRow = {
@@ -42,10 +43,12 @@ export type BillingRow = {
 /** What is used, held, granted and expired. */
 export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>;
 
-/** The columns of a BillingRow, for a select or a returning. */
-export const billingColumns = (sql: Query) => sql`
-  id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
-  total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, created_at, updated_at`;
+export const billings = tableOf<BillingRow>(
+  'billing_records',
+  `id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
+   total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, created_at, updated_at`,
+  'billing_not_found',
+);
 
 type NewBilling = Pick<BillingRow, 'workspaceId' | 'externalMeterId' | 'totalMicros' | 'allowOverages'> & {
   spendCapMicros?: number | null;
@@ -62,7 +65,7 @@ export async function insertBilling(sql: Query, caller: Caller, record: NewBilli
     values (${newId('bill')}, ${caller.teamId}, ${workspaceId}, ${externalMeterId}, ${meterShard(workspaceId, externalMeterId)},
             ${totalMicros}, ${allowOverages}, ${spendCapMicros ?? null}, ${limits ?? null}, ${alerts ?? null})
     on conflict (workspace_id, external_meter_id) do nothing
-    returning ${billingColumns(sql)}`;
+    returning ${billings.columns(sql)}`;
   return row;
 }
 
@@ -73,12 +76,8 @@ export async function requireBilling(
   billingId: string,
   { lock = false } = {},
 ): Promise<BillingRow> {
-  const [row] = isId(billingId)
-    ? await sql<BillingRow[]>`
-        select ${billingColumns(sql)} from billing_records where id = ${billingId} and team_id = ${caller.teamId}
-        ${lock ? sql`for update` : sql``}`
-    : [];
-  if (!row || !mayUse(caller, row.workspaceId)) throw new ApiError('billing_not_found');
+  const row = await billings.require(sql, billingId, sql`team_id = ${caller.teamId}`, { alone: lock });
+  if (!mayUse(caller, row.workspaceId)) throw new ApiError('billing_not_found');
   return row;
 }
 
@@ -118,20 +117,13 @@ export function presentAmounts(row: BillingRow, amounts: Amounts): Static<typeof
   };
 }
 
+const settings = Type.Omit(billing, ['usedCredits', 'availableCredits', 'heldCredits', 'expiredCredits']);
+
 /** The part of a row that requests set; verifications change the rest. */
 export function billingSettings(row: BillingRow) {
-  return {
-    id: row.id,
-    workspaceId: row.workspaceId,
-    externalMeterId: row.externalMeterId,
-    totalCredits: formatCredits(row.totalMicros),
-    allowOverages: row.allowOverages,
-    ...(row.spendCapMicros !== null && { spendCap: formatCredits(row.spendCapMicros) }),
-    ...(row.limits !== null && { limits: row.limits }),
-    ...(row.alerts && { alerts: row.alerts }),
-    createdAt: row.createdAt.toISOString(),
-    updatedAt: row.updatedAt.toISOString(),
-  };
+  const { totalMicros, spendCapMicros } = row;
+  const spendCap = spendCapMicros === null ? null : formatCredits(spendCapMicros);
+  return present(settings, { ...row, totalCredits: formatCredits(totalMicros), spendCap });
 }
 
 /** The amount of a field in micro-credits; 400 above the maximum of a record, which the schema's pattern does not check. */

@@ -1,5 +1,6 @@
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { billingColumns, type BillingRow } from './billings.ts';
+import { matching } from '../rows.ts';
+import { billings, type BillingRow } from './billings.ts';
 
 /** Which records of a workspace a list has. */
 export type BillingFilter = {
@@ -35,8 +36,8 @@ type Asked = { sql: Query; filter: BillingFilter; after: string; take: number };
 
 async function byId({ sql, filter, after, take }: Asked): Promise<ListedBilling[]> {
   const rows = await sql<BillingRow[]>`
-    select ${billingColumns(sql)} from billing_records b
-    where workspace_id = ${filter.workspaceId} and id > ${after} ${ofMeter(sql, filter)}
+    select ${billings.columns(sql)} from billing_records b
+    where workspace_id = ${filter.workspaceId} and id > ${after} and ${matching(sql, { externalMeterId: filter.externalMeterId })}
     order by id limit ${take}`;
   return rows.map((row) => ({ id: row.id, row }));
 }
@@ -45,10 +46,10 @@ async function byAvailable({ sql, filter, after, take }: Asked): Promise<ListedB
   // Amounts below 0 stand in the cursor too: a text has no dot.
   const [micros, id] = after === '' ? [null, ''] : (after.split(':') as [string, string]);
   const rows = await sql<(BillingRow & { available: number })[]>`
-    select ${billingColumns(sql)}, ${available(sql)} as available from billing_records b
+    select ${billings.columns(sql)}, ${available(sql)} as available from billing_records b
     where workspace_id = ${filter.workspaceId} and ${available(sql)} < ${filter.belowMicros!}::bigint
       ${micros === null ? sql`` : sql`and (${available(sql)}, id) > (${micros}::bigint, ${id})`}
-      ${ofMeter(sql, filter)}
+      and ${matching(sql, { externalMeterId: filter.externalMeterId })}
     order by ${available(sql)}, id limit ${take}`;
   return rows.map(({ available: left, ...row }) => ({ id: `${left}:${row.id}`, row }));
 }
@@ -68,15 +69,11 @@ async function byMeter({ sql, filter, after, take }: Asked): Promise<ListedBilli
       union all
       select (${nextMeter(sql`m.external_meter_id`)}) from meters m where m.external_meter_id is not null)
     select b.* from meters m cross join lateral (
-      select ${billingColumns(sql)} from billing_records b
-      where workspace_id = ${workspaceId} and external_meter_id = m.external_meter_id ${ofMeter(sql, filter)}
+      select ${billings.columns(sql)} from billing_records b
+      where workspace_id = ${workspaceId} and external_meter_id = m.external_meter_id and ${matching(sql, { externalMeterId: filter.externalMeterId })}
         ${belowMicros === undefined ? sql`` : sql`and ${available(sql)} < ${belowMicros}::bigint`}) b
     limit ${take}`;
   return rows.map((row) => ({ id: row.id, row }));
-}
-
-function ofMeter(sql: Query, { externalMeterId }: BillingFilter) {
-  return externalMeterId === undefined ? sql`` : sql`and external_meter_id = ${externalMeterId}`;
 }
 
 /** The expression of the index billing_records_available. */

@@ -9,6 +9,7 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import type { RecordAccount } from '../../sync/accounts.ts';
+import { present } from '../rows.ts';
 import { grantRows, type GrantRow } from './rows.ts';
 
 export const grantStates = ['VOIDED', 'EXPIRED', 'PENDING', 'USED_UP', 'ACTIVE'] as const;
@@ -51,6 +52,8 @@ export const grant = named(
   }),
 );
 
+const settings = Type.Omit(grant, ['state', 'usedCredits', 'expiredCredits', 'remainingCredits']);
+
 /** A grant of a record; 404 without one. */
 export async function requireGrant(sql: Query, billing: { id: string }, grantId: string): Promise<GrantRow> {
   const [row] = isId(grantId) ? await grantRows(sql, billing.id, { id: grantId }) : [];
@@ -86,22 +89,14 @@ export function grantPresenter(billingId: string, { balance, state }: RecordAcco
 
 /** The part of a grant that requests set; use and time change the rest. */
 export function grantSettings(billingId: string, row: GrantRow) {
-  const { id, amountMicros, name, priority, beginsAt, scheduleId, metadata, voidedAt, voidReason, createdAt } = row;
-  const expiresAt = endOf(row);
-  return {
-    id,
+  const end = endOf(row);
+  return present(settings, {
+    ...row,
     billingId,
-    credits: formatCredits(amountMicros),
-    ...(name !== null && { name }),
-    priority,
-    beginsAt,
-    ...(expiresAt !== NEVER && { expiresAt }),
-    ...(scheduleId !== null && { scheduleId }),
-    ...(metadata !== null && { metadata }),
-    ...(voidedAt !== null && { voidedAt }),
-    ...(voidReason !== null && { reason: voidReason }),
-    createdAt: createdAt.toISOString(),
-  };
+    credits: formatCredits(row.amountMicros),
+    expiresAt: end === NEVER ? null : end,
+    reason: row.voidReason,
+  });
 }
 
 /** The state of a grant of which so much is left. */

@@ -8,7 +8,7 @@ import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../../shared/values/key-text.ts';
 import { isPostgresStale } from '../../sync/stale-postgres.ts';
 import { recordAudit } from '../audit.ts';
-import { makePeriods, presentSchedule, scheduleColumns, type ScheduleRow } from './schedules.ts';
+import { makePeriods, presentSchedule, schedules, type ScheduleRow } from './schedules.ts';
 
 const EVERY_MS = 1_000;
 const SCHEDULES_AT_ONCE = 100;
@@ -93,7 +93,7 @@ async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise
     select b.shard, w.deleted_at is not null as deleted, floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
     from billing_records b join workspaces w on w.id = b.workspace_id where b.id = ${billingId} for update of b`;
   const [schedule] = await tx<(ScheduleRow & { tokenId: string; requestId: string })[]>`
-    select ${scheduleColumns(tx)}, token_id, request_id from grant_schedules
+    select ${schedules.columns(tx)}, token_id, request_id from grant_schedules
     where id = ${id} and deleted_at is null and next_at <= ${record.nowMs} for update`;
   if (!schedule) return 0;
   if (record.deleted) {

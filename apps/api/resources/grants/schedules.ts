@@ -1,20 +1,15 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { credits, id, instant, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
-import { name } from '../../../../shared/contract/schemas.ts';
+import { name as grantName } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import {
-  calendarUnits,
-  isTimezone,
-  periodAt,
-  periodStart,
-  type CalendarUnit,
-} from '../../../../shared/values/calendar.ts';
+import { calendarUnits, isTimezone, periodAt, periodStart } from '../../../../shared/values/calendar.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
-import { isId, newId } from '../../../../shared/values/ids.ts';
+import { newId } from '../../../../shared/values/ids.ts';
 import { LAST_INSTANT } from '../expires-at.ts';
+import { present, tableOf, type Row } from '../rows.ts';
 import { addGrant, type GrantMaker, type LockedRecord } from './classes.ts';
-import { priority } from './grants.ts';
+import { priority as grantPriority } from './grants.ts';
 
 const MOST_SCHEDULES = 10;
 // So many periods are in Redis before they begin.
@@ -35,68 +30,36 @@ export const grantSchedule = named(
     id: id('grant schedule'),
     billingId: id('billing record'),
     credits: credits('credits granted for each period'),
-    name: Type.Optional(name),
+    name: Type.Optional(grantName),
     every,
     timezone,
     anchorAt: instant('when the first period begins, or began'),
     endsAt: Type.Optional(instant('no period begins at or after it')),
-    priority,
+    priority: grantPriority,
     rollover: Type.Optional(rollover),
     createdAt: timestamp('when it was made'),
   }),
 );
 
-export type ScheduleRow = {
-  id: string;
-  billingId: string;
+export type ScheduleRow = Omit<Row<typeof grantSchedule>, 'credits' | 'rollover'> & {
   amountMicros: number;
-  every: CalendarUnit;
-  timezone: string;
-  anchorAt: number;
-  endsAt: number | null;
-  priority: number;
-  name: string | null;
   rollMaxMicros: number | null;
   nextPeriod: number;
   nextAt: number | null;
-  createdAt: Date;
 };
 
-/** The columns of a ScheduleRow. */
-export const scheduleColumns = (sql: Query) => sql`
-  id, billing_id, amount_micros, every, timezone, anchor_at, ends_at, priority, name, roll_max_micros, next_period, next_at,
-  created_at`;
-
-/** A schedule of a record, locked; 404 for one that is deleted or does not exist. */
-export async function lockSchedule(
-  sql: Query,
-  { id: billingId }: LockedRecord,
-  scheduleId: string,
-): Promise<ScheduleRow> {
-  const [row] = isId(scheduleId)
-    ? await sql<ScheduleRow[]>`
-        select ${scheduleColumns(sql)} from grant_schedules
-        where id = ${scheduleId} and billing_id = ${billingId} and deleted_at is null for update`
-    : [];
-  if (!row) throw new ApiError('grant_schedule_not_found');
-  return row;
-}
+export const schedules = tableOf<ScheduleRow>(
+  'grant_schedules',
+  `id, billing_id, amount_micros, every, timezone, anchor_at, ends_at, priority, name, roll_max_micros, next_period, next_at,
+   created_at`,
+  'grant_schedule_not_found',
+);
 
 /** A row as the API answers it. */
-export function presentSchedule(row: ScheduleRow): Static<typeof grantSchedule> {
-  return {
-    id: row.id,
-    billingId: row.billingId,
-    credits: formatCredits(row.amountMicros),
-    ...(row.name !== null && { name: row.name }),
-    every: row.every,
-    timezone: row.timezone,
-    anchorAt: row.anchorAt,
-    ...(row.endsAt !== null && { endsAt: row.endsAt }),
-    priority: row.priority,
-    ...(row.rollMaxMicros !== null && { rollover: { maxCredits: formatCredits(row.rollMaxMicros) } }),
-    createdAt: row.createdAt.toISOString(),
-  };
+export function presentSchedule(row: ScheduleRow) {
+  const { amountMicros, rollMaxMicros } = row;
+  const rollover = rollMaxMicros === null ? null : { maxCredits: formatCredits(rollMaxMicros) };
+  return present(grantSchedule, { ...row, credits: formatCredits(amountMicros), rollover });
 }
 
 type NewSchedule = Pick<ScheduleRow, 'amountMicros' | 'every'> & {
@@ -117,17 +80,25 @@ export async function addSchedule(
   nowMs: number,
 ): Promise<ScheduleRow> {
   const { anchorAt, endsAt, zone } = timesOf(schedule, nowMs);
-  const { amountMicros, every, priority: number = 50, name: called = null, rollMaxMicros } = schedule;
-  const [{ schedules }] = await sql<[{ schedules: number }]>`
-    select count(*)::int as schedules from grant_schedules where billing_id = ${record.id} and deleted_at is null`;
-  if (schedules >= MOST_SCHEDULES) throw new ApiError('grant_schedule_limit_reached');
+  const { amountMicros, every, priority = 50, name, rollMaxMicros } = schedule;
+  const [{ count }] = await sql<[{ count: number }]>`
+    select count(*)::int as count from grant_schedules where billing_id = ${record.id} and deleted_at is null`;
+  if (count >= MOST_SCHEDULES) throw new ApiError('grant_schedule_limit_reached');
   const first = Math.max(0, periodAt({ every, timezone: zone, anchorMs: anchorAt }, nowMs));
-  const [row] = await sql<[ScheduleRow]>`
-    insert into grant_schedules (id, team_id, billing_id, amount_micros, every, timezone, anchor_at, ends_at, priority, name,
-                                 roll_max_micros, next_period, token_id, request_id)
-    values (${newId('sched')}, ${maker.teamId}, ${record.id}, ${amountMicros}, ${every}, ${zone}, ${anchorAt}, ${endsAt},
-            ${number}, ${called}, ${rollMaxMicros}, ${first}, ${maker.tokenId}, ${maker.requestId})
-    returning ${scheduleColumns(sql)}`;
+  const row = await schedules.insert(sql, {
+    id: newId('sched'),
+    ...maker,
+    billingId: record.id,
+    amountMicros,
+    every,
+    timezone: zone,
+    anchorAt,
+    endsAt,
+    priority,
+    name,
+    rollMaxMicros,
+    nextPeriod: first,
+  });
   await makePeriods(sql, row, maker, nowMs, { limited: true });
   return row;
 }

@@ -7,7 +7,7 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { accountOf } from '../../sync/accounts.ts';
-import { billingColumns, billingSettings, creditsIn, insertBilling, type BillingRow } from '../billings/billings.ts';
+import { billings, billingSettings, creditsIn, insertBilling, type BillingRow } from '../billings/billings.ts';
 import { addGrant, type GrantMaker } from '../grants/classes.ts';
 import { grantSettings, requireFewEnded, requireGrant } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
@@ -88,7 +88,7 @@ export async function billImported(
 
 async function lockRecord(sql: Query, { workspaceId, externalMeterId }: Metered): Promise<BillingRow> {
   const [row] = await sql<[BillingRow]>`
-    select ${billingColumns(sql)} from billing_records
+    select ${billings.columns(sql)} from billing_records
     where workspace_id = ${workspaceId} and external_meter_id = ${externalMeterId} for update`;
   return row;
 }

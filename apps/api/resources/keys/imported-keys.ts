@@ -12,20 +12,11 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { mayUse } from '../access/access.ts';
 import { requireFuture } from '../expires-at.ts';
 import { importedTextFields, readImportedText, type ImportedText } from './imported-texts.ts';
-import { set } from '../patch.ts';
+import { set } from '../rows.ts';
 import type { Recorded } from '../record.ts';
 import { billImported, importedBilling } from './imported-billing.ts';
 import { grantRows, refuseWrongScopes, replaceGrants } from './key-scopes.ts';
-import {
-  DEFAULT_PREFIX,
-  giveMeter,
-  limitsValue,
-  metadataValue,
-  newKeyFields,
-  readKey,
-  rowsValue,
-  type presentKey,
-} from './keys.ts';
+import { DEFAULT_PREFIX, giveMeter, jsonValue, newKeyFields, readKey, type presentKey } from './keys.ts';
 
 /** A key to import: its secret, and the fields of a creation. */
 export const importedKey = object({
@@ -152,9 +143,9 @@ async function restore(sql: Query, billing: Billing, one: Wanted, akid: string):
     name,
     enabled,
     expiresAt: endOf(one, billing.now),
-    metadata: metadataValue(sql, metadata) ?? null,
+    metadata: jsonValue(sql, metadata) ?? null,
     rateLimitPerSecond,
-    limits: limitsValue(sql, limits) ?? null,
+    limits: jsonValue(sql, limits) ?? null,
     allowedIps: fields.allowedIPs ?? null,
     grants: scopes.length,
   });
@@ -224,7 +215,7 @@ async function insert(sql: Query, caller: Caller, wanted: Wanted[], now: number)
   const rows = wanted.map((one, place) => ({ place, ...rowOf(one, now) }));
   const made = await sql<{ id: string }[]>`
     with wanted as (
-      select * from json_to_recordset(${rowsValue(sql, rows)}) as t (
+      select * from json_to_recordset(${jsonValue(sql, rows)}) as t (
         place int, hash text, pointer_shard smallint, id text, workspace_id text, shard smallint, name text, prefix text,
         masked_key text, enabled boolean, expires_at bigint, customer_id text, external_meter_id text, metadata text,
         rate_limit_per_second int, limits json, allowed_ips text[], grants smallint)

@@ -1,10 +1,11 @@
+import type { Parameter } from 'postgres';
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { limits, type Limit } from '../../../../shared/contract/limits.ts';
+import { limits } from '../../../../shared/contract/limits.ts';
 import {
   id,
   instant,
@@ -30,6 +31,7 @@ import { scopeEntryOf } from '../../../../shared/contract/scope-flags.ts';
 import { requireWorkspace } from '../access/access.ts';
 import { expiresAtInput } from '../expires-at.ts';
 import type { Recorded } from '../record.ts';
+import { present, type Row } from '../rows.ts';
 
 const apiKeyFields = {
   id: id('API key'),
@@ -91,34 +93,17 @@ export const DEFAULT_PREFIX = 'key';
 
 const JSON_OID = 114;
 
-export type KeyRow = {
-  id: string;
-  name: string;
-  maskedKey: string;
-  prefix: string;
+export type KeyRow = Omit<Row<typeof apiKey>, 'scopes'> & {
   shard: number;
-  expiresAt: number | null;
   scopes: { representation: string; flags: number; id: string }[];
-  enabled: boolean;
-  customerId: string | null;
-  externalMeterId: string | null;
-  billingId: string | null;
-  metadata: Record<string, unknown> | null;
-  rateLimitPerSecond: number | null;
-  limits: Limit[] | null;
-  allowedIps: string[] | null;
-  deleted: boolean;
-  createdAt: Date;
-  updatedAt: Date;
-  lastUsedAt: number | null;
 };
 
 /** Reads keys; `rest` is the where clause and the end of the statement, in which the keys are `k`. */
 export function selectKeys(sql: Query, rest: ReturnType<Query>) {
   return sql<KeyRow[]>`
     select k.id, k.name, k.masked_key, k.prefix, k.shard, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
-           b.id as billing_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips, k.deleted_at is not null as deleted,
-           k.created_at, k.updated_at, u.last_used_at,
+           b.id as billing_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips as "allowedIPs", k.deleted_at is not null as deleted,
+           k.created_at, k.updated_at, to_timestamp(u.last_used_at / 1000.0) as last_used_at,
            coalesce((select json_agg(json_build_object('representation', s.representation, 'flags', g.flags, 'id', s.id)
                                      order by g.position)
                      from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
@@ -182,42 +167,13 @@ export async function disableLockedKeys(sql: Query, ids: string[]): Promise<Reco
   }));
 }
 
-/** Metadata as a parameter of type json. The driver would send jsonb, which refuses NUL in text. */
-export function metadataValue(sql: Query, metadata: Record<string, unknown> | null | undefined) {
-  return metadata && sql.typed(metadata, JSON_OID);
+/** A value as a parameter of type json; the driver would send jsonb, which refuses NUL in text. Nothing stays as it is. */
+export function jsonValue<Value extends object | null | undefined>(sql: Query, value: Value) {
+  return (value && sql.typed(value, JSON_OID)) as Parameter<readonly object[]> | Exclude<Value, object>;
 }
 
-/** Rows as a parameter of type json. */
-export function rowsValue(sql: Query, value: object[]) {
-  return sql.typed(value, JSON_OID);
-}
-
-/** Limits as a parameter of type json. */
-export function limitsValue(sql: Query, limits: readonly Limit[] | null | undefined) {
-  return limits && sql.typed(limits, JSON_OID);
-}
-
-/** A row as the API answers it: values that are not set are left out. */
+/** A row as the API answers it. */
 export function presentKey(row: KeyRow) {
-  const { customerId, externalMeterId, billingId, metadata, rateLimitPerSecond, limits, allowedIps } = row;
-  return {
-    id: row.id,
-    name: row.name,
-    maskedKey: row.maskedKey,
-    prefix: row.prefix,
-    ...(row.expiresAt !== null && { expiresAt: row.expiresAt }),
-    scopes: row.scopes.map((scope) => scopeEntryOf(scope.representation, scope.flags, scope.id)),
-    enabled: row.enabled,
-    ...(customerId !== null && { customerId }),
-    ...(externalMeterId !== null && { externalMeterId }),
-    ...(billingId !== null && { billingId }),
-    ...(metadata !== null && { metadata }),
-    ...(rateLimitPerSecond !== null && { rateLimitPerSecond }),
-    ...(limits !== null && { limits }),
-    ...(allowedIps !== null && { allowedIPs: allowedIps }),
-    deleted: row.deleted,
-    createdAt: row.createdAt.toISOString(),
-    updatedAt: row.updatedAt.toISOString(),
-    ...(row.lastUsedAt !== null && { lastUsedAt: new Date(row.lastUsedAt).toISOString() }),
-  };
+  const scopes = row.scopes.map((scope) => scopeEntryOf(scope.representation, scope.flags, scope.id));
+  return present(apiKey, { ...row, scopes });
 }

@@ -1,6 +1,6 @@
-import type { Static } from 'typebox';
 import { named, object, secretText } from '../../../../shared/contract/schema-kinds.ts';
-import { apiKey, presentKey } from './keys.ts';
+import { present } from '../rows.ts';
+import { apiKey, type presentKey } from './keys.ts';
 
 // What the team notes about a key (metadata, addresses, scopes, limits) is the team's.
 const { id, name, maskedKey, enabled, expiresAt, createdAt, lastUsedAt } = apiKey.properties;
@@ -14,15 +14,6 @@ export const portalKeyWithText = named(
 );
 
 /** A key as its customer sees it. */
-export function presentPortalKey(key: ReturnType<typeof presentKey>): Static<typeof portalKey> {
-  const { id, name, maskedKey, enabled, expiresAt, createdAt, lastUsedAt } = key;
-  return {
-    id,
-    name,
-    maskedKey,
-    enabled,
-    ...(expiresAt !== undefined && { expiresAt }),
-    createdAt,
-    ...(lastUsedAt !== undefined && { lastUsedAt }),
-  };
+export function presentPortalKey(key: ReturnType<typeof presentKey>) {
+  return present(portalKey, { expiresAt: undefined, lastUsedAt: undefined, ...key });
 }

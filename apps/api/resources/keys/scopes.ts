@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { isId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { id, nullable, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { name, representation } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../access/access.ts';
+import { resourceOf, type Row } from '../rows.ts';
 
 export const MAX_SCOPES = 1000;
 
@@ -41,36 +41,19 @@ export const scopeChange = object({
   description: Type.Optional(description),
 });
 
-export type ScopeRow = {
-  id: string;
-  name: string;
-  representation: string;
-  description: string | null;
-  createdAt: Date;
-  updatedAt: Date;
-};
+export type ScopeRow = Row<typeof scope>;
 
-/** The columns of a ScopeRow, for a select or a returning. */
-export const scopeColumns = (sql: Query) => sql`id, name, representation, description, created_at, updated_at`;
+export const scopes = resourceOf('scopes', scope, 'scope_not_found');
 
-/** The condition that selects the scope of a path. */
-export function isScopeOf(sql: Query, { id, sid }: { id: string; sid: string }) {
-  return sql`workspace_id = ${id} and id = ${isId(sid) ? sid : ''} and deleted_at is null`;
-}
-
-/** Locks a scope's row; throws 403 or 404. `alone`: waits for those that grant the scope, who hold the row too. */
-export async function lockScope(
+/** The scope of a path; 403 or 404. `alone`: locked, also for those that grant the scope, who hold the row too. */
+export async function readScope(
   sql: Query,
   caller: Caller,
-  params: { id: string; sid: string },
-  { alone = false } = {},
+  { id, sid }: { id: string; sid: string },
+  lock: { lock?: boolean; alone?: boolean } = {},
 ): Promise<ScopeRow> {
-  await requireWorkspace(sql, caller, params.id);
-  const [row] = await sql<ScopeRow[]>`
-    select ${scopeColumns(sql)} from scopes where ${isScopeOf(sql, params)}
-    ${alone ? sql`for update` : sql`for no key update`}`;
-  if (!row) throw new ApiError('scope_not_found');
-  return row;
+  await requireWorkspace(sql, caller, id);
+  return scopes.require(sql, sid, sql`workspace_id = ${id} and deleted_at is null`, lock);
 }
 
 /**
@@ -88,8 +71,4 @@ export async function refuseGranted(sql: Query, scopeId: string): Promise<void> 
 /** Grants of a scope to keys that are not deleted, `atMost` so many. */
 export function grantsOf(sql: Query, scopeId: string, atMost: number) {
   return sql`select from key_grants where scope_id = ${scopeId} and not of_deleted_key limit ${atMost}`;
-}
-
-export function presentScope(row: ScopeRow) {
-  return { ...row, createdAt: row.createdAt.toISOString(), updatedAt: row.updatedAt.toISOString() };
 }

@@ -1,13 +1,13 @@
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../audit.ts';
-import { billingColumns, billingSettings, type BillingRow } from '../billings/billings.ts';
+import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
 import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
 import { retiredKey, revokedLink, revokedToken } from './revocations.ts';
-import { presentScope, scopeColumns, type ScopeRow } from '../keys/scopes.ts';
+import { scopes, type ScopeRow } from '../keys/scopes.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
-import { tokenColumns, type TokenRow } from '../access/tokens.ts';
-import { presentWorkspace, workspaceColumns, type WorkspaceRow } from '../workspaces.ts';
+import { accessTokens, type TokenRow } from '../access/tokens.ts';
+import { workspaces, type WorkspaceRow } from '../workspaces.ts';
 
 // What is refused after Postgres was restored from an older backup (apps/api/commands/restored.ts), with a line in the audit
 // log for each: the operator did it.
@@ -30,23 +30,23 @@ export async function refuseChanged(tx: Transaction, changed: ChangedLater): Pro
       revokedToken,
       await tx<OfTeam<TokenRow>[]>`
       update access_tokens set revoked_at = now() where id = any(${ids}) and revoked_at is null
-      returning ${tokenColumns(tx)}, team_id as of_team`,
+      returning ${accessTokens.columns(tx)}, team_id as of_team`,
     );
   for (const ids of pages(changed.scopes))
     await audited(
       tx,
-      goneLine('scope', presentScope),
+      goneLine('scope', scopes.present),
       await tx<OfTeam<ScopeRow>[]>`
       update scopes set deleted_at = now() where id = any(${ids}) and deleted_at is null
-      returning ${scopeColumns(tx)}, team_id as of_team`,
+      returning ${scopes.columns(tx)}, team_id as of_team`,
     );
   for (const ids of pages(changed.deletedWorkspaces))
     await audited(
       tx,
-      goneLine('workspace', presentWorkspace),
+      goneLine('workspace', workspaces.present),
       await tx<OfTeam<WorkspaceRow>[]>`
       update workspaces set deleted_at = now() where id = any(${ids}) and deleted_at is null
-      returning ${workspaceColumns(tx)}, team_id as of_team`,
+      returning ${workspaces.columns(tx)}, team_id as of_team`,
     );
   for (const limit of changed.limits) await keepLowerLimit(tx, limit);
 }
@@ -88,10 +88,10 @@ async function keepLowerLimit(
 ): Promise<void> {
   if (inForceMicros >= ofBackupMicros) return;
   const [before] = await tx<OfTeam<BillingRow>[]>`
-    select ${billingColumns(tx)}, team_id as of_team from billing_records where id = ${id} for no key update`;
+    select ${billings.columns(tx)}, team_id as of_team from billing_records where id = ${id} for no key update`;
   const [after] = await tx<BillingRow[]>`
     update billing_records set spend_cap_micros = least(spend_cap_micros, ${inForceMicros}) where id = ${id}
-    returning ${billingColumns(tx)}`;
+    returning ${billings.columns(tx)}`;
   if (!before || !after) return;
   const [was, is] = [before, after].map(billingSettings);
   await recordAudit(tx, operator(before.ofTeam), [{ resource: 'billing', id, before: was, after: is }]);

@@ -4,7 +4,7 @@ import { disableLockedKeys } from '../keys/keys.ts';
 import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
 import type { Recorded } from '../record.ts';
 import { revokedLink, revokedToken, revokeToken } from './revocations.ts';
-import { tokenColumns, withinReach, type TokenRow } from '../access/tokens.ts';
+import { accessTokens, withinReach, type TokenRow } from '../access/tokens.ts';
 
 // Secrets that were found where they must not be: those of the caller's team, within its workspaces, lose their force.
 
@@ -43,7 +43,7 @@ export async function disableLeakedKeys(sql: Query, caller: Caller, hashes: stri
 /** Revokes the access tokens with these hashes and what they made, if the caller may revoke; else it reports them alone. */
 export async function revokeLeakedTokens(sql: Query, caller: Caller, hashes: string[]): Promise<Leaks<LeakedToken>> {
   const rows = await sql<(TokenRow & { hash: string; revokedWithDescendants: boolean })[]>`
-    select hash, revoked_with_descendants, ${tokenColumns(sql)} from access_tokens
+    select hash, revoked_with_descendants, ${accessTokens.columns(sql)} from access_tokens
     where hash = any(${hashes}) and ${withinReach(sql, caller)} order by id for no key update`;
   const leaks: Leaks<LeakedToken> = { found: [], recorded: [] };
   for (const { hash, id, revokedAt, revokedWithDescendants } of rows) {

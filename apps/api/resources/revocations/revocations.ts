@@ -1,6 +1,6 @@
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
-import { presentToken, tokenColumns, type TokenRow } from '../access/tokens.ts';
+import { accessTokens, type TokenRow } from '../access/tokens.ts';
 import type { Recorded } from '../record.ts';
 
 /**
@@ -14,7 +14,7 @@ export async function revokeToken(sql: Query, id: string, { descendants = true }
     set revoked_at = coalesce(revoked_at, now()), revoked_with_descendants = revoked_with_descendants or ${descendants},
         version = version + 1, updated_at = now()
     where id = ${id}
-    returning ${tokenColumns(sql)}`;
+    returning ${accessTokens.columns(sql)}`;
   return { row, below: descendants ? await revokeBelow(sql, id) : [] };
 }
 
@@ -29,14 +29,14 @@ async function revokeBelow(sql: Query, id: string): Promise<TokenRow[]> {
     update access_tokens
     set revoked_at = coalesce(revoked_at, now()), revoked_with_descendants = true, version = version + 1, updated_at = now()
     where id = any(array(select id from below offset 1))
-    returning ${tokenColumns(sql)}, revoked_at = now() as is_new`;
+    returning ${accessTokens.columns(sql)}, revoked_at = now() as is_new`;
   return rows.filter(({ isNew }) => isNew);
 }
 
 /** What to say of a token that was just revoked. */
 export function revokedToken(row: TokenRow): Recorded {
-  const before = presentToken({ ...row, revokedAt: null });
-  return { resource: 'access_token', id: row.id, before, after: presentToken(row), shards: [row.shard] };
+  const before = accessTokens.present({ ...row, revoked: false, revokedAt: null });
+  return { resource: 'access_token', id: row.id, before, after: accessTokens.present(row), shards: [row.shard] };
 }
 
 /** What to say of a link token that was just revoked. */

@@ -3,7 +3,7 @@ import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { applyChanges } from '../../sync/sync.ts';
 import { lockTeamTokens } from '../access/access.ts';
 import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
-import { tokenColumns, type TokenRow } from '../access/tokens.ts';
+import { accessTokens, type TokenRow } from '../access/tokens.ts';
 import type { AuditOrigin } from '../audit.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
@@ -75,7 +75,7 @@ async function revokeTokens(tx: Transaction, isNext: Condition): Promise<Recorde
   const rows = await tx<TokenRow[]>`
     update access_tokens set revoked_at = now(), version = version + 1, updated_at = now()
     where id in (select id from access_tokens where ${isNext} and revoked_at is null order by id limit ${ROWS_AT_ONCE})
-    returning ${tokenColumns(tx)}`;
+    returning ${accessTokens.columns(tx)}`;
   return rows.map(revokedToken);
 }
 

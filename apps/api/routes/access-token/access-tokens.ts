@@ -11,12 +11,10 @@ import { route } from '../../http/route.ts';
 import {
   createToken,
   newAccessToken,
-  presentToken,
+  accessTokens,
   tokenAddresses,
   accessToken,
-  tokenColumns,
   withinReach,
-  type TokenRow,
 } from '../../resources/access/tokens.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { revokeToken, revokedToken } from '../../resources/revocations/revocations.ts';
@@ -60,7 +58,7 @@ export const createAccessToken = route('post', '/api/v1/access-token', {
     const { allowedIPs = own.allowedIps ?? [], ...wanted } = body;
     const made = { teamId: caller.teamId, createdBy: caller.tokenId, allowedIps: allowedIPs, ...wanted };
     const { text, row } = await createToken(sql, made);
-    const accessToken = presentToken(row);
+    const accessToken = accessTokens.present(row);
     changed('access_token', row.id, { after: accessToken, shards: [row.shard] });
     return { accessToken: { ...accessToken, token: text } };
   },
@@ -74,12 +72,8 @@ export const listAccessTokens = route('get', '/api/v1/access-token', {
   response: object({ accessTokens: pageItems(accessToken), nextCursor }),
 
   async handle({ sql, query, caller }) {
-    const read = (after: string, take: number) => sql<TokenRow[]>`
-      select ${tokenColumns(sql)} from access_tokens
-      where ${withinReach(sql, caller)} and id > ${after}
-      order by id limit ${take}`;
-    const { items, next } = await readPage(query, `tokens of ${caller.teamId}`, read, presentToken);
-    return { accessTokens: items, ...next };
+    const read = (after: string, take: number) => accessTokens.page(sql, withinReach(sql, caller), after, take);
+    return readPage('accessTokens', query, `tokens of ${caller.teamId}`, read, accessTokens.present);
   },
 });
 
@@ -90,12 +84,8 @@ export const getAccessToken = route('get', '/api/v1/access-token/{id}', {
   response: object({ accessToken }),
 
   async handle({ sql, params, caller }) {
-    const [row] = isId(params.id)
-      ? await sql<TokenRow[]>`
-          select ${tokenColumns(sql)} from access_tokens where id = ${params.id} and ${withinReach(sql, caller)}`
-      : [];
-    if (!row) throw new ApiError('access_token_not_found');
-    return { accessToken: presentToken(row) };
+    const row = await accessTokens.require(sql, params.id, withinReach(sql, caller));
+    return { accessToken: accessTokens.present(row) };
   },
 });
 
@@ -124,17 +114,16 @@ export const deleteAccessToken = route('delete', '/api/v1/access-token/{id}', {
   errors: ['token_above'],
 
   async handle({ sql, params, query, caller, changed }) {
-    const [before] = isId(params.id)
-      ? await sql<TokenRow[]>`
-          select ${tokenColumns(sql)} from access_tokens
-          where id = ${params.id} and ${withinReach(sql, caller)} for no key update`
-      : [];
-    if (!before) throw new ApiError('access_token_not_found');
+    const before = await accessTokens.require(sql, params.id, withinReach(sql, caller), { lock: true });
     if (await isAbove(sql, before.id, caller)) throw new ApiError('token_above');
     const { row, below } = await revokeToken(sql, before.id, query);
-    changed('access_token', row.id, { before: presentToken(before), after: presentToken(row), shards: [row.shard] });
+    changed('access_token', row.id, {
+      before: accessTokens.present(before),
+      after: accessTokens.present(row),
+      shards: [row.shard],
+    });
     for (const one of below.map(revokedToken)) changed(one.resource, one.id, one);
-    return { accessToken: presentToken(row), descendants: { revoked: below.length, pending: false } };
+    return { accessToken: accessTokens.present(row), descendants: { revoked: below.length, pending: false } };
   },
 });
 

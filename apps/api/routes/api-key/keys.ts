@@ -21,8 +21,7 @@ import { replaceGrants } from '../../resources/keys/key-scopes.ts';
 import {
   apiKeyWithText,
   DEFAULT_PREFIX,
-  limitsValue,
-  metadataValue,
+  jsonValue,
   newKeyFields,
   readKey,
   apiKey,
@@ -33,7 +32,7 @@ import {
   lockKey,
   type KeyRow,
 } from '../../resources/keys/keys.ts';
-import { set } from '../../resources/patch.ts';
+import { matching, set } from '../../resources/rows.ts';
 
 export const createKey = route('post', '/api/v1/api-key', {
   summary: 'Create an API key; only this answer contains the secret',
@@ -66,7 +65,7 @@ export const createKey = route('post', '/api/v1/api-key', {
                             external_meter_id, metadata, rate_limit_per_second, limits, allowed_ips, grants)
       values (${akid}, ${caller.teamId}, ${workspaceId}, ${shard}, ${body.name}, ${prefix}, ${maskKeyText(text)},
               ${body.enabled ?? true}, ${expiresAt}, ${body.customerId ?? null}, ${externalMeterId ?? null},
-              ${metadataValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null}, ${limitsValue(sql, body.limits) ?? null},
+              ${jsonValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null}, ${jsonValue(sql, body.limits) ?? null},
               ${body.allowedIPs ?? null}, ${body.scopes?.length ?? 0})`;
     await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
     await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
@@ -105,8 +104,7 @@ export const listKeys = route('get', '/api/v1/workspace/{id}/api-keys', {
         sql,
         sql`
         where k.workspace_id = ${params.id} and k.id > ${after}
-          ${customerId === undefined ? sql`` : sql`and k.customer_id = ${customerId}`}
-          ${externalMeterId === undefined ? sql`` : sql`and k.external_meter_id = ${externalMeterId}`}
+          and ${matching(sql, { 'k.customerId': customerId, 'k.externalMeterId': externalMeterId })}
         order by k.id limit ${take}`,
       );
     const wanted = search?.toLowerCase();
@@ -115,10 +113,9 @@ export const listKeys = route('get', '/api/v1/workspace/{id}/api-keys', {
       (enabled === undefined || row.enabled === enabled) &&
       (deleted === undefined || row.deleted === deleted) &&
       (wanted === undefined || holdsText(row, wanted));
-    const { items, next } = await readPage(query, `keys of ${params.id}`, read, (row) =>
+    return readPage('apiKeys', query, `keys of ${params.id}`, read, (row) =>
       isWanted(row) ? presentKey(row) : undefined,
     );
-    return { apiKeys: items, ...next };
   },
 });
 
@@ -165,8 +162,8 @@ export const updateKey = route('patch', '/api/v1/workspace/{id}/api-key/{akid}',
     const grants = scopes === undefined ? undefined : (scopes?.length ?? 0);
     const row = {
       ...values,
-      metadata: metadataValue(sql, metadata),
-      limits: limitsValue(sql, limits),
+      metadata: jsonValue(sql, metadata),
+      limits: jsonValue(sql, limits),
       allowedIps: allowedIPs,
       grants,
     };

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { day, id, named, object, requestIdText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { auditResources, type AuditResource } from '../../resources/audit.ts';
+import { columnsOf, matching, present, type Row } from '../../resources/rows.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
@@ -86,8 +87,9 @@ export const listAuditLog = route('get', '/api/v1/audit-log', {
   async handle({ sql, query, caller }) {
     requireWholeTeam(caller);
     const read = (after: string, take: number) => selectLines(sql, { ...query, teamId: caller.teamId, after }, take);
-    const { items, next } = await readPage(query, `audit log of ${caller.teamId}, ${query.order} first`, read, present);
-    return { auditLog: items, ...next };
+    return readPage('auditLog', query, `audit log of ${caller.teamId}, ${query.order} first`, read, (row) =>
+      present(auditEntry, row),
+    );
   },
 });
 
@@ -105,22 +107,18 @@ export type LinesQuery = {
   order?: 'oldest' | 'newest';
 };
 
+const COLUMNS = columnsOf(auditEntry, {
+  actor: `case when token_id is null then 'operator' else 'access_token' end`,
+});
+
 /** Reads the next lines of a team in the order of their ids, or against it. Each filter alone is a range of an index, so it reads what it gives. */
 export function selectLines(sql: Query, query: LinesQuery, take: number) {
   const { teamId, after, tokenId, resource, resourceId, requestId, outcome, address, from, to, order } = query;
   const isNewest = order === 'newest';
-  return sql<AuditRow[]>`
-    select id, operation, outcome, error_code, attempts, resource, resource_id, token_id, request_id, address, user_agent,
-           before, after, created_at
-    from audit_log
-    where team_id = ${teamId}
+  return sql<Row<typeof auditEntry>[]>`
+    select ${sql.unsafe(COLUMNS)} from audit_log
+    where ${matching(sql, { teamId, tokenId, resource, resourceId, requestId, outcome, address })}
       ${after === '' ? sql`` : isNewest ? sql`and id < ${after}` : sql`and id > ${after}`}
-      ${tokenId === undefined ? sql`` : sql`and token_id = ${tokenId}`}
-      ${resource === undefined ? sql`` : sql`and resource = ${resource}`}
-      ${resourceId === undefined ? sql`` : sql`and resource_id = ${resourceId}`}
-      ${requestId === undefined ? sql`` : sql`and request_id = ${requestId}`}
-      ${outcome === undefined ? sql`` : sql`and outcome = ${outcome}`}
-      ${address === undefined ? sql`` : sql`and address = ${address}`}
       ${from === undefined ? sql`` : sql`and created_at >= ${from}::date and id >= ${firstId(sql, from, '-1 second')}`}
       ${to === undefined ? sql`` : sql`and created_at < ${to}::date + 1 and id < ${firstId(sql, to, '1 day 1 second')}`}
     order by id ${isNewest ? sql`desc` : sql``} limit ${take}`;
@@ -129,41 +127,4 @@ export function selectLines(sql: Query, query: LinesQuery, take: number) {
 // An id tells the time of its line, rounded to milliseconds: hence a second more.
 function firstId(sql: Query, day: string, later: string) {
   return sql`'audit_' || id_time(greatest(${day}::date, date '1970-01-02') + ${later}::interval)`;
-}
-
-type AuditRow = {
-  id: string;
-  operation: string;
-  outcome: (typeof outcomes)[number];
-  errorCode: number | null;
-  attempts: number | null;
-  resource: AuditResource | null;
-  resourceId: string | null;
-  tokenId: string | null;
-  requestId: string | null;
-  address: string | null;
-  userAgent: string | null;
-  before: Record<string, unknown> | null;
-  after: Record<string, unknown> | null;
-  createdAt: Date;
-};
-
-function present({ id, operation, outcome, createdAt, ...row }: AuditRow) {
-  return {
-    id,
-    operation,
-    outcome,
-    ...(row.errorCode !== null && { errorCode: row.errorCode }),
-    ...(row.attempts !== null && { attempts: row.attempts }),
-    ...(row.resource !== null && { resource: row.resource }),
-    ...(row.resourceId !== null && { resourceId: row.resourceId }),
-    actor: actors[row.tokenId === null ? 1 : 0],
-    ...(row.tokenId !== null && { tokenId: row.tokenId }),
-    ...(row.address !== null && { address: row.address }),
-    ...(row.userAgent !== null && { userAgent: row.userAgent }),
-    ...(row.requestId !== null && { requestId: row.requestId }),
-    ...(row.before !== null && { before: row.before }),
-    ...(row.after !== null && { after: row.after }),
-    createdAt: createdAt.toISOString(),
-  };
 }

@@ -65,8 +65,7 @@ export const listLedger = route('get', '/api/v1/customer-billing/{bid}/ledger', 
       requestId,
       createdAt: createdAt.toISOString(),
     });
-    const { items, next } = await readPage(query, `ledger of ${billingId}`, read, present);
-    return { ledger: items, ...next };
+    return readPage('ledger', query, `ledger of ${billingId}`, read, present);
   },
 });
 
@@ -84,8 +83,7 @@ export const listAlerts = route('get', '/api/v1/customer-billing/{bid}/alerts', 
       where billing_id = ${billingId} ${after === '' ? sql`` : sql`and id < ${after}`}
       order by id desc limit ${take}`;
     const present = ({ usedMicros, ...told }: ToldRow) => ({ ...told, usedCredits: formatCredits(usedMicros) });
-    const { items, next } = await readPage(query, `alerts of ${billingId}`, read, present);
-    return { alerts: items, ...next };
+    return readPage('alerts', query, `alerts of ${billingId}`, read, present);
   },
 });
 
@@ -124,8 +122,7 @@ export const listHolds = route('get', '/api/v1/customer-billing/{bid}/holds', {
       expiresAt: hold.endsAtMs,
     });
     const read = (after: string, take: number) => readOpenHolds(redis, record, after, take);
-    const { items, next } = await readPage(query, `holds of ${record.id}`, read, present);
-    return { holds: items, ...next };
+    return readPage('holds', query, `holds of ${record.id}`, read, present);
   },
 });
 

@@ -16,14 +16,14 @@ import {
   presentBilling,
   copiedAmounts,
   presentAmounts,
-  billingColumns,
+  billings,
   requireBilling,
   refuseDeletedWorkspace,
   type BillingRow,
 } from '../../resources/billings/billings.ts';
 import { billingsAfter, orderOf, type BillingFilter } from '../../resources/billings/lists.ts';
-import { limitsValue } from '../../resources/keys/keys.ts';
-import { set } from '../../resources/patch.ts';
+import { jsonValue } from '../../resources/keys/keys.ts';
+import { set } from '../../resources/rows.ts';
 
 export const createBilling = route('post', '/api/v1/customer-billing', {
   summary: "Create the billing record of a workspace's external meter",
@@ -55,7 +55,7 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
       totalMicros: creditsIn('totalCredits', totalCredits),
       allowOverages,
       spendCapMicros: spendCap === undefined ? null : creditsIn('spendCap', spendCap),
-      limits: limitsValue(sql, body.limits),
+      limits: jsonValue(sql, body.limits),
       alerts: alertsValue(sql, 'alerts', body.alerts),
     });
     if (!row) throw new ApiError('billing_exists');
@@ -88,13 +88,13 @@ export const listBillings = route('get', '/api/v1/workspace/{id}/customer-billin
       customerId: query.customerId,
       belowMicros: query.availableBelow === undefined ? undefined : creditsIn('availableBelow', query.availableBelow),
     };
-    const { items, next } = await readPage(
+    return readPage(
+      'billings',
       query,
       `billings of ${params.id} by ${orderOf(filter)}`,
       (after, take) => billingsAfter(sql, filter, after, take),
       ({ row }) => presentAmounts(row, copiedAmounts(row)),
     );
-    return { billings: items, ...next };
   },
 });
 
@@ -109,7 +109,7 @@ export const getBillingOfMeter = route('get', '/api/v1/customer-billing', {
   async handle({ sql, query, caller, redis }) {
     await requireWorkspace(sql, caller, query.workspaceId);
     const [row] = await sql<BillingRow[]>`
-      select ${billingColumns(sql)} from billing_records
+      select ${billings.columns(sql)} from billing_records
       where team_id = ${caller.teamId} and workspace_id = ${query.workspaceId}
         and external_meter_id = ${query.externalMeterId}`;
     if (!row) throw new ApiError('billing_not_found');
@@ -149,9 +149,9 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     checkLimits('limits', limits);
     const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
     const [row] = await sql<[BillingRow]>`
-      update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: limitsValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts) })}
+      update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: jsonValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts) })}
       where id = ${before.id}
-      returning ${billingColumns(sql)}`;
+      returning ${billings.columns(sql)}`;
     // What it may be used for may have become more, or less than what is used.
     await noteCreditLooks(sql, [row.id]);
     changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });

@@ -6,10 +6,10 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
-import { billingColumns, billingSettings, presentBalance, type BillingRow } from '../../resources/billings/billings.ts';
+import { billings, billingSettings, presentBalance, type BillingRow } from '../../resources/billings/billings.ts';
 import { countBegun, requireCreditsFit } from '../../resources/grants/classes.ts';
 import { readHeard, requireVoidsHeard } from '../../resources/grants/heard.ts';
-import { set } from '../../resources/patch.ts';
+import { set } from '../../resources/rows.ts';
 import { route } from '../../http/route.ts';
 
 const refill = Type.Unsafe<number | string>({
@@ -40,7 +40,7 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
 
     // The row's lock: concurrent refills run one after the other, each with its own row in the ledger.
     const [before] = await sql<BillingRow[]>`
-      select ${billingColumns(sql)} from billing_records
+      select ${billings.columns(sql)} from billing_records
       where team_id = ${caller.teamId} and workspace_id = ${body.workspaceId}
         and external_meter_id = ${body.externalMeterId}
       for update`;
@@ -52,7 +52,7 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
     const totalMicros = before.totalMicros + (await countBegun(sql, before, clock.now())) + amountMicros;
 
     const [row] = await sql<[BillingRow]>`
-      update billing_records set ${set(sql, { totalMicros })} where id = ${before.id} returning ${billingColumns(sql)}`;
+      update billing_records set ${set(sql, { totalMicros })} where id = ${before.id} returning ${billings.columns(sql)}`;
     await sql`
       insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id)
       values (${newId('ledger')}, ${caller.teamId}, ${row.id}, ${amountMicros}, ${totalMicros}, ${caller.tokenId}, ${requestId})`;

@@ -14,9 +14,7 @@ import {
   presentSchedule,
   rollover,
   timezone,
-  scheduleColumns,
-  lockSchedule,
-  type ScheduleRow,
+  schedules,
 } from '../../resources/grants/schedules.ts';
 import { voidPeriods } from '../../resources/grants/voids.ts';
 import { readAccount } from '../../sync/accounts.ts';
@@ -76,11 +74,9 @@ export const listGrantSchedules = route('get', '/api/v1/customer-billing/{bid}/g
 
   async handle({ sql, params, query, caller }) {
     const record = await requireBilling(sql, caller, params.bid);
-    const read = (after: string, take: number) => sql<ScheduleRow[]>`
-      select ${scheduleColumns(sql)} from grant_schedules
-      where billing_id = ${record.id} and deleted_at is null and id > ${after} order by id limit ${take}`;
-    const { items, next } = await readPage(query, `schedules of ${record.id}`, read, presentSchedule);
-    return { grantSchedules: items, ...next };
+    const isListed = sql`billing_id = ${record.id} and deleted_at is null`;
+    const read = (after: string, take: number) => schedules.page(sql, isListed, after, take);
+    return readPage('grantSchedules', query, `schedules of ${record.id}`, read, presentSchedule);
   },
 });
 
@@ -94,7 +90,9 @@ export const deleteGrantSchedule = route('delete', '/api/v1/customer-billing/{bi
   async handle({ sql, params, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, record);
-    const schedule = await lockSchedule(sql, record, params.sid);
+    const schedule = await schedules.require(sql, params.sid, sql`billing_id = ${record.id} and deleted_at is null`, {
+      alone: true,
+    });
     const { atMs } = (await readAccount(redis, record)).balance;
     await countBegun(sql, record, atMs);
     await sql`update grant_schedules set deleted_at = now() where id = ${schedule.id}`;

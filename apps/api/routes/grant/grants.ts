@@ -112,8 +112,7 @@ export const listGrants = route('get', '/api/v1/customer-billing/{bid}/grants', 
       const item = present(row);
       return query.state === undefined || item.state === query.state ? item : undefined;
     };
-    const { items, next } = await readPage(query, `grants of ${record.id}`, read, wanted);
-    return { grants: items, ...next };
+    return readPage('grants', query, `grants of ${record.id}`, read, wanted);
   },
 });
 

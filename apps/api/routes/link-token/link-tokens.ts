@@ -19,12 +19,24 @@ import {
   ofLiveWorkspace,
   type LinkTokenRow,
 } from '../../resources/access/link-tokens.ts';
+import { present } from '../../resources/rows.ts';
 import { requireBilling } from '../../resources/billings/billings.ts';
 
 const DEFAULT_SECONDS = 900;
 // What a link token gives, and with `rotate`.
 const GIVES: readonly Permission[] = ['key:read', 'billing:read', 'usage:read'];
 const ROTATE_GIVES: Permission = 'key:write';
+
+const newLinkToken = object({
+  id: id('link token'),
+  token: secretText('the link token; only this answer contains it', LINK_TOKEN_PREFIX),
+  expiresAt: instant('when it expires'),
+  workspaceId: id('workspace'),
+  customerId,
+  externalBillingId: Type.Optional(externalBillingId),
+  billingId: Type.Optional(portalBillingId),
+  permissions: Type.Optional(permissions),
+});
 
 export const createLinkToken = route('post', '/api/v1/link-token', {
   summary: 'Create a link token',
@@ -48,16 +60,7 @@ export const createLinkToken = route('post', '/api/v1/link-token', {
     ),
   }),
   response: object({
-    linkToken: object({
-      id: id('link token'),
-      token: secretText('the link token; only this answer contains it', LINK_TOKEN_PREFIX),
-      expiresAt: instant('when it expires'),
-      workspaceId: id('workspace'),
-      customerId,
-      externalBillingId: Type.Optional(externalBillingId),
-      billingId: Type.Optional(portalBillingId),
-      permissions: Type.Optional(permissions),
-    }),
+    linkToken: newLinkToken,
   }),
   errors: ['workspace_forbidden', 'permission_not_grantable', 'billing_not_found'],
 
@@ -79,9 +82,8 @@ export const createLinkToken = route('post', '/api/v1/link-token', {
               least(floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint,
                     (select expires_at from access_tokens where id = ${caller.tokenId})))
       returning ${linkTokenColumns(sql)}, true as valid`;
-    const { valid, ...made } = presentLinkToken(row);
-    changed('link_token', row.id, { after: { valid, ...made } });
-    return { linkToken: { id: row.id, token, ...made } };
+    changed('link_token', row.id, { after: presentLinkToken(row) });
+    return { linkToken: present(newLinkToken, { ...row, token }) };
   },
 });
 

@@ -60,8 +60,7 @@ export const listPortalKeys = route('get', '/api/v1/portal/keys', {
             order by k.id limit ${take}`,
       );
     const list = `keys of ${customerId} in ${workspaceId}`;
-    const { items, next } = await readPage(query, list, read, (row) => presentPortalKey(presentKey(row)));
-    return { apiKeys: items, ...next };
+    return readPage('apiKeys', query, list, read, (row) => presentPortalKey(presentKey(row)));
   },
 });
 
@@ -115,10 +114,7 @@ export const listPortalGrants = route('get', '/api/v1/portal/grants', {
     const record = await requirePortalBilling(sql, portalOf(caller));
     const present = grantPresenter(record.id, await readAccount(redis, record));
     const read = (after: string, take: number) => grantRows(sql, record.id, { after, take });
-    const { items, next } = await readPage(query, `grants of ${record.id}`, read, (row) =>
-      present({ ...row, metadata: null }),
-    );
-    return { grants: items, ...next };
+    return readPage('grants', query, `grants of ${record.id}`, read, (row) => present({ ...row, metadata: null }));
   },
 });
 

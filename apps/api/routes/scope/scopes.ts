@@ -8,16 +8,12 @@ import { requireWorkspace } from '../../resources/access/access.ts';
 import {
   MAX_SCOPES,
   newScope,
-  presentScope,
+  scopes,
   scope,
-  scopeColumns,
-  isScopeOf,
-  lockScope,
+  readScope,
   refuseGranted,
   scopeChange,
-  type ScopeRow,
 } from '../../resources/keys/scopes.ts';
-import { set } from '../../resources/patch.ts';
 
 export const createScope = route('post', '/api/v1/workspace/{id}/scope', {
   summary: 'Create a scope in a workspace',
@@ -35,15 +31,12 @@ export const createScope = route('post', '/api/v1/workspace/{id}/scope', {
     // Locks the workspace's row: its scopes are created one after the other, and the count below is exact.
     const [{ ref }] = await sql<[{ ref: number }]>`
       update workspaces set last_scope_ref = last_scope_ref + 1 where id = ${params.id} returning last_scope_ref as ref`;
-    const [row] = await sql<ScopeRow[]>`
-      insert into scopes (id, team_id, workspace_id, ref, name, representation, description)
-      select ${newId('scope')}, ${caller.teamId}, ${params.id}, ${ref}, ${body.name}, ${body.representation}, ${body.description ?? null}
-      where (select count(*) from scopes where workspace_id = ${params.id} and deleted_at is null) < ${MAX_SCOPES}
-      returning ${scopeColumns(sql)}`.catch((error: unknown) => {
-      throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;
-    });
-    if (!row) throw new ApiError('scope_limit_reached');
-    const scope = presentScope(row);
+    const [{ count }] = await sql<[{ count: number }]>`
+      select count(*)::int as count from scopes where workspace_id = ${params.id} and deleted_at is null`;
+    if (count >= MAX_SCOPES) throw new ApiError('scope_limit_reached');
+    const made = { id: newId('scope'), teamId: caller.teamId, workspaceId: params.id, ref, ...body };
+    const row = await scopes.insert(sql, made).catch(refuseTaken);
+    const scope = scopes.present(row);
     changed('scope', row.id, { after: scope });
     return { scope };
   },
@@ -57,9 +50,9 @@ export const listScopes = route('get', '/api/v1/workspace/{id}/scopes', {
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);
-    const rows = await sql<ScopeRow[]>`
-      select ${scopeColumns(sql)} from scopes where workspace_id = ${params.id} and deleted_at is null order by id`;
-    return { scopes: rows.map(presentScope) };
+    const isListed = sql`workspace_id = ${params.id} and deleted_at is null`;
+    const rows = await scopes.page(sql, isListed, '', MAX_SCOPES);
+    return { scopes: rows.map(scopes.present) };
   },
 });
 
@@ -70,10 +63,7 @@ export const getScope = route('get', '/api/v1/workspace/{id}/scope/{sid}', {
   response: object({ scope }),
 
   async handle({ sql, params, caller }) {
-    await requireWorkspace(sql, caller, params.id);
-    const [row] = await sql<ScopeRow[]>`select ${scopeColumns(sql)} from scopes where ${isScopeOf(sql, params)}`;
-    if (!row) throw new ApiError('scope_not_found');
-    return { scope: presentScope(row) };
+    return { scope: scopes.present(await readScope(sql, caller, params)) };
   },
 });
 
@@ -86,16 +76,12 @@ export const updateScope = route('patch', '/api/v1/workspace/{id}/scope/{sid}', 
   errors: ['representation_taken', 'scope_granted', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed }) {
-    const before = await lockScope(sql, caller, params, { alone: body.representation !== undefined });
+    const before = await readScope(sql, caller, params, { lock: true, alone: body.representation !== undefined });
     if (body.representation !== undefined && body.representation !== before.representation)
       await refuseGranted(sql, before.id);
-    const [row] = await sql<[ScopeRow]>`
-      update scopes set ${set(sql, body)} where ${isScopeOf(sql, params)}
-      returning ${scopeColumns(sql)}`.catch((error: unknown) => {
-      throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;
-    });
-    const scope = presentScope(row);
-    changed('scope', row.id, { before: presentScope(before), after: scope });
+    const row = await scopes.update(sql, before.id, body).catch(refuseTaken);
+    const scope = scopes.present(row);
+    changed('scope', row.id, { before: scopes.present(before), after: scope });
     return { scope };
   },
 });
@@ -107,12 +93,14 @@ export const deleteScope = route('delete', '/api/v1/workspace/{id}/scope/{sid}',
   response: object({ scope }),
 
   async handle({ sql, params, caller, changed }) {
-    const before = await lockScope(sql, caller, params);
+    const before = await readScope(sql, caller, params, { lock: true });
     // The grants stay as rows without effect: the cost does not depend on the number of keys.
-    const [row] = await sql<[ScopeRow]>`
-      update scopes set deleted_at = now(), version = version + 1, updated_at = now() where ${isScopeOf(sql, params)}
-      returning ${scopeColumns(sql)}`;
-    changed('scope', row.id, { before: presentScope(before) });
-    return { scope: presentScope(row) };
+    const row = await scopes.remove(sql, before.id);
+    changed('scope', row.id, { before: scopes.present(before) });
+    return { scope: scopes.present(row) };
   },
 });
+
+function refuseTaken(error: unknown): never {
+  throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;
+}

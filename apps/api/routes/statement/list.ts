@@ -71,8 +71,7 @@ export const listStatements = route('get', '/api/v1/statements', {
     }
     const { span } = found;
     const list = `statements of ${query.workspaceId} from ${span.startMs} to ${span.endMs}`;
-    const { items, next } = await readPage(query, list, read, ({ line }) => line);
-    return { statements: items, ...next };
+    return readPage('statements', query, list, read, ({ line }) => line);
   },
 });
 

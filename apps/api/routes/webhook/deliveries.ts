@@ -7,9 +7,10 @@ import { route } from '../../http/route.ts';
 import {
   deliveryRows,
   presentDelivery,
-  requireWebhook,
   webhookDelivery,
   requireDeliverable,
+  webhooks,
+  withinSight,
 } from '../../resources/webhooks.ts';
 
 export const listWebhookDeliveries = route('get', '/api/v1/webhook/{wid}/deliveries', {
@@ -20,10 +21,9 @@ export const listWebhookDeliveries = route('get', '/api/v1/webhook/{wid}/deliver
   response: object({ deliveries: pageItems(webhookDelivery), nextCursor }),
 
   async handle({ sql, params, query, caller }) {
-    const { id: webhookId } = await requireWebhook(sql, caller, params.wid);
+    const { id: webhookId } = await webhooks.require(sql, params.wid, withinSight(sql, caller));
     const read = (before: string, take: number) => deliveryRows(sql, webhookId, { before, take });
-    const { items, next } = await readPage(query, `deliveries of ${webhookId}`, read, presentDelivery);
-    return { deliveries: items, ...next };
+    return readPage('deliveries', query, `deliveries of ${webhookId}`, read, presentDelivery);
   },
 });
 
@@ -36,7 +36,7 @@ export const testWebhook = route('post', '/api/v1/webhook/{wid}/test', {
   errors: ['webhook_disabled', 'webhook_waiting_limit_reached'],
 
   async handle({ sql, params, caller, changed, clock }) {
-    const row = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const row = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
     await requireDeliverable(sql, caller.teamId, row);
     const { teamId } = caller;
     const deliveryId = await notifyOneWebhook(sql, {
@@ -59,7 +59,7 @@ export const redeliverWebhook = route('post', '/api/v1/webhook/{wid}/delivery/{d
   errors: ['webhook_disabled', 'webhook_waiting_limit_reached'],
 
   async handle({ sql, params, caller, changed }) {
-    const row = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const row = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
     const [before] = isId(params.did) ? await deliveryRows(sql, row.id, { id: params.did }) : [];
     if (!before) throw new ApiError('webhook_delivery_not_found');
     await requireDeliverable(sql, caller.teamId, row);

@@ -11,14 +11,12 @@ import {
   description,
   MOST_WEBHOOKS,
   newWebhook,
-  presentWebhook,
+  webhooks,
   requireTarget,
-  webhookColumns,
   webhookEvents,
   webhookUrl,
   webhook,
   withinSight,
-  requireWebhook,
   deleteWebhooks,
   type WebhookRow,
 } from '../../resources/webhooks.ts';
@@ -43,18 +41,24 @@ export const createWebhook = route('post', '/api/v1/webhook', {
     else await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     // One at a time for each team, so that two at once see each other.
     await sql`select pg_advisory_xact_lock(hashtextextended(${`webhooks of ${caller.teamId}`}, 0))`;
-    const [{ webhooks }] = await sql<[{ webhooks: number }]>`
-      select count(*)::int as webhooks from webhooks where team_id = ${caller.teamId} and deleted_at is null`;
-    if (webhooks >= MOST_WEBHOOKS) throw new ApiError('webhook_limit_reached');
+    const [{ count }] = await sql<[{ count: number }]>`
+      select count(*)::int as count from webhooks where team_id = ${caller.teamId} and deleted_at is null`;
+    if (count >= MOST_WEBHOOKS) throw new ApiError('webhook_limit_reached');
 
     const webhookId = newId('hook');
     const secret = newWebhookSecret();
-    const [row] = await sql<[WebhookRow]>`
-      insert into webhooks (id, team_id, workspace_id, url, events, description, secret_sealed, sealed_under)
-      values (${webhookId}, ${caller.teamId}, ${body.workspaceId ?? null}, ${body.url}, ${body.events}, ${body.description ?? null},
-              ${sealer.seal(secret, webhookSecretPlace(webhookId))}, ${sealer.keyName})
-      returning ${webhookColumns(sql)}`;
-    const made = presentWebhook(row);
+    const { url, events, description, workspaceId } = body;
+    const row = await webhooks.insert(sql, {
+      id: webhookId,
+      teamId: caller.teamId,
+      workspaceId,
+      url,
+      events,
+      description,
+      secretSealed: sealer.seal(secret, webhookSecretPlace(webhookId)),
+      sealedUnder: sealer.keyName,
+    });
+    const made = webhooks.present(row);
     changed('webhook', webhookId, { after: made });
     return { webhook: { ...made, secret } };
   },
@@ -68,11 +72,8 @@ export const listWebhooks = route('get', '/api/v1/webhook', {
   response: object({ webhooks: pageItems(webhook), nextCursor }),
 
   async handle({ sql, query, caller }) {
-    const read = (after: string, take: number) => sql<WebhookRow[]>`
-      select ${webhookColumns(sql)} from webhooks
-      where ${withinSight(sql, caller)} and id > ${after} order by id limit ${take}`;
-    const { items, next } = await readPage(query, `webhooks of ${caller.teamId}`, read, presentWebhook);
-    return { webhooks: items, ...next };
+    const read = (after: string, take: number) => webhooks.page(sql, withinSight(sql, caller), after, take);
+    return readPage('webhooks', query, `webhooks of ${caller.teamId}`, read, webhooks.present);
   },
 });
 
@@ -83,7 +84,7 @@ export const getWebhook = route('get', '/api/v1/webhook/{wid}', {
   response: object({ webhook }),
 
   async handle({ sql, params, caller }) {
-    return { webhook: presentWebhook(await requireWebhook(sql, caller, params.wid)) };
+    return { webhook: webhooks.present(await webhooks.require(sql, params.wid, withinSight(sql, caller))) };
   },
 });
 
@@ -100,7 +101,7 @@ export const updateWebhook = route('patch', '/api/v1/webhook/{wid}', {
   response: object({ webhook }),
 
   async handle({ sql, params, body, caller, changed, webhooks: { allowedTargets } }) {
-    const before = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const before = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
     const { enabled = before.enabled, events = before.events, url = before.url } = body;
     if (url !== before.url) requireTarget(url, caller, allowedTargets);
     const disabled = enabled ? null : (before.disabledReason ?? 'REQUESTED');
@@ -111,10 +112,10 @@ export const updateWebhook = route('patch', '/api/v1/webhook/{wid}', {
       set enabled = ${enabled}, events = ${events}, url = ${url}, disabled_reason = ${disabled},
           disabled_at = case when not ${enabled} then coalesce(disabled_at, now()) end,
           failing_since = case when not ${begins} then failing_since end, is_slow = is_slow and not ${begins}, updated_at = now()
-      where id = ${before.id} returning ${webhookColumns(sql)}`;
+      where id = ${before.id} returning ${webhooks.columns(sql)}`;
     if (begins) await sql`select pg_notify(${WEBHOOKS_CHANNEL}, '')`;
-    changed('webhook', row.id, { before: presentWebhook(before), after: presentWebhook(row) });
-    return { webhook: presentWebhook(row) };
+    changed('webhook', row.id, { before: webhooks.present(before), after: webhooks.present(row) });
+    return { webhook: webhooks.present(row) };
   },
 });
 
@@ -137,7 +138,7 @@ export const rotateWebhookSecret = route('post', '/api/v1/webhook/{wid}/rotate',
   errors: ['webhook_rotated'],
 
   async handle({ sql, params, body, caller, changed, webhooks: { sealer } }) {
-    const before = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const before = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
     const place = webhookSecretPlace(before.id);
     const [{ sealed, previous }] = await sql<[Secrets]>`
       select secret_sealed as sealed, case when previous_until > now() then previous_sealed end as previous from webhooks where id = ${before.id}`;
@@ -150,9 +151,9 @@ export const rotateWebhookSecret = route('post', '/api/v1/webhook/{wid}/rotate',
       set secret_sealed = ${sealer.seal(secret, place)}, previous_sealed = ${earlier},
           previous_until = case when previous_until > now() then previous_until else now() + interval '24 hours' end,
           sealed_under = ${sealer.keyName}, updated_at = now()
-      where id = ${before.id} returning ${webhookColumns(sql)}`;
-    changed('webhook', row.id, { before: presentWebhook(before), after: presentWebhook(row) });
-    return { webhook: { ...presentWebhook(row), secret } };
+      where id = ${before.id} returning ${webhooks.columns(sql)}`;
+    changed('webhook', row.id, { before: webhooks.present(before), after: webhooks.present(row) });
+    return { webhook: { ...webhooks.present(row), secret } };
   },
 });
 
@@ -163,9 +164,9 @@ export const deleteWebhook = route('delete', '/api/v1/webhook/{wid}', {
   response: object({ webhook }),
 
   async handle({ sql, params, caller, changed }) {
-    const before = await requireWebhook(sql, caller, params.wid, { lock: true });
+    const before = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
     await deleteWebhooks(sql, changed, [before]);
-    return { webhook: presentWebhook(before) };
+    return { webhook: webhooks.present(before) };
   },
 });
 

@@ -4,7 +4,7 @@ import { monthColumns, type ClosedMonth } from '../../../../shared/books/stateme
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { day, id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { monthOf } from '../../resources/statements/statements.ts';
-import { lockWorkspace } from '../../resources/workspaces.ts';
+import { readWorkspace } from '../../resources/workspaces.ts';
 import { route } from '../../http/route.ts';
 
 const closing = named(
@@ -54,7 +54,7 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
 
   async handle({ sql, params, body, caller, changed, clock }) {
     // Whoever books in the workspace waits for this lock, and then sees the month.
-    await lockWorkspace(sql, caller, params.id, { alone: true });
+    await readWorkspace(sql, caller, params.id, { alone: true });
     const { month, acceptDifferences: acceptsDifferences = false } = body;
     const known = await readMonth(params.id, month);
     if (known) {

@@ -1,25 +1,22 @@
-import { Type } from 'typebox';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { Type, type Static } from 'typebox';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireWholeTeam, mayUse } from '../../resources/access/access.ts';
+import { requireWholeTeam } from '../../resources/access/access.ts';
 import { alertsValue } from '../../resources/billings/alerts.ts';
-import { limitsValue } from '../../resources/keys/keys.ts';
-import { set } from '../../resources/patch.ts';
+import { jsonValue } from '../../resources/keys/keys.ts';
 import { deleteWebhooksOf } from '../../resources/webhooks.ts';
 import {
   checkTimezone,
-  presentWorkspace,
   timezoneInput,
   workspace,
-  workspaceColumns,
   workspaceDefaults,
-  lockWorkspace,
-  type WorkspaceRow,
+  workspaces,
+  readWorkspace,
 } from '../../resources/workspaces.ts';
 
 export const createWorkspace = route('post', '/api/v1/workspace', {
@@ -34,17 +31,15 @@ export const createWorkspace = route('post', '/api/v1/workspace', {
 
   async handle({ sql, body, caller, changed }) {
     requireWholeTeam(caller);
-    checkLimits('defaultLimits', body.defaultLimits);
-    checkTimezone(body.timezone);
-    const [row] = await sql<[WorkspaceRow]>`
-      insert into workspaces (id, team_id, name, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_limits,
-                              default_expiration, default_alerts, keep_client_addresses, timezone)
-      values (${newId('ws')}, ${caller.teamId}, ${body.name}, ${body.defaultKeyPrefix ?? null}, ${body.defaultAllowedIPs ?? []},
-              ${body.defaultRateLimitPerSecond ?? null}, ${limitsValue(sql, body.defaultLimits) ?? null},
-              ${body.defaultExpiration ?? null},
-              ${alertsValue(sql, 'defaultAlerts', body.defaultAlerts) ?? null}, ${body.keepClientAddresses ?? true}, ${body.timezone ?? 'UTC'})
-      returning ${workspaceColumns(sql)}`;
-    const workspace = presentWorkspace(row);
+    const row = await workspaces.insert(sql, {
+      id: newId('ws'),
+      teamId: caller.teamId,
+      keepClientAddresses: true,
+      timezone: 'UTC',
+      ...stored(sql, body),
+      defaultAllowedIps: body.defaultAllowedIPs ?? [],
+    });
+    const workspace = workspaces.present(row);
     changed('workspace', row.id, { after: workspace });
     return { workspace };
   },
@@ -58,13 +53,10 @@ export const listWorkspaces = route('get', '/api/v1/workspace', {
   response: object({ workspaces: pageItems(workspace), nextCursor }),
 
   async handle({ sql, query, caller }) {
-    const read = (after: string, take: number) => sql<WorkspaceRow[]>`
-      select ${workspaceColumns(sql)} from workspaces
-      where team_id = ${caller.teamId} and deleted_at is null and id > ${after}
-        ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}
-      order by id limit ${take}`;
-    const { items, next } = await readPage(query, `workspaces of ${caller.teamId}`, read, presentWorkspace);
-    return { workspaces: items, ...next };
+    const isUsable = sql`team_id = ${caller.teamId} and deleted_at is null
+      ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}`;
+    const read = (after: string, take: number) => workspaces.page(sql, isUsable, after, take);
+    return readPage('workspaces', query, `workspaces of ${caller.teamId}`, read, workspaces.present);
   },
 });
 
@@ -75,11 +67,7 @@ export const getWorkspace = route('get', '/api/v1/workspace/{id}', {
   response: object({ workspace }),
 
   async handle({ sql, params, caller }) {
-    if (!mayUse(caller, params.id)) throw new ApiError('workspace_forbidden');
-    const [row] = await sql<WorkspaceRow[]>`
-      select ${workspaceColumns(sql)} from workspaces where id = ${params.id} and team_id = ${caller.teamId} and deleted_at is null`;
-    if (!row) throw new ApiError('workspace_forbidden');
-    return { workspace: presentWorkspace(row) };
+    return { workspace: workspaces.present(await readWorkspace(sql, caller, params.id)) };
   },
 });
 
@@ -93,23 +81,10 @@ export const updateWorkspace = route('patch', '/api/v1/workspace/{id}', {
   errors: ['quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed }) {
-    const before = await lockWorkspace(sql, caller, params.id);
-    const { defaultAllowedIPs, defaultLimits, defaultAlerts, ...values } = body;
-    checkLimits('defaultLimits', defaultLimits);
-    checkTimezone(values.timezone);
-    const allowed = defaultAllowedIPs === null ? [] : defaultAllowedIPs;
-    const assigned = {
-      ...values,
-      defaultAllowedIps: allowed,
-      defaultLimits: limitsValue(sql, defaultLimits),
-      defaultAlerts: alertsValue(sql, 'defaultAlerts', defaultAlerts),
-    };
-    const [row] = await sql<[WorkspaceRow]>`
-      update workspaces set ${set(sql, assigned)}
-      where id = ${params.id} and team_id = ${caller.teamId}
-      returning ${workspaceColumns(sql)}`;
-    const workspace = presentWorkspace(row);
-    changed('workspace', row.id, { before: presentWorkspace(before), after: workspace });
+    const before = await readWorkspace(sql, caller, params.id, { lock: true });
+    const row = await workspaces.update(sql, before.id, stored(sql, body));
+    const workspace = workspaces.present(row);
+    changed('workspace', row.id, { before: workspaces.present(before), after: workspace });
     return { workspace };
   },
 });
@@ -122,14 +97,25 @@ export const deleteWorkspace = route('delete', '/api/v1/workspace/{id}', {
   response: object({ workspace }),
 
   async handle({ sql, params, caller, changed }) {
-    const before = await lockWorkspace(sql, caller, params.id, { alone: true });
+    const before = await readWorkspace(sql, caller, params.id, { alone: true });
     // One record in each shard refuses all keys of the workspace. remove-deleted.ts then removes what Redis has of them.
-    const [row] = await sql<[WorkspaceRow]>`
-      update workspaces set deleted_at = now(), version = version + 1, updated_at = now()
-      where id = ${params.id} and team_id = ${caller.teamId}
-      returning ${workspaceColumns(sql)}`;
-    changed('workspace', row.id, { before: presentWorkspace(before) });
+    const row = await workspaces.remove(sql, before.id);
+    changed('workspace', row.id, { before: workspaces.present(before) });
     await deleteWebhooksOf(sql, changed, row.id);
-    return { workspace: presentWorkspace(row) };
+    return { workspace: workspaces.present(row) };
   },
 });
+
+type Given = Static<ReturnType<typeof object<typeof workspaceDefaults>>> & { name?: string; timezone?: string };
+
+/** What a request sets, as it is stored. Throws 400 for what its schema can't tell. */
+function stored(sql: Query, { defaultAllowedIPs, defaultLimits, defaultAlerts, ...values }: Given) {
+  checkLimits('defaultLimits', defaultLimits);
+  checkTimezone(values.timezone);
+  return {
+    ...values,
+    defaultAllowedIps: defaultAllowedIPs === null ? [] : defaultAllowedIPs,
+    defaultLimits: jsonValue(sql, defaultLimits),
+    defaultAlerts: alertsValue(sql, 'defaultAlerts', defaultAlerts),
+  };
+}

@@ -1,0 +1,132 @@
+import type { Parameter, PendingQuery, Row as PostgresRow } from 'postgres';
+import type { Static, TObject, TSchema, TString } from 'typebox';
+import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import { isId } from '../../../shared/values/ids.ts';
+
+/** A row whose columns are the fields of a schema: an optional field may be null, and a time is a Date. */
+export type Row<Schema extends TObject> = {
+  [Field in keyof Static<Schema>]-?:
+    | (Static<Schema>[Field] extends infer Value ? Stored<Field, Exclude<Value, undefined>> : never)
+    | ({} extends Pick<Static<Schema>, Field> ? null : never);
+};
+type Stored<Field, Value> = Field extends `${string}${'At' | 'Since'}` ? (Value extends string ? Date : Value) : Value;
+
+/** What `present` makes an answer of: the values of a row, those that are left out as null or undefined, times in any form. */
+type Values<Schema extends TObject> = {
+  [Field in keyof Row<Schema>]:
+    Row<Schema>[Field] | Static<Schema>[Field] | (null extends Row<Schema>[Field] ? undefined : never);
+};
+
+/** An answer by its schema: the fields of the schema, without those that are not set. */
+export function present<Schema extends TObject>(schema: Schema, values: Values<Schema>): Static<Schema> {
+  const required = new Set<string>(schema.required);
+  const fields = Object.entries<TSchema & { format?: string }>(schema.properties).flatMap(([field, { format }]) => {
+    const value: unknown = values[field as keyof typeof values];
+    if (value === undefined || (value === null && !required.has(field))) return [];
+    return [[field, format === 'date-time' ? new Date(value as Date).toISOString() : value]];
+  });
+  return Object.fromEntries(fields) as Static<Schema>;
+}
+
+/** The columns of a `Row`; `expressions` are those of fields that have no column of their name. */
+export function columnsOf({ properties }: TObject, expressions: Record<string, string> = {}): string {
+  const columns = Object.keys(properties).map((field) => {
+    const column = field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    return field in expressions ? `${expressions[field]} as "${field}"` : column;
+  });
+  return columns.join(', ');
+}
+
+/** A part of a statement. */
+type Where = PendingQuery<PostgresRow[]>;
+
+/** The condition that columns have these values; one that is not given may have any. */
+export function matching(sql: Query, values: Record<string, string | undefined>) {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined);
+  return given.reduce((all, [field, value]) => sql`${all} and ${sql(field)} = ${value!}`, sql`true`);
+}
+
+/** The table of a resource whose answers are its rows; these may have columns `besides`. */
+export function resourceOf<Schema extends TObject<{ id: TString }>, Besides extends object = {}>(
+  name: string,
+  schema: Schema,
+  unknown: ErrorName,
+  expressions: Record<string, string> = {},
+  besides: (keyof Besides & string)[] = [],
+) {
+  const columns = [columnsOf(schema, expressions), ...besides].join(', ');
+  return {
+    ...tableOf<Row<Schema> & Besides & { id: string }>(name, columns, unknown),
+    /** A row as the API answers it. */
+    present: (row: Row<Schema>) => present(schema, row as Values<Schema>),
+  };
+}
+
+/** Reads and writes a table of rows with an id; `unknown` is the error where there is none. */
+export function tableOf<Row extends { id: string }>(name: string, columnList: string, unknown: ErrorName) {
+  const columns = (sql: Query) => sql`${sql.unsafe(columnList)}`;
+  return {
+    /** The columns of a row, for a select or a returning. */
+    columns,
+
+    /** The next rows of a list in the order of their ids. */
+    page: (sql: Query, where: Where, after: string, take: number) => sql<Row[]>`
+      select ${columns(sql)} from ${sql(name)} where ${where} and id > ${after} order by id limit ${take}`,
+
+    /** One row under a condition, or the error; `lock`: until the transaction ends nobody else changes it. */
+    async require(sql: Query, id: string, where: Where, { lock = false, alone = false } = {}): Promise<Row> {
+      const locked = alone ? sql`for update` : lock ? sql`for no key update` : sql``;
+      const [row] = isId(id)
+        ? await sql<Row[]>`select ${columns(sql)} from ${sql(name)} where id = ${id} and ${where} ${locked}`
+        : [];
+      if (!row) throw new ApiError(unknown);
+      return row;
+    },
+
+    /** Inserts a row. */
+    async insert(sql: Query, values: Record<string, unknown>): Promise<Row> {
+      const [row] = await sql<[Row]>`
+        insert into ${sql(name)} ${sql(values as Record<string, string>)} returning ${columns(sql)}`;
+      return row;
+    },
+
+    /** Changes a row as a PATCH does. */
+    async update(sql: Query, id: string, values: Record<string, Value>): Promise<Row> {
+      const [row] = await sql<[Row]>`
+        update ${sql(name)} set ${set(sql, values)} where id = ${id} returning ${columns(sql)}`;
+      return row;
+    },
+
+    /** Marks a row as deleted. */
+    async remove(sql: Query, id: string): Promise<Row> {
+      const [row] = await sql<[Row]>`
+        update ${sql(name)} set deleted_at = now(), version = version + 1, updated_at = now() where id = ${id}
+        returning ${columns(sql)}`;
+      return row;
+    },
+  };
+}
+
+type Value =
+  | string
+  | number
+  | boolean
+  | readonly string[]
+  | Parameter<Record<string, unknown>>
+  | Parameter<readonly object[]>
+  | null
+  | undefined;
+
+/**
+ * The assignments of a PATCH: each given value (`null` clears), the next version and the time of the change. Names in
+ * camelCase become column names. Without any value the row stays as it is.
+ */
+export function set(sql: Query, values: Record<string, Value>) {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined);
+  if (given.length === 0) return sql`version = version`;
+  return given.reduce(
+    (assigned, [field, value]) => sql`${assigned}, ${sql(field)} = ${value as string | null}`,
+    sql`version = version + 1, updated_at = now()`,
+  );
+}
