@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import {
   goesByItself,
@@ -15,27 +15,27 @@ import { PostgresError, type Query } from '../../../shared/stores/postgres.ts';
 
 const limit = Type.Integer({ minimum: 0, description: 'how many the team may have', examples: [1_000] });
 const used = Type.Integer({ description: 'how many it has', examples: [12] });
-const stored = (name: StoredQuota) =>
-  Type.Object({ limit, used }, { additionalProperties: false, description: quotaTexts[name] });
-const rate = (name: QuotaName) =>
-  Type.Object({ limit }, { additionalProperties: false, description: quotaTexts[name] });
+const isStored = (name: QuotaName): name is StoredQuota => (storedQuotas as readonly string[]).includes(name);
+const of = (name: QuotaName) =>
+  Type.Object(isStored(name) ? { limit, used } : { limit }, {
+    additionalProperties: false,
+    description: quotaTexts[name],
+  });
 
 /** A team's limits and present use as the API answers them. */
 export const quota = named(
   'Quota',
-  object({
-    workspaces: stored('workspaces'),
-    keys: stored('keys'),
-    scopes: stored('scopes'),
-    accessTokens: stored('access_tokens'),
-    billingRecords: stored('billing_records'),
-    storedBytes: stored('stored_bytes'),
-    linkTokens: stored('link_tokens'),
-    keptAnswerBytes: stored('kept_answer_bytes'),
-    verifyPerSecond: rate('verify_per_second'),
-    apiPerSecond: rate('api_per_second'),
-  }),
+  object(Object.fromEntries(quotaNames.map((name) => [nameInAnswers(name), of(name)]))),
 );
+
+/** A team's quotas in an answer; `used` is of what is stored. */
+export function presentQuotas({ limits, used }: Pick<Awaited<ReturnType<typeof readQuotas>>, 'limits' | 'used'>) {
+  const entries = quotaNames.map((name) => [
+    nameInAnswers(name),
+    { limit: limits[name], ...(isStored(name) && { used: used[name] }) },
+  ]);
+  return Object.fromEntries(entries) as Static<typeof quota>;
+}
 
 type QuotaConfig = Pick<Config, `QUOTA_${Uppercase<QuotaName>}`>;
 
@@ -70,6 +70,6 @@ export function asQuotaExceeded(error: unknown): unknown {
   return new ApiError('quota_exceeded', { message, details: [{ path: name, message: `is ${used} of ${limit}` }] });
 }
 
-function nameInAnswers(quota: StoredQuota): string {
+function nameInAnswers(quota: QuotaName): string {
   return quota.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }

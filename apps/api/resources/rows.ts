@@ -1,6 +1,7 @@
 import type { Parameter, PendingQuery, Row as PostgresRow } from 'postgres';
 import type { Static, TObject, TSchema, TString } from 'typebox';
 import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
+import { object } from '../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { isId } from '../../../shared/values/ids.ts';
 
@@ -13,7 +14,7 @@ export type Row<Schema extends TObject> = {
 type Stored<Field, Value> = Field extends `${string}${'At' | 'Since'}` ? (Value extends string ? Date : Value) : Value;
 
 /** What `present` makes an answer of: the values of a row, those that are left out as null or undefined, times in any form. */
-type Values<Schema extends TObject> = {
+export type Values<Schema extends TObject> = {
   [Field in keyof Row<Schema>]:
     Row<Schema>[Field] | Static<Schema>[Field] | (null extends Row<Schema>[Field] ? undefined : never);
 };
@@ -27,6 +28,15 @@ export function present<Schema extends TObject>(schema: Schema, values: Values<S
     return [[field, format === 'date-time' ? new Date(value as Date).toISOString() : value]];
   });
   return Object.fromEntries(fields) as Static<Schema>;
+}
+
+/** The same schema without some of its fields. */
+export function without<Schema extends TObject, Field extends keyof Schema['properties'] & string>(
+  { properties }: Schema,
+  fields: readonly Field[],
+) {
+  const left = Object.entries(properties).filter(([field]) => !fields.includes(field as Field));
+  return object(Object.fromEntries(left) as Omit<Schema['properties'], Field>);
 }
 
 /** The columns of a `Row`; `expressions` are those of fields that have no column of their name. */

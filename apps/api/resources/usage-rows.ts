@@ -22,6 +22,7 @@ import { id, named, object } from '../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../shared/contract/schemas.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { formatSum } from '../../../shared/values/credits.ts';
+import { present, type Values } from './rows.ts';
 import {
   countPeriods,
   cutPeriods,
@@ -166,22 +167,16 @@ export function presentUsage(
 ): Static<typeof usageOfPeriod>[] {
   const starts = startTexts(periods);
   const cut = cutPeriods(periods);
-  return rows.map(({ period, billingId, usageName, apiKeyId, route, other, customerId, micros, events }) => {
-    const externalMeterId = billingId && meters.get(billingId);
-    return {
+  return rows.map(({ period, micros, ...row }) =>
+    present(usageOfPeriod, {
+      ...row,
       start: starts[period]!,
-      ...(billingId !== undefined && { billingId }),
-      ...(externalMeterId !== undefined && { externalMeterId }),
-      ...(usageName !== undefined && { usageName }),
-      ...(apiKeyId !== undefined && { apiKeyId }),
-      ...(route !== undefined && { route }),
-      ...(other && { other }),
-      ...(customerId !== undefined && { customerId }),
+      externalMeterId: row.billingId && meters.get(row.billingId),
+      other: row.other || undefined,
       totalBillingUsage: formatSum(micros),
-      events,
-      ...(cut.includes(period) && { partial: true }),
-    };
-  });
+      partial: cut.includes(period) || undefined,
+    } as Values<typeof usageOfPeriod>),
+  );
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Parameter } from 'postgres';
-import { Type, type Static } from 'typebox';
+import { type Static } from 'typebox';
 import type { Alert } from '../../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
@@ -13,7 +13,7 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
 import { mayUse } from '../access/access.ts';
-import { present, tableOf } from '../rows.ts';
+import { present, tableOf, without } from '../rows.ts';
 import { readTurned } from '../../sync/accounts.ts';
 
 export type BillingRow = {
@@ -117,7 +117,7 @@ export function presentAmounts(row: BillingRow, amounts: Amounts): Static<typeof
   };
 }
 
-const settings = Type.Omit(billing, ['usedCredits', 'availableCredits', 'heldCredits', 'expiredCredits']);
+const settings = without(billing, ['usedCredits', 'availableCredits', 'heldCredits', 'expiredCredits']);
 
 /** The part of a row that requests set; verifications change the rest. */
 export function billingSettings(row: BillingRow) {

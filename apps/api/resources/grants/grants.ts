@@ -9,7 +9,7 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import type { RecordAccount } from '../../sync/accounts.ts';
-import { present } from '../rows.ts';
+import { present, without } from '../rows.ts';
 import { grantRows, type GrantRow } from './rows.ts';
 
 export const grantStates = ['VOIDED', 'EXPIRED', 'PENDING', 'USED_UP', 'ACTIVE'] as const;
@@ -52,7 +52,7 @@ export const grant = named(
   }),
 );
 
-const settings = Type.Omit(grant, ['state', 'usedCredits', 'expiredCredits', 'remainingCredits']);
+const settings = without(grant, ['state', 'usedCredits', 'expiredCredits', 'remainingCredits']);
 
 /** A grant of a record; 404 without one. */
 export async function requireGrant(sql: Query, billing: { id: string }, grantId: string): Promise<GrantRow> {

@@ -14,6 +14,7 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { holdId } from '../../../../shared/verification/hold-operations.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
+import { present, tableOf, type Row } from '../../resources/rows.ts';
 import { requireBilling } from '../../resources/billings/billings.ts';
 import { readOpenHolds, type OpenHold } from '../../resources/billings/holds.ts';
 
@@ -43,6 +44,16 @@ const openHold = named(
   }),
 );
 
+type LedgerRow = Pick<Row<typeof ledgerRow>, 'id' | 'billingId' | 'tokenId' | 'requestId' | 'createdAt'> & {
+  amountMicros: number;
+  totalMicros: number;
+};
+const ledger = tableOf<LedgerRow>(
+  'credit_ledger',
+  'id, billing_id, amount_micros, total_micros, token_id, request_id, created_at',
+  'billing_not_found',
+);
+
 export const listLedger = route('get', '/api/v1/customer-billing/{bid}/ledger', {
   summary: 'List the refills of a billing record, oldest first',
   description: 'Each row is one refill, with the credits that were bought up to it.',
@@ -52,20 +63,14 @@ export const listLedger = route('get', '/api/v1/customer-billing/{bid}/ledger', 
 
   async handle({ sql, params, query, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
-    const read = (after: string, take: number) => sql<LedgerRow[]>`
-      select id, amount_micros, total_micros, token_id, request_id, created_at from credit_ledger
-      where billing_id = ${billingId} and id > ${after}
-      order by id limit ${take}`;
-    const present = ({ id, amountMicros, totalMicros, tokenId, requestId, createdAt }: LedgerRow) => ({
-      id,
-      billingId,
-      amount: formatCredits(amountMicros),
-      totalCredits: formatCredits(totalMicros),
-      tokenId,
-      requestId,
-      createdAt: createdAt.toISOString(),
-    });
-    return readPage('ledger', query, `ledger of ${billingId}`, read, present);
+    const read = (after: string, take: number) => ledger.page(sql, sql`billing_id = ${billingId}`, after, take);
+    const answer = (row: LedgerRow) =>
+      present(ledgerRow, {
+        ...row,
+        amount: formatCredits(row.amountMicros),
+        totalCredits: formatCredits(row.totalMicros),
+      });
+    return readPage('ledger', query, `ledger of ${billingId}`, read, answer);
   },
 });
 
@@ -98,41 +103,28 @@ export const listHolds = route('get', '/api/v1/customer-billing/{bid}/holds', {
   async handle({ sql, params, query, caller, redis, holds }) {
     const record = await requireBilling(sql, caller, params.bid);
     const idOf = await holds.idMaker(caller.teamId, record.shard);
-    const present = (hold: OpenHold) => ({
-      id: idOf({
-        shard: String(record.shard),
-        workspaceId: record.workspaceId,
-        meter: record.externalMeterId,
-        billingId: record.id,
-        id: hold.holdId,
-        keyId: hold.keyId,
+    const meter = { shard: String(record.shard), workspaceId: record.workspaceId, meter: record.externalMeterId };
+    const answer = ({ micros, openedMs, endsAtMs, ...hold }: OpenHold) =>
+      present(openHold, {
+        id: idOf({
+          ...hold,
+          ...meter,
+          billingId: record.id,
+          id: hold.holdId,
+          micros: String(micros),
+          openedMs: String(openedMs),
+          endsAtMs: String(endsAtMs),
+        }),
+        credits: formatCredits(micros),
+        apiKeyId: hold.keyId,
         usageName: hold.usageName,
-        micros: String(hold.micros),
-        openedMs: String(hold.openedMs),
-        endsAtMs: String(hold.endsAtMs),
-        epoch: hold.epoch,
-        turn: hold.turn,
-        onExpiry: hold.onExpiry,
-      }),
-      credits: formatCredits(hold.micros),
-      apiKeyId: hold.keyId,
-      usageName: hold.usageName,
-      onExpiry: hold.onExpiry as 'release' | 'charge',
-      createdAt: new Date(hold.openedMs).toISOString(),
-      expiresAt: hold.endsAtMs,
-    });
+        onExpiry: hold.onExpiry as 'release' | 'charge',
+        createdAt: new Date(openedMs),
+        expiresAt: endsAtMs,
+      });
     const read = (after: string, take: number) => readOpenHolds(redis, record, after, take);
-    return readPage('holds', query, `holds of ${record.id}`, read, present);
+    return readPage('holds', query, `holds of ${record.id}`, read, answer);
   },
 });
-
-type LedgerRow = {
-  id: string;
-  amountMicros: number;
-  totalMicros: number;
-  tokenId: string;
-  requestId: string;
-  createdAt: Date;
-};
 
 type ToldRow = Pick<Alert, 'name' | 'when'> & { id: string; at: number; usedMicros: number; eventId: string };

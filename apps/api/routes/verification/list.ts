@@ -1,4 +1,4 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId, name } from '../../../../shared/contract/schemas.ts';
@@ -11,7 +11,8 @@ import {
 import { requireUsageOf, requireWholeTeam } from '../../resources/access/access.ts';
 import { eachOf, type Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
-import { outcome, presentOutcome } from './outcome.ts';
+import { present, type Values } from '../../resources/rows.ts';
+import { outcome, withoutEmpty } from './outcome.ts';
 import { momentTexts } from '../../../../shared/values/periods.ts';
 import { cutsOf, outcomeIntervals } from './span.ts';
 
@@ -112,9 +113,19 @@ export const countVerifications = route('get', '/api/v1/verifications', {
     const maySeeNames = workspaceId !== undefined && caller.permissions.has('key:read');
     const names = maySeeNames ? await namesOf(sql, workspaceId, rows) : new Map<string, string>();
     const starts = momentTexts(cuts, timezone);
-    const present = (wouldRefuse: boolean) =>
-      rows.filter((row) => row.wouldRefuse === wouldRefuse).map((row) => presentRow(row, starts[row.period]!, names));
-    return { data: present(false), wouldRefuse: present(true) };
+    const answer = ({ key, calls, period, ...row }: Outcome) =>
+      withoutEmpty({
+        ...row,
+        start: starts[period],
+        apiKeyId: key,
+        apiKeyName: key && names.get(key),
+        count: calls,
+      });
+    const rowsOf = (isShadow: boolean) =>
+      rows
+        .filter((row) => row.wouldRefuse === isShadow)
+        .map((row) => present(counted, answer(row) as Values<typeof counted>));
+    return { data: rowsOf(false), wouldRefuse: rowsOf(true) };
   },
 });
 
@@ -140,19 +151,4 @@ function groupsIn(text: string): OutcomeGroup[] {
   const isGroup = (name: string): name is OutcomeGroup => outcomeGroups.some((group) => group === name);
   if (asked.every(isGroup)) return [...new Set(asked)];
   throw invalidField('groupBy', `must be any of ${outcomeGroups.join(', ')}, with commas between`);
-}
-
-function presentRow(row: Outcome, start: string, names: Map<string, string>): Static<typeof counted> {
-  const { status = '', reason = '', limit, key, calls } = row;
-  const { status: answer, ...why } = presentOutcome({ status, reason, route: '' });
-  const apiKeyName = key && names.get(key);
-  return {
-    start,
-    ...(status !== '' && { status: answer }),
-    ...why,
-    ...(limit && { limit }),
-    ...(key && { apiKeyId: key }),
-    ...(apiKeyName && { apiKeyName }),
-    count: calls,
-  };
 }

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { reasons, statuses, type Status } from '../../../../shared/verification/operation.ts';
-import { keylessReasons, type KeylessReason } from '../../../../shared/verification/outcomes.ts';
+import { reasons, statuses } from '../../../../shared/verification/operation.ts';
+import { keylessReasons } from '../../../../shared/verification/outcomes.ts';
 
 /** What is told of a decision. */
 export const outcome = {
@@ -15,13 +15,7 @@ export const outcome = {
   ),
 };
 
-type Told = { status: Status; reason?: (typeof reasons)[number] | KeylessReason; route?: string };
-
-/** A decision as the books have it; what they leave empty is absent. */
-export function presentOutcome({ status, reason, route }: Record<'status' | 'reason' | 'route', string>): Told {
-  return {
-    status: status as Status,
-    ...(reason !== '' && { reason: reason as (typeof reasons)[number] | KeylessReason }),
-    ...(route !== '' && { route }),
-  };
+/** A row of the books without what they leave empty. */
+export function withoutEmpty(row: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== ''));
 }

@@ -1,4 +1,4 @@
-import { Type, type Static } from 'typebox';
+import { Type } from 'typebox';
 import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/books/usage/recent-outcomes.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
@@ -9,7 +9,8 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { mayUse, requireUsageOf } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
-import { outcome, presentOutcome } from './outcome.ts';
+import { present, type Values } from '../../resources/rows.ts';
+import { outcome, withoutEmpty } from './outcome.ts';
 
 const MOST = 100;
 const MOST_KEYS = 1_000;
@@ -53,13 +54,10 @@ export const listRecentVerifications = route('get', '/api/v1/verifications/recen
       throw invalidField('apiKeyId', 'must be given alone, or workspaceId with externalMeterId in its place');
     const question = isMeter ? await ofMeter(sql, caller, workspaceId, meter) : await ofKey(sql, caller, apiKeyId!);
     const rows = await readRecentOutcomes(books, question, clock.now(), MOST);
-    const data = rows.map(({ timeMs, apiKeyId, limitedBy, clientAddress, ...told }) => ({
-      time: new Date(timeMs).toISOString(),
-      apiKeyId,
-      ...presentOutcome(told),
-      ...(limitedBy !== '' && { limitedBy: JSON.parse(limitedBy) as Static<typeof refusedBy> }),
-      ...(clientAddress !== '' && { clientAddress }),
-    }));
+    const data = rows.map(({ timeMs, limitedBy, ...row }) => {
+      const by = limitedBy === '' ? {} : { limitedBy: JSON.parse(limitedBy) as unknown };
+      return present(decision, { ...withoutEmpty(row), ...by, time: timeMs } as unknown as Values<typeof decision>);
+    });
     return { data };
   },
 });

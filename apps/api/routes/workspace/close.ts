@@ -5,6 +5,7 @@ import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { day, id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { monthOf } from '../../resources/statements/statements.ts';
 import { readWorkspace } from '../../resources/workspaces.ts';
+import { present } from '../../resources/rows.ts';
 import { route } from '../../http/route.ts';
 
 const closing = named(
@@ -58,7 +59,7 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
     const { month, acceptDifferences: acceptsDifferences = false } = body;
     const known = await readMonth(params.id, month);
     if (known) {
-      if (!acceptsDifferences || known.acceptsDifferences || known.closedAt) return { closing: present(known) };
+      if (!acceptsDifferences || known.acceptsDifferences || known.closedAt) return { closing: answer(known) };
       await sql`
         update workspace_months set accepts_differences = true, looked_at = null
         where workspace_id = ${params.id} and month = ${month}`;
@@ -66,7 +67,7 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
         before: { month, acceptsDifferences: false },
         after: { month, acceptsDifferences },
       });
-      return { closing: present(known) };
+      return { closing: answer(known) };
     }
     const next = await nextMonth(sql, params.id);
     if (next.closing !== null) throw notClosedYet(next.closing);
@@ -75,7 +76,7 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
       throw invalidField('/month', `must be over in the workspace's time zone, ${next.span.timezone}`);
     const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
     changed('workspace_month', params.id, { after: { month, acceptsDifferences } });
-    return { closing: present({ ...begun, waiting: null }) };
+    return { closing: answer({ ...begun, waiting: null }) };
 
     async function readMonth(workspaceId: string, of: string): Promise<Known | undefined> {
       const [row] = await sql<Known[]>`
@@ -87,18 +88,14 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
 
 type Known = ClosedMonth & { waiting: { pending: number; different: number; billingIds: string[] } | null };
 
-function present({ workspaceId, month, timezone, records, closedAt, waiting, ...rest }: Known) {
-  return {
-    workspaceId,
-    month,
-    timezone,
-    from: rest.startDay,
-    to: lastDayOf(rest),
-    status: closedAt ? ('CLOSED' as const) : ('CLOSING' as const),
-    ...(records !== null && { records }),
-    ...(waiting && { waitsFor: waiting }),
-    ...(closedAt && { closedAt: closedAt.toISOString() }),
-  };
+function answer(known: Known) {
+  return present(closing, {
+    ...known,
+    from: known.startDay,
+    to: lastDayOf(known),
+    status: known.closedAt ? 'CLOSED' : 'CLOSING',
+    waitsFor: known.waiting,
+  });
 }
 
 function notClosedYet(month: string): ApiError {
