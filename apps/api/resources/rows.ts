@@ -82,13 +82,13 @@ export function tableOf<Row extends { id: string }>(name: string, columnList: st
 
     /** The next rows of a list in the order of their ids. */
     page: (sql: Query, where: Where, after: string, take: number) => sql<Row[]>`
-      select ${columns(sql)} from ${sql(name)} where ${where} and id > ${after} order by id limit ${take}`,
+      select ${columns(sql)} from ${sql.unsafe(name)} where ${where} and id > ${after} order by id limit ${take}`,
 
     /** One row under a condition, or the error; `lock`: until the transaction ends nobody else changes it. */
     async require(sql: Query, id: string, where: Where, { lock = false, alone = false } = {}): Promise<Row> {
       const locked = alone ? sql`for update` : lock ? sql`for no key update` : sql``;
       const [row] = isId(id)
-        ? await sql<Row[]>`select ${columns(sql)} from ${sql(name)} where id = ${id} and ${where} ${locked}`
+        ? await sql<Row[]>`select ${columns(sql)} from ${sql.unsafe(name)} where id = ${id} and ${where} ${locked}`
         : [];
       if (!row) throw new ApiError(unknown);
       return row;
@@ -97,21 +97,21 @@ export function tableOf<Row extends { id: string }>(name: string, columnList: st
     /** Inserts a row. */
     async insert(sql: Query, values: Record<string, unknown>): Promise<Row> {
       const [row] = await sql<[Row]>`
-        insert into ${sql(name)} ${sql(values as Record<string, string>)} returning ${columns(sql)}`;
+        insert into ${sql.unsafe(name)} ${sql(values as Record<string, string>)} returning ${columns(sql)}`;
       return row;
     },
 
     /** Changes a row as a PATCH does. */
     async update(sql: Query, id: string, values: Record<string, Value>): Promise<Row> {
       const [row] = await sql<[Row]>`
-        update ${sql(name)} set ${set(sql, values)} where id = ${id} returning ${columns(sql)}`;
+        update ${sql.unsafe(name)} set ${set(sql, values)} where id = ${id} returning ${columns(sql)}`;
       return row;
     },
 
     /** Marks a row as deleted. */
     async remove(sql: Query, id: string): Promise<Row> {
       const [row] = await sql<[Row]>`
-        update ${sql(name)} set deleted_at = now(), version = version + 1, updated_at = now() where id = ${id}
+        update ${sql.unsafe(name)} set deleted_at = now(), version = version + 1, updated_at = now() where id = ${id}
         returning ${columns(sql)}`;
       return row;
     },

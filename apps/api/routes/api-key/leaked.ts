@@ -1,15 +1,16 @@
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
 import { findKeyTexts } from '../../../../shared/values/find-key-texts.ts';
 import { findForeignTexts } from '../../../../shared/values/find-words.ts';
 import { hashKeyText, maskForeignText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import {
-  disableLeakedKeys,
-  hasImported,
-  revokeLeakedLinks,
-  revokeLeakedTokens,
-} from '../../resources/revocations/leaks.ts';
+import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../../resources/access/link-tokens.ts';
+import { accessTokens, withinReach, type TokenRow } from '../../resources/access/tokens.ts';
+import { disableLockedKeys } from '../../resources/keys/keys.ts';
+import type { Recorded } from '../../resources/record.ts';
+import { revokedLink, revokedToken, revokeToken } from '../../resources/revocations/revocations.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_SECRETS = 200;
@@ -72,30 +73,88 @@ export const reportLeakedSecrets = route('post', '/api/v1/api-key/leaked', {
     const foreign = (await hasImported(sql, caller))
       ? await findForeignTexts(body.text, caller.teamId)
       : new Map<string, string>();
-    const keys = await disableLeakedKeys(sql, caller, [...hashes, ...foreign.keys()]);
-    if (keys.found.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
-    const links = await revokeLeakedLinks(sql, caller, hashes);
-    const tokens = await revokeLeakedTokens(sql, caller, hashes);
-    for (const { recorded } of [keys, links, tokens]) for (const one of recorded) changed(one.resource, one.id, one);
-    const found = new Set([...keys.found, ...links.found, ...tokens.found].map(({ hash }) => hash));
-    const masksOf = ({
-      hash,
-      ...rest
-    }: {
-      hash: string;
-      id: string;
-      result: 'revoked' | 'was_revoked' | 'reported';
-    }) => ({
-      ...rest,
-      maskedToken: masks.get(hash)!,
-    });
+    const say: Say = (recorded) => recorded.forEach((one) => changed(one.resource, one.id, one));
+    const keys = await disableKeys(sql, caller, [...hashes, ...foreign.keys()], say);
+    if (keys.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
+    const links = await revokeLinks(sql, caller, hashes, say);
+    const tokens = await revokeTokens(sql, caller, hashes, say);
+    const found = new Set([...keys, ...links, ...tokens].map(({ hash }) => hash));
+    const masked = ({ hash, ...rest }: LeakedToken) => ({ ...rest, maskedToken: masks.get(hash)! });
     return {
-      keys: keys.found.map(({ hash, ...rest }) => {
+      keys: keys.map(({ hash, ...rest }) => {
         return { ...rest, maskedKey: masks.get(hash) ?? maskForeignText(foreign.get(hash)!) };
       }),
-      accessTokens: tokens.found.map(masksOf),
-      linkTokens: links.found.map(masksOf),
+      accessTokens: tokens.map(masked),
+      linkTokens: links.map(masked),
       notFound: [...masks].filter(([hash]) => !found.has(hash)).map(([, mask]) => mask),
     };
   },
 });
+
+type Leaked<Result extends string> = { hash: string; id: string; result: Result };
+type LeakedKey = Leaked<'disabled' | 'was_disabled' | 'replaced' | 'deleted'> & { workspaceId: string };
+type LeakedToken = Leaked<Static<typeof tokenResult>>;
+type Say = (recorded: Recorded[]) => void;
+
+/** Whether the caller's team has ever imported a key: its secret may look like any word. */
+async function hasImported(sql: Query, { teamId }: Caller): Promise<boolean> {
+  const [row] = await sql<[{ found: boolean }]>`
+    select exists (select from key_texts where imported and team_id = ${teamId}) as found`;
+  return row.found;
+}
+
+/** Disables the keys whose secrets have these hashes, except where the secret works no more. */
+async function disableKeys(sql: Query, caller: Caller, hashes: string[], say: Say): Promise<LeakedKey[]> {
+  // A secret that a rotation replaced, and whose grace is over, opens nothing: its key goes on with the newer one.
+  const found = await sql<LeakedKey[]>`
+    select t.hash, k.id, k.workspace_id,
+           case when k.deleted_at is not null then 'deleted'
+                when t.replaced_at is not null and coalesce(t.valid_until, 0) <= extract(epoch from now()) * 1000 then 'replaced'
+                when k.enabled then 'disabled' else 'was_disabled' end as result
+    from key_texts t join api_keys k on k.id = t.key_id
+      join workspaces w on w.id = k.workspace_id and w.deleted_at is null
+    where t.hash = any(${hashes}) and k.team_id = ${caller.teamId} and ${inReach(sql, caller, sql`k.workspace_id`)}
+    order by k.id, t.hash for no key update of k`;
+  const disabled = new Set(found.filter(({ result }) => result === 'disabled').map(({ id }) => id));
+  say(await disableLockedKeys(sql, [...disabled]));
+  return found;
+}
+
+/** Revokes the access tokens with these hashes and what they made, if the caller may revoke; else it reports them alone. */
+async function revokeTokens(sql: Query, caller: Caller, hashes: string[], say: Say): Promise<LeakedToken[]> {
+  const mayRevoke = caller.permissions.has('token:write');
+  const rows = await sql<(TokenRow & { hash: string; revokedWithDescendants: boolean })[]>`
+    select hash, revoked_with_descendants, ${accessTokens.columns(sql)} from access_tokens
+    where hash = any(${hashes}) and ${withinReach(sql, caller)} order by id for no key update`;
+  for (const { id, revoked, revokedWithDescendants } of rows) {
+    // Also one that was revoked alone: whoever has its secret may have revoked it to keep what it made.
+    if (revokedWithDescendants || !mayRevoke) continue;
+    const { row, below } = await revokeToken(sql, id);
+    const again: Recorded = { resource: 'access_token', id, shards: [row.shard] };
+    say([revoked ? again : revokedToken(row), ...below.map(revokedToken)]);
+  }
+  return rows.map(({ hash, id, revoked }) => ({ hash, id, result: resultOf(revoked, mayRevoke) }));
+}
+
+/** Revokes the link tokens with these hashes, if the caller may revoke them; else it reports them alone. */
+async function revokeLinks(sql: Query, caller: Caller, hashes: string[], say: Say): Promise<LeakedToken[]> {
+  const mayRevoke = caller.permissions.has('link:write');
+  const rows = await sql<(LinkTokenRow & { hash: string })[]>`
+    select ${linkTokenColumns(sql)}, hash, revoked_at is null as valid
+    from link_tokens
+    where hash = any(${hashes}) and team_id = ${caller.teamId} and ${inReach(sql, caller, sql`workspace_id`)}
+      and ${ofLiveWorkspace(sql)}
+    order by id for no key update`;
+  const revoked = mayRevoke ? rows.filter(({ valid }) => valid) : [];
+  await sql`update link_tokens set revoked_at = now() where id = any(${revoked.map(({ id }) => id)})`;
+  say(revoked.map(revokedLink));
+  return rows.map(({ hash, id, valid }) => ({ hash, id, result: resultOf(!valid, mayRevoke) }));
+}
+
+function resultOf(wasRevoked: boolean, mayRevoke: boolean): LeakedToken['result'] {
+  return wasRevoked ? 'was_revoked' : mayRevoke ? 'revoked' : 'reported';
+}
+
+function inReach(sql: Query, { workspaceIds }: Caller, column: ReturnType<Query>) {
+  return workspaceIds ? sql`${column} = any(${[...workspaceIds]})` : sql`true`;
+}

@@ -20,6 +20,7 @@ import {
 } from '../../../../shared/contract/schema-kinds.ts';
 import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
+import { present } from '../../resources/rows.ts';
 
 const adjustment = named(
   'Adjustment',
@@ -68,7 +69,8 @@ export const adjustBilling = route('post', '/api/v1/customer-billing/{bid}/adjus
     const { amount } = body;
     const [reason, usageName] = [hideSecrets(body.reason), hideSecrets(body.usageName ?? 'default')];
     const amountMicros = parseSignedCredits(amount);
-    if (!amountMicros) throw notAnAmount();
+    if (!amountMicros)
+      throw invalidField('/amount', 'must be from -9000000000 to 9000000000 and not 0, with at most six decimals');
 
     // The row's lock: concurrent adjustments run one after the other, each with its own number.
     const [locked] = await sql<[{ last: number }]>`
@@ -81,8 +83,13 @@ export const adjustBilling = route('post', '/api/v1/customer-billing/{bid}/adjus
     // East of UTC a month may be over, and closed, while it is still its last day in UTC.
     const latest = openDay > today ? openDay : today;
     const bookedOn = body.day ?? latest;
-    if (bookedOn > latest || (isFirst && bookedOn < openDay)) throw notADay(openDay, latest);
-    if (bookedOn < openDay) throw inClosedMonth(openDay);
+    if (bookedOn > latest || (isFirst && bookedOn < openDay))
+      throw invalidField(
+        '/day',
+        `must be a day from ${openDay} to ${latest}: from the first open month of the workspace to today in UTC, or to the first day of that month if that is later`,
+      );
+    const closed = `The day lies in a month that is closed, or being closed, and never changes; book it on ${openDay} or later.`;
+    if (bookedOn < openDay) throw new ApiError('month_closed', { message: closed });
     if (balance.adjustment > locked.last) throw new ApiError('postgres_stale');
     const usedMicros = balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros;
     if (usedMicros < 0) throw new ApiError('negative_usage');
@@ -90,24 +97,13 @@ export const adjustBilling = route('post', '/api/v1/customer-billing/{bid}/adjus
 
     const number = locked.last + 1;
     await sql`update billing_records set last_adjustment = ${number} where id = ${record.id}`;
-    const [row] = await sql<[{ id: string; createdAt: Date }]>`
-      insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
-      values (${newId('evt')}, ${caller.teamId}, ${record.id}, ${number}, ${amountMicros}, ${usageName}, ${bookedOn},
-              ${reason}, ${caller.tokenId}, ${requestId})
-      returning id, created_at`;
-    const made = {
-      id: row.id,
-      billingId: record.id,
-      number,
-      amount: formatCredits(amountMicros),
-      usageName,
-      day: bookedOn,
-      reason,
-      tokenId: caller.tokenId,
-      requestId,
-      createdAt: row.createdAt.toISOString(),
-    };
-    changed('adjustment', row.id, { after: made, shards: [record.shard] });
+    const { teamId, tokenId } = caller;
+    const by = { teamId, tokenId, requestId, billingId: record.id };
+    const values = { ...by, id: newId('evt'), number, amountMicros, usageName, day: bookedOn, reason };
+    const [{ createdAt }] = await sql<[{ createdAt: Date }]>`
+      insert into adjustments ${sql(values)} returning created_at`;
+    const made = present(adjustment, { ...values, amount: formatCredits(amountMicros), createdAt });
+    changed('adjustment', made.id, { after: made, shards: [record.shard] });
     return { adjustment: made };
   },
 });
@@ -118,19 +114,4 @@ async function waiting(sql: Query, record: BillingRow, applied: number): Promise
     select coalesce(sum(amount_micros), 0)::bigint as micros from adjustments
     where billing_id = ${record.id} and number > ${applied}`;
   return row.micros;
-}
-
-function notADay(first: string, latest: string): ApiError {
-  const message = `must be a day from ${first} to ${latest}: from the first open month of the workspace to today in UTC, or to the first day of that month if that is later`;
-  return invalidField('/day', message);
-}
-
-function inClosedMonth(openDay: string): ApiError {
-  const message = `The day lies in a month that is closed, or being closed, and never changes; book it on ${openDay} or later.`;
-  return new ApiError('month_closed', { message });
-}
-
-function notAnAmount(): ApiError {
-  const message = 'must be from -9000000000 to 9000000000 and not 0, with at most six decimals';
-  return invalidField('/amount', message);
 }

@@ -5,7 +5,7 @@ import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { makeWorld } from '../../../../tests/helpers/world.ts';
-import { billingsAfter } from '../../resources/billings/lists.ts';
+import { billingsAfter } from './records.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 const HOUR = 3_600_000;

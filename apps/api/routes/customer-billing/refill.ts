@@ -36,7 +36,8 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
   async handle({ sql, body, caller, changed, redis, requestId, clock }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const amountMicros = typeof body.refill === 'string' ? parseCredits(body.refill) : creditsFromNumber(body.refill);
-    if (!amountMicros) throw notAnAmount();
+    if (!amountMicros)
+      throw invalidField('/refill', 'must be above 0 and at most 9000000000, with at most six decimals');
 
     // The row's lock: concurrent refills run one after the other, each with its own row in the ledger.
     const [before] = await sql<BillingRow[]>`
@@ -61,8 +62,3 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
     return { billing: presentBalance(row, balance, amountMicros) };
   },
 });
-
-function notAnAmount(): ApiError {
-  const message = 'must be above 0 and at most 9000000000, with at most six decimals';
-  return invalidField('/refill', message);
-}

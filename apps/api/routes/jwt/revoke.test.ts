@@ -3,7 +3,7 @@ import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { MAX_REVOCATIONS } from '../../resources/jwts/revoked-jwts.ts';
+import { MAX_REVOCATIONS } from './jwts.ts';
 import { claimsOf, makeJwts, PATH, type Team } from './helpers/jwts.ts';
 
 const world = await joinWorld();

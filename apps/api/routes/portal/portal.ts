@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { giveNewSecret, graceSeconds } from '../api-key/rotation.ts';
 import { answerStatement, readStatement, statementForms, statementQuery } from '../customer-billing/statement.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object, instant, named } from '../../../../shared/contract/schema-kinds.ts';
+import { object, instant, named, secretText } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, billing } from '../../../../shared/contract/schemas.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
@@ -11,8 +11,8 @@ import { portalOf, findPortalBilling, requirePortalKey, requirePortalBilling } f
 import { presentBilling } from '../../resources/billings/billings.ts';
 import { grant, grantPresenter } from '../../resources/grants/grants.ts';
 import { grantRows } from '../../resources/grants/rows.ts';
-import { presentKey, selectKeys } from '../../resources/keys/keys.ts';
-import { portalKey, presentPortalKey, portalKeyWithText } from '../../resources/keys/portal-keys.ts';
+import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
+import { present } from '../../resources/rows.ts';
 import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';
 import { readAccount } from '../../sync/accounts.ts';
 
@@ -27,6 +27,16 @@ const portal = named(
     }),
     expiresAt: instant('when it ends'),
   }),
+);
+
+// What the team notes about a key (metadata, addresses, scopes, limits) is the team's.
+const { id, name, maskedKey, enabled, expiresAt, createdAt, lastUsedAt } = apiKey.properties;
+const fields = { id, name, maskedKey, enabled, expiresAt, createdAt, lastUsedAt };
+
+const portalKey = named('PortalKey', object(fields));
+const portalKeyWithText = named(
+  'PortalKeyWithSecret',
+  object({ ...fields, key: secretText('the key itself; only this answer contains it', 'acme') }),
 );
 
 export const getPortal = route('get', '/api/v1/portal', {
@@ -134,6 +144,10 @@ export const getPortalStatement = route('get', '/api/v1/portal/statement', {
     return answerStatement({ ...rest, movements: movements.map(forCustomer) }, call.query, call.header('accept'));
   },
 });
+
+function presentPortalKey(key: ReturnType<typeof presentKey>) {
+  return present(portalKey, { expiresAt: undefined, lastUsedAt: undefined, ...key });
+}
 
 // Which access token made a correction concerns the team alone.
 function forCustomer(movement: Movement): Movement {

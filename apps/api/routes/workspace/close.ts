@@ -57,7 +57,8 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
     // Whoever books in the workspace waits for this lock, and then sees the month.
     await readWorkspace(sql, caller, params.id, { alone: true });
     const { month, acceptDifferences: acceptsDifferences = false } = body;
-    const known = await readMonth(params.id, month);
+    const [known] = await sql<Known[]>`
+      select ${monthColumns(sql)}, waiting from workspace_months where workspace_id = ${params.id} and month = ${month}`;
     if (known) {
       if (!acceptsDifferences || known.acceptsDifferences || known.closedAt) return { closing: answer(known) };
       await sql`
@@ -70,19 +71,14 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
       return { closing: answer(known) };
     }
     const next = await nextMonth(sql, params.id);
-    if (next.closing !== null) throw notClosedYet(next.closing);
-    if (month !== next.month) throw notNext(next.month);
+    if (next.closing !== null) throw notNext(`${next.closing} is CLOSING; close the next month once it is CLOSED.`);
+    if (month !== next.month)
+      throw notNext(`The month that can be closed next is ${next.month}; close that one first.`);
     if (next.span.endMs > clock.now())
       throw invalidField('/month', `must be over in the workspace's time zone, ${next.span.timezone}`);
     const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
     changed('workspace_month', params.id, { after: { month, acceptsDifferences } });
     return { closing: answer({ ...begun, waiting: null }) };
-
-    async function readMonth(workspaceId: string, of: string): Promise<Known | undefined> {
-      const [row] = await sql<Known[]>`
-        select ${monthColumns(sql)}, waiting from workspace_months where workspace_id = ${workspaceId} and month = ${of}`;
-      return row;
-    }
   },
 });
 
@@ -98,12 +94,6 @@ function answer(known: Known) {
   });
 }
 
-function notClosedYet(month: string): ApiError {
-  return new ApiError('month_not_next', { message: `${month} is CLOSING; close the next month once it is CLOSED.` });
-}
-
-function notNext(month: string): ApiError {
-  return new ApiError('month_not_next', {
-    message: `The month that can be closed next is ${month}; close that one first.`,
-  });
+function notNext(message: string): ApiError {
+  return new ApiError('month_not_next', { message });
 }
