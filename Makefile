@@ -138,7 +138,8 @@ check: install ## check types, lint and format
 	@npm run -s check
 
 audit: install ## ask the registry for known vulnerabilities of the packages that are shipped
-	@$(node) apps/stack/commands/audit.ts
+	@said=$$(npm audit --omit=dev 2>&1) && echo "$$said" || { echo "$$said" >&2; case $$said in \
+	  *'audit endpoint returned an error'*) echo '****  NOT AUDITED: the registry does not report vulnerabilities' ;; *) exit 1 ;; esac; }
 
 sbom: install ## write the bill of materials (CycloneDX) of what is shipped, into release/
 	@$(node) apps/stack/release/sbom.ts

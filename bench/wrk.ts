@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { StackError } from '../apps/stack/process/errors.ts';
-import { installPackage } from '../apps/stack/servers/packages.ts';
+import { ensureProgram } from '../apps/stack/servers/packages.ts';
 
 /** The result of one round of load: calls that were answered, how many a second, and how long a request took. */
 export type Round = { calls: number; perSecond: number; p50Us: number; p99Us: number };
@@ -41,11 +41,10 @@ export async function load(how: Load): Promise<Round & { valid: number }> {
 
 /** Installs wrk, which puts load on HTTP servers, if it is missing. */
 export async function ensureWrk(say: (line: string) => void): Promise<void> {
-  const there = await run('wrk', ['--version']).then(
-    () => true,
-    // It prints its version and exits with 1.
-    (error: { code?: unknown }) => error.code === 1,
+  const isNew = (said: string) => said.startsWith('wrk ');
+  const missing = 'wrk is not on the PATH';
+  await ensureProgram(
+    { what: 'wrk', commands: ['wrk'], version: '--version', isNew, packages: ['wrk'], brew: 'wrk', missing },
+    say,
   );
-  if (!there)
-    await installPackage({ what: 'wrk', packages: ['wrk'], brew: 'wrk', missing: 'wrk is not on the PATH' }, say);
 }

@@ -10,7 +10,7 @@ const checks = [
 ];
 
 try {
-  const env = { ...process.env, ...(await ensurePython(console.error)) };
+  const env = { ...process.env, ...(await ensurePython()) };
   for (const check of checks) {
     const { status } = spawnSync('python3', ['-m', ...check], { cwd: pythonClient, env, stdio: 'inherit' });
     if (status === 0) continue;

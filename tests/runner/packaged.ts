@@ -1,13 +1,7 @@
-// Programs that Debian packages, with which some files are tested.
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
-import { StackError } from '../../apps/stack/process/errors.ts';
-import { installPackage } from '../../apps/stack/servers/packages.ts';
-
-type Packaged = Parameters<typeof installPackage>[0] & { commands: string[]; version: string };
+import { ensureProgram, type Wanted } from '../../apps/stack/servers/packages.ts';
 
 // Debian puts servers into a folder that a user's PATH may lack.
-const gateway = (name: string, version: string): Packaged => ({
+const gateway = (name: string, version: string): Wanted => ({
   what: name,
   commands: [name, `/usr/sbin/${name}`],
   version,
@@ -16,8 +10,8 @@ const gateway = (name: string, version: string): Packaged => ({
   missing: `the example for ${name} is tested with ${name}, which is not installed`,
 });
 
-/** By the end of the names of the files that are tested with them. */
-export const packaged = {
+/** Programs that Debian packages, by the end of the names of the files that are tested with them. */
+export const packaged: Record<string, Wanted> = {
   nginx: gateway('nginx', '-v'),
   caddy: gateway('caddy', 'version'),
   haproxy: gateway('haproxy', '-v'),
@@ -29,6 +23,14 @@ export const packaged = {
     brew: '--cask chromium',
     missing: 'pages are tested in Chromium, and none is installed',
   },
+  prometheus: {
+    what: 'Prometheus',
+    commands: ['promtool'],
+    version: '--version',
+    packages: ['prometheus'],
+    brew: 'prometheus',
+    missing: 'the rules are tested with promtool, which is not installed',
+  },
   systemd: {
     what: 'systemd',
     commands: ['systemd-analyze'],
@@ -37,21 +39,19 @@ export const packaged = {
     brew: 'systemd, which runs on Linux alone',
     missing: 'units are tested with systemd-analyze, which is not installed',
   },
-} satisfies Record<string, Packaged>;
+  go: {
+    what: 'Go',
+    commands: ['go', '/usr/local/go/bin/go', '/usr/lib/go/bin/go'],
+    version: 'version',
+    // Debian 12 has this version, and clients/go is written for it.
+    isNew: (said) => Number(/ go1\.(\d+)/.exec(said)?.[1]) >= 19,
+    packages: ['golang-go'],
+    brew: 'go',
+    missing: 'the Go client is tested with Go 1.19 or newer, which is not installed',
+  },
+};
 
-/** Gives the command of a program: finds it, or installs it if this user may; else throws with the command that would. */
-export async function ensurePackaged(name: keyof typeof packaged, say: (line: string) => void): Promise<string> {
-  const wanted: Packaged = packaged[name];
-  const found = await find(wanted);
-  if (found) return found;
-  await installPackage(wanted, say);
-  const installed = await find(wanted);
-  if (!installed) throw new StackError(`${wanted.what} was installed but does not start`);
-  return installed;
-}
-
-async function find({ commands, version }: Packaged): Promise<string | undefined> {
-  for (const command of commands)
-    if (await promisify(execFile)(command, [version], { timeout: 30_000 }).catch(() => undefined)) return command;
-  return undefined;
+/** Finds or installs one of them; gives the environment of tests that run it. */
+export async function ensurePackaged(name: string, say: (line: string) => void): Promise<Record<string, string>> {
+  return { [`TEST_${name.toUpperCase()}`]: await ensureProgram(packaged[name]!, say) };
 }

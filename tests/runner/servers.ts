@@ -41,7 +41,7 @@ export async function removeTestFolder(folder: string): Promise<void> {
     const id = readJson<ProcessId>(file);
     if (id) await stopProcess(id, 'SIGKILL', 1_000);
   }
-  for (const file of globSync(join(folder, '**/children.json'))) {
+  for (const file of globSync(join(folder, '**/processes.json'))) {
     const records = readRecords(dirname(file)).map((one): Recorded => ({ ...one, stopSignal: 'SIGKILL' }));
     await stopRecorded(records, []);
   }

@@ -4,9 +4,9 @@ import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSyn
 import { join, resolve } from 'node:path';
 import { StackError } from '../process/errors.ts';
 import { syncFolderOf } from '../process/files.ts';
-import { checkout, masterKeyFile, readEnvFile, type Home } from '../process/home.ts';
+import { checkout, masterKeyFile, type Home } from '../process/home.ts';
 import { requireRunning } from '../restore/folders.ts';
-import { programEnvironment } from '../servers/programs.ts';
+import { ownerEnvironment } from '../servers/programs.ts';
 
 /**
  * Writes a backup of the running stack to a file. Under its name the file is whole and on the disk, or not there. The partial
@@ -54,9 +54,8 @@ function openNew(partial: string): number {
 }
 
 function startBackup(home: Home, out: number): ChildProcess {
-  const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = readEnvFile(home);
   return spawn(process.execPath, [join(checkout, 'apps/api/commands/backup.ts')], {
-    env: programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL }),
+    env: ownerEnvironment(home),
     stdio: ['ignore', out, 'inherit'],
   });
 }

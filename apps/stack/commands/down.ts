@@ -1,8 +1,6 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findSupervisor, lockHome, logFile, type Home, type LeaveHome } from '../process/home.ts';
-import { readJson, replaceFile } from '../process/files.ts';
 import { readRecords, stopRecorded, writeRecords } from '../process/leftovers.ts';
 import { isAlive, stopProcess } from '../process/processes.ts';
 import { stopOrder } from '../servers/programs.ts';
@@ -40,7 +38,6 @@ export async function down(home: Home): Promise<void> {
     console.log(`stopping processes of ${folder} whose supervisor is gone`);
     await stopRecorded(readRecords(folder), stopOrder, said);
     writeRecords(folder, []);
-    replaceFile(join(folder, 'processes.json'), '{}\n');
   }
   leaveHome(home);
   if (readRecords(home.folder).length > 0)
@@ -50,6 +47,6 @@ export async function down(home: Home): Promise<void> {
   );
 }
 
-function names(home: Home): string[] {
-  return Object.keys(readJson<Record<string, unknown>>(join(home.folder, 'processes.json')) ?? {});
+function names({ folder }: Home): string[] {
+  return readRecords(folder).map(({ name }) => name);
 }

@@ -1,55 +1,62 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeFailure, StackError } from '../process/errors.ts';
-import type { Home } from '../process/home.ts';
+import { StackError } from '../process/errors.ts';
+import { replaceFile } from '../process/files.ts';
+import { checkout, type Home } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { freePorts, isFree } from '../process/ports.ts';
+import { answersOk } from '../process/program.ts';
 import { requireRunning } from '../restore/folders.ts';
-import { ensurePrometheus, prometheusProgram, writeTargets } from '../servers/prometheus.ts';
+import { ensureProgram } from '../servers/packages.ts';
+import { stopOrder } from '../servers/programs.ts';
 
-const LOOK_EVERY_MS = 2_000;
-const servers = ['postgres', 'redis', 'clickhouse', 'kafka'];
-
-/** Runs Prometheus beside the stack until it is told to stop; its data stays in the home. */
+/** Runs Prometheus with our rules beside the stack until it is told to stop, on this machine alone; its data stays in the home. */
 export async function monitor(home: Home): Promise<void> {
   requireRunning(home);
-  await ensurePrometheus(console.log);
+  const missing = 'prometheus is not on the PATH';
+  const packages: [string] = ['prometheus'];
+  const command = await ensureProgram(
+    { what: 'Prometheus', commands: ['prometheus'], version: '--version', packages, brew: 'prometheus', missing },
+    console.log,
+  );
+  const url = `http://127.0.0.1:${await choosePort(process.env.PROMETHEUS_PORT)}`;
   const folder = join(home.folder, 'prometheus');
-  const program = prometheusProgram(folder, await choosePort(process.env.PROMETHEUS_PORT));
-  let told = '';
-  const tell = () => {
-    const targets = readRecords(home.folder).filter(({ name }) => !servers.includes(name));
-    const text = JSON.stringify(targets);
-    if (text !== told) writeTargets(folder, targets);
-    told = text;
-  };
-  tell();
-
-  const child = spawn(program.command, program.args, { env: program.env, stdio: ['ignore', 'inherit', 'inherit'] });
-  const ended = new AbortController();
-  const end = once(child, 'exit').finally(() => ended.abort());
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const config = join(folder, 'prometheus.json');
+  // JSON is YAML, in which Prometheus reads its settings.
+  replaceFile(config, JSON.stringify(settings(home)));
+  const args = [
+    `--config.file=${config}`,
+    `--storage.tsdb.path=${join(folder, 'data')}`,
+    '--storage.tsdb.retention.time=30d',
+    '--storage.tsdb.retention.size=1GB',
+    `--web.listen-address=${new URL(url).host}`,
+    '--log.level=warn',
+  ];
+  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit'] });
+  const ended = once(child, 'exit') as Promise<[code: number | null]>;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill('SIGTERM'));
-  let announced = false;
-  let reported = '';
-  while (!ended.signal.aborted) {
-    if (!announced && (announced = await program.isReady()))
-      console.log(`Prometheus on http://127.0.0.1:${program.port} (alerts: /alerts). Ctrl-C stops it.`);
-    await sleep(announced ? LOOK_EVERY_MS : 100, undefined, { signal: ended.signal }).catch(() => {});
-    // A stack that is started again may have other ports. A full disk or a restore that moves the home must not end this
-    // command: Prometheus would go on without it.
-    try {
-      tell();
-      reported = '';
-    } catch (error) {
-      const failure = describeFailure(error);
-      if (failure !== reported) console.error(`keytally: Prometheus still asks the ports from before: ${failure}`);
-      reported = failure;
-    }
-  }
-  const [code] = (await end) as [number | null];
+  const runs = () => child.exitCode === null && child.signalCode === null;
+  while (runs() && !(await answersOk(`${url}/-/ready`))) await sleep(100);
+  if (runs()) console.log(`Prometheus on ${url} (alerts: /alerts). Ctrl-C stops it.`);
+  const [code] = await ended;
   if (code !== 0) throw new StackError(`Prometheus ended with ${code ?? 'a signal'}: see its lines above`);
+}
+
+/** Our rules, and where our programs answer; a program's name is its job, as in deploy/prometheus.yml. */
+function settings({ folder }: Home): object {
+  const ours = readRecords(folder).filter(({ name }) => (stopOrder as readonly string[]).includes(name));
+  return {
+    global: { scrape_interval: '15s' },
+    rule_files: ['recording.yml', 'alerts.yml'].map((name) => join(checkout, 'deploy/prometheus', name)),
+    scrape_configs: ours.map(({ name, port }) => ({
+      job_name: name,
+      static_configs: [{ targets: [`127.0.0.1:${port}`] }],
+    })),
+  };
 }
 
 async function choosePort(wanted: string | undefined): Promise<number> {

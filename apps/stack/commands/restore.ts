@@ -22,7 +22,7 @@ import {
   swap,
 } from '../restore/folders.ts';
 import { startServers, type TemporaryServers } from '../restore/temporary-servers.ts';
-import { programEnvironment } from '../servers/programs.ts';
+import { runOnStack } from '../servers/programs.ts';
 import { up } from './up.ts';
 
 type Contents = { usageBefore: string; settingsAt: string };
@@ -46,7 +46,7 @@ export async function restore(home: Home, name: string): Promise<number> {
   await untilStopped((cutOff) => replaceByBackup(home, file, cutOff));
 
   await up(home);
-  const code = await runCommand('apps/api/commands/reconcile.ts', home);
+  const code = await runOnStack(home, 'apps/api/commands/reconcile.ts');
   if (code !== 0) console.log('it is not proved yet that the balances and the books agree: run make reconcile again');
   return code;
 }
@@ -198,16 +198,6 @@ async function runRestore(
   const [printed, code] = await Promise.all([text(child.stdout!), ended]);
   if (code !== 0) throw new StackError('nothing was restored');
   return JSON.parse(printed) as Contents;
-}
-
-async function runCommand(script: string, home: Home): Promise<number> {
-  const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = homes.readEnvFile(home);
-  const env = programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
-  const child = spawn(process.execPath, [join(checkout, script)], { env, stdio: 'inherit' });
-  return new Promise((done, failed) => {
-    child.once('exit', (code) => done(code ?? 1));
-    child.once('error', failed);
-  });
 }
 
 function itself() {

@@ -4,14 +4,14 @@ import { answersOk } from '../process/program.ts';
 import { refuseRestoring } from '../restore/folders.ts';
 import { processNames } from '../servers/programs.ts';
 
-/** Prints a line for each process. Gives whether all of them run and are ready. */
-export async function status(home: Home): Promise<boolean> {
+/** Prints a line for each process. Gives 0 if all of them run and are ready, else 1. */
+export async function status(home: Home): Promise<number> {
   refuseRestoring(home);
   const supervisor = findSupervisor(home);
   const records = readRecords(home.folder);
   if (!supervisor && records.length === 0) {
     console.log(`keytally is not running in ${home.folder}`);
-    return false;
+    return 1;
   }
   const names = new Set([...processNames(home.bus), ...records.map(({ name }) => name)]);
   const states = await Promise.all([...names].map(async (name) => describe(name, records)));
@@ -23,7 +23,7 @@ export async function status(home: Home): Promise<boolean> {
     );
   }
   if (!supervisor) console.log('\nthe supervisor is gone: a process that ends is not started again. Run make up');
-  return supervisor !== undefined && states.every(({ state }) => state === 'ready' || state === 'running');
+  return supervisor && states.every(({ state }) => state === 'ready' || state === 'running') ? 0 : 1;
 }
 
 async function describe(name: string, records: Recorded[]) {

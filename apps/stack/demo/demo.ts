@@ -20,7 +20,7 @@ const GIVE_UP_AFTER_MS = 45_000;
 const MOST_DAYS = 90;
 
 /** Shows the product working on the stack that runs; `history` is the number of days that are made up before. */
-export async function demo(home: Home, history = ''): Promise<boolean> {
+export async function demo(home: Home, history: string): Promise<number> {
   if (!/^\d{0,2}$/.test(history) || Number(history) > MOST_DAYS)
     throw new StackError(`HISTORY is a number of days, at most ${MOST_DAYS}, not ${history}`);
   refuseRestoring(home);
@@ -41,7 +41,8 @@ export async function demo(home: Home, history = ''): Promise<boolean> {
       : undefined;
   try {
     const pages = known.KEYTALLY_CONSOLE_URL ?? `${url}/console`;
-    return await play({ url, verifyUrl, token, pages, calls: CALLS, ...(stores && { past: { days, ...stores } }) });
+    const stage = { url, verifyUrl, token, pages, calls: CALLS, ...(stores && { past: { days, ...stores } }) };
+    return (await play(stage)) ? 0 : 1;
   } finally {
     await Promise.all([stores?.sql.end(), stores?.books.close()]);
   }

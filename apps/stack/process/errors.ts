@@ -16,9 +16,3 @@ export function describeFailure(error: unknown): string {
   const line = error.message.split('\n', 1)[0] ?? error.name;
   return /no space left on device/i.test(line) ? `the disk is full: ${line}` : line;
 }
-
-/** The line in which a program that failed says why. */
-export function reasonOf(error: unknown): string {
-  const lines = ((error as { stderr?: string }).stderr ?? '').trim().split('\n');
-  return lines.findLast((line) => line && !line.startsWith('go: downloading')) || describeFailure(error);
-}

@@ -18,14 +18,15 @@ export function record({ name, port, stopSignal, stopWithinMs }: Program, { pid,
   return { name, port, pid, startedAt, stopSignal, stopWithinMs, since: new Date().toISOString() };
 }
 
-/** Writes down which processes run for a folder, in the order of their start. */
+/** Writes down which processes run for a folder, in the order of their start, by their names. */
 export function writeRecords(folder: string, records: Recorded[]): void {
-  replaceFile(join(folder, 'children.json'), `${JSON.stringify(records, null, 2)}\n`);
+  const byName = Object.fromEntries(records.map((one) => [one.name, one]));
+  replaceFile(join(folder, 'processes.json'), `${JSON.stringify(byName, null, 2)}\n`);
 }
 
 /** The processes that run for a folder, as last written down, without those that have ended. */
 export function readRecords(folder: string): Recorded[] {
-  return (readJson<Recorded[]>(join(folder, 'children.json')) ?? []).filter(isAlive);
+  return Object.values(readJson<Record<string, Recorded>>(join(folder, 'processes.json')) ?? {}).filter(isAlive);
 }
 
 /**

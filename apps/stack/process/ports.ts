@@ -1,11 +1,10 @@
 import { randomInt } from 'node:crypto';
-import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createSocket } from 'node:dgram';
+import { existsSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { StackError } from './errors.ts';
-import { identify, type ProcessId } from './processes.ts';
+import type { ProcessId } from './processes.ts';
 
 // Below the ports that systems give to outgoing connections (from 32768 on Linux). Else a client that keeps trying to
 // reach a server that is down may be given the server's own port, and take it.
@@ -24,17 +23,21 @@ export async function freePorts(count: number, except: number[] = [], below = LA
 }
 
 /**
- * Reserves a port for this process until it ends, if it is free and no other process has reserved it: a server may
- * listen on it only seconds later, and another start must not choose it meanwhile.
+ * Reserves a port for this process until it ends, if it is free and no other process has reserved it: a server may listen on it only
+ * seconds later, and another start must not choose it meanwhile. No server of ours speaks UDP: a socket there is the reservation, which
+ * ends with the process.
  */
 export async function reservePort(port: number): Promise<boolean> {
-  const holder = holderName(process.pid);
-  // A system that does not tell when processes started: the port may be free, but nothing can be reserved.
-  if (holder === undefined) return isFree(port);
-  const reservation = announce(port, holder);
-  if (!reservation) return false;
-  if (!othersWant(port, reservation) && (await isFree(port))) return true;
-  rmSync(join(folder(), reservation), { force: true });
+  const socket = createSocket('udp4');
+  const isOurs = await new Promise<boolean>((resolve) => {
+    socket.once('error', () => resolve(false));
+    socket.bind({ port, address: '127.0.0.1', exclusive: true }, () => resolve(true));
+  });
+  if (isOurs && (await isFree(port))) {
+    socket.unref();
+    return true;
+  }
+  socket.close();
   return false;
 }
 
@@ -73,56 +76,4 @@ export async function isHeldByUserOf({ pid }: ProcessId, port: number): Promise<
     const [, local = '', , state, , , , uid] = socket.trim().split(/\s+/);
     return state === LISTENING && reached.test(local) && Number(uid) === user;
   });
-}
-
-// A reservation is an empty file named PORT-PID-START. Two processes that want one port at the same moment both write
-// theirs before they look for others, so at least one of them sees the other and takes another port. A file whose
-// process has ended counts for nothing and is removed, since no later process writes that name.
-
-/** Writes this process's reservation; undefined when it has one of this port already. */
-function announce(port: number, holder: string): string | undefined {
-  const name = `${port}-${holder}`;
-  try {
-    writeFileSync(join(folder(), name), '', { flag: 'wx' });
-    return name;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return undefined;
-    throw error;
-  }
-}
-
-/** Whether another living process has a reservation of the port. Removes those of processes that have ended. */
-function othersWant(port: number, own: string): boolean {
-  const living = new Map<string, boolean>();
-  const isLiving = (holder: string) => {
-    const known = living.get(holder);
-    if (known !== undefined) return known;
-    const lives = holderName(parseInt(holder)) === holder;
-    living.set(holder, lives);
-    return lives;
-  };
-  let wanted = false;
-  for (const name of readdirSync(folder()).filter((one) => one !== own)) {
-    const [, reserved, holder] = /^(\d+)-(\d+-\w+)$/.exec(name) ?? [];
-    if (holder === undefined) continue;
-    if (!isLiving(holder)) rmSync(join(folder(), name), { force: true });
-    else if (Number(reserved) === port) wanted = true;
-  }
-  return wanted;
-}
-
-function holderName(pid: number): string | undefined {
-  const startedAt = identify(pid)?.startedAt;
-  return startedAt === undefined ? undefined : `${pid}-${startedAt.replaceAll(/\W+/g, '_')}`;
-}
-
-// One folder for each user: files are removed in it, so it must not be one that somebody else prepared, or a link.
-function folder(): string {
-  const user = process.getuid?.() ?? 0;
-  const path = join(tmpdir(), `keytally-ports-${user}`);
-  mkdirSync(path, { recursive: true, mode: 0o700 });
-  const found = lstatSync(path);
-  if (!found.isDirectory() || (process.getuid && found.uid !== user))
-    throw new StackError(`${path} is not a folder of this user: remove it, or set TMPDIR to another folder`);
-  return path;
 }

@@ -1,7 +1,5 @@
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeFailure, NotReadyError, StackError } from './errors.ts';
-import { replaceFile } from './files.ts';
 import { shortenLog } from './log-file.ts';
 import { record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
 import { stopProcess } from './processes.ts';
@@ -32,7 +30,7 @@ const pausesMs = [50, 200, 500, 1_000, 1_500];
 const STEADY_AFTER_MS = 10_000;
 const LOOK_AT_LOGS_EVERY_MS = 1_000;
 
-/** Keeps programs running, and lists their processes in `processes.json` and `children.json`. */
+/** Keeps programs running, and lists their processes in `processes.json`. */
 export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options): Supervisor {
   const running = makeRunningList(folder, say);
   const logs = keepLogsShort(() => ['supervisor', ...kept.keys()].map(logFile), say);
@@ -170,7 +168,7 @@ function keepLogsShort(files: () => string[], say: (line: string) => void) {
   }
 }
 
-/** The processes that run, by name, and the two files that list them. */
+/** The processes that run, by name, and the file that lists them. */
 function makeRunningList(folder: string, say: (line: string) => void) {
   const running = new Map<string, Recorded>();
   let retry: NodeJS.Timeout | undefined;
@@ -198,9 +196,7 @@ function makeRunningList(folder: string, say: (line: string) => void) {
     if (closed) return;
     clearTimeout(retry);
     try {
-      const processes = [...running.values()].map(({ name, pid, port }) => [name, { pid, port }]);
       writeRecords(folder, [...running.values()]);
-      replaceFile(join(folder, 'processes.json'), `${JSON.stringify(Object.fromEntries(processes), null, 2)}\n`);
     } catch (error) {
       say(`processes.json could not be written: ${describeFailure(error)}`);
       retry = setTimeout(write, 1_000);

@@ -8,7 +8,7 @@ type Options = { source: string; committedAt: Date; folder: string };
 export async function buildPythonClient({ source, committedAt, folder }: Options): Promise<Record<string, string>> {
   const env = {
     ...process.env,
-    ...(await ensurePython(console.error)),
+    ...(await ensurePython()),
     // The time that files in archives have.
     SOURCE_DATE_EPOCH: String(committedAt.getTime() / 1000),
   };

@@ -1,15 +1,15 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { kafkaAnswers } from '../../../shared/events/kafka.ts';
 import type { KafkaLogin } from '../../../shared/runtime/variables.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
-import { ensureJava } from './java.ts';
 import { replaceFile } from '../process/files.ts';
 import { ensureKafkaJars } from './kafka-jars.ts';
+import { ensureProgram } from './packages.ts';
 import type { Program } from '../process/program.ts';
 
 interface Options {
@@ -60,6 +60,26 @@ export async function prepareKafka(options: Options): Promise<Program> {
     stopSignal: 'SIGTERM',
     stopWithinMs: 30_000,
   };
+}
+
+// The oldest that runs a Kafka 4 broker.
+const OLDEST_JAVA = 17;
+
+function ensureJava(say: (line: string) => void): Promise<string> {
+  const { JAVA_HOME } = process.env;
+  return ensureProgram(
+    {
+      what: 'a Java runtime',
+      // The Java on the PATH may be older than another one that is installed.
+      commands: [...(JAVA_HOME ? [join(JAVA_HOME, 'bin/java')] : []), 'java', ...globSync('/usr/lib/jvm/*/bin/java')],
+      version: '-version',
+      isNew: (said) => Number(/version "(\d+)/.exec(said)?.[1]) >= OLDEST_JAVA,
+      packages: ['openjdk-17-jre-headless', 'openjdk-21-jre-headless', 'default-jre-headless'],
+      brew: 'openjdk',
+      missing: `Kafka needs Java ${OLDEST_JAVA} or newer, and there is none`,
+    },
+    say,
+  );
 }
 
 /** How programs connect to the Kafka of one machine. */

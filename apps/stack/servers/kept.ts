@@ -1,6 +1,11 @@
+import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describeFailure, StackError } from '../process/errors.ts';
+
+const run = promisify(execFile);
 
 /** What is kept for all checkouts of a user. */
 export function cacheFolder(): string {
@@ -20,10 +25,22 @@ export async function kept(name: string, file: string, make: (folder: string) =>
   const fresh = mkdtempSync(join(cache, `${name}.new-`));
   try {
     await make(fresh);
+    // Another one may have put it there meanwhile, and use it.
+    if (statSync(path, { throwIfNoEntry: false })) return path;
     rmSync(folder, { recursive: true, force: true });
     renameSync(fresh, folder);
   } finally {
     rmSync(fresh, { recursive: true, force: true });
   }
   return path;
+}
+
+/** Installs a pinned package of PyPI into a folder that is kept; gives a file of it. `requirements` names versions and hashes. */
+export function keptFromPip(name: string, file: string, requirements: string, flags: string[] = []): Promise<string> {
+  return kept(name, file, async (folder) => {
+    const given = ['--quiet', '--require-hashes', '--target', folder, '-r', requirements, ...flags];
+    await run('python3', ['-m', 'pip', 'install', ...given], { timeout: 10 * 60_000 }).catch((error: unknown) => {
+      throw new StackError(`packages for Python could not be fetched by pip: ${describeFailure(error)}`);
+    });
+  });
 }

@@ -4,9 +4,16 @@ import { StackError } from '../process/errors.ts';
 
 const run = promisify(execFile);
 
-interface Wanted {
+/** A program that is found on this machine, or installed. */
+export interface Wanted {
   /** What messages call it. */
   what: string;
+  /** Its names; the first that starts is taken. */
+  commands: string[];
+  /** The argument by which it says its version. */
+  version: string;
+  /** Whether a version will do, by what it says. */
+  isNew?: (said: string) => boolean;
   /** Names of Debian packages; the first that exists is installed. */
   packages: [string, ...string[]];
   brew: string;
@@ -17,15 +24,30 @@ interface Wanted {
 // Installations run one after the other, since apt-get fails at once while another apt-get runs.
 let last: Promise<unknown> = Promise.resolve();
 
-/** Installs packages with apt-get if this user may; else throws with the command that would. */
-export function installPackage(wanted: Wanted, say: (line: string) => void): Promise<void> {
-  const installed = last.then(() => install(wanted, say));
-  last = installed.catch(() => {});
+/** Gives the command of a program: finds it, or installs it if this user may; else throws with the command that would. */
+export async function ensureProgram(wanted: Wanted, say: (line: string) => void): Promise<string> {
+  const found = await find(wanted);
+  if (found) return found;
+  const installing = last.then(() => install(wanted, say));
+  last = installing.catch(() => {});
+  await installing;
+  const installed = await find(wanted);
+  if (!installed) throw new StackError(`${wanted.what} was installed, but does not start or is too old`);
   return installed;
 }
 
-async function install(wanted: Wanted, say: (line: string) => void): Promise<void> {
-  const { what, packages, brew, missing } = wanted;
+async function find({ commands, version, isNew }: Wanted): Promise<string | undefined> {
+  type Said = { code?: unknown; stdout?: string; stderr?: string };
+  for (const command of commands) {
+    const said = await run(command, [version], { timeout: 30_000 }).catch((error: Said): Said => error);
+    // Some say their version and fail.
+    const isThere = isNew ? isNew(`${said.stdout}${said.stderr}`) : !('code' in said);
+    if (isThere) return command;
+  }
+  return undefined;
+}
+
+async function install({ what, packages, brew, missing }: Wanted, say: (line: string) => void): Promise<void> {
   const add = (name: string) => `apt-get install -y --no-install-recommends ${name}`;
   const byHand = `apt-get update && ${add(packages[0])}`;
   const rights = await aptRights();

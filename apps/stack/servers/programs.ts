@@ -1,8 +1,9 @@
-import { execFile } from 'node:child_process';
-import { join, resolve } from 'node:path';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
-import { checkout, masterKeyFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
+import { checkout, masterKeyFile, readEnvFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
 import type { User as ClickHouseUser } from './clickhouse/users.ts';
 import type { Role } from './postgres.ts';
 import type { RedisUser } from './redis.ts';
@@ -128,7 +129,25 @@ function publicUrls(home: Home): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(own).filter(([name]) => !process.env[name] && !process.env[`${name}_FILE`]));
 }
 
-/** Runs one of our commands to its end, that of another checkout by its whole path; gives what it printed. */
+/** The environment of a command on the servers of the stack in a home, as their owner. */
+export function ownerEnvironment(home: Home): NodeJS.ProcessEnv {
+  const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = readEnvFile(home);
+  return programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
+}
+
+/** Runs one of our commands in front of the user, on the stack in a home if no other environment is given; gives its exit code. */
+export async function runOnStack(
+  home: Home,
+  script: string,
+  args: string[] = [],
+  env = ownerEnvironment(home),
+): Promise<number> {
+  const child = spawn(process.execPath, [join(checkout, script), ...args], { env, stdio: 'inherit' });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  return code ?? 1;
+}
+
+/** Runs one of our commands to its end; gives what it printed. */
 export async function runOnce(
   script: string,
   args: string[],
@@ -136,7 +155,7 @@ export async function runOnce(
   signal: AbortSignal,
 ): Promise<string> {
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [resolve(checkout, script), ...args], {
+    const { stdout } = await promisify(execFile)(process.execPath, [join(checkout, script), ...args], {
       env,
       signal,
     });

@@ -1,26 +1,27 @@
-import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
 import { checkout } from '../process/home.ts';
-import { installPackage } from './packages.ts';
+import { ensureProgram } from './packages.ts';
 import { replaceFile } from '../process/files.ts';
 import type { Program } from '../process/program.ts';
 
-const run = promisify(execFile);
-
 /** Finds Redis or Valkey on the PATH, or installs Redis if this user may; else throws with the command that would. */
-export async function ensureRedis(say: (line: string) => void): Promise<string> {
-  const found = await findRedis();
-  if (found) return found;
-  const missing = 'neither redis-server nor valkey-server is on the PATH';
-  await installPackage({ what: 'redis-server', packages: ['redis-server'], brew: 'redis', missing }, say);
-  const installed = await findRedis();
-  if (!installed) throw new StackError('redis-server was installed but is not on the PATH');
-  return installed;
+export function ensureRedis(say: (line: string) => void): Promise<string> {
+  return ensureProgram(
+    {
+      what: 'redis-server',
+      commands: ['redis-server', 'valkey-server'],
+      version: '--version',
+      isNew: (said) => Number(/v=(\d+)\./.exec(said)?.[1]) >= 7,
+      packages: ['redis-server'],
+      brew: 'redis',
+      missing: 'neither redis-server nor valkey-server of version 7 or newer is on the PATH',
+    },
+    say,
+  );
 }
 
 /** The users of `sql/redis/users.conf`. */
@@ -85,19 +86,6 @@ function usersWith(passwords: Record<RedisUser, string>): string {
       return `${line.replace(' on ', ` on >${passwords[user]} `)}\n`;
     })
     .join('');
-}
-
-async function findRedis(): Promise<string | undefined> {
-  let tooOld: string | undefined;
-  for (const binary of ['redis-server', 'valkey-server']) {
-    const version = await run(binary, ['--version']).catch(() => undefined);
-    if (!version) continue;
-    const [, major] = /v=(\d+)\./.exec(version.stdout) ?? [];
-    if (Number(major) >= 7) return binary;
-    tooOld ??= `${binary} is too old: version 7 or newer is needed, this is ${version.stdout.trim()}`;
-  }
-  if (tooOld) throw new StackError(tooOld);
-  return undefined;
 }
 
 async function ask(port: number, question: string): Promise<string> {

@@ -35,7 +35,6 @@ const client = createClient({
   database: 'books',
   log: { level: ClickHouseLogLevel.OFF },
   clickhouse_settings: { async_insert: 0 },
-  compression: { request: true, response: true },
 });
 const columns = `id UInt64, text String, micros Int64, at DateTime64(3, 'UTC')`;
 await client.command({ query: `create table lines (${columns}) engine = ReplacingMergeTree order by id` });

@@ -1,6 +1,5 @@
 import { Session } from 'chdb';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readLimits, type Limits } from './limits.ts';
 
 /** One statement with everything that belongs to it. None of it outlives the statement. */
 export interface Statement {
@@ -15,19 +14,10 @@ export interface Statement {
   parameters: Record<string, string>;
 }
 
-export interface Outcome {
-  bytes: Uint8Array;
-  rowsRead: number;
-  bytesRead: number;
-  rowsWritten: number;
-  elapsedSeconds: number;
-}
-
 export interface Engine {
   version: string;
-  /** How large the parts of a request may be: those of a ClickHouse server of this version, unless it was configured. */
-  limits: Limits;
-  run(statement: Statement): Promise<Outcome>;
+  /** Runs a statement; gives its answer. */
+  run(statement: Statement): Promise<Uint8Array>;
   close(): void;
 }
 
@@ -43,21 +33,17 @@ export function openEngine(folder: string, config: string): Engine {
   const root = new Session(folder, { connectionArgs: [`--config-file=${config}`] });
   const closing = new AbortController();
   void lookForLostWrites(folder, closing.signal);
-  const limits = readLimits((setting) =>
-    Number(root.query(`select default from system.settings where name = '${setting}'`, 'TabSeparated')),
-  );
   return {
     version: root.query('select version()', 'TabSeparated').trim(),
-    limits,
     // Each statement has a session of its own (about 1 ms). That keeps settings, parameters and the current database apart,
     // and lets statements run at the same time, since one session runs one at a time. chdb's own parameter binding would let
     // the whole process run only one.
     async run(statement) {
       const session = new Session(folder);
       try {
-        const outcome = await runOn(session, statement, limits);
+        const answer = await runOn(session, statement);
         if (!isSelect(statement)) await endIfWriteWasLost(folder);
-        return outcome;
+        return answer;
       } finally {
         session.close();
       }
@@ -102,36 +88,30 @@ async function endIfWriteWasLost(folder: string): Promise<void> {
   }
 }
 
-async function runOn(session: Session, statement: Statement, limits: Limits): Promise<Outcome> {
+async function runOn(session: Session, statement: Statement): Promise<Uint8Array> {
   const { sql, data, format } = statement;
-  const before = assignments(statement, limits);
-  if (data === undefined) {
-    // As one text: the engine takes a millisecond to wake up for each.
-    return outcomeOf(await session.queryAsync([...before, sql].join(';\n'), { format }));
-  }
+  const before = assignments(statement);
+  // As one text: the engine takes a millisecond to wake up for each.
+  if (data === undefined) return (await session.queryAsync([...before, sql].join(';\n'), { format })).bytes();
   if (before.length > 0) await session.queryAsync(before.join(';\n'));
   const insert = rawInsert.exec(sql)?.groups;
-  if (insert) {
-    const { table, columns, format: given } = insert as { table: string; columns?: string; format: string };
-    const done = await session.insert({
-      table,
-      values: data,
-      format: given as 'JSONEachRow',
-      ...(columns && { columns: columns.split(',').map((column) => column.trim()) }),
-    });
-    const { rowsWritten, elapsed: elapsedSeconds } = done;
-    return { bytes: new Uint8Array(0), rowsRead: rowsWritten, bytesRead: data.length, rowsWritten, elapsedSeconds };
-  }
-  return outcomeOf(await session.queryAsync(data.length > 0 ? `${sql}\n${data.toString()}` : sql, { format }));
+  if (!insert)
+    return (await session.queryAsync(data.length > 0 ? `${sql}\n${data.toString()}` : sql, { format })).bytes();
+  const { table, columns, format: given } = insert as { table: string; columns?: string; format: string };
+  await session.insert({
+    table,
+    values: data,
+    format: given as 'JSONEachRow',
+    ...(columns && { columns: columns.split(',').map((column) => column.trim()) }),
+  });
+  return new Uint8Array(0);
 }
 
-function outcomeOf(answer: Awaited<ReturnType<Session['queryAsync']>>): Outcome {
-  const { rowsRead, bytesRead, elapsed: elapsedSeconds } = answer;
-  return { bytes: answer.bytes(), rowsRead, bytesRead, rowsWritten: 0, elapsedSeconds };
-}
+// The default of max_query_size.
+const MOST_OF_A_QUERY = 262_144;
 
 /** The statements that set a session's database, settings and parameters. */
-function assignments({ database, settings, parameters }: Statement, limits: Limits): string[] {
+function assignments({ database, settings, parameters }: Statement): string[] {
   const named = Object.entries(parameters).map(([name, value]): [string, string] => [`param_${name}`, value]);
   const set = (values: [name: string, value: string][]) =>
     values.length === 0
@@ -139,18 +119,17 @@ function assignments({ database, settings, parameters }: Statement, limits: Limi
       : [`set ${values.map(([name, value]) => `${quote(name, '`')} = ${quote(value, "'")}`).join(', ')}`];
   const use = database === undefined ? [] : [`use ${quote(database, '`')}`];
   // A ClickHouse server takes parameters apart from a statement, whose limit they do not share.
-  const long = named.reduce((sum, [name, value]) => sum + name.length + value.length, 0) > limits.queryBytes / 8;
+  const long = named.reduce((sum, [name, value]) => sum + name.length + value.length, 0) > MOST_OF_A_QUERY / 8;
   if (!long) return [...use, ...set([...named, ...Object.entries(settings)])];
-  const withoutLimit = set([['max_query_size', '0']]);
   return [
     ...use,
-    ...withoutLimit,
+    ...set([['max_query_size', '0']]),
     ...set(named),
-    ...set(Object.entries({ max_query_size: String(limits.queryBytes), ...settings })),
+    ...set(Object.entries({ max_query_size: String(MOST_OF_A_QUERY), ...settings })),
   ];
 }
 
-// The form of INSERT that clients send: chdb takes its rows as bytes and gives the number written. Any other INSERT runs as
+// The form of INSERT that clients send: chdb takes its rows as bytes. Any other INSERT runs as
 // text.
 const rawInsert =
   /^\s*insert\s+into\s+(?<table>[\w.]+)\s*(?:\(\s*(?<columns>\w+(?:\s*,\s*\w+)*)\s*\)\s*)?format\s+(?<format>JSONEachRow|JSONCompactEachRow|TabSeparated|CSV)\s*;?\s*$/i;

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { open, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Engine, Statement } from './engine.ts';
-import { RequestError } from './limits.ts';
+import { Refusal } from './refusal.ts';
 
 /** An answer that lies on disk. Its file has no name any more, and is gone when it is closed. */
 export type SpooledAnswer = { file: FileHandle; bytes: number };
@@ -31,7 +31,7 @@ export function makeSpool(engine: Engine, folder: string): Spool {
       const { max_result_bytes: most = '0', ...settings } = statement.settings;
       const watch = watchFile(engine, path, { most: Number(most), signal });
       try {
-        if (signal.aborted) throw cancelled();
+        if (signal.aborted) throw new Refusal(QUERY_WAS_CANCELLED, 'QUERY_WAS_CANCELLED', 'Query was cancelled');
         await engine.run({ ...statement, sql, data: undefined, settings });
         const file = await open(path);
         const bytes = (await file.stat()).size;
@@ -73,11 +73,6 @@ function killing(path: string): Statement {
   return { sql, format: 'TabSeparated', settings: {}, parameters: {} };
 }
 
-function tooLarge(most: string): RequestError {
-  const text = `Limit for result exceeded, max bytes: ${most}`;
-  return new RequestError(TOO_MANY_ROWS_OR_BYTES, `Code: 396. DB::Exception: ${text} (TOO_MANY_ROWS_OR_BYTES)`);
-}
-
-function cancelled(): RequestError {
-  return new RequestError(QUERY_WAS_CANCELLED, 'Code: 394. DB::Exception: Query was cancelled (QUERY_WAS_CANCELLED)');
+function tooLarge(most: string): Refusal {
+  return new Refusal(TOO_MANY_ROWS_OR_BYTES, 'TOO_MANY_ROWS_OR_BYTES', `Limit for result exceeded, max bytes: ${most}`);
 }

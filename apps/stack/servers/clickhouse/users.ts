@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Statement } from './engine.ts';
-import { RequestError } from './limits.ts';
+import { Refusal } from './refusal.ts';
 
 /** Who may ask, as on Docker Compose (deploy/clickhouse/users.xml): the owner of the schema, who reads, and who adds rows. */
 export const users = ['keytally', 'keytally_api', 'keytally_consumer'] as const;
@@ -18,7 +18,7 @@ export function userOf(authorization: string | undefined, passwords: Passwords):
   const user = users.find((name) => timingSafeEqual(asked, digest(`${name}:${passwords[name]}`)));
   if (user) return user;
   const problem = 'Authentication failed: basic authentication must give a user and a password, as in CLICKHOUSE_URL';
-  throw exception(AUTHENTICATION_FAILED, 'AUTHENTICATION_FAILED', problem);
+  throw new Refusal(AUTHENTICATION_FAILED, 'AUTHENTICATION_FAILED', problem);
 }
 
 // The engine itself lets nobody reach files, hosts and programs by tables and table functions (users.xml). These are no tables:
@@ -31,15 +31,14 @@ const escapedName = /[`"“”][^`"“”'\n]*\\[^`"“”'\n]*[`"“”]/;
 /** A user's statement as that user may run it; throws if it may not. */
 export function permit(user: User, statement: Statement): Statement {
   const { sql, settings } = statement;
-  if (outside.test(sql) || escapedName.test(sql))
-    throw exception(ACCESS_DENIED, 'ACCESS_DENIED', 'Not enough privileges: statements reach no files and disks');
+  if (outside.test(sql) || escapedName.test(sql)) throw denied('statements reach no files and disks');
   if (user === 'keytally_api')
     return { ...statement, settings: { ...settings, readonly: settings.readonly === '1' ? '1' : '2' } };
   if (user === 'keytally_consumer' && !/^\s*(?:select|with|insert)\b/i.test(sql))
-    throw exception(ACCESS_DENIED, 'ACCESS_DENIED', `Not enough privileges: ${user} may only select and insert`);
+    throw denied(`${user} may only select and insert`);
   return statement;
 }
 
-function exception(code: number, type: string, message: string): RequestError {
-  return new RequestError(code, `Code: ${code}. DB::Exception: ${message} (${type})`);
+function denied(why: string): Refusal {
+  return new Refusal(ACCESS_DENIED, 'ACCESS_DENIED', `Not enough privileges: ${why}`);
 }
