@@ -1,13 +1,11 @@
 // Makes a release: make release VERSION=1.2.3; DRY_RUN=1 writes the files alone, REPEAT=1 those of a released version again.
 import '../../../shared/runtime/require-node.ts';
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeFailure, StackError } from '../process/errors.ts';
 import { checkout } from '../process/home.ts';
-import { notesOf, released } from './changelog.ts';
-import { writeRelease } from './files.ts';
+import { run, writeRelease } from './files.ts';
 
 const { values } = parseArgs({
   options: {
@@ -36,7 +34,8 @@ async function release(version: string): Promise<void> {
     return await write(version, `${tag}^{commit}`);
   }
   if (tagged) throw new StackError(`the tag ${tag} is there already; REPEAT=1 makes its files again`);
-  notesOf(changelog, version);
+  if (sectionOf(changelog, version).state !== 'unreleased')
+    throw new StackError(`CHANGELOG.md says that ${version} was released`);
   if (values['dry-run']) {
     await write(version, 'HEAD');
     console.log(
@@ -46,58 +45,58 @@ async function release(version: string): Promise<void> {
   }
   // 1. The day. A crash here leaves a change that git shows, and that git checkout takes back.
   const day = new Date().toISOString().slice(0, 10);
-  writeFileSync(join(checkout, 'CHANGELOG.md'), released(changelog, version, day));
+  const dated = changelog.replace(`## [${version}] - unreleased`, `## [${version}] - ${day}`);
+  writeFileSync(join(checkout, 'CHANGELOG.md'), dated);
   git('commit', '--quiet', '--message', `Release ${version}`, 'CHANGELOG.md');
   // 2. The files, before the tag: a release that can't be built gets none. Undo the commit, mend it, and begin again.
   await write(version, 'HEAD');
   // 3. The tag; signed if git's tag.gpgSign says so.
   git('tag', '--annotate', '--message', `keytally ${version}`, tag);
   // Go finds a module in a folder by a tag with its path.
-  const modules = git('ls-files', 'clients/*/go.mod').split('\n').filter(Boolean);
-  const tags = [tag, ...modules.map((file) => `${dirname(file)}/${tag}`)];
-  for (const one of tags.slice(1)) git('tag', '--annotate', '--message', `keytally ${version}`, one);
-  console.log(`released: now push the commit and the tags ${tags.join(' ')}, and publish what is in the folder`);
+  const ofGo = `clients/go/${tag}`;
+  git('tag', '--annotate', '--message', `keytally ${version}`, ofGo);
+  console.log(`released: now push the commit and the tags ${tag} ${ofGo}, and publish what is in the folder`);
 }
 
 async function write(version: string, commit: string): Promise<void> {
   const folder = join(checkout, 'release', version);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const changelog = git('show', `${commit}:CHANGELOG.md`).replace(`## [${version}] - `, '## [%] - ');
-  const notes = notesOf(changelog.replace(/^## \[%\] - \S+/m, `## [${version}] - unreleased`), version);
+  const { notes } = sectionOf(git('show', `${commit}:CHANGELOG.md`), version);
   await writeRelease({ checkout, commit, version, notes, folder });
   process.stdout.write(`${folder}:\n${readFileSync(join(folder, 'SHA256SUMS'), 'utf8')}`);
 }
 
+/** What the changelog says of a version: `unreleased` or the day of its release, and the notes. */
+function sectionOf(changelog: string, version: string): { state: string; notes: string } {
+  const pattern = new RegExp(`^## \\[${RegExp.escape(version)}\\] - (\\S+)\n([^]*?)(?=^## \\[|(?![^]))`, 'm');
+  const [, state = '', notes = ''] = pattern.exec(changelog) ?? [];
+  if (notes.trim() === '') throw new StackError(`CHANGELOG.md says nothing under \`## [${version}] - unreleased\``);
+  return { state, notes: notes.trim() };
+}
+
 /** Every file that names the version names this one. */
 function requireVersion(version: string): void {
-  const json = (path: string) =>
-    (JSON.parse(readFileSync(join(checkout, path), 'utf8')) as { version: string }).version;
-  const chart = readFileSync(join(checkout, 'deploy/helm/Chart.yaml'), 'utf8');
-  const python = readFileSync(join(checkout, 'clients/python/pyproject.toml'), 'utf8');
-  const named = {
-    'package.json': json('package.json'),
-    'clients/node/package.json': json('clients/node/package.json'),
-    'clients/python/pyproject.toml': /^version = "(.+)"$/m.exec(python)?.[1],
-    'apps/mcp/package.json': json('apps/mcp/package.json'),
-    'version in deploy/helm/Chart.yaml': /^version: (.+)$/m.exec(chart)?.[1],
-    'appVersion in deploy/helm/Chart.yaml': /^appVersion: (.+)$/m.exec(chart)?.[1],
-  };
-  const others = Object.entries(named).filter(([, one]) => one !== version);
-  if (others.length > 0)
-    throw new StackError(`not ${version}: ${others.map(([file, one]) => `${file} says ${one}`).join(', ')}`);
+  const named: [file: string, pattern: RegExp][] = [
+    ['package.json', /^ {2}"version": "(.+)"/m],
+    ['clients/node/package.json', /^ {2}"version": "(.+)"/m],
+    ['apps/mcp/package.json', /^ {2}"version": "(.+)"/m],
+    ['clients/python/pyproject.toml', /^version = "(.+)"$/m],
+    ['deploy/helm/Chart.yaml', /^version: (.+)$/m],
+    ['deploy/helm/Chart.yaml', /^appVersion: (.+)$/m],
+  ];
+  const others = named.flatMap(([file, pattern]) => {
+    const one = pattern.exec(readFileSync(join(checkout, file), 'utf8'))?.[1];
+    return one === version ? [] : [`${file} says ${one}`];
+  });
+  if (others.length > 0) throw new StackError(`not ${version}: ${others.join(', ')}`);
 }
 
 function git(...args: string[]): string {
   try {
-    return execFileSync('git', args, {
-      cwd: checkout,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-      maxBuffer: 64 * 1024 * 1024,
-    }).trim();
+    return run('git', args, { cwd: checkout });
   } catch (error) {
-    const { stderr = '' } = error as { stderr?: string };
-    throw new StackError(`git ${args[0]} failed: ${stderr.trim().split('\n')[0] ?? ''}`, { cause: error });
+    const { stderr = '' } = error as { stderr?: string | Buffer };
+    throw new StackError(`git ${args[0]} failed: ${String(stderr).trim().split('\n')[0]}`, { cause: error });
   }
 }
