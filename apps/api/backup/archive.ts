@@ -1,11 +1,9 @@
-import { createHash, type Hash } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
-import { fromTar, toTar, type Entry } from './tar.ts';
 
-// A backup is a tar file, compressed with zstd. Its first entry is the header, its last one the manifest; between them are
-// the tables, each in parts of whole rows or bytes: postgres/api_keys/000001, books/usage_events/000001.
+// A backup is compressed with zstd, whose checksum is of all of it. In it is the header, a line of JSON; then the tables in parts of
+// whole rows, each behind a line that names its table and its length; and a line that ends it.
 
 /** What a reader must know before the tables. */
 export type Header = {
@@ -25,37 +23,33 @@ export type Header = {
   sealedUnder: string[];
 };
 
-/** Of a table's parts, one after the other. */
-type Tally = { rows: number; bytes: number; sha256: string };
-type Manifest = { tables: Record<string, Tally> };
-
 /** A part of a table; `rows` end with a line break each. */
 export type Part = { table: string; rows: Buffer };
 
-const HEADER = 'header.json';
-const MANIFEST = 'manifest.json';
-// The first bytes of what zstd writes.
-const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
+type Line = { table: string; bytes: number } | { end: true };
+
+// Ours have some ten megabytes: a larger one is damaged.
+const MOST_OF_A_PART = 1_000_000_000;
+
+/** How many rows tables have. */
+export type Rows = Record<string, number>;
 
 /** Writes a backup to a stream; gives how many rows each table had. The stream's speed is that of the reading. */
 export async function writeArchive(header: Header, parts: AsyncIterable<Part>, out: Writable): Promise<Rows> {
-  const tallies = makeTallies();
-  async function* entries(): AsyncGenerator<Entry> {
-    yield { name: HEADER, body: toJson(header) };
-    const numbers = new Map<string, number>();
+  const counted: Rows = {};
+  const line = (value: Header | Line) => Buffer.from(`${JSON.stringify(value)}\n`);
+  async function* pieces(): AsyncGenerator<Buffer> {
+    yield line(header);
     for await (const { table, rows } of parts) {
-      const number = (numbers.get(table) ?? 0) + 1;
-      numbers.set(table, number);
-      tallies.add(table, rows);
-      yield { name: `${table}/${String(number).padStart(6, '0')}`, body: rows };
+      counted[table] = (counted[table] ?? 0) + countRows(rows);
+      yield line({ table, bytes: rows.length });
+      yield rows;
     }
-    yield { name: MANIFEST, body: toJson({ tables: tallies.all() } satisfies Manifest) };
+    yield line({ end: true });
   }
-  await pipeline(toTar(entries()), createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } }), out);
-  return rowsOf(tallies.all());
+  await pipeline(pieces(), createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } }), out);
+  return counted;
 }
-
-export type Rows = Record<string, number>;
 
 /**
  * Reads a backup: `begin` gets its header, then `part` each part in turn. Throws at its end at the latest if anything of it
@@ -65,98 +59,81 @@ export async function readArchive(
   source: Readable,
   { begin, part }: { begin(header: Header): void | Promise<void>; part(part: Part): void | Promise<void> },
 ): Promise<Rows> {
-  const tallies = makeTallies();
-  let header: Header | undefined;
-  let manifest: Manifest | undefined;
-  const read = async (tar: AsyncIterable<Buffer>) => {
-    for await (const { name, body } of fromTar(tar as Readable)) {
-      if (!header) {
-        header = headerFrom(name, body);
-        await begin(header);
-        continue;
-      }
-      if (manifest) throw new Error('it is damaged: something follows its end');
-      if (name === MANIFEST) {
-        manifest = parse(body) as Manifest;
-        continue;
-      }
-      const table = name.slice(0, name.lastIndexOf('/'));
-      if (!Object.hasOwn(header.tables, table)) throw new Error(`it is damaged: unknown table ${table}`);
-      tallies.add(table, body);
-      await part({ table, rows: body });
+  const counted: Rows = {};
+  const read = async (unpacked: AsyncIterable<Buffer>) => {
+    const bytes = takeFrom(unpacked);
+    const header = headerFrom(await bytes.line());
+    await begin(header);
+    for (let line = (await bytes.line()) as Line; !('end' in line); line = (await bytes.line()) as Line) {
+      const { table } = line;
+      if (!Object.hasOwn(header.tables, table) || !(line.bytes <= MOST_OF_A_PART))
+        throw new Error(`it is damaged: unknown table ${table}`);
+      const rows = await bytes.take(line.bytes);
+      counted[table] = (counted[table] ?? 0) + countRows(rows);
+      await part({ table, rows });
     }
+    await bytes.untilEnd();
   };
-  await pipeline(source, requireZstd, createZstdDecompress(), read).catch((error: unknown) => {
+  await pipeline(source, createZstdDecompress(), read).catch((error: unknown) => {
     throw readable(error);
   });
-  if (!manifest) throw new Error('it is cut off');
-  const [found, wanted] = [tallies.all(), manifest.tables];
-  for (const table of new Set([...Object.keys(found), ...Object.keys(wanted)])) {
-    if (JSON.stringify(found[table]) !== JSON.stringify(wanted[table]))
-      throw new Error(`it is damaged: the table ${table} is not as it was written`);
-  }
-  return rowsOf(found);
+  return counted;
 }
 
-function headerFrom(name: string, body: Buffer): Header {
-  if (name !== HEADER) throw new Error('it is no backup made by make backup');
-  const header = parse(body) as Header;
+function headerFrom(line: unknown): Header {
+  const header = line as Header;
   // Compared as a number that another version may have written.
   if ((header.format as number) !== 1) throw new Error(`a newer version of keytally made it (format ${header.format})`);
-  const names = [...Object.entries(header.tables).flat(2), ...Object.keys(header.sequences)];
+  const { tables, sequences, migrations, sealedUnder } = header;
+  if (!tables || !sequences || !migrations || !sealedUnder)
+    throw new Error('it is damaged: its header lacks something');
+  const names = [...Object.entries(tables).flat(2), ...Object.keys(sequences)];
   if (!names.every((one) => /^(postgres\/|books\/)?\w+$/.test(one))) throw new Error('it is damaged: odd names');
   return header;
 }
 
-// The checksum of the file comes only at its end.
-function parse(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString());
-  } catch (error) {
-    throw new Error('it is damaged: what describes it is no JSON', { cause: error });
+/** Takes lines of JSON and exact numbers of bytes from a stream. */
+function takeFrom(source: AsyncIterable<Buffer>) {
+  const chunks = source[Symbol.asyncIterator]();
+  let rest: Buffer = Buffer.alloc(0);
+  async function more(): Promise<Buffer> {
+    const next = await chunks.next();
+    if (next.done) throw new Error('it is cut off');
+    return next.value;
   }
-}
-
-/** Passes on what begins as a file of zstd does. */
-async function* requireZstd(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let start: Buffer | undefined = Buffer.alloc(0);
-  for await (const chunk of chunks) {
-    if (start) {
-      start = Buffer.concat([start, chunk]);
-      if (start.length < ZSTD.length) continue;
-      if (!start.subarray(0, ZSTD.length).equals(ZSTD)) throw new Error('it is no backup made by make backup');
-      yield start;
-      start = undefined;
-    } else yield chunk;
+  async function take(wanted: number): Promise<Buffer> {
+    const parts = [rest];
+    let have = rest.length;
+    while (have < wanted) have += parts[parts.push(await more()) - 1]!.length;
+    const all = parts.length === 1 ? rest : Buffer.concat(parts, have);
+    rest = all.subarray(wanted);
+    return all.subarray(0, wanted);
   }
-  if (start) throw new Error('it is cut off');
+  return {
+    take,
+    async line(): Promise<unknown> {
+      while (!rest.includes(10)) rest = Buffer.concat([rest, await more()]);
+      const line = await take(rest.indexOf(10) + 1);
+      try {
+        return JSON.parse(line.toString());
+      } catch (error) {
+        // The checksum of the file comes only at its end.
+        throw new Error('it is damaged: what describes it is no JSON', { cause: error });
+      }
+    },
+    /** Lets zstd compare its checksum. */
+    async untilEnd(): Promise<void> {
+      while (!(await chunks.next()).done);
+    },
+  };
 }
 
 // What zlib says of bytes that it can't read tells an operator nothing.
 function readable(error: unknown): unknown {
   const { code = '', message } = error as NodeJS.ErrnoException;
+  if (code === 'ZSTD_error_prefix_unknown') return new Error('it is no backup made by make backup');
   if (code === 'Z_BUF_ERROR' || /unexpected end/i.test(message)) return new Error('it is cut off');
   return /^(ZSTD_|Z_|ERR_ZSTD|ERR_ZLIB)/.test(code) ? new Error(`it is damaged: ${message}`) : error;
-}
-
-function makeTallies() {
-  const tallies = new Map<string, { rows: number; bytes: number; hash: Hash }>();
-  return {
-    add(table: string, rows: Buffer) {
-      const tally = tallies.get(table) ?? { rows: 0, bytes: 0, hash: createHash('sha256') };
-      tallies.set(table, tally);
-      tally.rows += countRows(rows);
-      tally.bytes += rows.length;
-      tally.hash.update(rows);
-    },
-    all: (): Record<string, Tally> =>
-      Object.fromEntries(
-        [...tallies].map(([table, { rows, bytes, hash }]) => [
-          table,
-          { rows, bytes, sha256: hash.copy().digest('hex') },
-        ]),
-      ),
-  };
 }
 
 /** Both stores write a line break inside a value as \n, so each row has one at its end alone. */
@@ -164,12 +141,4 @@ export function countRows(rows: Buffer): number {
   let count = 0;
   for (let at = rows.indexOf(10); at !== -1; at = rows.indexOf(10, at + 1)) count += 1;
   return count;
-}
-
-function rowsOf(tallies: Record<string, Tally>): Rows {
-  return Object.fromEntries(Object.entries(tallies).map(([table, { rows }]) => [table, rows]));
-}
-
-function toJson(value: unknown): Buffer {
-  return Buffer.from(`${JSON.stringify(value, null, 2)}\n`);
 }
