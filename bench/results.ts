@@ -1,4 +1,5 @@
-import { number, table } from '../apps/stack/demo/print.ts';
+import { number } from '../apps/stack/demo/print.ts';
+import { table } from '../shared/values/table.ts';
 
 /** A figure with what it must and should reach. For a ratio of latencies or memory, less is better. */
 export type Figure = { what: string; value: number; must: number; aim: number; lessIsBetter?: boolean; seen?: string };

@@ -1,4 +1,5 @@
-import { number, table } from '../../apps/stack/demo/print.ts';
+import { number } from '../../apps/stack/demo/print.ts';
+import { table } from '../../shared/values/table.ts';
 import { ms, type HowLong, type Part } from '../results.ts';
 import { mediansOf, runRounds, type Seen } from '../rounds.ts';
 import type { Stage } from '../stage.ts';

@@ -4,11 +4,11 @@ import { systemClock } from '../../../shared/runtime/clock.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
-import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
 import { oldestWaiting, proveAuditLog } from '../audit/chain.ts';
 import { headText, parseHead, readKeptHead, type Head } from '../audit/head.ts';
-import { progressLine } from './tool.ts';
+import { progressLine, withPostgres } from './tool.ts';
 
 // Proves that no line of the audit log was changed or removed: `make audit-log-verify`. --since HEAD begins at a head that it
 // printed before; --head HEAD begins at the first line, and also finds that head. Exits with 1 and names the first line that
@@ -19,16 +19,13 @@ const WAITING_SECONDS = 60;
 try {
   const { since, head } = readArguments();
   const config = readConfig(programs['audit-log-verify']);
-  const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0, everyTeam: true });
-  try {
-    const kept = await keptHead(config.REDIS_URL);
-    const known = [head, kept.head].filter((one) => one !== undefined);
-    const { exitCode, problems } = await prove(sql, { since, known, asked: kept.asked });
-    for (const problem of problems) console.error(`audit-log-verify: ${problem}`);
-    process.exitCode = exitCode;
-  } finally {
-    await sql.end({ timeout: 5 });
-  }
+  const kept = await keptHead(config.REDIS_URL);
+  const known = [head, kept.head].filter((one) => one !== undefined);
+  const { exitCode, problems } = await withPostgres(config.DATABASE_URL, (sql) =>
+    prove(sql, { since, known, asked: kept.asked }),
+  );
+  for (const problem of problems) console.error(`audit-log-verify: ${problem}`);
+  process.exitCode = exitCode;
 } catch (error) {
   console.error(`audit-log-verify: ${(error as Error).message}`);
   process.exitCode = 2;

@@ -5,6 +5,7 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import type { MissingNumbers } from '../../../shared/books/reconciling/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
+import { table } from '../../../shared/values/table.ts';
 import { progressLine, runTool } from './tool.ts';
 
 // Compares all billing records with their books: `npm run reconcile`. Exits with 1 if any differs, else with 2 if events
@@ -63,14 +64,4 @@ function linesOf(result: Reconciliation) {
     status === 'EXACT' || micros === 0 ? [] : [[billing.id, what, formatCredits(micros), '', '']];
   const parts = [...partOf('  reserved', heldDifferenceMicros), ...partOf('  grants', grants?.differenceMicros ?? 0)];
   return [...difference, ...parts, ...missing.map(lineOf('  gap')), ...losses.map(lineOf('lost with Redis'))];
-}
-
-function table(headings: string[], rows: string[][]): string {
-  const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]!.length)));
-  const line = (cells: string[]) =>
-    cells
-      .map((cell, i) => cell.padEnd(widths[i]!))
-      .join('  ')
-      .trimEnd();
-  return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
 }

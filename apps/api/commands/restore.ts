@@ -3,9 +3,8 @@ import { parseArgs } from 'node:util';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { groups } from '../../../shared/runtime/variables.ts';
-import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { checkBackup, loadBackup, requireMasterKey, type Loaded } from '../backup/load.ts';
-import { progressLine } from './tool.ts';
+import { progressLine, runCommand, withPostgres } from './tool.ts';
 
 // Reads a backup from standard input: `make restore FILE=…`. With --check it changes nothing, and finds whether the backup is
 // whole, whether this version can load it, and whether the master key fits. Without, it loads it into empty servers. It
@@ -13,15 +12,16 @@ import { progressLine } from './tool.ts';
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } });
 const progress = progressLine();
 const show = (text: () => string) => progress.show(text);
-try {
-  const { header, rows } = values.check ? await check() : await load();
-  progress.end();
+
+await runCommand('restore', async () => {
+  const { header, rows } = await (values.check ? check() : load()).finally(() => progress.end());
   console.log(JSON.stringify({ usageBefore: header.usageBefore, settingsAt: header.settingsAt, rows }));
-} catch (error) {
-  progress.end();
-  console.error(`restore: ${(error as Error).message}`);
-  process.exitCode = 1;
-}
+  if (values.check) return 0;
+  const events = rows['books/usage_events'] ?? 0;
+  console.error(`loaded all settings of ${header.settingsAt}`);
+  console.error(`and all usage from before ${header.usageBefore}: ${events.toLocaleString('en')} events`);
+  return 0;
+});
 
 async function check(): Promise<Loaded> {
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig(groups.masterKeys);
@@ -31,17 +31,6 @@ async function check(): Promise<Loaded> {
 }
 
 async function load(): Promise<Loaded> {
-  const config = readConfig(programs.migrate);
-  const sql = connectPostgres(config.DATABASE_URL, { max: 2, statementTimeoutMs: 0 });
-  const { CLICKHOUSE_URL: clickhouseUrl, CLICKHOUSE_CLUSTER: cluster } = config;
-  try {
-    const loaded = await loadBackup({ sql, clickhouseUrl, cluster }, process.stdin, show);
-    progress.end();
-    const events = loaded.rows['books/usage_events'] ?? 0;
-    console.error(`loaded all settings of ${loaded.header.settingsAt}`);
-    console.error(`and all usage from before ${loaded.header.usageBefore}: ${events.toLocaleString('en')} events`);
-    return loaded;
-  } finally {
-    await sql.end({ timeout: 5 });
-  }
+  const { DATABASE_URL, CLICKHOUSE_URL: clickhouseUrl, CLICKHOUSE_CLUSTER: cluster } = readConfig(programs.migrate);
+  return withPostgres(DATABASE_URL, (sql) => loadBackup({ sql, clickhouseUrl, cluster }, process.stdin, show));
 }

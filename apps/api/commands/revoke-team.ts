@@ -1,16 +1,15 @@
 import '../../../shared/runtime/require-node.ts';
-import { parseArgs } from 'node:util';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
-import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { AuditResource } from '../resources/audit.ts';
 import { beginTeamRevocation, revokePages } from '../resources/revocations/team-revocation.ts';
 import type { Recorded } from '../resources/record.ts';
 import { isPostgresStale } from '../sync/stale-postgres.ts';
-import { progressLine } from './tool.ts';
+import { progressLine, readTeam, runCommand, withPostgres } from './tool.ts';
 
 // Revokes everything that a team has given out: `npm run -s revoke-team -- --team NAME`. Run it again after a crash: it does what
 // is left.
@@ -22,22 +21,22 @@ const names: Partial<Record<AuditResource, string>> = {
   link_token: 'link tokens',
 };
 
-const team = readTeam();
+const team = readTeam(process.argv.slice(2));
 if (!team) {
   console.error('name the team: npm run -s revoke-team -- --team NAME');
   process.exit(2);
 }
 const config = readConfigOrExit(programs.token);
-const sql = connectPostgres(config.DATABASE_URL, { max: 2, statementTimeoutMs: 60_000, everyTeam: true });
-const redis = connectRedis(config.REDIS_URL, makeLogger('revoke-team', 'silent'), systemClock);
-try {
-  process.exitCode = await revokeTeam(sql, redis, team);
-} catch (error) {
-  console.error(`revoke-team: ${(error as Error).message}. Run it again: it does what is left`);
-  process.exitCode = 1;
-} finally {
-  await Promise.all([sql.end({ timeout: 5 }), redis.close()]);
-}
+await runCommand('revoke-team', async () => {
+  const redis = connectRedis(config.REDIS_URL, makeLogger('revoke-team', 'silent'), systemClock);
+  try {
+    return await withPostgres(config.DATABASE_URL, (sql) => revokeTeam(sql, redis, team));
+  } catch (error) {
+    throw new Error(`${(error as Error).message}. Run it again: it does what is left`, { cause: error });
+  } finally {
+    await redis.close();
+  }
+});
 
 async function revokeTeam(sql: Sql, redis: ShardedRedis, name: string): Promise<number> {
   const [found] = await sql<{ id: string }[]>`select id from teams where name = ${name}`;
@@ -70,13 +69,4 @@ async function revokeAll(pages: AsyncIterable<Recorded[]>): Promise<string> {
   }
   progress.end();
   return say();
-}
-
-// undefined if the command line is wrong.
-function readTeam(): string | undefined {
-  try {
-    return parseArgs({ options: { team: { type: 'string' } } }).values.team;
-  } catch {
-    return undefined;
-  }
 }

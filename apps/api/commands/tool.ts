@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
@@ -13,23 +14,51 @@ export type ToolStores = { sql: Sql; redis: ShardedRedis; books: Books; log: Log
 // Redis answers nothing while it reads its data after a start, or waits for its disk.
 const CONNECTED_WITHIN_MS = 30_000;
 
-/** Runs an operator's command on the three stores. Its result is the exit code; a failure prints one line. */
-export async function runTool(name: string, work: (stores: ToolStores) => Promise<number>): Promise<void> {
-  const log = makeLogger(name, 'silent');
+/** Runs an operator's command. Its result is the exit code; a failure prints one line. */
+export async function runCommand(name: string, work: () => Promise<number>): Promise<void> {
   try {
-    const config = readConfig(programs.tool);
-    const sql = connectPostgres(config.DATABASE_URL, { max: 4, statementTimeoutMs: 0, everyTeam: true });
-    const redis = connectRedis(config.REDIS_URL, log, systemClock, { minReplicas: config.REDIS_MIN_REPLICAS });
-    const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
-    try {
-      await redis.connected(CONNECTED_WITHIN_MS);
-      process.exitCode = await work({ sql, redis, books, log });
-    } finally {
-      await Promise.all([sql.end({ timeout: 5 }), redis.close(), books.close()]);
-    }
+    process.exitCode = await work();
   } catch (error) {
     console.error(`${name}: ${(error as Error).message}`);
     process.exitCode = 1;
+  }
+}
+
+/** Runs an operator's command on the three stores. */
+export function runTool(name: string, work: (stores: ToolStores) => Promise<number>): Promise<void> {
+  const log = makeLogger(name, 'silent');
+  return runCommand(name, async () => {
+    const config = readConfig(programs.tool);
+    const redis = connectRedis(config.REDIS_URL, log, systemClock, { minReplicas: config.REDIS_MIN_REPLICAS });
+    const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
+    try {
+      return await withPostgres(config.DATABASE_URL, async (sql) => {
+        await redis.connected(CONNECTED_WITHIN_MS);
+        return work({ sql, redis, books, log });
+      });
+    } finally {
+      await Promise.all([redis.close(), books.close()]);
+    }
+  });
+}
+
+/** Does work on Postgres, of every team and for as long as it takes. */
+export async function withPostgres<Result>(url: string, work: (sql: Sql) => Promise<Result>): Promise<Result> {
+  const sql = connectPostgres(url, { max: 4, statementTimeoutMs: 0, everyTeam: true });
+  try {
+    return await work(sql);
+  } finally {
+    await sql.end({ timeout: 5 });
+  }
+}
+
+/** The name of the team that a command line gives; undefined if it is wrong. */
+export function readTeam(args: string[]): string | undefined {
+  try {
+    const { team } = parseArgs({ args, options: { team: { type: 'string' } } }).values;
+    return team && team.length <= 128 ? team : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../tests/helpers/world.ts';
-import { readTeam } from '../commands/token.ts';
+import { readTeam } from '../commands/tool.ts';
 import { urlOfApi } from './helpers/own-api.ts';
 
 // The operator's tokens: how a team gets its first token, and another where it lost all. Revoking is in routes/access-token.

@@ -1,3 +1,4 @@
+import { table } from '../../../shared/values/table.ts';
 import { findSupervisor, type Home } from '../process/home.ts';
 import { readRecords, type Recorded } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
@@ -15,13 +16,11 @@ export async function status(home: Home): Promise<number> {
   }
   const names = new Set([...processNames(home.bus), ...records.map(({ name }) => name)]);
   const states = await Promise.all([...names].map(async (name) => describe(name, records)));
-  console.log(['process'.padEnd(12), 'pid'.padStart(8), 'port'.padStart(6), ' state'.padEnd(12), 'since'].join(' '));
-  for (const { name, one, state } of states) {
+  const rows = states.map(({ name, one, state }) => {
     const { pid = '-', port = '-', since = '' } = one ?? {};
-    console.log(
-      [name.padEnd(12), String(pid).padStart(8), String(port).padStart(6), ` ${state}`.padEnd(12), since].join(' '),
-    );
-  }
+    return [name, String(pid), String(port), state, since];
+  });
+  console.log(table(['process', '>pid', '>port', 'state', 'since'], rows));
   if (!supervisor) console.log('\nthe supervisor is gone: a process that ends is not started again. Run make up');
   return supervisor && states.every(({ state }) => state === 'ready' || state === 'running') ? 0 : 1;
 }

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Contract, Keytally } from '../../../clients/node/index.ts';
 import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
-import { usedOn, type Customer } from './customer.ts';
-import { number, table } from './print.ts';
+import { usedOn, type Customer } from './cast.ts';
+import { table } from '../../../shared/values/table.ts';
+import { number } from './print.ts';
 import type { Seen } from './traffic.ts';
 
 type UsageRow = Contract['get /api/v1/usage/{bid}']['output']['data'][number];

@@ -10,8 +10,7 @@ import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
 import { derivedId } from '../../../shared/values/ids.ts';
 import { DAY_MS, QUARTER_MS } from '../../../shared/values/periods.ts';
 import { StackError } from '../process/errors.ts';
-import { spread, type Quarter } from './curve.ts';
-import { usageNameOf, usedOn, type Customer } from './customer.ts';
+import { usageNameOf, usedOn, type Customer } from './cast.ts';
 
 /** Where the past is written: the books, and what Postgres says of them. */
 export type PastStores = { sql: Sql; books: Books };
@@ -50,8 +49,8 @@ export async function writePast(
   const [{ teamId }] = await sql<[{ teamId: string }]>`select team_id from workspaces where id = ${workspaceId}`;
   let events = 0;
   for (const customer of customers) {
-    const calls = days * customer.past.callsPerDay;
-    const quarters = spread(calls, customer.past.curve, startMs, days);
+    const calls = days * customer.callsPerDay;
+    const quarters = spread(calls, customer.growth, startMs, days);
     await insertEvents(books, eventsOf(customer, quarters));
     await insertRefusals(books, refusalsOf(customer, quarters, teamId));
     events += calls;
@@ -71,6 +70,31 @@ export async function writePast(
   });
   await untilSettled(client, customers, days);
   return events;
+}
+
+/** A quarter of an hour, and how many calls it has. */
+type Quarter = { startMs: number; calls: number };
+
+/** Spreads calls over the quarter hours of some days, most of them on working days around 14 h UTC; their sum is `calls`. */
+function spread(calls: number, growth: number, startMs: number, days: number): Quarter[] {
+  const starts = Array.from({ length: (days * DAY_MS) / QUARTER_MS }, (_, i) => startMs + i * QUARTER_MS);
+  const weights = starts.map((atMs, i) => {
+    const fromBusiest = Math.abs((((atMs % DAY_MS) / DAY_MS + 11 / 12) % 1) - 0.5);
+    const ofHour = 0.1 + Math.cos(Math.PI * fromBusiest) ** 4;
+    const ofDay = [0, 6].includes(new Date(atMs).getUTCDay()) ? 0.4 : 1;
+    // Always the same for the same quarter.
+    const uneven = 0.8 + 0.4 * Math.abs(Math.sin((atMs / QUARTER_MS) * 12.9898));
+    return ofHour * ofDay * uneven * (1 + (growth * i) / starts.length);
+  });
+  const sum = weights.reduce((total, one) => total + one, 0);
+  let [weighed, given] = [0, 0];
+  return starts.map((atMs, i) => {
+    weighed += weights[i]!;
+    const upTo = i === starts.length - 1 ? calls : Math.round((calls * weighed) / sum);
+    const ofQuarter = upTo - given;
+    given = upTo;
+    return { startMs: atMs, calls: ofQuarter };
+  });
 }
 
 function* eventsOf(customer: Customer, quarters: Quarter[]): Generator<UsageEvent> {
@@ -115,18 +139,18 @@ async function insertEvents({ client }: Books, events: Iterable<UsageEvent>): Pr
   if (values.length > 0) await insert();
 }
 
-function refusalsOf({ past, keys, ...customer }: Customer, quarters: Quarter[], teamId: string) {
+function refusalsOf({ refused = [], keys, ...customer }: Customer, quarters: Quarter[], teamId: string) {
   const { workspaceId } = customer;
-  return past.refused.flatMap(({ key, status, reason, limit, share }) => {
+  return refused.flatMap(({ key, status, reason, limit, share }) => {
     let rest = 0;
     return quarters.flatMap(({ startMs, calls }) => {
       rest += calls * share;
-      const refused = Math.floor(rest);
-      rest -= refused;
-      if (refused === 0) return [];
+      const count = Math.floor(rest);
+      rest -= count;
+      if (count === 0) return [];
       const cell = { boot: 'made up', minuteSeconds: startMs / 1000, teamId, workspaceId, status, reason, limit };
       const of = { keyId: keys[key]!.id, wouldRefuse: 0 };
-      return [carryOutcome(`${beginCount({ ...cell, ...of })}${refused}}`).row];
+      return [carryOutcome(`${beginCount({ ...cell, ...of })}${count}}`).row];
     });
   });
 }

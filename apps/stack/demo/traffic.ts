@@ -1,13 +1,15 @@
 import type { Keytally } from '../../../clients/node/index.ts';
-import { shareOf, usageNameOf, type Customer } from './customer.ts';
-import { bar, number, percentile, table } from './print.ts';
+import { shareOf, usageNameOf, type Customer } from './cast.ts';
+import { table } from '../../../shared/values/table.ts';
+import { bar, number, percentile } from './print.ts';
 
 /** One kind of call among the traffic, and how it may be answered. */
 export type Traffic = {
   weight: number;
   customer: Customer;
   key: string;
-  representation: string;
+  /** The scope that is asked for, `documents` by default. */
+  representation?: string;
   ip?: string;
   answers: readonly string[];
 };
@@ -57,7 +59,7 @@ function pick(traffic: Traffic[], point: number): Traffic {
   return traffic.find((one) => (rest -= one.weight) < 0) ?? traffic[0]!;
 }
 
-function verification({ key, customer, representation, ip }: Traffic, call: number) {
+function verification({ key, customer, representation = 'documents', ip }: Traffic, call: number) {
   const requestedScopes = [{ representation, read: true }];
   // Of each customer only calls between two shares are sent: a step of another size reaches all names.
   const usageName = usageNameOf(customer, 7 * call);
