@@ -30,7 +30,7 @@ const answer = (got: Got, response: { writeHead(status: number): { end(): unknow
     () => response.writeHead(502).end(),
   );
 };
-const own = await makeWebhooksWorld({ receivers: 1, answers: [answer], retries: '1,1,1,1,1,1' });
+const own = await makeWebhooksWorld(answer, '1,1,1,1,1,1');
 mkdirSync(join(folder, 'node_modules'), { recursive: true });
 symlinkSync(join(checkout, 'node_modules/standardwebhooks'), join(folder, 'node_modules/standardwebhooks'));
 test.after(() => end());
@@ -41,7 +41,7 @@ for (const [language, command, file] of [
 ] as const) {
   test(`in ${language} it takes what is signed with either of two secrets, once however often it comes, and refuses what is not`, async () => {
     copyFileSync(join(checkout, 'docs', file), join(folder, file));
-    const webhook = await own.newWebhook(own.receivers[0]!.url, ['key.created', 'key.deleted']);
+    const webhook = await own.newWebhook(['key.created', 'key.deleted']);
     await start(command, file, webhook.secret);
     const keyId = await own.newKey('acme');
     const { id, eventId } = await own.ended(webhook.id, 'DELIVERED', 1);
@@ -53,7 +53,7 @@ for (const [language, command, file] of [
     assert.equal([printed, type, others], [eventId, 'key.created', []]);
     assert.is((JSON.parse(data.join(' ')) as { apiKeyId: string }).apiKeyId, keyId);
 
-    const got = own.receivers[0]!.got.at(-1)!;
+    const got = own.receiver.got.at(-1)!;
     const old = String(Math.floor(Date.now() / 1000) - 600);
     assert.is(await forward(got), 204);
     assert.is(await forward({ ...got, body: got.body.replace('acme', 'evil') }), 401);

@@ -1,13 +1,12 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { atEnd } from '../../../tests/helpers/at-end.ts';
-
-export type Certificate = { certificate: string; key: string };
+import { makeCertificate, type Certificate } from '../../../tests/helpers/certificate.ts';
 
 export type Got = {
   path: string;
@@ -17,28 +16,9 @@ export type Got = {
 };
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
-/** A certificate that only its own file vouches for, for a public name and this machine. */
-export function makeReceiverCertificate(below = process.env.TEST_FOLDER ?? ''): Certificate {
-  const folder = join(below, 'receiver');
-  mkdirSync(folder, { recursive: true });
-  const [certificate, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const names = 'subjectAltName=DNS:hooks.example.com,DNS:localhost,IP:127.0.0.1';
-  const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-  const args = [
-    'req',
-    '-x509',
-    '-subj',
-    '/CN=receiver',
-    '-addext',
-    names,
-    ...kind,
-    '-keyout',
-    key,
-    '-out',
-    certificate,
-  ];
-  execFileSync('openssl', args, { stdio: 'pipe' });
-  return { certificate, key };
+/** A certificate for a public name and this machine. */
+export function makeReceiverCertificate(): Certificate {
+  return makeCertificate(join(process.env.TEST_FOLDER ?? '', 'receiver'), 'receiver');
 }
 
 /** A receiver on this machine, over TLS. It keeps what it got; `answer` says what it answers. */
@@ -49,16 +29,14 @@ export async function startReceiver(
   const got: Got[] = [];
   let connections = 0;
   const server = createServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
+    const take = (body: string) => {
       const { url: path = '', headers } = request;
       const { servername } = request.socket as { servername?: string | false };
-      const one = { path, headers, body: Buffer.concat(chunks).toString(), servername };
+      const one = { path, headers, body, servername };
       got.push(one);
       answer(one, response, got.length);
-    });
-    request.on('error', () => {});
+    };
+    text(request).then(take, () => {});
   });
   server.on('secureConnection', () => void connections++);
   server.listen(0, '127.0.0.1');
