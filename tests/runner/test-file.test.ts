@@ -35,16 +35,3 @@ test('a file that runs no test, skips one, or throws is a failure', async () => 
     assert.ok(failed > 0, wrong[i]![0]);
   }
 });
-
-test('what a hook throws is told', async () => {
-  const hooks = ['test.before', 'test.after', 'test.before.each', 'test.after.each'];
-  const results = await run(
-    hooks.map(
-      (hook) => `import { test } from ${uvu}; ${hook}(() => { throw new Error('the cause') }); test('a', () => {});`,
-    ),
-  );
-  for (const [i, result] of results.entries()) {
-    assert.ok(result.failed > 0, hooks[i]);
-    assert.match(result.output, /the cause/, hooks[i]);
-  }
-});

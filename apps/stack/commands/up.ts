@@ -72,7 +72,7 @@ async function waitForRunning(home: Home): Promise<void> {
         'stop it first (make down), or set KEYTALLY_HOME to another folder for a second one',
     );
   }
-  if ((found.bus ?? 'redis') !== home.bus) {
+  if (found.bus !== home.bus) {
     throw new StackError(
       `the stack in ${home.folder} already runs with BUS=${found.bus}: stop it first (make down), then start it with BUS=${home.bus}`,
     );

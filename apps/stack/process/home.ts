@@ -87,8 +87,7 @@ export function prepareHome({ folder }: Home): void {
 export interface SupervisorNote extends ProcessId {
   apiPort: number;
   checkout: string;
-  /** Absent in the note of a version that only knew Redis. */
-  bus?: Bus;
+  bus: Bus;
 }
 
 /** The supervisor of this home, if one is running. */
@@ -102,8 +101,6 @@ export type LeaveHome = (home: Pick<Home, 'folder'>) => void;
 
 /** Takes the home for one supervisor; gives how to leave it. */
 export function takeHome(home: Home, note: SupervisorNote): LeaveHome {
-  // One of a version that did not lock its home.
-  if (findSupervisor(home)) throw taken(home);
   const leave = lockHome(home);
   replaceFile(noteFile(home), JSON.stringify(note));
   return leave;
@@ -209,7 +206,7 @@ export function writeEnvFile({ folder }: Pick<Home, 'folder'>, values: Record<st
   replaceDurably(envFile({ folder }), lines.join(''));
 }
 
-/** Reads what `writeEnvFile` wrote, now or before it exported anything; empty before the first start. */
+/** Reads what `writeEnvFile` wrote; empty before the first start. */
 export function readEnvFile({ folder }: Pick<Home, 'folder'>): Record<string, string> {
   const file = envFile({ folder });
   if (!existsSync(file)) return {};

@@ -1,18 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import {
-  closeSync,
-  createReadStream,
-  createWriteStream,
+  appendFileSync,
   existsSync,
-  ftruncateSync,
   openSync,
-  readSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
-  writeFileSync,
+  truncateSync,
 } from 'node:fs';
-import { pipeline } from 'node:stream/promises';
+import { open, writeFile } from 'node:fs/promises';
 
 // A program's log is `api.log` and its older parts, `api.log.1` to `api.log.4`, the last the oldest: 80 MB, and one part more
 // while it is copied. File systems remove the head of a file by whole blocks, which a part is made of.
@@ -37,18 +34,19 @@ export function openLog(file: string): number {
 export async function shortenLog(file: string): Promise<boolean> {
   if (sizeOf(file) <= PART_BYTES) return false;
   const fresh = `${file}.new`;
+  const log = await open(file);
   try {
-    await pipeline(
-      createReadStream(file, { end: PART_BYTES - 1 }),
-      createWriteStream(fresh, { mode: 0o600, flush: true }),
-    );
+    const { buffer } = await log.read(Buffer.alloc(PART_BYTES), 0, PART_BYTES, 0);
+    await writeFile(fresh, buffer, { mode: 0o600, flush: true });
   } catch (error) {
     // On a full disk it would take what others need.
     rmSync(fresh, { force: true });
     throw error;
+  } finally {
+    await log.close();
   }
   addPart(file, fresh);
-  if (!collapseHead(file)) moveRest(file, `${file}.1`);
+  removeHead(file);
   return true;
 }
 
@@ -66,36 +64,22 @@ function addPart(file: string, fresh: string): void {
   renameSync(fresh, part(1));
 }
 
-/** Removes the first PART_BYTES and keeps what is being written behind them. ext4 and XFS can. */
-function collapseHead(file: string): boolean {
+/** Removes the first PART_BYTES and keeps what is being written behind them. */
+function removeHead(file: string): void {
+  // ext4 and XFS can.
+  const head = ['--collapse-range', '--offset', '0', '--length', String(PART_BYTES), file];
   try {
-    execFileSync('fallocate', ['--collapse-range', '--offset', '0', '--length', String(PART_BYTES), file], {
-      stdio: 'ignore',
-    });
-    return true;
+    execFileSync('fallocate', head, { stdio: 'ignore' });
+    return;
   } catch {
-    return false;
+    // Where only a whole file can be emptied, what is written between the read and that, within microseconds, is lost.
   }
-}
-
-/** Where only a whole file can be emptied: what is written between the last read and that, within microseconds, is lost. */
-function moveRest(file: string, part: string): void {
-  const [from, to] = [openSync(file, 'r+'), openSync(part, 'a')];
   try {
-    const piece = Buffer.alloc(256 * 1024);
-    for (let at = PART_BYTES; ;) {
-      const bytes = readSync(from, piece, 0, piece.length, at);
-      if (bytes === 0) break;
-      writeFileSync(to, piece.subarray(0, bytes));
-      at += bytes;
-    }
-    ftruncateSync(from);
+    appendFileSync(`${file}.1`, readFileSync(file).subarray(PART_BYTES));
+    truncateSync(file);
   } catch (error) {
     // All of it is still in the log.
-    rmSync(part);
+    rmSync(`${file}.1`);
     throw error;
-  } finally {
-    closeSync(from);
-    closeSync(to);
   }
 }

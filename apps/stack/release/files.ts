@@ -44,7 +44,7 @@ export async function writeRelease({ checkout, commit, version, notes, folder }:
       node: process.version,
       npm: run('npm', ['--version']),
       python: python('--version'),
-      hatchling: python('-m', 'hatchling', '--version'),
+      hatchling: python('-c', 'import importlib.metadata as m; print(m.version("hatchling"))'),
       // Another one may compress differently.
       pythonZlib: python('-c', 'import zlib; print(zlib.ZLIB_RUNTIME_VERSION)'),
       repeat: `git checkout v${version} && make release VERSION=${version} REPEAT=1, then compare SHA256SUMS`,
