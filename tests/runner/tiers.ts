@@ -28,7 +28,7 @@ function needsOf(file: string, seen: Set<string>): 0 | 1 | 2 {
   const text = readFileSync(file, 'utf8');
   if (/\b(join|make|spawn)World\(/.test(text) && !file.endsWith('helpers/world.ts')) return 2;
   const own =
-    /\bTEST_(POSTGRES|REDIS|CLICKHOUSE)\w*/.test(text) ||
+    /\bTEST_\w*(POSTGRES|REDIS|CLICKHOUSE)_/.test(text) ||
     /\b(connectTest|emptyPostgres\(|makeOwnRedis\(|ensureRedis\()/.test(text)
       ? 1
       : 0;

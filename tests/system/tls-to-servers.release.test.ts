@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, readFileSync, statSync } from 'node:fs';
 import { request as ask } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -6,17 +6,22 @@ import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { systemClock } from '../../shared/runtime/clock.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
+import { connectRedis } from '../../shared/stores/redis.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { eventually } from '../helpers/eventually.ts';
+import { makeOwnRedis } from '../helpers/own-redis.ts';
 
-// Connections to a Postgres and a ClickHouse with TLS; redis-users.release.test.ts has programs on such a Redis.
+// Connections to a Postgres, a ClickHouse and a Redis with TLS.
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'tls-to-servers');
-mkdirSync(folder, { recursive: true });
 const { certificate, key } = makeCertificate(folder, 'servers');
 const usual = getCACertificates('default');
+const [tlsPort = 0] = await freePorts(1);
 test.after(() => setDefaultCACertificates(usual));
 
 test('a server whose certificate is not trusted is refused, and one whose is gets encrypted connections', async () => {
@@ -41,10 +46,27 @@ test('a server whose certificate is not trusted is refused, and one whose is get
       .then(({ success, ...more }) => success || codeOf(more), codeOf)
       .finally(close);
   };
+  await makeOwnRedis('tls', {
+    'tls-port': tlsPort,
+    'tls-cert-file': certificate,
+    'tls-key-file': key,
+    'tls-auth-clients': 'no',
+    'tls-ca-cert-file': certificate,
+  });
+  const isConnected = async () => {
+    const connection = connectRedis(`rediss://localhost:${tlsPort}`, makeLogger('test', 'silent'), systemClock);
+    return connection
+      .connected(5_000)
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => connection.close());
+  };
   const refusal = 'DEPTH_ZERO_SELF_SIGNED_CERT';
-  assert.equal([await isEncrypted(), await answers()], [refusal, refusal]);
+  assert.equal([await isEncrypted(), await answers(), await isConnected()], [refusal, refusal, false]);
   setDefaultCACertificates([...usual, readFileSync(certificate, 'utf8')]);
-  assert.equal([await isEncrypted(), await answers()], [true, true]);
+  assert.equal([await isEncrypted(), await answers(), await isConnected()], [true, true, true]);
   proxy.closeAllConnections();
   proxy.close();
 });

@@ -1,10 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { openHome } from '../process/home.ts';
-import { identify } from '../process/processes.ts';
 import { up } from './up.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'up');
@@ -34,18 +32,4 @@ test('a start by root says what that risks, and one by another user does not', a
     );
   }
   listener.close();
-});
-
-test('no stack is begun while a restore loads: it says who is at work, and how to end that', async () => {
-  const home = openHome({ KEYTALLY_HOME: join(folder, 'restored') });
-  mkdirSync(`${home.folder}.restoring`, { recursive: true });
-  writeFileSync(join(`${home.folder}.restoring`, 'supervisor.json'), JSON.stringify(identify(process.pid)));
-  const error = await up(home).then(
-    () => 'it started',
-    (one: Error) => one.message,
-  );
-  assert.is(
-    error,
-    `make restore is at work on the stack in ${home.folder}: wait until it is done, or end it with kill ${process.pid}`,
-  );
 });
