@@ -10,7 +10,7 @@ import { checkout, type Home } from '../process/home.ts';
 import { replaceDurably } from '../process/files.ts';
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { identify } from '../process/processes.ts';
-import { describeLost, findLost } from '../restore/lost.ts';
+import { findLost } from '../restore/lost.ts';
 import {
   finishSwap,
   lostFile,
@@ -168,7 +168,7 @@ async function compareWithOld(servers: TemporaryServers, { home, usageBefore, cu
   try {
     const old = await startServers(home, ['postgres', 'clickhouse', 'redis'], cutOff);
     try {
-      return describeLost(await findLost(old, servers, usageBefore));
+      return await findLost(old, servers, usageBefore);
     } finally {
       await old.stop();
     }

@@ -1,10 +1,8 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { StackError } from '../process/errors.ts';
-import { checkout, findSupervisor, prepareHome, type Home } from '../process/home.ts';
+import { findSupervisor, prepareHome, type Home } from '../process/home.ts';
 import { finishSwap, refuseRestoring } from '../restore/folders.ts';
-import { refuseStaleInstall } from './up.ts';
+import { refuseStaleInstall, spawnDaemon } from './up.ts';
 
 /** Runs the stack in the foreground, for systemd and its like; returns when it was stopped, and throws when it ended by itself. */
 export async function serve(home: Home): Promise<void> {
@@ -13,9 +11,7 @@ export async function serve(home: Home): Promise<void> {
   refuseStaleInstall();
   finishSwap(home);
   prepareHome(home);
-  const daemon = join(checkout, 'apps/stack/commands/daemon.ts');
-  const args = [daemon, '--home', home.folder, '--port', String(home.apiPort), '--bus', home.bus];
-  const child = spawn(process.execPath, args, { cwd: checkout, stdio: ['ignore', 'inherit', 'inherit'] });
+  const child = spawnDaemon(home, { stdio: ['ignore', 'inherit', 'inherit'] });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => child.kill('SIGTERM'));
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
   if (code !== 0) throw new StackError(`the stack ended with ${signal ?? `code ${code}`}: its last lines say why`);

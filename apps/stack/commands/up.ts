@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { closeSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -105,18 +105,16 @@ export function refuseStaleInstall(): void {
   }
 }
 
+/** Starts the process that watches over a home's stack. */
+export function spawnDaemon(home: Home, options: SpawnOptions): ChildProcess {
+  const daemon = [join(checkout, 'apps/stack/commands/daemon.ts'), '--home', home.folder];
+  const args = [...daemon, '--port', String(home.apiPort), '--bus', home.bus];
+  return spawn(process.execPath, args, { cwd: checkout, ...options });
+}
+
 async function startSupervisor(home: Home): Promise<void> {
   const log = openLog(logFile(home, 'supervisor'));
-  const args = [
-    join(import.meta.dirname, 'daemon.ts'),
-    '--home',
-    home.folder,
-    '--port',
-    String(home.apiPort),
-    '--bus',
-    home.bus,
-  ];
-  const child = spawn(process.execPath, args, { cwd: checkout, detached: true, stdio: ['ignore', log, log, 'ipc'] });
+  const child = spawnDaemon(home, { detached: true, stdio: ['ignore', log, log, 'ipc'] });
   closeSync(log);
   const progress = makeProgress(process.stdout);
   try {

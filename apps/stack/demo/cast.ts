@@ -1,6 +1,5 @@
 import type { Keytally } from '../../../clients/node/index.ts';
 import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
-import type { Traffic } from './traffic.ts';
 
 /** A customer of the demo's workspace: a billing record, and the keys that draw on it. */
 export type Customer = Plan & {
@@ -21,6 +20,17 @@ type Plan = {
   growth: number;
   /** Calls that were refused besides: of which of its keys, why, and how many for each that was not. */
   refused?: readonly { key: number; status: string; reason: string; limit: string; share: number }[];
+};
+
+/** One kind of call among the traffic, and how it may be answered. */
+export type Traffic = {
+  weight: number;
+  customer: Customer;
+  key: string;
+  /** The scope that is asked for, `documents` by default. */
+  representation?: string;
+  ip?: string;
+  answers: readonly string[];
 };
 
 const YEAR_MS = 365 * 86_400_000;

@@ -1,18 +1,7 @@
 import type { Keytally } from '../../../clients/node/index.ts';
-import { shareOf, usageNameOf, type Customer } from './cast.ts';
+import { shareOf, usageNameOf, type Traffic } from './cast.ts';
 import { table } from '../../../shared/values/table.ts';
 import { bar, number, percentile } from './print.ts';
-
-/** One kind of call among the traffic, and how it may be answered. */
-export type Traffic = {
-  weight: number;
-  customer: Customer;
-  key: string;
-  /** The scope that is asked for, `documents` by default. */
-  representation?: string;
-  ip?: string;
-  answers: readonly string[];
-};
 
 /** One call and how it was answered. */
 export type Seen = { traffic: Traffic; status: string; ms: number };

@@ -8,66 +8,46 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import type { TemporaryServers } from './temporary-servers.ts';
 
-/** What a folder has that the one restored from a backup lacks. */
-export type Lost = {
-  verifications: number;
-  adjustments: number;
-  usedMicros: number;
-  billingRecords: number;
-  /** Usage that was in Redis alone. */
-  unbooked: number;
-  refills: number;
-  refilledMicros: number;
-  changes: { at: string; operation: string; resourceId: string }[];
-  changeCount: number;
-};
-
 const CHANGES_SHOWN = 100;
 
-/** Compares the old servers with those that a backup was loaded into. Both kinds of entries are only ever added to. */
-export async function findLost(old: TemporaryServers, restored: TemporaryServers, usageBefore: string): Promise<Lost> {
+/**
+ * Compares the old servers with those that a backup was loaded into; gives what was lost, in lines for an operator. Rows of all that it
+ * counts are only ever added.
+ */
+export async function findLost(
+  old: TemporaryServers,
+  restored: TemporaryServers,
+  usageBefore: string,
+): Promise<string[]> {
+  const count = (number: number, one: string) => `${number.toLocaleString('en')} ${one}${number === 1 ? '' : 's'}`;
   const [before, after] = [old, restored].map(({ postgresUrl }) =>
     postgres(postgresUrl('keytally'), { max: 1, onnotice: () => {}, connection: { TimeZone: 'UTC' } }),
   ) as [Sql, Sql];
   try {
-    const usage = await usageFrom(`${old.clickhouseUrl}/keytally`, usageBefore);
+    const [verifications, adjustments, usedMicros, records] = await usageFrom(old.clickhouseUrl, usageBefore);
+    const unbooked = await countUnbooked(old.redisUrl);
     const [was, is] = [await countAdded(before), await countAdded(after)];
-    const changeCount = was.changes - is.changes;
-    return {
-      ...usage,
-      unbooked: await countUnbooked(old.redisUrl),
-      refills: was.refills - is.refills,
-      refilledMicros: was.micros - is.micros,
-      changeCount,
-      changes: await lastChanges(before, Math.min(changeCount, CHANGES_SHOWN)),
-    };
+    const changes = was.changes - is.changes;
+    const shown = Math.min(Math.max(0, changes), CHANGES_SHOWN);
+    return [
+      `${count(verifications, 'verification')} and ${count(adjustments, 'adjustment')}: ` +
+        `${formatCredits(usedMicros)} used credits of ${count(records, 'billing record')}`,
+      ...(unbooked > 0 ? [`${count(unbooked, 'event')} of usage that waited in Redis and were in no books yet`] : []),
+      `${count(was.refills - is.refills, 'refill')}: ${formatCredits(was.micros - is.micros)} bought credits`,
+      `${count(changes, 'change')} of settings`,
+      ...(await lastChanges(before, shown)),
+      ...(changes > shown
+        ? [`  and ${(changes - shown).toLocaleString('en')} before them, in the old folder's audit log`]
+        : []),
+    ];
   } finally {
     await Promise.all([before.end({ timeout: 1 }), after.end({ timeout: 1 })]);
   }
 }
 
-/** What was lost, in lines for an operator. */
-export function describeLost(lost: Lost): string[] {
-  const count = (number: number, one: string) => `${number.toLocaleString('en')} ${one}${number === 1 ? '' : 's'}`;
-  const { verifications, adjustments, usedMicros, billingRecords, unbooked, refills, refilledMicros, changeCount } =
-    lost;
-  const lines = [
-    `${count(verifications, 'verification')} and ${count(adjustments, 'adjustment')}: ` +
-      `${formatCredits(usedMicros)} used credits of ${count(billingRecords, 'billing record')}`,
-    ...(unbooked > 0 ? [`${count(unbooked, 'event')} of usage that waited in Redis and were in no books yet`] : []),
-    `${count(refills, 'refill')}: ${formatCredits(refilledMicros)} bought credits`,
-    `${count(changeCount, 'change')} of settings`,
-  ];
-  const more = changeCount - lost.changes.length;
-  return [
-    ...lines,
-    ...lost.changes.map(({ at, operation, resourceId }) => `  ${at}  ${operation}  ${resourceId}`),
-    ...(more > 0 ? [`  and ${more.toLocaleString('en')} before them, in the old folder's audit log`] : []),
-  ];
-}
-
-async function usageFrom(url: string, usageBefore: string) {
-  const { client } = connectClickHouse(url);
+/** Of the usage from a moment on: verifications, adjustments, credits in millionths, and billing records. */
+async function usageFrom(url: string, usageBefore: string): Promise<[number, number, number, number]> {
+  const { client } = connectClickHouse(`${url}/keytally`);
   try {
     // An event may stand in the table several times until its parts are merged.
     const result = await client.query({
@@ -80,8 +60,7 @@ async function usageFrom(url: string, usageBefore: string) {
       format: 'JSONCompactEachRow',
     });
     const [row = []] = await result.json<string[]>();
-    const [verifications = 0, adjustments = 0, usedMicros = 0, billingRecords = 0] = row.map(Number);
-    return { verifications, adjustments, usedMicros, billingRecords };
+    return row.map(Number) as [number, number, number, number];
   } finally {
     await client.close();
   }
@@ -95,11 +74,11 @@ async function countAdded(sql: Sql): Promise<{ refills: number; micros: number; 
   return { refills: Number(row.refills), micros: Number(row.micros), changes: Number(row.changes) };
 }
 
-async function lastChanges(sql: Sql, count: number): Promise<Lost['changes']> {
+async function lastChanges(sql: Sql, count: number): Promise<string[]> {
   const rows = await sql<{ at: string; operation: string; resource_id: string }[]>`
     select to_char(created_at, 'YYYY-MM-DD HH24:MI:SS') as at, operation, resource_id
-    from audit_log order by created_at desc limit ${Math.max(0, count)}`;
-  return rows.map(({ at, operation, resource_id: resourceId }) => ({ at, operation, resourceId })).toReversed();
+    from audit_log order by created_at desc limit ${count}`;
+  return rows.map((row) => `  ${row.at}  ${row.operation}  ${row.resource_id}`).toReversed();
 }
 
 async function countUnbooked(url: string): Promise<number> {
