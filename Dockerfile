@@ -15,7 +15,7 @@ COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
 COPY apps/mcp/package.json apps/mcp/
 COPY apps/console apps/console
-COPY shared/contract/caller.ts shared/contract/
+COPY shared/contract/caller.ts shared/contract/reasons.ts shared/contract/
 RUN npm ci -w apps/console --ignore-scripts --no-audit --no-fund && node apps/console/build/build.ts
 
 FROM node:26.10.0-bookworm-slim

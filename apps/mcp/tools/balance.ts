@@ -1,35 +1,19 @@
 import { Type } from 'typebox';
-import { amount, cursor, instant, nextCursor, recordFrom, record, text, timeOf, recordOf, which } from '../schemas.ts';
-import { more, tool, withUntrusted } from '../tool.ts';
+import { choice, cursor, nextCursor, object, recordFrom, record, timeOf, recordOf, which } from '../schemas.ts';
+import { more, tool } from '../tool.ts';
 
 const MOST = 50;
 
 const states = ['ACTIVE', 'PENDING', 'USED_UP', 'EXPIRED', 'VOIDED'] as const;
 
-const grant = withUntrusted(
-  {
-    grantId: Type.String(),
-    state: Type.Enum([...states]),
-    credits: amount,
-    usedCredits: amount,
-    expiredCredits: amount,
-    remainingCredits: amount,
-    priority: Type.Integer({ description: 'grants of the lowest number are drawn first' }),
-    beginsAt: instant,
-    expiresAt: Type.Optional(instant),
-  },
-  { name: text, voidReason: text },
-);
+const credits = ['credits', 'usedCredits', 'expiredCredits', 'remainingCredits'] as const;
+const grant = object(['grantId', 'state', ...credits, 'priority', 'beginsAt', 'expiresAt'], ['name', 'voidReason']);
 
 export default tool({
   name: 'balance',
   title: 'Balance and grants of a billing record',
   description: `Gives the credits of a billing record as they are now (total, used, held, expired, available), whether it may go beyond them, its limits, and its grants in one state, by default those that are drawn from. Give billingId, or workspaceId with externalMeterId.`,
-  input: Type.Object({
-    ...which,
-    state: Type.Optional(Type.Enum([...states], { description: 'which grants; default ACTIVE' })),
-    cursor,
-  }),
+  input: Type.Object({ ...which, state: choice(states, 'which grants; default ACTIVE'), cursor }),
   output: Type.Object({ record, grants: Type.Array(grant), nextCursor }),
 
   async run({ state = 'ACTIVE', cursor, ...one }, reader, options) {

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { amount, cursor, ids, nextCursor, recordOf, which, type Which } from '../schemas.ts';
-import { more, tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
+import { cursor, nextCursor, object, recordOf, which, type Which } from '../schemas.ts';
+import { more, tally, tool, type Options, type Reader } from '../tool.ts';
 
 // The api reads each record's books: so many take some seconds.
 const MOST = 20;
@@ -8,35 +8,17 @@ const MOST = 20;
 const AT_ONCE = 4;
 const MOST_GAPS = 5;
 
-const gap = Type.Object({
-  epoch: Type.Integer(),
-  afterNumber: Type.Integer({ description: 'the number of the last event before what is missing' }),
-  events: Type.Integer({ description: 'how many events' }),
-  credits: Type.Optional(amount),
+const gap = object(['epoch', 'afterNumber', 'events', 'credits']);
+const sums = ['usedCredits', 'bookedCredits', 'billedCredits', 'difference', 'heldDifference'] as const;
+const proof = object(['billingId', 'status', ...sums, 'grantsDifference'], ['externalMeterId'], {
+  gaps: Type.Array(gap, { description: `where events are missing, at most ${MOST_GAPS}` }),
+  losses: Type.Array(gap, { description: 'usage lost with a Redis server: neither debited nor booked' }),
 });
-const proof = withUntrusted(
-  {
-    billingId: ids.record,
-    status: Type.Enum(['EXACT', 'MISSING', 'TOO_MUCH', 'ON_ITS_WAY'], {
-      description:
-        'EXACT: the books prove the balance; ON_ITS_WAY: events are not in the books yet, ask again in a minute',
-    }),
-    usedCredits: Type.String({ description: 'used, by the balance' }),
-    bookedCredits: Type.String({ description: 'used, by the events in the books' }),
-    billedCredits: Type.String({ description: 'used, by the days that usage answers' }),
-    difference: amount,
-    heldDifference: amount,
-    grantsDifference: Type.Optional(amount),
-    gaps: Type.Array(gap, { description: `where events are missing, at most ${MOST_GAPS}` }),
-    losses: Type.Array(gap, { description: 'usage lost with a Redis server: neither debited nor booked' }),
-  },
-  { externalMeterId: Type.String() },
-);
 
 export default tool({
   name: 'books',
   title: 'State of the books',
-  description: `Proves the books: compares the balance of billing records with the sum of their usage events, and says where events are missing, if any. Give billingId, or workspaceId with externalMeterId, for one record; workspaceId alone for ${MOST} of its records at a time.`,
+  description: `Proves the books: compares the balance of billing records with the sum of their usage events, and says where events are missing, if any; ON_ITS_WAY: ask again in a minute. Give billingId, or workspaceId with externalMeterId, for one record; workspaceId alone for ${MOST} of its records at a time.`,
   input: Type.Object({ ...which, cursor }),
   output: Type.Object({ records: Type.Array(proof), nextCursor }),
 

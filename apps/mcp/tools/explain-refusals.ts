@@ -1,29 +1,33 @@
 import { Type } from 'typebox';
 import { KeytallyError, type Contract } from '../../../clients/node/index.ts';
-import { explain, reasons, type Now } from '../reasons.ts';
-import { ids, key, keyFrom, limitOf, limits, meter, record, recordFrom, text } from '../schemas.ts';
-import { tally, tool, withUntrusted, type Options, type Reader } from '../tool.ts';
+import { reasons, type Reason } from '../../../shared/contract/reasons.ts';
+import { ids, key, keyFrom, limitOf, limits, meter, object, record, recordFrom } from '../schemas.ts';
+import type { ApiKey, BillingRecord } from '../schemas.ts';
+import { tally, tool, type Options, type Reader } from '../tool.ts';
 
 const MOST = 100;
 const BY_DEFAULT = 20;
 
-const place = Type.String({ description: 'whose limit: key, workspace or billing' });
-const limitedBy = withUntrusted(
-  { on: place, limit: Type.Union([Type.Number(), Type.String()], { description: 'the limit as it was set' }) },
-  { name: Type.String() },
-);
-const decision = withUntrusted(
-  { time: Type.String(), apiKeyId: ids.key, status: Type.String(), reason: text, limitedBy: Type.Optional(limitedBy) },
-  { route: Type.Optional(Type.String({ description: 'what the caller asked for' })) },
-);
-const explained = Type.Object({
-  reason: Type.Enum([...reasons]),
-  count: Type.Integer({ description: 'how many of the decisions that were read' }),
-  lastAt: Type.String(),
-  means: Type.String(),
-  change: Type.String({ description: 'what an operator would change' }),
-  stillSo: Type.Optional(Type.Boolean({ description: 'whether the cause is still there; absent: not known' })),
+type Decision = Contract['get /api/v1/verifications/recent']['output']['data'][number];
+/** What is known of the key and of the billing record as they are now. */
+type Now = { key?: ApiKey; record?: BillingRecord | 'none'; nowMs: number };
+
+// Whether the cause of a refusal is still there, where that can be told from outside.
+const stillSo: Partial<Record<Reason, (now: Now) => boolean | undefined>> = {
+  DELETED: ({ key }) => key?.deleted,
+  DISABLED: ({ key }) => key && !key.enabled,
+  EXPIRED: ({ key, nowMs }) => key && (key.expiresAt ?? Infinity) <= nowMs,
+  // With some credits left it depends on what the next call costs.
+  CREDITS_USED_UP: ({ record }) =>
+    isRecord(record) && !record.allowOverages && /^(0$|-)/.test(record.availableCredits) ? true : undefined,
+  SPEND_CAP_REACHED: ({ record }) => (isRecord(record) && record.spendCap === undefined ? false : undefined),
+  NO_BILLING_RECORD: ({ record }) => record && record === 'none',
+};
+
+const decision = object(['time', 'apiKeyId', 'status', 'reason'], ['route'], {
+  limitedBy: Type.Optional(object(['on', 'limit'], ['name'])),
 });
+
 export default tool({
   name: 'explain_refusals',
   title: 'Why was this key refused?',
@@ -38,17 +42,15 @@ export default tool({
   output: Type.Object({
     read: Type.Integer({ description: 'how many decisions were read' }),
     refused: Type.Integer({ description: 'how many of them were refusals' }),
-    reasons: Type.Array(explained),
+    reasons: Type.Array(object(['reason', 'count', 'lastAt', 'means', 'change', 'stillSo'])),
     decisions: Type.Array(decision, { description: 'newest first' }),
     key: Type.Optional(key),
-    keyLimits: Type.Optional(limits),
+    keyLimits: limits,
     rateLimitPerSecond: Type.Optional(
       Type.Integer({ description: "the key's own; absent: its workspace's, if it has one" }),
     ),
     allowedAddresses: Type.Optional(
-      Type.Integer({
-        description: "how many entries the key's own allow list has; absent: its workspace's list counts",
-      }),
+      Type.Integer({ description: "entries of the key's own allow list; absent: its workspace's list counts" }),
     ),
     record: Type.Optional(record),
   }),
@@ -99,12 +101,16 @@ async function readNow({ workspaceId, apiKeyId, externalMeterId }: Which, reader
   return { ...now, key: apiKey, record: billing };
 }
 
-type Decision = Contract['get /api/v1/verifications/recent']['output']['data'][number];
-
 /** Each reason once, that of the newest refusal first. */
 function explainedReasons(refusals: readonly Decision[], now: Now) {
   const byReason = Map.groupBy(refusals, ({ reason }) => reason);
   return [...byReason].flatMap(([reason, all]) =>
-    reason === undefined ? [] : [{ reason, count: all.length, lastAt: all[0]!.time, ...explain(reason, now) }],
+    reason === undefined
+      ? []
+      : [{ reason, count: all.length, lastAt: all[0]!.time, ...reasons[reason], stillSo: stillSo[reason]?.(now) }],
   );
+}
+
+function isRecord(record: Now['record']): record is BillingRecord {
+  return record !== undefined && record !== 'none';
 }

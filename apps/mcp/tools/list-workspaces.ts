@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { cursor, ids, nextCursor } from '../schemas.ts';
-import { more, tool, withUntrusted } from '../tool.ts';
+import { cursor, nextCursor, object } from '../schemas.ts';
+import { more, tool } from '../tool.ts';
 
 const MOST = 100;
 
@@ -10,12 +10,7 @@ export default tool({
   description:
     'Lists the workspaces that the access token may read, oldest first, with the time zone of their days and months.',
   input: Type.Object({ cursor }),
-  output: Type.Object({
-    workspaces: Type.Array(
-      withUntrusted({ workspaceId: ids.workspace, timezone: Type.String() }, { name: Type.String() }),
-    ),
-    nextCursor,
-  }),
+  output: Type.Object({ workspaces: Type.Array(object(['workspaceId', 'timezone'], ['name'])), nextCursor }),
 
   async run(input, reader, options) {
     const { workspaces, nextCursor } = await reader.workspaces.list({ ...input, limit: MOST }, options);

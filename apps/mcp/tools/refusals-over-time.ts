@@ -1,25 +1,13 @@
 import { Type } from 'typebox';
 import type { Contract } from '../../../clients/node/index.ts';
-import { day, ids, text, timezone } from '../schemas.ts';
-import { reasons } from '../reasons.ts';
-import { tally, tool, withUntrusted } from '../tool.ts';
+import { reasons, type Reason } from '../../../shared/contract/reasons.ts';
+import { choice, day, ids, object, timezone } from '../schemas.ts';
+import { tally, tool } from '../tool.ts';
 
 const MOST = 100;
 const groups = ['limit', 'key'] as const;
 
-const row = withUntrusted(
-  {
-    start: Type.String({ description: 'when the period begins' }),
-    status: text,
-    reason: text,
-    apiKeyId: Type.Optional(ids.key),
-    count: Type.Integer({ description: 'how many calls' }),
-  },
-  {
-    limit: Type.Optional(Type.String({ description: 'place and name of the limit that refused' })),
-    apiKeyName: text,
-  },
-);
+const row = object(['start', 'status', 'reason', 'apiKeyId', 'count'], ['limit', 'apiKeyName']);
 
 export default tool({
   name: 'refusals_over_time',
@@ -29,11 +17,7 @@ export default tool({
     workspaceId: Type.Optional(ids.workspace),
     from: day('first day, YYYY-MM-DD, or an instant; default: the day of `to`'),
     to: day('last day, included, or an instant, excluded; default: today'),
-    interval: Type.Optional(
-      Type.Enum(['minute', 'hour', 'day'], {
-        description: 'minutes of at most 2 days, hours of 31, days of 93; default day',
-      }),
-    ),
+    interval: choice(['minute', 'hour', 'day'], 'minutes of at most 2 days, hours of 31, days of 93; default day'),
     timezone,
     groupBy: Type.Optional(
       Type.Array(Type.Enum([...groups]), {
@@ -41,7 +25,7 @@ export default tool({
         description: 'beside the reason; default: nothing',
       }),
     ),
-    reason: Type.Optional(Type.Enum([...reasons], { description: 'only this one; VALID calls are not counted then' })),
+    reason: choice(Object.keys(reasons) as Reason[], 'only this one; VALID calls are not counted then'),
     apiKeyId: Type.Optional(ids.key),
   }),
   output: Type.Object({

@@ -1,23 +1,16 @@
 import { Type } from 'typebox';
-import { amount, cursor, customer, day, ids, limitOf, meter, nextCursor, text, timezone } from '../schemas.ts';
-import { more, tool, withUntrusted } from '../tool.ts';
+import { choice, cursor, customer, day, ids, limitOf, meter, nextCursor, object, timezone } from '../schemas.ts';
+import { more, tool } from '../tool.ts';
 
 const MOST = 100;
 const BY_DEFAULT = 50;
 const groups = ['billing', 'usageName', 'key', 'route', 'customer'] as const;
 
-const row = withUntrusted(
-  {
-    start: Type.String({ description: 'when the period begins' }),
-    totalBillingUsage: amount,
-    events: Type.Integer({ description: 'number of verifications and captures' }),
-    billingId: Type.Optional(ids.record),
-    apiKeyId: Type.Optional(ids.key),
-    other: Type.Optional(Type.Boolean({ description: 'true: all further routes together' })),
-    partial: Type.Optional(Type.Boolean({ description: 'true: `from` or `to` cuts the period off' })),
-  },
-  { externalMeterId: text, usageName: text, route: text, customerId: text },
+const row = object(
+  ['start', 'totalBillingUsage', 'events', 'billingId', 'apiKeyId', 'other', 'partial'],
+  ['externalMeterId', 'usageName', 'route', 'customerId'],
 );
+
 export default tool({
   name: 'usage',
   title: 'Usage of a customer',
@@ -31,7 +24,7 @@ export default tool({
     apiKeyId: Type.Optional(ids.key),
     from: day('first day, YYYY-MM-DD; default: 30 days before `to`'),
     to: day('last day, included; default: today'),
-    interval: Type.Optional(Type.Enum(['hour', 'day', 'week', 'month'], { description: 'default: day' })),
+    interval: choice(['hour', 'day', 'week', 'month'], 'default: day'),
     timezone,
     groupBy: Type.Optional(
       Type.Array(Type.Enum([...groups]), { minItems: 1, maxItems: groups.length, description: 'default: usageName' }),
