@@ -1,3 +1,5 @@
+import { formatSum } from '../../shared/values/credits.ts';
+
 // What the forms have in common: reading one field of a key.
 
 /** Reads the first of these fields that has a value, and knows which were asked for. */
@@ -116,11 +118,7 @@ export function amountOf(column: string, text: string): bigint {
 
 /** An amount as credits, rounded down to six decimals; nothing for one below 0. */
 export function creditsOf(parts: bigint): string {
-  const micros = parts <= 0n ? 0n : parts / 10n ** BigInt(DECIMALS - 6);
-  const fraction = String(micros % 1_000_000n)
-    .padStart(6, '0')
-    .replace(/0+$/, '');
-  return `${micros / 1_000_000n}${fraction && `.${fraction}`}`;
+  return formatSum(parts <= 0n ? 0n : parts / 10n ** BigInt(DECIMALS - 6));
 }
 
 const windows = [

@@ -1,25 +1,22 @@
 import { parse } from 'yaml';
 import { apiGateway } from './api-gateway.ts';
 import { reader, type Of } from './fields.ts';
-import { makeKong } from './kong.ts';
+import { kong } from './kong.ts';
 import { liteLlm } from './litellm.ts';
 import { fieldsOf, readCsv } from './read-csv.ts';
-import { objectIn, readEntries, readLines, WHOLE, type Entry } from './read-json.ts';
+import { asObject, objectIn, readLines } from './read-lines.ts';
 import type { Found, Read, Row } from './rows.ts';
 import { unkey } from './unkey.ts';
 
 type Fields = Record<string, unknown>;
-type Placed = Found & { place?: string };
 
 /** How a form of file is read: as a table, or as a JSON document, which begins with a bracket. */
 type Form = {
   /** The lists of a JSON document that hold keys, and those that are left out without a word. */
   lists: string[];
   unread?: string[];
-  /** What an object of such a list holds. */
-  of(fields: Fields, list: string, place: string): Placed[];
-  /** What was kept for the end. */
-  rest?(): Placed[];
+  /** Tells of a document what an object of such a list, or a line of a table, holds. */
+  of(document: Fields): (fields: Fields, list: string) => Found[];
   /** A table has one of these columns. A form without tables may be YAML. */
   columns?: string[];
   isAnyCase?: boolean;
@@ -37,13 +34,11 @@ export const forms: Record<string, (pieces: AsyncIterable<string>, now: number) 
   unkey: (pieces, now) => readForm(pieces, keysOf(unkey, now)),
   litellm: (pieces, now) => readForm(pieces, keysOf(liteLlm, now)),
   'api-gateway': (pieces, now) => readForm(pieces, keysOf(apiGateway, now)),
-  kong: (pieces) => readForm(pieces, makeKong()),
-  keys: (pieces) =>
-    rowsOf(
-      readLines(pieces),
-      (entry) => [{ item: objectIn(entry), lost: [] }],
-      ({ number }) => `line ${number}`,
-    ),
+  kong: (pieces) => readForm(pieces, kong),
+  async *keys(pieces) {
+    for await (const line of readLines(pieces))
+      yield* rowsOf(`line ${line.number}`, () => [{ item: objectIn(line), lost: [] }]);
+  },
 };
 
 /** The form that the name of a file begins with. */
@@ -54,7 +49,7 @@ export function formOf(name: string): string | undefined {
 function keysOf({ read, aside, ...form }: KeyForm, now: number): Form {
   return {
     ...form,
-    of(fields) {
+    of: () => (fields) => {
       const of = reader(fields);
       const { lost = [], ...found } = read(of, now);
       if (!('item' in found)) return [{ ...found, lost }];
@@ -69,56 +64,59 @@ async function* readForm(pieces: AsyncIterable<string>, form: Form): AsyncGenera
   const { first, all } = await begunWith(pieces);
   const isJson = first === '{' || first === '[';
   if (!isJson && form.columns) {
-    yield* rowsOf(
-      readCsv(all, form.columns, form.isAnyCase),
-      (record) => form.of(fieldsOf(record), '', ''),
-      ({ line }) => `line ${line}`,
-    );
+    const read = form.of({});
+    for await (const record of readCsv(all, form.columns, form.isAnyCase))
+      yield* rowsOf(`line ${record.line}`, () => read(fieldsOf(record), ''));
     return;
   }
-  const placeOf = ({ number }: Entry) => `entry ${number}`;
-  const read = (entry: Entry): Placed[] => {
-    const { list } = entry;
-    if (list === WHOLE) return [pageOf(entry), ...(form.rest?.() ?? [])];
-    if (form.lists.includes(list)) return form.of(objectIn(entry), list, placeOf(entry));
-    return form.unread?.includes(list) ? [] : [{ aside: true, lost: [list] }];
-  };
-  yield* rowsOf(readEntries(isJson ? all : jsonOf(all)), read, placeOf);
+  const value = await documentIn(all, isJson);
+  const document: Fields = Array.isArray(value) ? { '': value } : asObject(value);
+  const read = form.of(document);
+  let number = 0;
+  for (const [list, entries] of Object.entries(document)) {
+    if (!Array.isArray(entries)) continue;
+    for (const entry of entries as unknown[]) {
+      const place = `entry ${++number}`;
+      if (form.unread?.includes(list)) continue;
+      if (form.lists.includes(list)) yield* rowsOf(place, () => read(asObject(entry), list));
+      else yield { place, aside: true, lost: [list] };
+    }
+  }
+  const mark = nextOf(document);
+  if (mark === undefined) return;
+  const refused = `the file is one page of a list, and ${mark} names the next; import each page as a file`;
+  yield { place: 'the document', refused, lost: [] };
 }
 
 const MOST_YAML = 50_000_000;
+// A longer text is none any more.
+const MOST_JSON = 500_000_000;
 
-/** A YAML document as JSON. It is read whole, so a large one has to be exported as JSON. */
-async function* jsonOf(pieces: AsyncIterable<string>): AsyncGenerator<string> {
+/** What a JSON or YAML document holds. It is read whole. */
+async function documentIn(pieces: AsyncIterable<string>, isJson: boolean): Promise<unknown> {
   let text = '';
   for await (const piece of pieces) {
-    if ((text += piece).length > MOST_YAML)
+    text += piece;
+    if (!isJson && text.length > MOST_YAML)
       throw new Error('the YAML is larger than 50 MB; export it with --format json');
+    if (text.length > MOST_JSON) throw new Error('the JSON is larger than 500 MB; import it in parts');
   }
-  let value: unknown;
   try {
-    value = parse(text);
+    const value: unknown = isJson ? JSON.parse(text) : parse(text);
+    if (typeof value === 'object' && value !== null) return value;
   } catch {
-    // What the parser says may repeat a secret.
-    throw new Error('the file is neither JSON nor YAML');
+    // Told below: what a parser says may repeat a secret.
   }
-  if (typeof value !== 'object' || value === null) throw new Error('the file is neither JSON nor YAML');
-  yield JSON.stringify(value);
+  throw new Error(`the file is ${isJson ? 'no whole JSON document' : 'neither JSON nor YAML'}`);
 }
 
 const marks = ['next', 'offset', 'NextToken', 'nextToken', 'position', 'cursor', 'hasMore', 'has_more'];
 
-/** What a JSON document says of itself: whether another page follows. */
-function pageOf(entry: Entry): Found {
-  const fields = objectIn(entry);
-  const { current_page: page, total_pages: pages } = fields;
-  const mark =
-    marks.find((name) => fields[name]) ?? (typeof pages === 'number' && pages > Number(page) && 'total_pages');
-  if (!mark) return { aside: true, lost: [] };
-  return {
-    refused: `the file is one page of a list, and ${mark} names the next; import each page as a file`,
-    lost: [],
-  };
+/** By what a JSON document says that another page of it follows. */
+function nextOf(document: Fields): string | undefined {
+  const { current_page: page, total_pages: pages } = document;
+  if (typeof pages === 'number' && pages > Number(page)) return 'total_pages';
+  return marks.find((name) => document[name]);
 }
 
 /** The first character that is no blank, and the text from its beginning. */
@@ -132,26 +130,16 @@ async function begunWith(pieces: AsyncIterable<string>): Promise<{ first: string
   }
   async function* all() {
     yield begun;
-    for (;;) {
-      const next = await iterator.next();
-      if (next.done) return;
-      yield next.value;
-    }
+    yield* { [Symbol.asyncIterator]: () => iterator };
   }
   return { first: begun.trim()[0] ?? '', all: all() };
 }
 
-async function* rowsOf<Source>(
-  sources: AsyncGenerator<Source>,
-  read: (source: Source) => Placed[],
-  placeOf: (source: Source) => string,
-): AsyncGenerator<Row> {
-  for await (const source of sources) {
-    const place = placeOf(source);
-    try {
-      for (const found of read(source)) yield { place, ...found };
-    } catch (error) {
-      yield { place, refused: (error as Error).message, lost: [] };
-    }
+/** What a record holds, at its place; what is wrong with it refuses it alone. */
+function* rowsOf(place: string, read: () => Found[]): Generator<Row> {
+  try {
+    for (const found of read()) yield { place, ...found };
+  } catch (error) {
+    yield { place, refused: (error as Error).message, lost: [] };
   }
 }

@@ -36,7 +36,7 @@ test('keys of four forms are valid as they were, and a second run of their files
   assert.equal(await stored(), before);
 });
 
-test('what keytally refuses is told with its place, the rest is imported, and no report holds a secret', async () => {
+test('what keytally refuses is told with its place, the rest is imported, and no report holds a secret; a wrong token ends the run', async () => {
   const deleted = { name: 'deleted', key: 'sk-secret-deleted', allowWeak: true };
   await imported('keys', JSON.stringify(deleted));
   const [{ id }] = await world.sql<
@@ -60,6 +60,7 @@ test('what keytally refuses is told with its place, the rest is imported, and no
   ])
     assert.match(told, one);
   assert.not.match(told + report, /secret/);
+  assert.match((await imported('keys', JSON.stringify(items[0]), { token: 'kt_wrong' })).failure, /^40102: /);
 });
 
 test('what is left of a key elsewhere is what it may use here, once, and then what its periods bring', async () => {
@@ -95,25 +96,7 @@ test('what is left of a key elsewhere is what it may use here, once, and then wh
   assert.equal([credits, every, anchorAt], ['334', 'month', Date.parse(reset)]);
 });
 
-test('a run beyond the quota of keys, or with a wrong token, ends there and says why', async () => {
-  const { id, token } = await world.newTeam();
-  const limits = world.sql.json({ keys: 150 });
-  await world.sql`insert into team_quotas (team_id, limits) values (${id}, ${limits})`;
-  const own = await newWorkspace(world, {}, { token });
-  const lines = Array.from({ length: 250 }, (_, i) =>
-    JSON.stringify({ name: 'n', key: `a-key-of-many-${i}`, allowWeak: true }),
-  );
-  const full = await imported('keys', lines.join('\n'), { token, workspaceId: own });
-  assert.match(full.told, /^100 keys read: 100 imported/);
-  assert.match(full.failure, /^40320: The quota keys .+ the limit is 150, the team has 100/);
-  assert.match((await imported('keys', lines[0]!, { token: 'kt_wrong' })).failure, /^40102: /);
-});
-
-async function imported(
-  form: string,
-  text: string,
-  more: { token?: string; workspaceId?: string } & Partial<FinishOptions> = {},
-) {
+async function imported(form: string, text: string, more: { token?: string } & Partial<FinishOptions> = {}) {
   const target = { url: world.api.url, token: more.token ?? world.team.token };
   const report: string[] = [];
   const tally = makeTally((line) => report.push(JSON.stringify(line)));
@@ -122,7 +105,7 @@ async function imported(
   }
   const options = { meterFrom: 'none', withoutCredits: false, allowWeak: false, restore: false, ...more } as const;
   const failure = await run(finish(forms[form]!(decoded(pieces()), Date.now()), options), {
-    workspaceId: more.workspaceId ?? workspaceId,
+    workspaceId,
     skip: 0,
     atOnce: 1,
     tally,

@@ -3,56 +3,39 @@ import { given, nameOf, reader } from './fields.ts';
 import type { Found } from './rows.ts';
 
 type Fields = Record<string, unknown>;
-type Placed = Found & { place?: string };
 
 // What configures the gateway, and is of no consumer.
 const gateway = ['services', 'routes', 'upstreams', 'targets', 'certificates', 'ca_certificates', 'snis', 'vaults'];
-const lists = ['consumers', 'keyauth_credentials', 'data', ''];
 const times = ['created_at', 'updated_at'];
 
-/**
- * Keys of Kong: consumers with their credentials, as decK writes them; or lists of both, where a credential names its consumer. Of such
- * lists it keeps the names of consumers, and the credentials that come before their consumer.
- */
-export function makeKong() {
-  const consumers = new Map<string, Fields>();
-  const early: { place: string; value: Fields; own: Fields; id: string }[] = [];
+/** Keys of Kong: consumers with their credentials, as decK writes them; or lists of both, where a credential names its consumer. */
+export const kong = {
+  lists: ['consumers', 'keyauth_credentials', 'data', ''],
+  unread: [...gateway, 'partials'],
+  of(document: Fields) {
+    const consumers = new Map<unknown, Fields>();
+    for (const one of (document['consumers'] ?? []) as (Fields | null)[])
+      for (const name of [one?.['id'], one?.['username']]) if (one && name) consumers.set(name, one);
+    return (value: Fields, list: string): Found[] => {
+      if (list === 'consumers') return ofConsumer(value);
+      const named = value['consumer'] ?? {};
+      const own = typeof named === 'string' ? { username: named } : (named as Fields);
+      return [ofKey(value, consumers.get(own['id'] ?? own['username']) ?? own)];
+    };
+  },
+};
 
-  function ofCredential(value: Fields, list: string, place: string): Placed[] {
-    const named = value['consumer'] ?? {};
-    const own = typeof named === 'string' ? { username: named } : (named as Fields);
-    const of = reader(own);
-    const id = of('id', 'username');
-    if (list !== 'keyauth_credentials' || id === undefined || of('custom_id')) return [ofKey(value, own)];
-    const known = consumers.get(id);
-    if (known) return [ofKey(value, known)];
-    early.push({ place, value, own, id });
-    return [];
-  }
-
-  function ofConsumer(value: Fields): Placed[] {
-    const of = reader(value);
-    const names = { id: of('id'), username: of('username'), custom_id: of('custom_id') };
-    for (const name of [names.id, names.username]) if (name) consumers.set(name, names);
-    const credentials = of.raw('keyauth_credentials');
-    const keys = Array.isArray(credentials) ? (credentials as Fields[]) : [];
-    const { limits, lost } = limitsOf(of.raw('plugins'), keys.length);
-    const others = [...lost, ...of.others(times)];
-    if (keys.length === 0) return others.length > 0 ? [{ aside: true, lost: others }] : [];
-    const found = keys.map((key) => ofKey(key, names, limits));
-    found[0]!.lost.push(...others);
-    return found;
-  }
-
-  return {
-    lists,
-    unread: [...gateway, 'partials'],
-    of: (value: Fields, list: string, place: string) =>
-      list === 'consumers' ? ofConsumer(value) : ofCredential(value, list, place),
-    /** The credentials whose consumer came after them, or is not in the file. */
-    rest: (): Placed[] =>
-      early.map(({ place, value, own, id }) => ({ place, ...ofKey(value, consumers.get(id) ?? own) })),
-  };
+function ofConsumer(value: Fields): Found[] {
+  const of = reader(value);
+  const names = { id: of('id'), username: of('username'), custom_id: of('custom_id') };
+  const credentials = of.raw('keyauth_credentials');
+  const keys = Array.isArray(credentials) ? (credentials as Fields[]) : [];
+  const { limits, lost } = limitsOf(of.raw('plugins'), keys.length);
+  const others = [...lost, ...of.others(times)];
+  if (keys.length === 0) return others.length > 0 ? [{ aside: true, lost: others }] : [];
+  const found = keys.map((key) => ofKey(key, names, limits));
+  found[0]!.lost.push(...others);
+  return found;
 }
 
 function ofKey(credential: Fields, consumer: Fields, limits: Fields = {}): Found {
