@@ -106,7 +106,7 @@ test('keys are found by name, customer and masked text, records by meter, and a 
   for (const { url } of proxy.seen) assert.not.ok(url!.includes(key.slice(-12)), url);
 });
 
-test('what others wrote stands under "untrusted" alone, and hidden characters are shown', async () => {
+test('each tool sends GETs alone, and gives what others wrote under "untrusted", with hidden characters shown', async () => {
   const hidden = `${INJECTION}\u{e0041}\u202e\ufe01\u{e0100}\u3164\u115f\ufe0f\ufe0f \u2764\ufe0f`;
   const { billing } = (
     await must(
@@ -137,6 +137,7 @@ test('what others wrote stands under "untrusted" alone, and hidden characters ar
     return (await call('usage', { workspaceId, apiKeyId: id })).data.rows.length === 1;
   });
   const groupBy = ['billing', 'usageName', 'key', 'route', 'customer'];
+  proxy.next();
   const answers = [
     await call('list_workspaces', {}),
     await call('find', { text: INJECTION }),
@@ -146,6 +147,9 @@ test('what others wrote stands under "untrusted" alone, and hidden characters ar
     await call('balance', { billingId: billing.id }),
     await call('books', { billingId: billing.id }),
   ];
+  assert.ok(proxy.seen.length >= 7);
+  for (const { method, url } of proxy.seen)
+    assert.match(`${method} ${url}`, /^GET \/api\/v1\//, 'what is read leaves no line in the audit log');
   for (const { name, text, data } of answers) {
     assert.not.ok(text.includes('Ignore'), `${name}: ${text}`);
     const places = placesOf(data, 'Ignore');
@@ -154,23 +158,6 @@ test('what others wrote stands under "untrusted" alone, and hidden characters ar
     assert.not.match(JSON.stringify(data), /\u{e0041}|\u202e|\ufe01|\u{e0100}|\u3164|\u115f|\ufe0f\ufe0f/u, name);
     if (name === 'balance') assert.match(JSON.stringify(data), /\u2764\ufe0f/u, 'an emoji stays what it is');
   }
-});
-
-test('no tool sends anything but a GET to /api/v1, and none leaves a line in the audit log', async () => {
-  const lines = async () => (await world.sql<[{ n: number }]>`select count(*)::int as n from audit_log`)[0].n;
-  const { id, meter } = await customers.meteredKey('1');
-  const before = await lines();
-  proxy.next();
-  await call('list_workspaces', {});
-  await call('find', { text: 'k' });
-  await call('explain_refusals', { workspaceId, apiKeyId: id });
-  await call('refusals_over_time', { workspaceId });
-  await call('usage', { workspaceId });
-  await call('balance', { workspaceId, externalMeterId: meter });
-  await call('books', { workspaceId });
-  assert.ok(proxy.seen.length >= 7);
-  for (const { method, url } of proxy.seen) assert.match(`${method} ${url}`, /^GET \/api\/v1\//);
-  assert.is(await lines(), before);
 });
 
 test('an error says what keytally said, with its code and the id of the request', async () => {
