@@ -10,17 +10,14 @@ const ASSETS = '/console/assets/';
 const packages = ['preact', 'preact-iso', '@picocss/pico'];
 
 const { outputFiles } = await build({
-  entryPoints: [join(root, 'src/early.ts'), join(root, 'src/main.tsx')],
+  entryPoints: [join(root, 'src/main.tsx')],
   outdir: dist,
   entryNames: 'assets/[name]-[hash]',
-  chunkNames: 'assets/[name]-[hash]',
   bundle: true,
-  // What both entries use is a file that both import.
-  splitting: true,
   minify: true,
   write: false,
   format: 'esm',
-  target: ['es2022', 'chrome109', 'firefox115', 'safari16'],
+  target: ['chrome123', 'firefox121', 'safari17.5'],
   // The one of the editor extends the checkout's, which the image does not have.
   tsconfigRaw: {},
   jsx: 'automatic',
@@ -56,11 +53,7 @@ function licences(): string {
     .join('\n\n');
 }
 
-// The early script waits for no style sheet. What it and the other one import is fetched with them.
 function page(): string {
-  const isEntry = /^(early|main)-/;
-  const [early, main, styles] = [asset(/^early-.*js$/), asset(/^main-.*js$/), asset(/^main-.*css$/)];
-  const imported = files.filter(({ name }) => !isEntry.test(name)).map(({ name }) => `${ASSETS}${name}`);
   return `<!doctype html>
 <html lang="en">
   <head>
@@ -69,10 +62,8 @@ function page(): string {
     <meta name="color-scheme" content="light dark" />
     <title>keytally</title>
     <link rel="icon" href="data:," />
-    <script type="module" async src="${early}"></script>
-    ${imported.map((path) => `<link rel="modulepreload" href="${path}" />`).join('\n    ')}
-    <link rel="stylesheet" href="${styles}" />
-    <script type="module" src="${main}"></script>
+    <link rel="stylesheet" href="${asset('css')}" />
+    <script type="module" src="${asset('js')}"></script>
   </head>
   <body>
     <noscript>This page needs JavaScript.</noscript>
@@ -81,6 +72,6 @@ function page(): string {
 `;
 }
 
-function asset(pattern: RegExp): string {
-  return ASSETS + files.find(({ name }) => pattern.test(name))!.name;
+function asset(kind: 'css' | 'js'): string {
+  return ASSETS + files.find(({ name }) => name.endsWith(`.${kind}`))!.name;
 }

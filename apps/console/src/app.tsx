@@ -1,12 +1,10 @@
-import { useCallback, useLayoutEffect, useMemo, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router } from 'preact-iso/router';
-import { Problem, readSession, type Session } from './data/call.ts';
-import { EndedContext, SessionContext } from './data/session.ts';
+import { Problem, readSession, signIn, type Session } from './data/call.ts';
+import { EndedContext, SessionContext } from './data/hooks.ts';
 import { InWorkspace } from './workspace.tsx';
-import { SignIn } from './pages/sign-in.tsx';
 import { Workspaces } from './pages/workspaces.tsx';
-import { ConsoleFrame } from './parts/frame.tsx';
-import { Page } from './parts/page.tsx';
+import { Form } from './parts/form.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
 /** The console: signing in, choosing a workspace, and its pages. */
@@ -21,7 +19,6 @@ export function App() {
     });
   }, []);
   const onEnded = useCallback(() => setSession(null), []);
-  const signed = useMemo(() => session && { session, onEnded }, [session, onEnded]);
 
   if (problem) {
     return (
@@ -31,23 +28,13 @@ export function App() {
       </main>
     );
   }
-  // The answer is on its way since before this code was here: to lay out and draw a page without content would only hold it up.
+  // The answer is here in a moment: to lay out and draw a page without content would only hold it up.
   if (session === undefined) return null;
-  if (!signed) return <SignIn onSigned={setSession} />;
+  if (!session) return <SignIn onSigned={setSession} />;
   // The router decodes an address, and fails where that can't be done. No address of ours needs it.
-  if (location.pathname.includes('%')) {
-    return (
-      <SessionContext.Provider value={signed}>
-        <ConsoleFrame>
-          <Page title="Nothing here">
-            <a href="/console">Choose a workspace</a>
-          </Page>
-        </ConsoleFrame>
-      </SessionContext.Provider>
-    );
-  }
+  if (location.pathname.includes('%')) history.replaceState(null, '', '/console');
   return (
-    <SessionContext.Provider value={signed}>
+    <SessionContext.Provider value={session}>
       <EndedContext.Provider value={onEnded}>
         <LocationProvider scope="/console">
           <Router>
@@ -59,5 +46,21 @@ export function App() {
         </LocationProvider>
       </EndedContext.Provider>
     </SessionContext.Provider>
+  );
+}
+
+function SignIn({ onSigned }: { onSigned(session: Session): void }) {
+  const hint = 'It begins with kt_. On one machine, make token prints one.';
+  useEffect(() => void (document.title = 'Sign in · keytally'), []);
+  return (
+    <main class="narrow">
+      <h1>keytally</h1>
+      <p>Sign in with an access token of your team. It is sent once; the browser keeps a session for 8 hours.</p>
+      <Form
+        submit="Sign in"
+        fields={[{ name: 'token', label: 'Access token', as: 'password', required: true, autofocus: true, hint }]}
+        onSubmit={async ({ token }) => onSigned(await signIn(token))}
+      />
+    </main>
   );
 }

@@ -1,21 +1,17 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, leavePortal, openPortal, Problem, type Output } from './data/call.ts';
-import { readItems, usePages, useRead, type ItemOf } from './data/hooks.ts';
-import { EndedContext } from './data/session.ts';
+import { EndedContext, readItems, useRead } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
 import { Grants } from './pages/customers/grants.tsx';
 import { Usage } from './pages/customers/usage.tsx';
 import { Rotate } from './pages/keys/key.tsx';
-import { KeyState } from './pages/keys/keys.tsx';
-import { Frame } from './parts/frame.tsx';
-import { Loaded } from './parts/loaded.tsx';
-import { Page, ListSection, Section } from './parts/page.tsx';
-import type { Column } from './parts/table.tsx';
-import { ProblemNote, Time } from './parts/text.tsx';
+import { stateOf } from './pages/keys/keys.tsx';
+import { Frame, Page, Section } from './parts/page.tsx';
+import { List } from './parts/table.tsx';
+import { Loaded, ProblemNote, Time } from './parts/text.tsx';
 
 type Opened = Output<'get /api/v1/portal'>['portal'];
-type Key = ItemOf<'get /api/v1/portal/keys'>;
 
 const LOOK_EVERY_MS = 30_000;
 const TITLE = 'Your API keys and usage';
@@ -107,25 +103,24 @@ function Closed({ why, onRetry }: { why: Problem | 'left'; onRetry(): void }) {
 function Keys({ mayRotate }: { mayRotate: boolean }) {
   const rotate = (akid: string) => (graceSeconds: number) =>
     call('post /api/v1/portal/key/{akid}/rotate', { akid, graceSeconds });
-  const columns: Column<Key>[] = [
-    { title: 'Name', width: '30%', text: 'name', isMain: true, below: 'maskedKey' },
-    { title: 'Key', code: 'maskedKey', isExtra: true },
-    { title: 'State', width: '7rem', cell: (key) => <KeyState of={key} /> },
-    { title: 'Expires', time: 'expiresAt', isExtra: true },
-    { title: 'Last used', time: 'lastUsedAt', isExtra: true },
-  ];
-  if (mayRotate) {
-    columns.push({
-      title: 'Rotate',
-      width: '6.5rem',
-      cell: ({ id, name }) => <Rotate look="outline small" label={`Rotate ${name}`} onRotate={rotate(id)} />,
-    });
-  }
   return (
-    <ListSection
+    <List
       title="Keys"
-      columns={columns}
-      pages={usePages('get /api/v1/portal/keys', { limit: 200 })}
+      of="get /api/v1/portal/keys"
+      input={{ limit: 200 }}
+      columns={[
+        { title: 'Name', width: '30%', text: 'name', isMain: true, below: 'maskedKey' },
+        { title: 'Key', code: 'maskedKey', isExtra: true },
+        { title: 'State', width: '7rem', cell: stateOf },
+        { title: 'Expires', time: 'expiresAt', isExtra: true },
+        { title: 'Last used', time: 'lastUsedAt', isExtra: true },
+        {
+          title: 'Rotate',
+          width: '6.5rem',
+          needs: mayRotate ? undefined : false,
+          cell: ({ id, name }) => <Rotate look="outline small" label={`Rotate ${name}`} onRotate={rotate(id)} />,
+        },
+      ]}
       empty="You have no API key yet. Ask for one where you got this link."
     />
   );

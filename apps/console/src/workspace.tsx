@@ -1,15 +1,14 @@
 import type { ComponentChild } from 'preact';
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { Route, Router, useLocation, useRoute } from 'preact-iso/router';
 import type { Permission } from '../../../shared/contract/caller.ts';
-import { useAnswer } from './data/hooks.ts';
-import { useIsOfTeam, useMay, WorkspaceContext } from './data/session.ts';
+import { useAnswer, useMay, useSession, useWorkspace, WorkspaceContext } from './data/hooks.ts';
 import { Audit } from './pages/audit.tsx';
 import { Customer } from './pages/customers/customer.tsx';
 import { Customers } from './pages/customers/customers.tsx';
 import { Key } from './pages/keys/key.tsx';
 import { Keys } from './pages/keys/keys.tsx';
-import { Overview } from './pages/overview/overview.tsx';
+import { Overview } from './pages/overview.tsx';
 import { Scopes } from './pages/keys/scopes.tsx';
 import { Settings } from './pages/settings.tsx';
 import { Tokens } from './pages/tokens.tsx';
@@ -17,8 +16,7 @@ import { UsagePage } from './pages/usage.tsx';
 import { Webhook } from './pages/webhooks/webhook.tsx';
 import { Webhooks } from './pages/webhooks/webhooks.tsx';
 import { Why } from './pages/why.tsx';
-import { ConsoleFrame } from './parts/frame.tsx';
-import { Page, usePath } from './parts/page.tsx';
+import { ConsoleFrame, Page } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
 type PageData = { path: string; title: string; needs: Permission; isOfTeam?: true; page(): ComponentChild };
@@ -38,7 +36,7 @@ const pages: readonly PageData[] = [
 
 function usePagesOf() {
   const may = useMay();
-  const isOfTeam = useIsOfTeam();
+  const { isOfTeam } = useSession();
   return pages.filter((one) => may(one.needs) && (!one.isOfTeam || isOfTeam));
 }
 
@@ -74,28 +72,19 @@ export function InWorkspace() {
 }
 
 function Menu() {
-  const pathOf = usePath();
+  const { pathOf } = useWorkspace();
   const { path } = useLocation();
-  const list = useRef<HTMLUListElement>(null);
   // On a narrow screen the menu scrolls: the page that is shown stands in sight.
-  useEffect(() => {
-    const showIt = () => {
-      const shown = list.current!.querySelector<HTMLElement>('[aria-current]');
-      if (shown) list.current!.scrollLeft = shown.offsetLeft - (list.current!.clientWidth - shown.offsetWidth) / 2;
-    };
-    showIt();
-    addEventListener('resize', showIt);
-    return () => removeEventListener('resize', showIt);
-  }, [path]);
+  const intoSight = (link: HTMLElement | null) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
   return (
     <nav class="menu" aria-label="Pages">
-      <ul ref={list}>
+      <ul>
         {usePagesOf().map((one) => {
           const href = pathOf(one.path);
           const isShown = `${path}/`.startsWith(`${href}/`);
           return (
             <li key={one.path}>
-              <a href={href} {...(isShown && { 'aria-current': 'page' as const })}>
+              <a href={href} {...(isShown && { 'aria-current': 'page' as const, ref: intoSight })}>
                 {one.title}
               </a>
             </li>
@@ -108,7 +97,7 @@ function Menu() {
 
 function Nowhere() {
   const { route, path } = useLocation();
-  const pathOf = usePath();
+  const { pathOf } = useWorkspace();
   const first = usePagesOf()[0]?.path;
   const isStart = /^\/console\/w\/[^/]+\/?$/.test(path);
   useLayoutEffect(() => {

@@ -59,11 +59,9 @@ test('a record is made, found, refilled, granted credits once and by a schedule,
 test('usage, a hold, an alert and a limit are told; a month has a statement, its files what the api has, and the books a proof', async () => {
   const { id, key } = await record('used', '100');
   const { page, close } = await own.open(`customers/${id}`);
-  await press(page, 'Change limits');
-  await press(page, 'Add a limit');
-  await fill(page, { Of: 'credits', Per: 'month', Name: 'monthly', 'At most': '90' });
+  const monthly = { Of: 'credits', Per: 'month', Name: 'monthly', 'At most': '90' };
+  await answer(page, 'New limit', 'New limit', monthly);
   await inTable(page, 'Limits', 'monthly');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await answer(page, 'New alert', 'New alert', { Name: 'half', From: '50' });
   await page.getByText('when 50% of the credits are used').waitFor();
   for (const billing of [
@@ -90,7 +88,7 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
   ] as const)
     await inTable(page, table, text);
 
-  const month = await page.getByLabel('Month').inputValue();
+  const month = await page.getByLabel('Month', { exact: true }).inputValue();
   for (const [button, path] of [
     ['Download CSV', `/api/v1/usage/${id}?from=2000-01-01&to=2099-01-01&format=csv`],
     ['Download the statement', `/api/v1/customer-billing/${id}/statement?month=${month}&format=csv`],

@@ -64,6 +64,13 @@ test('who could not be signed out is told so, and is signed in still', async () 
   await close();
 });
 
+test('an address that can not be decoded leads to the choice of a workspace', async () => {
+  const { page, close } = await own.open('keys');
+  await page.goto(`${own.world.api.url}/console/w/%E0%A4%A/keys`);
+  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+  await close();
+});
+
 async function newRecord(externalMeterId: string): Promise<string> {
   await own.customers.newMeter({ externalMeterId, totalCredits: '100' });
   return (await own.customers.billing(externalMeterId)).id;

@@ -73,16 +73,11 @@ test('a key is made, copied, found, edited, limited, granted scopes, rotated, di
   const rotated = await page.getByRole('dialog', { name: 'The new secret' }).getByRole('textbox').inputValue();
   await pressClose(page);
   assert.equal([await statusOf(secret, fromThere), await statusOf(rotated, fromThere)], ['VALID', 'VALID']);
-  await press(page, 'Change limits');
-  await press(page, 'Add a limit');
-  await fill(page, { Per: 'day', Name: 'daily', 'At most': '1' });
+  await answer(page, 'New limit', 'New limit', { Per: 'day', Name: 'daily', 'At most': '1' });
   await inTable(page, 'Limits', 'daily');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
   const twice = [await statusOf(rotated, fromThere), await statusOf(rotated, fromThere)];
   assert.equal(twice, ['VALID', 'RATE_LIMITED']);
-  await press(page, 'Change limits');
-  await fill(page, { 'At most': '3' });
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await answer(page, 'Edit daily', 'Edit the limit', { 'At most': '3' });
   assert.is(await statusOf(rotated, fromThere), 'VALID', 'it was raised');
   await press(page, 'Disable');
   await page.getByRole('button', { name: 'Enable' }).waitFor();

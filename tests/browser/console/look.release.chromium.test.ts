@@ -1,5 +1,5 @@
 import * as assert from 'uvu/assert';
-import { requireInAllLooks, requirePublic, settled, signIn, visit } from './helpers/browser.ts';
+import { requireInAllLooks, settled, signIn, visit } from './helpers/browser.ts';
 import { FAILING } from './helpers/data.ts';
 import { shownSuite } from './helpers/suite.ts';
 
@@ -7,8 +7,8 @@ import { shownSuite } from './helpers/suite.ts';
 
 const { test, own, shown } = await shownSuite('how the console looks');
 
-test('every page fits its window, keeps to WCAG 2.2 AA, and asks for what a script can', async () => {
-  const { page, complaints, asked, close } = await visit(own.browser);
+test('every page fits its window, keeps to WCAG 2.2 AA, and makes no element of what a stranger wrote', async () => {
+  const { page, complaints, close } = await visit(own.browser);
   await page.goto(`${own.world.api.url}/console`);
   await page.getByRole('heading', { name: 'keytally' }).waitFor();
   await requireInAllLooks(page, 'sign-in');
@@ -18,7 +18,7 @@ test('every page fits its window, keeps to WCAG 2.2 AA, and asks for what a scri
     ['overview', 'Overview'],
     ['keys', 'Northwind backend'],
     [`keys/${shown.keyId}`, 'Northwind backend', 'key'],
-    [`why?key=${shown.keyId}`, 'Why was this refused?', 'why'],
+    ['why', 'Why was this refused?'],
     ['customers', 'northwind-api'],
     [`customers/${shown.billingId}`, 'northwind-api', 'customer'],
     ['webhooks', FAILING],
@@ -34,7 +34,6 @@ test('every page fits its window, keeps to WCAG 2.2 AA, and asks for what a scri
     await requireInAllLooks(page, name);
   }
   assert.equal(complaints, []);
-  await requirePublic(own.world, asked);
   await close();
 });
 
@@ -45,7 +44,8 @@ const dialogs = (): Record<string, (readonly [button: string, title?: string])[]
     ['Rotate', 'Rotate the key'],
     ['Edit', 'Edit the key'],
     ['Delete', 'Delete the key'],
-    ['Change limits', 'Limits of the key'],
+    ['New limit'],
+    ['Edit burst', 'Edit the limit'],
   ],
   customers: [['New record', 'New billing record']],
   [`customers/${shown.billingId}`]: [
@@ -56,8 +56,8 @@ const dialogs = (): Record<string, (readonly [button: string, title?: string])[]
     ['New schedule'],
     ['Delete the schedule included', 'Delete the schedule'],
     ['Portal link', 'New portal link'],
-    ['Change limits', 'Limits of the record'],
     ['New alert'],
+    ['Edit low', 'Edit the alert'],
   ],
   scopes: [['New scope'], ['Edit archive', 'Edit the scope'], ['Delete archive', 'Delete the scope']],
   tokens: [['New token'], ['Revoke Gateway', 'Revoke the token']],
@@ -69,7 +69,7 @@ const dialogs = (): Record<string, (readonly [button: string, title?: string])[]
     ['Delete', 'Delete the webhook'],
   ],
   'audit-log': [['POST /webhook', 'POST /api/v1/webhook']],
-  settings: [['Edit', 'Edit the workspace'], ['Change limits', 'Default limits of keys'], ['Delete the workspace']],
+  settings: [['Edit', 'Edit the workspace'], ['Delete the workspace']],
 });
 
 test('every dialog does, what is shown once, and an error', async () => {
@@ -98,11 +98,10 @@ test('every dialog does, what is shown once, and an error', async () => {
   await page.getByLabel('Portal link', { exact: true }).waitFor();
   await look('the new portal link');
   await at('settings');
-  await page.getByRole('button', { name: 'Change limits' }).click();
-  await send('Add a limit');
+  await page.getByRole('button', { name: 'New limit' }).click();
   await page.getByLabel('Name').fill('hourly');
   await page.getByLabel('At most').fill('-1');
-  await send('Save limits');
+  await send('Add limit');
   await page.getByRole('alert').waitFor();
   await look('limits with an error');
   await close();

@@ -124,14 +124,11 @@ test('a workspace is changed, limited and deleted, once its name is typed', asyn
   await page.goto(`${own.world.api.url}/console/w/${workspace.id}/settings`);
   await answer(page, 'Edit', 'Edit the workspace', { 'Time zone': 'Europe/Oslo' });
   await page.getByText('Europe/Oslo').waitFor();
-  await press(page, 'Change limits');
-  await press(page, 'Add a limit');
-  await fill(page, { Name: 'daily', 'At most': '10' });
-  await inTable(page, 'Limits', 'daily');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await answer(page, 'New limit', 'New limit', { Name: 'daily', 'At most': '10' });
+  await inTable(page, 'Default limits of keys', 'daily');
   await press(page, 'Delete the workspace');
-  await type(page, 'Type Short to delete it', 'Shor');
-  assert.ok(await page.getByRole('button', { name: 'Delete for good' }).isDisabled());
+  await fill(page, { 'Type Short to delete it': 'Shor' });
+  await page.getByRole('alert').getByText('That is not its name.').waitFor();
   await fill(page, { 'Type Short to delete it': 't' });
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
   await rowOf(page, 'Workspaces', 'Short').waitFor({ state: 'detached' });

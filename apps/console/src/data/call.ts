@@ -32,6 +32,11 @@ export class Problem extends Error {
     this.requestId = told?.requestId ?? '';
     this.details = told?.details ?? [];
   }
+
+  /** What the page itself refuses. */
+  static of(message: string): Problem {
+    return new Problem(0, { error: { code: 0, message, requestId: '' } });
+  }
 }
 
 // Something between the browser and the api may answer in a form of its own.
@@ -118,26 +123,8 @@ function isDecided({ status, code }: Problem): boolean {
   return status >= 400 && status < 500 && ![401, 429].includes(status) && code !== IDEMPOTENCY_BUSY;
 }
 
-// Each is given once, and soon: whoever asks again or later wants to know what is so by then.
-const askedEarly = new Map<string, Promise<unknown>>();
-const EARLY_MS = 10_000;
-
-/** Asks for what is sure to be read soon, so that its answer is on the way meanwhile; gives it to the caller too. */
-export function askEarly(path: string): Promise<unknown> {
-  const asking = send('get', path);
-  askedEarly.set(path, asking);
-  const forget = () => void askedEarly.delete(path);
-  setTimeout(forget, EARLY_MS);
-  // One that failed is asked again.
-  asking.catch(forget);
-  return asking;
-}
-
-/** What a page reads: an operation and its input, for who asks it early and for who shows it. */
-export type Question<O extends Operation = Operation> = readonly [operation: O, input: Input<O>];
-
-/** The address that answers a question. */
-export function addressOf([operation, input]: Question): string {
+/** The address that answers an operation that reads. */
+export function addressOf(operation: Operation, input: object): string {
   const { path, rest } = partsOf(operation, input);
   return path + queryOf(rest);
 }
@@ -148,8 +135,8 @@ export async function download(path: string): Promise<Blob> {
   return whole(response.blob());
 }
 
-/** The query of an address: what is given of these values. */
-export function queryOf(values: Record<string, unknown>): string {
+// What is given of these values.
+function queryOf(values: Record<string, unknown>): string {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
 }
@@ -163,8 +150,6 @@ export async function signIn(token: string): Promise<Session> {
 
 /** The session of this browser. */
 export const readSession = async () => sessionIn(await send('get', SESSION));
-/** Asks for the session before it is read. */
-export const askSessionEarly = async () => sessionIn(await askEarly(SESSION));
 /** Ends the session. */
 export const signOut = () => send('delete', SESSION);
 
@@ -181,9 +166,7 @@ export const leavePortal = () => send('delete', PORTAL);
 type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal };
 
 async function send(method: string, path: string, options: Options = {}): Promise<unknown> {
-  const asked = method === 'get' ? askedEarly.get(path) : undefined;
-  if (asked) askedEarly.delete(path);
-  return asked ?? whole((await request(method, path, options)).json(), options.signal);
+  return whole((await request(method, path, options)).json(), options.signal);
 }
 
 // An answer may also end in its middle.

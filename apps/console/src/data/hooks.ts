@@ -1,6 +1,36 @@
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { call, CHANGED, Problem, type Input, type Operation, type Output } from './call.ts';
-import { useEnded } from './session.ts';
+import { createContext } from 'preact';
+import { useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { Permission } from '../../../../shared/contract/caller.ts';
+import { call, CHANGED, Problem, type Input, type Operation, type Output, type Session } from './call.ts';
+
+export type Workspace = Output<'get /api/v1/workspace/{id}'>['workspace'];
+
+export const SessionContext = createContext<Session | undefined>(undefined);
+/** Says that the session has ended, wherever somebody notices. */
+export const EndedContext = createContext<() => void>(() => {});
+export const WorkspaceContext = createContext<Workspace | undefined>(undefined);
+
+/** Who is signed in. A token for some workspaces does nothing that is the team's. */
+export function useSession() {
+  const session = useContext(SessionContext)!;
+  return { session, isOfTeam: session.workspaceIds === undefined };
+}
+
+/** What something asks for: a permission, or false for what nobody may any more. */
+export type Needs = Permission | false | undefined;
+
+/** Whether the session's token may do something; what it may not is not offered. In the portal is no such session. */
+export function useMay(): (needed: Needs) => boolean {
+  const session = useContext(SessionContext);
+  return (needed) => needed === undefined || (needed !== false && session?.permissions.includes(needed) === true);
+}
+
+/** The workspace that was chosen, and the addresses of its pages. */
+export function useWorkspace() {
+  const workspace = useContext(WorkspaceContext)!;
+  const { id } = workspace;
+  return { id, workspace, pathOf: (page: string) => `/console/w/${encodeURIComponent(id)}/${page}` };
+}
 
 // Counts how often something was to be read again: as somebody asked, or as something has changed, or may have.
 function useRound(): [round: number, next: () => void] {
@@ -31,7 +61,7 @@ export function useRead<Value>(
 ): Read<Value> {
   const [state, setState] = useState<{ value?: Value | undefined; readOn?: string | undefined; problem?: Problem }>({});
   const [round, reload] = useRound();
-  const onEnded = useEnded();
+  const problemOf = useProblem();
   // Before the page is drawn: the answer is here that much sooner.
   useLayoutEffect(() => {
     // One for each read: a signal of many would hold on to all of them.
@@ -44,7 +74,7 @@ export function useRead<Value>(
         if (!isOver) setState({ value, readOn: on });
       } catch (error) {
         if (isOver) return;
-        const problem = asProblem(error, onEnded);
+        const problem = problemOf(error);
         setState((before) => (before.readOn === on ? { ...before, problem } : { problem }));
       } finally {
         reading = undefined;
@@ -80,19 +110,6 @@ async function readPage<O extends Operation>(operation: O, input: ListInput<O>, 
   return { items: Object.values(answer).find(Array.isArray) as ItemOf<O>[], nextCursor };
 }
 
-export type Pages<Item, On = unknown> = {
-  items: Item[];
-  /** What these items were read on: until a new first page is there, those of before stay. */
-  readOn: On;
-  isWhole: boolean;
-  /** Whether a search has stopped after many pages without a find; `more` goes on. */
-  isPaused: boolean;
-  problem: Problem | undefined;
-  more(): void;
-  reload(): void;
-};
-
-const EMPTY_PAGES = 20;
 const ITEMS_OF_PAGE = 200;
 /** As much of a list as is shown at once. */
 export const MOST_ITEMS = 10_000;
@@ -113,62 +130,62 @@ export async function readItems<O extends Operation>(
   return items;
 }
 
+type PagesState<Item, On> = {
+  items: Item[];
+  /** What these items were read on: until a new first page is there, those of before stay. */
+  readOn: On;
+  isWhole: boolean;
+  /** Whether a search has stopped after many pages without a find; `more` goes on. */
+  isPaused: boolean;
+  problem: Problem | undefined;
+};
+export type Pages<Item, On = unknown> = PagesState<Item, On> & { more(): void; reload(): void };
+
+const EMPTY_PAGES = 20;
+
 /** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. */
 export function usePages<O extends Operation>(
   operation: O,
   input: ListInput<O>,
   keep: (item: ItemOf<O>) => boolean = () => true,
 ): Pages<ItemOf<O>, ListInput<O>> {
-  const [state, setState] = useState<Omit<Pages<ItemOf<O>, ListInput<O>>, 'more' | 'reload'>>({
-    items: [],
-    readOn: input,
-    isWhole: false,
-    isPaused: false,
-    problem: undefined,
-  });
+  const nothing = { items: [], readOn: input, isWhole: false, isPaused: false, problem: undefined };
+  const [state, setState] = useState<PagesState<ItemOf<O>, ListInput<O>>>(nothing);
   const [round, reload] = useRound();
-  const onEnded = useEnded();
+  const problemOf = useProblem();
   const more = useRef<() => void>(() => {});
   const on = JSON.stringify(input);
   useLayoutEffect(() => {
     const abort = new AbortController();
+    const { signal } = abort;
     let cursor: string | undefined;
     let isReading = false;
-    let emptyPages = 0;
+    const read = async () => {
+      // A page of a search may be empty, and the next one not.
+      for (let emptyPages = 1; ; emptyPages++) {
+        const isFirst = cursor === undefined;
+        const page = await readPage(operation, input, cursor, signal);
+        cursor = page.nextCursor;
+        const items = page.items.filter(keep);
+        const isWhole = cursor === undefined;
+        const goesOn = items.length === 0 && !isWhole;
+        const isPaused = goesOn && emptyPages === EMPTY_PAGES;
+        if (signal.aborted) return;
+        const state = { readOn: input, isWhole, isPaused, problem: undefined };
+        setState((before) => ({ ...state, items: isFirst ? items : [...before.items, ...items] }));
+        if (!goesOn || isPaused) return;
+      }
+    };
     more.current = () => {
-      if (isReading || abort.signal.aborted) return;
+      if (isReading || signal.aborted) return;
       isReading = true;
-      readPage(operation, input, cursor, abort.signal).then(
-        ({ items: all, nextCursor }) => {
-          if (abort.signal.aborted) return;
-          isReading = false;
-          const items = all.filter(keep);
-          const isFirst = cursor === undefined;
-          cursor = nextCursor;
-          // A page of a search may be empty, and the next one not.
-          const goesOn = items.length === 0 && nextCursor !== undefined;
-          emptyPages = goesOn ? emptyPages + 1 : 0;
-          const isPaused = goesOn && emptyPages % EMPTY_PAGES === 0;
-          setState((before) => ({
-            items: isFirst ? items : [...before.items, ...items],
-            readOn: input,
-            isWhole: nextCursor === undefined,
-            isPaused,
-            problem: undefined,
-          }));
-          if (goesOn && !isPaused) more.current();
-        },
-        (error: unknown) => {
-          if (abort.signal.aborted) return;
-          isReading = false;
-          const problem = asProblem(error, onEnded);
-          setState((before) => ({
-            ...(JSON.stringify(before.readOn) === on ? before : { items: [], isWhole: false, isPaused: false }),
-            readOn: input,
-            problem,
-          }));
-        },
-      );
+      read()
+        .catch((error: unknown) => {
+          if (signal.aborted) return;
+          const problem = problemOf(error);
+          setState((before) => ({ ...(JSON.stringify(before.readOn) === on ? before : nothing), problem }));
+        })
+        .finally(() => (isReading = false));
     };
     more.current();
     return () => abort.abort();
@@ -176,9 +193,12 @@ export function usePages<O extends Operation>(
   return { ...state, more: useCallback(() => more.current(), []), reload };
 }
 
-/** What went wrong. A session that has ended shows the page where one signs in. */
-export function asProblem(error: unknown, onEnded: () => void): Problem {
-  if (!(error instanceof Problem)) throw error;
-  if (error.status === 401) onEnded();
-  return error;
+/** Tells what went wrong. A session that has ended shows the page where one signs in. */
+export function useProblem(): (error: unknown) => Problem {
+  const onEnded = useContext(EndedContext);
+  return (error) => {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status === 401) onEnded();
+    return error;
+  };
 }

@@ -1,21 +1,21 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Input } from '../data/call.ts';
-import { readItems, usePages, useRead, type ItemOf } from '../data/hooks.ts';
-import { useMay } from '../data/session.ts';
+import { readItems, useMay, useRead, type ItemOf } from '../data/hooks.ts';
 import { Dialog, Opens } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
-import { PagedTable, Table, type Column } from '../parts/table.tsx';
+import { List, Table, type Column } from '../parts/table.tsx';
 import { Facts, State, Time } from '../parts/text.tsx';
 
 type Line = ItemOf<'get /api/v1/audit-log'>;
 type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
+type Difference = { name: string; before: string | undefined; after: string | undefined };
 
-const diffColumns = [
+const differenceColumns: readonly Column<Difference>[] = [
   { title: 'Field', text: 'name' },
   { title: 'Before', text: 'before' },
   { title: 'After', text: 'after' },
-] as const;
+];
 const outcomes = [
   ['', 'changed or denied'],
   ['changed', 'changed'],
@@ -26,27 +26,11 @@ const outcomes = [
 export function Audit() {
   const [find, setFind] = useState<Find>({});
   const names = useTokenNames();
-  const columns: readonly Column<Line>[] = [
-    { title: 'When', width: '11.5rem', time: 'createdAt' },
-    {
-      title: 'What',
-      width: '33%',
-      isMain: true,
-      below: 'resourceId',
-      cell: (line) => (
-        <Opens text={line.operation.replace('/api/v1', '')} look="link" title={line.operation}>
-          <Details of={line} by={names.get(line.tokenId ?? '')} />
-        </Opens>
-      ),
-    },
-    { title: 'Of', width: '17rem', code: 'resourceId', isExtra: true },
-    { title: 'By', cell: ({ tokenId }) => <Actor id={tokenId} name={names.get(tokenId ?? '')} />, isExtra: true },
-    {
-      title: 'Outcome',
-      width: '7rem',
-      cell: ({ outcome }) => <State kind={outcome === 'denied' ? 'bad' : 'good'}>{outcome}</State>,
-    },
-  ];
+  const opened = (line: Line) => (
+    <Opens text={line.operation.replace('/api/v1', '')} look="link" title={line.operation}>
+      <Details of={line} by={names.get(line.tokenId ?? '')} />
+    </Opens>
+  );
   return (
     <Page title="Audit log">
       <Form
@@ -61,10 +45,21 @@ export function Audit() {
         ]}
         onSubmit={async ({ outcome, ...given }) => setFind({ ...given, ...(outcome && { outcome }) })}
       />
-      <PagedTable
+      <List
         label="Audit log"
-        columns={columns}
-        pages={usePages('get /api/v1/audit-log', { limit: 200, order: 'newest', ...find })}
+        of="get /api/v1/audit-log"
+        input={{ limit: 200, order: 'newest', ...find }}
+        columns={[
+          { title: 'When', width: '11.5rem', time: 'createdAt' },
+          { title: 'What', width: '33%', isMain: true, below: 'resourceId', cell: opened },
+          { title: 'Of', width: '17rem', code: 'resourceId', isExtra: true },
+          { title: 'By', cell: ({ tokenId }) => <Actor id={tokenId} name={names.get(tokenId ?? '')} />, isExtra: true },
+          {
+            title: 'Outcome',
+            width: '7rem',
+            cell: ({ outcome }) => <State kind={outcome === 'denied' ? 'bad' : 'good'}>{outcome}</State>,
+          },
+        ]}
         empty="No line fits. Choose other days, or fewer conditions."
       />
     </Page>
@@ -84,7 +79,10 @@ function Actor({ id = 'operator', name }: { id: string | undefined; name: string
 }
 
 function Details({ of: line, by }: { of: Line; by: string | undefined }) {
-  const { outcome, errorCode, attempts = 1 } = line;
+  const { outcome, errorCode, attempts = 1, before = {}, after = {} } = line;
+  const differences = Object.keys({ ...before, ...after })
+    .map((name): Difference => ({ name, before: JSON.stringify(before[name]), after: JSON.stringify(after[name]) }))
+    .filter((one) => one.before !== one.after);
   return (
     <Dialog title={line.operation}>
       <Facts
@@ -98,30 +96,7 @@ function Details({ of: line, by }: { of: Line; by: string | undefined }) {
           ['Request', <code>{line.requestId ?? 'none'}</code>],
         ]}
       />
-      <Diff before={line.before} after={line.after} />
+      <Table label="What changed" columns={differenceColumns} items={differences} isFlat="wraps" />
     </Dialog>
-  );
-}
-
-type Fields = Record<string, unknown> | undefined;
-
-function Diff({ before = {}, after = {} }: { before: Fields; after: Fields }) {
-  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
-  const all = names.map((name) => ({
-    name,
-    before: JSON.stringify(before[name]),
-    after: JSON.stringify(after[name]),
-  }));
-  const changed = all.filter((one) => one.before !== one.after);
-  if (changed.length === 0) return null;
-  return (
-    <Table
-      label="What changed"
-      columns={diffColumns}
-      items={changed}
-      keyOf={({ name }) => name}
-      isFlat="wraps"
-      empty=""
-    />
   );
 }

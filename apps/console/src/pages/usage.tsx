@@ -1,22 +1,17 @@
 import { useState } from 'preact/hooks';
-import { queryOf, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
-import { DAY_MS, dayIn, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
-import { useWorkspace } from '../data/session.ts';
+import { addressOf, type Input, type Output } from '../data/call.ts';
+import { usePages, useWorkspace } from '../data/hooks.ts';
+import { lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
-import { Fields, Form, givenIn, type FieldData, type Given } from '../parts/form.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { SaveButton } from '../parts/save.tsx';
+import { Form, SaveButton } from '../parts/form.tsx';
+import { Page } from '../parts/page.tsx';
 import { PagedTable, type Column } from '../parts/table.tsx';
 import { Amount, UNNAMED } from '../parts/text.tsx';
 
 type Row = Output<'get /api/v1/usage'>['data'][number];
-type Group = (typeof groups)[number][0];
-type Asked = Record<'from' | 'to' | 'timezone' | 'groupBy', string> & { interval: UsageInterval } & Given<
-    typeof filters
-  >;
+type Asked = Omit<Input<'get /api/v1/usage'>, 'limit'> &
+  Record<'from' | 'to' | 'timezone' | 'groupBy', string> & { interval: UsageInterval };
 
-const DAYS = 30;
 // The chart shows what was read; a longer answer comes page by page.
 const ROWS = 5_000;
 const intervals = (['hour', 'day', 'week', 'month'] as const).map((one) => [one, one] as const);
@@ -27,44 +22,54 @@ const groups = [
   ['route', 'Route'],
   ['customer', 'Customer'],
 ] as const;
-const filters = [
-  { name: 'externalMeterId', label: 'Only the meter' },
-  { name: 'usageName', label: 'Only the usage' },
-  { name: 'apiKeyId', label: 'Only the key (id)' },
-  { name: 'route', label: 'Only the route' },
-  { name: 'customerId', label: 'Only the customer' },
-] as const satisfies readonly FieldData[];
+type Group = (typeof groups)[number][0];
 
 /** What was used in the workspace, summed as one asks for it. */
 export function UsagePage() {
-  const { id: workspaceId, timezone } = useWorkspace();
-  const [asked, setAsked] = useState<Asked>(() => ({
-    from: dayIn(timezone, Date.now() - (DAYS - 1) * DAY_MS),
-    to: dayIn(timezone, Date.now()),
-    interval: 'day',
-    timezone,
-    groupBy: 'billing,usageName',
-  }));
-  const pages = usePages('get /api/v1/usage', { workspaceId, ...asked, limit: ROWS });
+  const { id: workspaceId, workspace, pathOf } = useWorkspace();
+  const { timezone } = workspace;
+  const [asked, setAsked] = useState<Asked>(() => {
+    return { workspaceId, ...lastDays(timezone), interval: 'day', timezone, groupBy: 'billing,usageName' };
+  });
+  const pages = usePages('get /api/v1/usage', { ...asked, limit: ROWS });
   const { items, isWhole } = pages;
   const shown = pages.readOn as Asked;
-  const chart = chartOf(items, periodsFrom(shown.from, shown.to, shown.interval), {
-    periodOf: ({ start }) => periodOf(start, shown.interval),
-    nameOf,
-    amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
+  const rows = items.map((row) => {
+    return [periodOf(row.start, shown.interval), nameOf(row), Number(row.totalBillingUsage)] as const;
   });
-  const pathOf = usePath();
-  const file = (format: string) => `/api/v1/usage${queryOf({ workspaceId, ...asked, format })}`;
+  const file = (format: 'csv' | 'parquet') => ({
+    path: `${addressOf('get /api/v1/usage', asked)}&format=${format}`,
+    file: `usage.${format}`,
+  });
   const actions = (
     <>
-      <SaveButton path={file('csv')} file="usage.csv" text="Download CSV" />
-      <SaveButton path={file('parquet')} file="usage.parquet" text="Download Parquet" />
+      <SaveButton {...file('csv')} text="Download CSV" />
+      <SaveButton {...file('parquet')} text="Download Parquet" />
     </>
   );
   return (
     <Page title="Usage" action={actions}>
-      <Question asked={asked} onAsk={setAsked} />
-      {items.length > 0 && <StackedBars {...chart} />}
+      <Form
+        submit="Show"
+        look="row"
+        fields={[
+          { name: 'from', label: 'From the day', as: 'date', required: true, value: asked.from },
+          { name: 'to', label: 'To the day', as: 'date', required: true, value: asked.to },
+          { name: 'interval', label: 'By', options: intervals, value: asked.interval },
+          { name: 'timezone', label: 'Time zone', required: true, value: asked.timezone },
+          { name: 'groups', label: 'Summed up by', as: 'ticks', options: groups, value: asked.groupBy.split(',') },
+          { name: 'externalMeterId', label: 'Only the meter', isRare: true },
+          { name: 'usageName', label: 'Only the usage', isRare: true },
+          { name: 'apiKeyId', label: 'Only the key (id)', isRare: true },
+          { name: 'route', label: 'Only the route', isRare: true },
+          { name: 'customerId', label: 'Only the customer', isRare: true },
+        ]}
+        // The api groups by two of them where none is asked for.
+        onSubmit={async ({ groups, ...given }) =>
+          setAsked({ workspaceId, ...given, groupBy: groups.join(',') || 'usageName' })
+        }
+      />
+      {items.length > 0 && <StackedBars {...chartOf(rows, periodsFrom(shown.from, shown.to, shown.interval))} />}
       {items.length > 0 && !isWhole && (
         <p class="muted">
           The chart shows the first <Amount of={items.length} /> rows: ask for less, or scroll the table to its end. A
@@ -83,39 +88,7 @@ export function UsagePage() {
   );
 }
 
-function Question({ asked, onAsk }: { asked: Asked; onAsk(asked: Asked): void }) {
-  const fields = [
-    { name: 'from', label: 'From the day', as: 'date', required: true, value: asked.from },
-    { name: 'to', label: 'To the day', as: 'date', required: true, value: asked.to },
-    { name: 'interval', label: 'By', options: intervals, value: asked.interval },
-    { name: 'timezone', label: 'Time zone', required: true, value: asked.timezone },
-    { name: 'groups', label: 'Summed up by', as: 'ticks', options: groups, value: asked.groupBy.split(',') },
-  ] as const satisfies readonly FieldData[];
-  const ask = async (_: unknown, form: FormData) => {
-    const { groups, ...given } = givenIn(fields, form);
-    // The api groups by two of them where none is asked for.
-    onAsk({ ...given, ...givenIn(filters, form), groupBy: groups.join(',') || 'usageName' });
-  };
-  return (
-    <Form submit="Show" onSubmit={ask}>
-      <div class="finder">
-        <Fields of={fields} />
-        <details class="wide">
-          <summary>Only some of it</summary>
-          <div class="finder">
-            <Fields of={filters.map((one) => ({ ...one, value: asked[one.name] }))} />
-          </div>
-        </details>
-      </div>
-    </Form>
-  );
-}
-
-function isIn({ groupBy }: Asked, group: Group): boolean {
-  return groupBy.split(',').includes(group);
-}
-
-function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[] {
+function columnsOf({ groupBy, interval, timezone }: Asked, pathOf: (page: string) => string): Column<Row>[] {
   const ofGroup: Record<Group, { text(row: Row): string | undefined; link?(row: Row): string; none?: string }> = {
     billing: { text: meterOf, link: ({ billingId }) => pathOf(`customers/${billingId}`), none: 'none' },
     usageName: { text: ({ usageName }) => usageName },
@@ -123,16 +96,17 @@ function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[
     route: { text: ({ route, other }) => (other ? undefined : route), none: 'others' },
     customer: { text: ({ customerId }) => customerId },
   };
-  const [main, ...extra] = groups.filter(([group]) => isIn(asked, group));
-  const below = (row: Row) => restOf(row, asked);
+  const [main, ...extra] = groups.filter(([group]) => groupBy.split(',').includes(group));
+  const below = (row: Row) => namesOf(row, extra).join(', ');
   return [
     {
-      title: asked.interval === 'day' ? 'Day' : 'From',
-      note: asked.timezone,
+      title: interval === 'day' ? 'Day' : 'From',
+      note: timezone,
       width: '13rem',
       cell: ({ start, partial }) => (
         <time dateTime={start} title={start}>
-          {asked.interval === 'hour' ? hourOf(start) : start.slice(0, 10)}
+          {start.slice(0, 10)}
+          {interval === 'hour' && ` ${start.slice(11, 16)}`}
           {partial && <span class="muted"> in part</span>}
         </time>
       ),
@@ -148,20 +122,13 @@ function meterOf({ billingId, externalMeterId = billingId }: Row) {
   return billingId && externalMeterId;
 }
 
-function hourOf(start: string): string {
-  return `${start.slice(0, 10)} ${start.slice(11, 16)}`;
-}
-
 function nameOf(row: Row): string {
-  return partsOf(row).filter(Boolean).join(', ') || UNNAMED;
+  return namesOf(row, groups).join(', ') || UNNAMED;
 }
 
-function restOf(row: Row, asked: Asked): string {
-  const parts = partsOf(row).filter((_, i) => isIn(asked, groups[i]![0]));
-  return parts.slice(1).filter(Boolean).join(', ');
-}
-
-// What names a row, in the order of the groups.
-function partsOf({ billingId, externalMeterId, usageName, apiKeyId, route, other, customerId }: Row) {
-  return [externalMeterId ?? billingId, usageName, apiKeyId, other ? 'other routes' : route, customerId];
+// What names a row, of these groups.
+function namesOf(row: Row, of: readonly (readonly [group: Group, title: string])[]): string[] {
+  const { usageName, apiKeyId: key, route, other, customerId: customer } = row;
+  const names = { billing: meterOf(row), usageName, key, route: other ? 'other routes' : route, customer };
+  return of.flatMap(([group]) => names[group] || []);
 }

@@ -78,23 +78,19 @@ function ticksBetween(least: number, most: number): number[] {
   );
 }
 
-type Amounts<Row> = { periodOf(row: Row): string; nameOf(row: Row): string; amountOf(row: Row): number };
-
-/** Makes a chart of rows: `periods` are all that it shows, by what `periodOf` gives. Of many names it shows the largest. */
-export function chartOf<Row>(
-  rows: readonly Row[],
+/** Makes a chart of amounts: `periods` are all that it shows, by their names. Of many names it shows the largest. */
+export function chartOf(
+  amounts: readonly (readonly [period: string, name: string, amount: number])[],
   periods: ReadonlyMap<string, string>,
-  { periodOf, nameOf, amountOf }: Amounts<Row>,
 ): Chart {
   const places = new Map([...periods.keys()].map((period, i) => [period, i]));
   const byName = new Map<string, number[]>();
-  for (const row of rows) {
-    const at = places.get(periodOf(row));
+  for (const [period, name, amount] of amounts) {
+    const at = places.get(period);
     if (at === undefined) continue;
-    const name = nameOf(row);
-    let values = byName.get(name);
-    if (!values) byName.set(name, (values = Array.from({ length: places.size }, () => 0)));
-    values[at]! += amountOf(row);
+    const values = byName.get(name) ?? Array.from({ length: places.size }, () => 0);
+    byName.set(name, values);
+    values[at]! += amount;
   }
   const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
   const all = [...byName].map(([name, values]) => ({ name, values }));

@@ -1,34 +1,32 @@
 import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
 import { forgetUnanswered } from '../data/call.ts';
+import { useMay, type Needs, type Read } from '../data/hooks.ts';
 import { Form, type FieldData, type Given } from './form.tsx';
-import { Loaded, type Reading } from './loaded.tsx';
-import { Secret } from './text.tsx';
+import { Loaded, Secret } from './text.tsx';
 
 /** Shows a dialog over the page, or none. */
 export const DialogContext = createContext<(dialog: ComponentChildren) => void>(() => {});
 
 type OpensProps = {
   text: string;
-  look?: 'main' | 'outline' | 'outline danger' | 'outline small' | 'link';
+  look?: 'main' | 'outline' | 'outline danger' | 'outline small' | 'link' | undefined;
   /** Its name for those who can't see the row that it stands in. */
-  label?: string;
+  label?: string | undefined;
   title?: string;
+  /** Whoever may not do this is not offered it. */
+  needs?: Needs;
   /** The dialog. */
   children: ComponentChildren;
 };
 
 /** A button that opens a dialog. */
-export function Opens({ text, look = 'outline', label, title, children }: OpensProps) {
+export function Opens({ text, look = 'outline', label, title, needs, children }: OpensProps) {
   const show = useContext(DialogContext);
+  if (!useMay()(needs)) return null;
+  const open = () => show(children);
   return (
-    <button
-      type="button"
-      class={look === 'main' ? '' : look}
-      aria-label={label}
-      title={title}
-      onClick={() => show(children)}
-    >
+    <button type="button" class={look === 'main' ? '' : look} aria-label={label} title={title} onClick={open}>
       {text}
     </button>
   );
@@ -68,10 +66,9 @@ type AskProps<F extends readonly FieldData[], Answer> = {
   title: string;
   submit: string;
   fields?: F;
-  isReady?: boolean;
   /** What is read before it can be filled in. */
-  after?: Reading<unknown>;
-  onSubmit(given: Given<F>, form: FormData): Promise<Answer>;
+  after?: Pick<Read<unknown>, 'value' | 'problem'>;
+  onSubmit(given: Given<F>): Promise<Answer>;
   /** What stands in its place once it was done; without it the dialog closes. */
   shows?(answer: Answer): Shown;
   /** What stands above the fields. */
@@ -82,9 +79,9 @@ type AskProps<F extends readonly FieldData[], Answer> = {
 export function Ask<const F extends readonly FieldData[] = [], Answer = unknown>(
   props: AskProps<F, Answer> & Partial<Omit<OpensProps, 'title' | 'children'>>,
 ) {
-  const { text = props.title, look, label, ...dialog } = props;
+  const { text = props.title, look, label, needs, ...dialog } = props;
   return (
-    <Opens text={text} {...(look && { look })} {...(label && { label })}>
+    <Opens {...{ text, look, label, needs }}>
       <AskDialog {...dialog} />
     </Opens>
   );
@@ -95,8 +92,8 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
   const { title, after = { value: true, problem: undefined }, onSubmit, shows, ...form } = props;
   const show = useContext(DialogContext);
   const [shown, setShown] = useState<Shown>();
-  const submit = async (given: Given<F>, data: FormData) => {
-    const answer = await onSubmit(given, data);
+  const submit = async (given: Given<F>) => {
+    const answer = await onSubmit(given);
     if (shows) setShown(shows(answer));
     else show(undefined);
   };

@@ -1,8 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
-import type { Problem } from '../data/call.ts';
-import { asProblem } from '../data/hooks.ts';
-import { useEnded } from '../data/session.ts';
+import { download, type Problem } from '../data/call.ts';
+import { useMay, useProblem, type Needs } from '../data/hooks.ts';
 import { ProblemNote } from './text.tsx';
 
 type Option = readonly [value: string, text: string];
@@ -26,6 +25,8 @@ export type FieldData = {
   min?: string;
   max?: string;
   step?: string;
+  /** Seldom filled in: it stands behind "Only some of it". */
+  isRare?: true;
 };
 
 type Always = { required: true } | { clears: true } | { as: 'check' | 'ticks' } | { options: readonly Option[] };
@@ -47,13 +48,12 @@ export type Given<F extends readonly FieldData[]> = {
   [One in F[number] as IsAlways<One> extends true ? One['name'] : never]: ValueOf<One>;
 } & { [One in F[number] as IsAlways<One> extends true ? never : One['name']]?: ValueOf<One> };
 
-/** Reads what was given; `row` tells fields of the same name apart. */
-export function givenIn<const F extends readonly FieldData[]>(fields: F, form: FormData, row = ''): Given<F> {
-  const entries = fields.map((field) => [field.name, valueIn(field, form, field.name + row)]);
+function givenIn<F extends readonly FieldData[]>(fields: F, form: FormData): Given<F> {
+  const entries = fields.map((field) => [field.name, valueIn(field, form)]);
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
-function valueIn({ as, options, value, clears, required }: FieldData, form: FormData, name: string): unknown {
+function valueIn({ name, as, options, value, clears, required }: FieldData, form: FormData): unknown {
   if (as === 'check') return form.has(name);
   if (as === 'ticks') return form.getAll(name);
   const text = ((form.get(name) as string | null) ?? '').trim();
@@ -70,8 +70,8 @@ type FormProps<F extends readonly FieldData[]> = {
   look?: 'minor' | 'row' | 'small';
   /** The button's name for those who can't see the row that it stands in. */
   label?: string;
-  /** Whether it may be sent; default: yes. */
-  isReady?: boolean;
+  /** Whoever may not do this is not offered it. */
+  needs?: Needs;
   onSubmit(given: Given<F>, form: FormData): Promise<unknown>;
   /** What stands above the fields. */
   children?: ComponentChildren;
@@ -79,10 +79,12 @@ type FormProps<F extends readonly FieldData[]> = {
 
 /** A form that says that it works, and what the api said where it refused. Without fields it is a button. */
 export function Form<const F extends readonly FieldData[] = []>(props: FormProps<F>) {
-  const { submit, fields = [], look, label, isReady = true, onSubmit, children } = props;
-  const onEnded = useEnded();
+  const { submit, fields = [], look, label, needs, onSubmit, children } = props;
+  const may = useMay();
+  const problemOf = useProblem();
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
+  if (!may(needs)) return null;
   const send = async (event: { preventDefault(): void; currentTarget: HTMLFormElement }) => {
     event.preventDefault();
     if (isBusy) return;
@@ -92,22 +94,30 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
     try {
       await onSubmit(givenIn(fields as F, data), data);
     } catch (error) {
-      setProblem(asProblem(error, onEnded));
+      setProblem(problemOf(error));
     } finally {
       setBusy(false);
     }
   };
+  const shown = fields.filter(({ isRare }) => !isRare).map((field) => <Field key={field.name} {...field} />);
+  const rare = fields.filter(({ isRare }) => isRare).map((field) => <Field key={field.name} {...field} />);
   return (
     <form class={look === 'row' ? 'row' : ''} onSubmit={send}>
       {children}
-      {look === 'row' ? <div class="finder">{<Fields of={fields} />}</div> : <Fields of={fields} />}
+      {look === 'row' ? <div class="finder">{shown}</div> : shown}
+      {rare.length > 0 && (
+        <details>
+          <summary>Only some of it</summary>
+          <div class="finder">{rare}</div>
+        </details>
+      )}
       <ProblemNote problem={problem} />
       <button
         type="submit"
         class={look === 'small' ? 'outline small' : look === 'minor' ? 'outline' : ''}
         aria-label={label}
         aria-busy={isBusy}
-        disabled={isBusy || !isReady}
+        disabled={isBusy}
       >
         {submit}
       </button>
@@ -115,25 +125,28 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
   );
 }
 
-/** Fields one after the other; `row` tells those of the same name apart. */
-export function Fields({ of, row = '' }: { of: readonly FieldData[]; row?: string }) {
-  return of.map((field) => <Field key={field.name} {...field} name={field.name + row} />);
+/** A button that reads something from the api and gives it to the viewer as a file. */
+export function SaveButton({ path, file, text }: { path: string; file: string; text: string }) {
+  const save = async () => {
+    const href = URL.createObjectURL(await download(path));
+    Object.assign(document.createElement('a'), { href, download: file }).click();
+    URL.revokeObjectURL(href);
+  };
+  return <Form submit={text} look="minor" onSubmit={save} />;
 }
 
 type FieldProps = FieldData & {
-  /** Its label stands beside it. */
-  isInline?: boolean;
   onText?(text: string): void;
 };
 
 const types: Partial<Record<NonNullable<FieldData['as']>, string>> = { credits: 'text', moment: 'datetime-local' };
 
 /** A field with its label and, below it, what it takes. */
-export function Field({ label, hint, as = 'text', options, value, isInline, onText, ...input }: FieldProps) {
+export function Field({ label, hint, as = 'text', options, value, onText, ...input }: FieldProps) {
   const id = useId();
   if (as === 'check') {
     return (
-      <label class="check">
+      <label>
         <input type="checkbox" name={input.name} defaultChecked={value === true} /> {label}
       </label>
     );
@@ -152,9 +165,10 @@ export function Field({ label, hint, as = 'text', options, value, isInline, onTe
     ...(as === 'credits' && { inputMode: 'decimal' }),
     ...input,
     clears: undefined,
+    isRare: undefined,
   };
   return (
-    <div class={isInline ? 'field inline' : 'field'}>
+    <div class="field">
       <label for={id}>{label}</label>
       {options ? (
         <select name={input.name} {...given}>
@@ -181,7 +195,7 @@ function Ticks({ label, name, options, chosen = [] }: TicksProps) {
       <legend>{label}</legend>
       <div class="choices">
         {options.map(([value, text]) => (
-          <label key={value} class="check">
+          <label key={value}>
             <input type="checkbox" name={name} value={value} defaultChecked={chosen.includes(value)} />{' '}
             {text === value ? <code>{text}</code> : text}
           </label>

@@ -1,14 +1,12 @@
-import { useState } from 'preact/hooks';
 import type { Output } from '../data/call.ts';
-import { AskDialog, Opens } from './dialog.tsx';
-import { Fields, givenIn, type FieldData } from './form.tsx';
-import { Section } from './page.tsx';
-import { Table, type Column } from './table.tsx';
+import type { Needs } from '../data/hooks.ts';
+import type { FieldData, Given } from './form.tsx';
+import { OwnList } from './own-list.tsx';
+import type { Column } from './table.tsx';
 import { Amount } from './text.tsx';
 
 export type Limit = NonNullable<Output<'get /api/v1/customer-billing/{bid}'>['billing']['limits']>[number];
 
-const MOST = 4;
 const units = [
   ['requests', 'requests'],
   ['credits', 'credits'],
@@ -34,74 +32,32 @@ function ofWhat({ unit, usageName }: Limit): string {
 
 type LimitsProps = {
   title: string;
-  /** The heading of the dialog that changes them. */
-  dialog: string;
   limits: readonly Limit[] | undefined;
   perSecond?: number | undefined;
-  /** Without it they can't be changed. */
-  onChange?: ((limits: Limit[] | null) => Promise<unknown>) | false;
+  needs: Needs;
+  /** The limits as they are by now. */
+  read(): Promise<readonly Limit[] | undefined>;
+  onChange(limits: Limit[] | null): Promise<unknown>;
 };
 
 /** Limits over windows, and the one per second. */
-export function Limits({ title, dialog, limits = [], perSecond, onChange }: LimitsProps) {
+export function Limits({ limits, perSecond, ...list }: LimitsProps) {
   return (
-    <Section
-      title={title}
-      action={
-        onChange && (
-          <Opens text="Change limits">{<ChangeLimits title={dialog} limits={limits} onChange={onChange} />}</Opens>
-        )
-      }
+    <OwnList
+      {...list}
+      one="limit"
+      items={limits}
+      columns={columns}
+      fieldsOf={fieldsOf}
+      itemIn={limitIn}
+      empty="No limit over a longer window. Add one to bound what is used in a minute, a day or a month."
     >
       {perSecond !== undefined && (
         <p>
           At most <Amount of={perSecond} /> requests per second.
         </p>
       )}
-      <Table
-        label="Limits"
-        columns={columns}
-        items={limits}
-        keyOf={({ name }) => name}
-        empty="No limit over a longer window. Add one to bound what is used in a minute, a day or a month."
-      />
-    </Section>
-  );
-}
-
-type ChangeProps = { title: string; limits: readonly Limit[]; onChange(limits: Limit[] | null): Promise<unknown> };
-
-function ChangeLimits({ title, limits, onChange }: ChangeProps) {
-  const [rows, setRows] = useState(() => limits.map((limit, i) => ({ limit: limit as Partial<Limit>, row: i })));
-  const add = () => setRows([...rows, { limit: {}, row: (rows.at(-1)?.row ?? -1) + 1 }]);
-  const save = (_: unknown, form: FormData) => {
-    const all = rows.map(({ limit, row }) => limitIn(givenIn(fieldsOf(limit), form, ` ${row}`)));
-    return onChange(all.length > 0 ? all : null);
-  };
-  return (
-    <AskDialog title={title} submit="Save limits" onSubmit={save}>
-      {rows.map(({ limit, row }, i) => (
-        <fieldset key={row} class="limit">
-          <legend>Limit {i + 1}</legend>
-          <Fields of={fieldsOf(limit)} row={` ${row}`} />
-          <button
-            type="button"
-            class="outline secondary"
-            onClick={() => setRows(rows.filter((one) => one.row !== row))}
-          >
-            Remove limit {i + 1}
-          </button>
-        </fieldset>
-      ))}
-      {rows.length === 0 && <p class="muted">No limit.</p>}
-      {rows.length < MOST && (
-        <p>
-          <button type="button" class="outline" onClick={add}>
-            Add a limit
-          </button>
-        </p>
-      )}
-    </AskDialog>
+    </OwnList>
   );
 }
 
@@ -119,8 +75,6 @@ function fieldsOf({ name, limit, unit = 'requests', per = 'day', timezone, usage
   ] as const satisfies readonly FieldData[];
 }
 
-type GivenLimit = ReturnType<typeof givenIn<ReturnType<typeof fieldsOf>>>;
-
-function limitIn({ unit, limit, shadow, ...given }: GivenLimit): Limit {
+function limitIn({ unit, limit, shadow, ...given }: Given<ReturnType<typeof fieldsOf>>): Limit {
   return { ...given, unit, limit: unit === 'requests' ? Number(limit) : limit, ...(shadow && { shadow }) };
 }

@@ -1,16 +1,9 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import type { Read } from '../data/hooks.ts';
-import { useWorkspace } from '../data/session.ts';
+import { useContext, useEffect, useState } from 'preact/hooks';
+import { Problem, signOut } from '../data/call.ts';
+import { EndedContext, useSession, type Read } from '../data/hooks.ts';
 import { DialogContext } from './dialog.tsx';
-import { PagedTable, type PagedProps } from './table.tsx';
-import { ProblemNote } from './text.tsx';
-
-/** The address of a page of the workspace. */
-export function usePath(): (page: string) => string {
-  const { id } = useWorkspace();
-  return (page) => `/console/w/${encodeURIComponent(id)}/${page}`;
-}
+import { Loaded, ProblemNote } from './text.tsx';
 
 type PageProps = { title: string; action?: ComponentChildren; children: ComponentChildren };
 
@@ -57,13 +50,87 @@ export function Section({ title, action, children }: PageProps) {
   );
 }
 
-type ListProps<Item> = Omit<PagedProps<Item>, 'label'> & { title: string; action?: ComponentChildren };
+type PanelProps<Value> = {
+  title: string;
+  of: Read<Value>;
+  empty: ComponentChildren;
+  lines(value: Value): ComponentChildren[];
+};
 
-/** A part of a page that is a list. */
-export function ListSection<Item>({ title, action, ...list }: ListProps<Item>) {
+/** One of several short answers beside each other: some of a list, each in a line. */
+export function Panel<Value>({ title, of, empty, lines }: PanelProps<Value>) {
+  const shown = (all: ComponentChildren[]) =>
+    all.length > 0 ? <ul class="plain lines">{all}</ul> : <p class="muted">{empty}</p>;
   return (
-    <Section title={title} action={action}>
-      <PagedTable label={title} {...list} />
-    </Section>
+    <section class="panel" aria-label={title}>
+      <h2>{title}</h2>
+      <Loaded of={of}>{(value) => shown(lines(value))}</Loaded>
+    </section>
   );
+}
+
+type FrameProps = {
+  /** What stands at the top. */
+  head: ComponentChildren;
+  /** What the button that ends the session says. */
+  leave: string;
+  onLeave(): Promise<unknown>;
+  onEnded(): void;
+  menu?: ComponentChildren;
+  children: ComponentChildren;
+};
+
+/** What is around every page. A session that the server could not be told of has not ended, and the page says so. */
+export function Frame({ head, leave, onLeave, onEnded, menu, children }: FrameProps) {
+  const [problem, setProblem] = useState<Problem>();
+  const end = async () => {
+    try {
+      await onLeave();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (error.status !== 401) return setProblem(error);
+    }
+    return onEnded();
+  };
+  return (
+    <div class="frame">
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <header class="top">
+        {head}
+        <button type="button" class="outline secondary" onClick={end}>
+          {leave}
+        </button>
+      </header>
+      <ProblemNote problem={problem} />
+      {menu}
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  );
+}
+
+type ConsoleFrameProps = { workspaceName?: string | undefined; menu?: ComponentChildren; children: ComponentChildren };
+
+/** The same around a page of the console, with who is signed in. */
+export function ConsoleFrame({ workspaceName, ...page }: ConsoleFrameProps) {
+  const { session } = useSession();
+  const head = (
+    <>
+      <a class="brand" href="/console">
+        keytally
+      </a>
+      {workspaceName !== undefined && (
+        <a class="workspace" href="/console" title="Choose another workspace">
+          {workspaceName}
+        </a>
+      )}
+      <span class="who" title={`Signed in with the token ${session.tokenName}`}>
+        {session.tokenName}
+      </span>
+    </>
+  );
+  return <Frame head={head} leave="Sign out" onLeave={signOut} onEnded={useContext(EndedContext)} {...page} />;
 }

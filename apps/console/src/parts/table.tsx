@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Pages } from '../data/hooks.ts';
+import type { Operation } from '../data/call.ts';
+import { useMay, usePages, type ItemOf, type ListInput, type Needs, type Pages } from '../data/hooks.ts';
+import { Section } from './page.tsx';
 import { Amount, Empty, None, ProblemNote, Time } from './text.tsx';
 
 /** A value of an item: by the name of its field, or by what finds it. */
@@ -15,7 +17,7 @@ type Cell<Item> =
   | { code: Of<Item, string> }
   | { amount: Of<Item, Text> }
   | { time: Of<Item, Text> }
-  | { cell(item: Item): ComponentChildren; isNumber?: true; isMark?: true };
+  | { cell(item: Item): ComponentChildren; isMark?: true };
 
 export type Column<Item> = Cell<Item> & {
   title: string;
@@ -28,22 +30,23 @@ export type Column<Item> = Cell<Item> & {
   /** Beside the title, where there is room. */
   note?: string;
   width?: string;
+  /** What its buttons need: whoever may not use them does not see it. */
+  needs?: Needs;
 };
 
 type TableProps<Item> = {
   label: string;
   columns: readonly Column<Item>[];
   items: readonly Item[];
-  /** Tells items apart; default: their ids. */
+  /** Tells items apart; default: their ids, or else their names. */
   keyOf?(item: Item): string;
   /** Whether no further items exist; else `more` asks for them. */
   isWhole?: boolean;
-  /** Whether a search has stopped before its end. */
-  isPaused?: boolean;
   more?(): void;
   /** All rows are in the page: for a form around them, or because their texts wrap. */
   isFlat?: 'form' | 'wraps';
-  empty: ComponentChildren;
+  /** What an empty list says: what to do about it. */
+  empty?: ComponentChildren;
 };
 
 const ROW_PX = 44;
@@ -52,7 +55,9 @@ const FEW = 40;
 
 /** A list as a table. Of a long one only the rows in sight are in the page, so that any number of them scrolls. */
 export function Table<Item>(props: TableProps<Item>) {
-  const { label, columns, items, keyOf = idOf, isWhole = true, isPaused = false, more, isFlat, empty } = props;
+  const { label, items, keyOf = idOf, isWhole = true, more, isFlat, empty } = props;
+  const may = useMay();
+  const columns = props.columns.filter(({ needs }) => may(needs));
   const region = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const inSight = Math.ceil((region.current?.clientHeight ?? 600) / ROW_PX);
@@ -63,8 +68,7 @@ export function Table<Item>(props: TableProps<Item>) {
     if (!isWhole && last >= items.length - ROWS_BEYOND) more?.();
   }, [isWhole, last, items]);
 
-  if (isPaused) return <Further {...props} />;
-  if (items.length === 0) return isWhole ? <Empty>{empty}</Empty> : <p aria-busy="true">Loading…</p>;
+  if (items.length === 0) return isWhole ? empty && <Empty>{empty}</Empty> : <p aria-busy="true">Loading…</p>;
   return (
     <div
       class="table"
@@ -107,35 +111,49 @@ export function Table<Item>(props: TableProps<Item>) {
   );
 }
 
-export type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'isPaused' | 'more'> & {
-  pages: Pages<Item>;
-};
+type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'more'> & { pages: Pages<Item> };
 
 /** A list that is read page by page. What was read stays where a further page fails, and waits for another try. */
 export function PagedTable<Item>({ pages, ...props }: PagedProps<Item>) {
   const { problem, more, items, isWhole, isPaused } = pages;
+  const table = { ...props, items, isWhole: isWhole || isPaused, ...(!problem && { more }) };
   return (
     <>
       <ProblemNote problem={problem} onRetry={more} />
-      {(!problem || items.length > 0) && (
-        <Table {...props} {...{ items, isWhole, isPaused }} {...(!problem && { more })} />
+      {(!problem || items.length > 0) && <Table {...table} empty={!isPaused && props.empty} />}
+      {/* A search that finds little ends by itself, so that an open page does not read all of a long list. */}
+      {isPaused && (
+        <p role="status">
+          Nothing more was found so far.{' '}
+          <button type="button" class="outline small" onClick={more}>
+            Look further
+          </button>
+        </p>
       )}
     </>
   );
 }
 
-// A search that finds little ends by itself, so that an open page does not read all of a long list.
-function Further<Item>(props: TableProps<Item>) {
+type ListProps<O extends Operation> = Omit<PagedProps<ItemOf<O>>, 'pages' | 'label'> & {
+  of: O;
+  input: ListInput<O>;
+  /** Which of its items are shown; default: all. */
+  keep?(item: ItemOf<O>): boolean;
+  label?: string;
+  /** Of a list that is a part of a page. */
+  title?: string;
+  action?: ComponentChildren;
+};
+
+/** What an operation lists, page by page. */
+export function List<const O extends Operation>(props: ListProps<O>) {
+  const { of, input, keep, title = '', label = title, action, ...table } = props;
+  const list = <PagedTable {...table} label={label} pages={usePages(of, input, keep)} />;
+  if (!title) return list;
   return (
-    <>
-      {props.items.length > 0 && <Table {...props} isPaused={false} isWhole />}
-      <p role="status">
-        Nothing more was found so far.{' '}
-        <button type="button" class="outline small" onClick={props.more}>
-          Look further
-        </button>
-      </p>
-    </>
+    <Section title={title} action={action}>
+      {list}
+    </Section>
   );
 }
 
@@ -148,8 +166,8 @@ function Space({ rows, columns }: { rows: number; columns: number }) {
 }
 
 function classOf<Item>(column: Column<Item>): string {
-  const { isNumber, isMark } = 'cell' in column ? column : { isNumber: 'amount' in column };
-  const kinds = { number: isNumber, mark: isMark, extra: column.isExtra, main: column.isMain };
+  const isMark = 'cell' in column && column.isMark;
+  const kinds = { number: 'amount' in column, mark: isMark, extra: column.isExtra, main: column.isMain };
   return Object.entries(kinds)
     .flatMap(([name, is]) => (is ? name : []))
     .join(' ');
@@ -176,5 +194,6 @@ function valueOf<Item, Value>(item: Item, of: Of<Item, Value>): Value | undefine
 }
 
 function idOf(item: unknown): string {
-  return (item as { id: string }).id;
+  const { id, name } = item as { id?: string; name?: string };
+  return id ?? name ?? '';
 }

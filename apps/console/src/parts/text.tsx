@@ -2,7 +2,8 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { grouped } from '../data/amounts.ts';
 import type { Problem } from '../data/call.ts';
-import { localMoment } from '../data/periods.ts';
+import type { Read } from '../data/hooks.ts';
+import { localMoment } from '../data/time.ts';
 
 /** What stands for usage that was given no name. */
 export const UNNAMED = 'without a name';
@@ -50,6 +51,21 @@ export function ProblemNote({ problem, onRetry }: { problem: Problem | undefined
         </button>
       )}
     </div>
+  );
+}
+
+type LoadedProps<Value> = {
+  of: Pick<Read<Value>, 'value' | 'problem'>;
+  children(value: Value): ComponentChildren;
+};
+
+/** What was read, and before that why it is not there. */
+export function Loaded<Value>({ of: { value, problem }, children }: LoadedProps<Value>) {
+  return (
+    <>
+      <ProblemNote problem={problem} />
+      {value === undefined ? !problem && <p aria-busy="true">Loading…</p> : children(value)}
+    </>
   );
 }
 

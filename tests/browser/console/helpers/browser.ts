@@ -9,11 +9,8 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 // WCAG 2.2, levels A and AA.
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
-// A page asks for itself, its files and its session; all else is the public API's.
-const own = /^(GET \/(console|portal)(\/.*)?|(GET|POST|DELETE) \/(console|portal)\/session)$/;
-
-/** A page of the console as a person sees it, what the browser complained about, and which requests it made. */
-export type Visit = { page: Page; complaints: string[]; asked: Set<string>; close(): Promise<void> };
+/** A page of the console as a person sees it, and what the browser complained about. */
+export type Visit = { page: Page; complaints: string[]; close(): Promise<void> };
 
 /** Starts the Chromium of the test run. */
 export async function launch(): Promise<Browser> {
@@ -36,12 +33,7 @@ export async function visit(browser: Browser, options: BrowserContextOptions = {
     if (['error', 'warning'].includes(message.type()) && !message.text().startsWith('Failed to load resource'))
       complaints.push(message.text());
   });
-  const asked = new Set<string>();
-  page.on('request', (request) => {
-    const { origin, pathname } = new URL(request.url());
-    if (origin !== 'null') asked.add(`${request.method()} ${origin}${pathname}`);
-  });
-  return { page, complaints, asked, close: () => context.close() };
+  return { page, complaints, close: () => context.close() };
 }
 
 /** Opens a browser of its own and signs in, with the team's token if no other is given. */
@@ -74,18 +66,6 @@ export async function signIn(page: Page, url: string, token: string): Promise<vo
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
 }
 
-/** Fails where pages asked for anything but their own files, their session, and what the document of the API says that a script can. */
-export async function requirePublic(world: World, asked: ReadonlySet<string>): Promise<void> {
-  const { paths } = (await world.call('get', '/openapi.json')).body as { paths: Record<string, object> };
-  const operations = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.keys(methods).map((method) => new RegExp(`^${method} ${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`, 'i')),
-  );
-  const ours = [...asked].map((one) => one.replace(world.api.url, ''));
-  assert.ok(ours.some((one) => one.includes('/api/v1/')));
-  const others = ours.filter((one) => !own.test(one) && !operations.some((operation) => operation.test(one)));
-  assert.equal(others, []);
-}
-
 /** Fails where a page, or the dialog over it, breaks a rule of WCAG 2.2 A or AA that a program can check. */
 export async function requireAccessible(page: Page, what: string): Promise<void> {
   if (!(await page.evaluate<boolean>('Boolean(window.axe)'))) await page.evaluate(axe);
@@ -98,9 +78,10 @@ export async function requireAccessible(page: Page, what: string): Promise<void>
   assert.equal(told, [], what);
 }
 
-/** Fails where the window or a table scrolls sideways, the menu takes a second line, a number does not stand at the right, or a cell is cut that does not tell all of it on hover. */
+/** Fails where a stranger's text has become an element, the window or a table scrolls sideways, the menu takes a second line, a number does not stand at the right, or a cell is cut that does not tell all of it on hover. */
 async function requireFits(page: Page, what: string): Promise<void> {
   const found = await page.evaluate<string[]>(`[
+    ...[...document.querySelectorAll('[data-x]')].map((one) => 'an element: ' + one.outerHTML),
     ...[document.documentElement].filter((one) => one.scrollWidth > window.innerWidth).map(() => 'the window'),
     ...[...document.querySelectorAll('.table')].filter((one) => one.scrollWidth > one.clientWidth)
       .map((one) => 'sideways: ' + one.getAttribute('aria-label')),
@@ -128,20 +109,6 @@ export async function requireInAllLooks(page: Page, name: string): Promise<void>
     await requireAccessible(page, what);
     await requireFits(page, what);
   }
-}
-
-/** Fails where a page runs a script that is not its own, asks another server, or lets itself be framed. */
-export async function requireFenced(page: Page, complaints: string[], url: string): Promise<void> {
-  const inline = `(() => { const one = document.createElement('script'); one.textContent = 'window.ran = true'; document.body.append(one); return Boolean(window.ran); })()`;
-  assert.is(await page.evaluate(inline), false);
-  assert.is(await page.evaluate(`fetch('http://localhost:1/').then(() => 'asked', () => 'refused')`), 'refused');
-  for (const directive of ['script-src', 'connect-src'])
-    await eventually(`${directive} is told`, async () => complaints.some((one) => one.includes(directive)));
-  await page.goto(new URL('/docs', url).href);
-  await page.setContent(`<iframe src="${url}"></iframe>`, { waitUntil: 'domcontentloaded' });
-  await eventually('the frame is refused', () =>
-    page.evaluate<boolean>(`document.querySelector('iframe')?.contentDocument === null`),
-  );
 }
 
 /** Waits until nothing loads any more. */

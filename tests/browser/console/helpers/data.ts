@@ -4,7 +4,8 @@ import { must, makeCustomers } from '../../../helpers/customers.ts';
 import { eventually, type World } from '../../../helpers/world.ts';
 
 const DAY_MS = 86_400_000;
-const LONG = 'A name as long as the longest that a customer of a customer ever thought of, with neither end nor mercy';
+// What a stranger may write into any text: as long as it can be, and an element, if a page took it for one.
+const HOSTILE = `"><img data-x src=x onerror="alert(1)">${' as long as names can be'.repeat(3)}`;
 
 /** A workspace with something on every page: keys, scopes, and a record with grants, limits, alerts and usage. */
 export type Shown = { workspaceId: string; keyId: string; billingId: string; webhookId: string; token: string };
@@ -19,14 +20,14 @@ export async function makeShown(world: World): Promise<Shown> {
     const status = method === 'post' ? 201 : 200;
     return (await must(status, world.call(method, `/api/v1/${path}`, body, options))).body;
   };
-  const { workspace } = await api('post', 'workspace', { name: 'Weather, production' });
+  const { workspace } = await api('post', 'workspace', { name: 'Weather <b data-x>production' });
   const workspaceId = workspace.id as string;
   const { verify, newMeter, billing } = makeCustomers(world, workspaceId);
   const key = async (fields: object) => (await api('post', 'api-key', { workspaceId, ...fields })).apiKey;
   const token = async (fields: object) => (await api('post', 'access-token', fields)).accessToken;
 
   for (const [representation, name] of Object.entries({ forecasts: 'Forecasts', archive: 'Archive since 1949' })) {
-    const scope = { name, representation, description: `${name} of all regions` };
+    const scope = { name, representation, description: HOSTILE };
     await api('post', `workspace/${workspaceId}/scope`, scope);
   }
   for (const [externalMeterId, totalCredits] of Object.entries({
@@ -34,7 +35,7 @@ export async function makeShown(world: World): Promise<Shown> {
     'harbour-office': '40',
     'alpine-club': '0',
     'fjord-ferries': '99000',
-    'observatory-of-the-university-of-the-north-and-its-islands': '2500',
+    [HOSTILE]: '2500',
   }))
     await newMeter({ externalMeterId, totalCredits });
   await newMeter({ externalMeterId: 'city-transport', allowOverages: true, spendCap: '2000' });
@@ -57,14 +58,14 @@ export async function makeShown(world: World): Promise<Shown> {
     prefix: 'wx',
     scopes: [{ representation: 'forecasts', read: true }],
     limits: [{ name: 'burst', unit: 'requests', limit: 120, per: 'minute' }],
-    metadata: { plan: 'business', contact: 'ops@northwind.example' },
+    metadata: { plan: 'business', [HOSTILE]: HOSTILE },
   });
   await key({ name: 'Harbour office', customerId: 'harbour', externalMeterId: 'harbour-office', prefix: 'wx' });
   const off = await key({ name: 'Alpine club, trial', customerId: 'alpine', enabled: false });
-  await key({ name: LONG, customerId: LONG });
+  await key({ name: HOSTILE, customerId: HOSTILE });
   const own = await token({ name: 'Kim Larsen', permissions });
   await token({ name: 'Gateway', permissions: ['key:verify'], workspaceIds: [workspaceId] });
-  const old = await token({ name: 'Import of last year', permissions: ['key:read', 'key:write'] });
+  const old = await token({ name: HOSTILE, permissions: ['key:read', 'key:write'] });
   await api('delete', `access-token/${old.id}`);
 
   // Usage of the days before, booked as a correction is, in a workspace that was there.
@@ -75,7 +76,7 @@ export async function makeShown(world: World): Promise<Shown> {
       forecast: (120 + 70 * Math.sin(i / 1.1) + (i % 7) * 9).toFixed(2),
       archive: (60 + 30 * Math.cos(i / 2.3)).toFixed(2),
     }))
-      await api('post', `${record}/adjustment`, { amount, usageName, reason: 'moved from another system', day });
+      await api('post', `${record}/adjustment`, { amount, usageName, reason: HOSTILE, day });
   }
   for (const billed of [
     { usage: '310.25', usageName: 'forecast' },
@@ -84,12 +85,12 @@ export async function makeShown(world: World): Promise<Shown> {
   ])
     await must(200, verify({ key: first.key, billing: billed }));
   // Refusals of several reasons.
-  const hourly = [{ name: 'hourly', unit: 'requests', limit: 5, per: 'hour' }];
+  const hourly = [{ name: HOSTILE.slice(0, 64), unit: 'requests', limit: 5, per: 'hour' }];
   const ferries = await key({ name: 'Fjord ferries', externalMeterId: 'fjord-ferries', limits: hourly });
   for (let i = 0; i < 12; i++) await verify({ key: ferries.key, route: 'GET /timetable', billing: { usage: '1' } });
   for (const usage of ['90000', '0.5'])
     await verify({ key: first.key, route: 'GET /forecasts/{station}', billing: { usage, usageName: 'forecast' } });
-  await verify({ key: off.key, route: 'GET /huts' });
+  await verify({ key: off.key, route: HOSTILE });
   await eventually('the books have the usage and the refusals, and the alert is told', async () => {
     const { data } = await api('get', `usage/${billingId}`);
     const { alerts } = await api('get', `${record}/alerts`);

@@ -1,14 +1,12 @@
 import { useState } from 'preact/hooks';
 import { microsIn } from '../../data/amounts.ts';
 import { addressOf, call, type Output } from '../../data/call.ts';
-import { useAnswer, usePages, type ItemOf } from '../../data/hooks.ts';
-import { newestFirst } from '../../data/periods.ts';
-import { Field, Form } from '../../parts/form.tsx';
-import { Loaded } from '../../parts/loaded.tsx';
-import { ListSection, Section } from '../../parts/page.tsx';
-import { SaveButton } from '../../parts/save.tsx';
+import { useAnswer } from '../../data/hooks.ts';
+import { newestFirst } from '../../data/time.ts';
+import { Field, Form, SaveButton } from '../../parts/form.tsx';
+import { Section } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, Facts, State } from '../../parts/text.tsx';
+import { Amount, Facts, Loaded, State } from '../../parts/text.tsx';
 
 type StatementOf = Output<'get /api/v1/customer-billing/{bid}/statement'>['statement'];
 type Movement = StatementOf['movements'][number];
@@ -20,18 +18,6 @@ const proofs = {
   MISSING: ['bad', 'The books lack some of what was used'],
   TOO_MUCH: ['bad', 'The books have more than was used'],
 } as const;
-const refillColumns: readonly Column<ItemOf<'get /api/v1/customer-billing/{bid}/ledger'>>[] = [
-  { title: 'Refilled', time: 'createdAt' },
-  { title: 'Credits', amount: 'amount' },
-  { title: 'Bought by then', amount: 'totalCredits' },
-  { title: 'By', code: 'tokenId', isExtra: true },
-];
-const holdColumns: readonly Column<ItemOf<'get /api/v1/customer-billing/{bid}/holds'>>[] = [
-  { title: 'For', text: 'usageName', isMain: true },
-  { title: 'Held', amount: 'credits' },
-  { title: 'Ends', time: 'expiresAt' },
-  { title: 'Then', text: ({ onExpiry }) => (onExpiry === 'charge' ? 'charged' : 'released'), isExtra: true },
-];
 const kinds = {
   granted: 'Granted',
   expired: 'Expired',
@@ -66,28 +52,24 @@ export function ProofOfBooks({ bid }: { bid: string }) {
   return (
     <Section title="Proof" action={<Form submit="Prove the books" look="minor" onSubmit={prove} />}>
       <div role="status">
-        {proof ? <Proved of={proof} /> : <p class="muted">Compares the balance with every event, now.</p>}
+        {!proof && <p class="muted">Compares the balance with every event, now.</p>}
+        {proof && (
+          <>
+            <p>
+              <State kind={proofs[proof.status][0]}>{proofs[proof.status][1]}</State>
+            </p>
+            <Facts
+              of={[
+                ['Used, by the balance', <Amount of={proof.usedCredits} />],
+                ['Used, by the events', <Amount of={proof.bookedCredits} />],
+                ['Billed', <Amount of={proof.billedCredits} />],
+                ['Difference', <Amount of={proof.difference} />],
+              ]}
+            />
+          </>
+        )}
       </div>
     </Section>
-  );
-}
-
-function Proved({ of: proof }: { of: Proof }) {
-  const [kind, text] = proofs[proof.status];
-  return (
-    <>
-      <p>
-        <State kind={kind}>{text}</State>
-      </p>
-      <Facts
-        of={[
-          ['Used, by the balance', <Amount of={proof.usedCredits} />],
-          ['Used, by the events', <Amount of={proof.bookedCredits} />],
-          ['Billed', <Amount of={proof.billedCredits} />],
-          ['Difference', <Amount of={proof.difference} />],
-        ]}
-      />
-    </>
   );
 }
 
@@ -97,7 +79,10 @@ export function Statement({ bid }: { bid?: string }) {
   const question = bid
     ? (['get /api/v1/customer-billing/{bid}/statement', { bid, month }] as const)
     : (['get /api/v1/portal/statement', { month }] as const);
-  const file = { path: `${addressOf(question)}&format=csv`, file: `statement-${month}-${bid ?? 'portal'}.csv` };
+  const file = {
+    path: `${addressOf(question[0], question[1])}&format=csv`,
+    file: `statement-${month}-${bid ?? 'portal'}.csv`,
+  };
   return (
     <Section title="Statement" action={<SaveButton {...file} text="Download the statement" />}>
       <Field label="Month" name="month" as="month" value={month} onText={(text) => text && setMonth(text)} />
@@ -123,29 +108,5 @@ export function Statement({ bid }: { bid?: string }) {
         )}
       </Loaded>
     </Section>
-  );
-}
-
-/** The refills of the record. */
-export function Ledger({ bid }: { bid: string }) {
-  return (
-    <ListSection
-      title="Ledger"
-      columns={refillColumns}
-      pages={usePages('get /api/v1/customer-billing/{bid}/ledger', { bid, limit: 200 })}
-      empty="No refill yet. A refill adds bought credits that never expire."
-    />
-  );
-}
-
-/** What running calls have reserved. */
-export function Holds({ bid }: { bid: string }) {
-  return (
-    <ListSection
-      title="Holds"
-      columns={holdColumns}
-      pages={usePages('get /api/v1/customer-billing/{bid}/holds', { bid, limit: 200 })}
-      empty="No open hold. A verification holds credits where its cost is known only afterwards."
-    />
   );
 }

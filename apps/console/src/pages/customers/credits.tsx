@@ -1,12 +1,35 @@
 import { microsIn, textOf } from '../../data/amounts.ts';
 import type { Output } from '../../data/call.ts';
-import { Bar, DrawnBar, type BarPart } from '../../parts/bar.tsx';
 import { Amount, State } from '../../parts/text.tsx';
 import type { Grant } from './grants.tsx';
 
 export type Billing = Output<'get /api/v1/customer-billing/{bid}'>['billing'];
 
 const GRANTS_SHOWN = 3;
+
+/** What is left is told apart by grant: each has a colour and a pattern of its own. */
+type Kind = `left-${0 | 1 | 2 | 3}` | 'used' | 'held' | 'over' | 'owed' | 'expired';
+type BarPart = {
+  name: string;
+  amount: string;
+  kind: Kind;
+  /** How much of the bar it takes, if that is not its amount. */
+  drawn?: string;
+};
+
+const stripes = (degrees: number, colour: number, px: number) =>
+  `repeating-linear-gradient(${degrees}deg, var(--chart-${colour}) 0 ${px}px, var(--stripe) ${px}px ${px + 2}px)`;
+const fills: Record<Kind, string> = {
+  'left-0': 'var(--chart-2)',
+  'left-1': stripes(45, 0, 4),
+  'left-2': stripes(90, 5, 3),
+  'left-3': stripes(-45, 3, 2),
+  used: 'var(--chart-6)',
+  held: 'var(--chart-1)',
+  over: 'var(--bad)',
+  owed: 'var(--chart-3)',
+  expired: 'var(--chart-7)',
+};
 
 /** What a record has available, and its credits by grant and by what became of them. */
 export function Credits({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
@@ -68,4 +91,39 @@ function leftByGrant({ heldCredits }: Billing, grants: readonly Grant[]): BarPar
     held -= taken;
     return { name, amount, kind: `left-${i as 0 | 1 | 2 | 3}` as const, drawn: textOf(all - taken) };
   });
+}
+
+/** Amounts as parts of one bar, and as numbers below it. */
+function Bar({ label, parts }: { label: string; parts: readonly BarPart[] }) {
+  return (
+    <figure class="bar" aria-label={label}>
+      <DrawnBar parts={parts} />
+      <figcaption>
+        <ul class="legend">
+          {parts
+            .filter(({ amount }) => microsIn(amount) > 0n)
+            .map(({ name, amount, kind }, i) => (
+              <li key={`${i} ${name}`}>
+                <span class="dot" style={{ background: fills[kind] }} aria-hidden="true" />
+                {name} <Amount of={amount} />
+              </li>
+            ))}
+        </ul>
+      </figcaption>
+    </figure>
+  );
+}
+
+/** The bar without its numbers, which stand beside it. Only the drawing rounds. */
+function DrawnBar({ parts }: { parts: readonly BarPart[] }) {
+  return (
+    <div class="drawn" aria-hidden="true">
+      {parts
+        .map(({ kind, amount, drawn = amount }) => ({ kind, share: Number(drawn) }))
+        .filter(({ share }) => share > 0)
+        .map(({ kind, share }, i) => (
+          <span key={`${i} ${kind}`} style={{ flexGrow: share, background: fills[kind] }} />
+        ))}
+    </div>
+  );
 }

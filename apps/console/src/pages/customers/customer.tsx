@@ -1,20 +1,20 @@
 import { useRoute } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
-import { readItems, useRead } from '../../data/hooks.ts';
-import { useMay } from '../../data/session.ts';
-import { Ask } from '../../parts/dialog.tsx';
+import { readItems, useMay, useRead } from '../../data/hooks.ts';
+import { Ask, Opens } from '../../parts/dialog.tsx';
 import { Limits } from '../../parts/limits.tsx';
+import { Outcomes } from '../../parts/outcomes.tsx';
 import { PageOf } from '../../parts/page.tsx';
+import { List } from '../../parts/table.tsx';
 import { Amount, Facts, None, Time } from '../../parts/text.tsx';
+import { Refusals } from '../refusals.tsx';
 import { Credits, type Billing } from './credits.tsx';
 import { Alerts } from './alerts.tsx';
-import { Holds, Ledger, ProofOfBooks, Statement } from './books.tsx';
+import { ProofOfBooks, Statement } from './books.tsx';
 import { overageFields } from './customers.tsx';
-import { Grants, type Grant } from './grants.tsx';
-import { Schedules } from './schedules.tsx';
+import { Grants, Schedules, type Grant } from './grants.tsx';
+import { NewLink } from './portal-link.tsx';
 import { Usage } from './usage.tsx';
-import { Outcomes } from '../keys/outcomes.tsx';
-import { PortalLink } from './portal-link.tsx';
 
 type Change = Omit<Input<'patch /api/v1/customer-billing/{bid}'>, 'bid'>;
 type OnChange = (what: Change) => Promise<unknown>;
@@ -25,7 +25,6 @@ const linkNeeds = ['link:write', 'key:read', 'billing:read', 'usage:read'] as co
 /** One billing record: what it has, where that came from and where it went. */
 export function Customer() {
   const may = useMay();
-  const mayWrite = may('billing:write');
   const bid = useRoute().params['billing'] ?? '';
   const read = useRead(async (signal) => {
     const [{ billing }, grants] = await Promise.all([
@@ -39,46 +38,75 @@ export function Customer() {
     <PageOf
       of={read}
       name="Customer"
-      show={({ billing, grants }) => ({
-        title: billing.externalMeterId,
-        action: (
-          <>
-            {mayWrite && <Actions of={billing} onChange={change} />}
-            {linkNeeds.every(may) && <PortalLink of={billing} />}
-          </>
-        ),
-        children: (
-          <>
-            <Balance billing={billing} grants={grants} />
-            {may('usage:read') && (
-              <>
-                <Usage
-                  bid={bid}
-                  empty="Nothing was used. Verify a key of this meter with a cost, and it shows here within seconds."
-                />
-                <Outcomes of={{ externalMeterId: billing.externalMeterId }} why={`record=${bid}`} />
-              </>
-            )}
-            <Grants
-              grants={grants}
-              empty="No credits yet. Add some, once or by a schedule."
-              bid={mayWrite ? bid : undefined}
-            />
-            <Schedules bid={bid} mayWrite={mayWrite} />
-            <Limits
-              title="Limits"
-              dialog="Limits of the record"
-              limits={billing.limits}
-              onChange={mayWrite && ((limits) => change({ limits }))}
-            />
-            <Alerts billing={billing} mayWrite={mayWrite} onChange={change} />
-            <Holds bid={bid} />
-            {may('usage:read') && <Statement bid={bid} />}
-            <Ledger bid={bid} />
-            <ProofOfBooks bid={bid} />
-          </>
-        ),
-      })}
+      show={({ billing, grants }) => {
+        const ofMeter = { workspaceId: billing.workspaceId, externalMeterId: billing.externalMeterId };
+        return {
+          title: billing.externalMeterId,
+          action: (
+            <>
+              <Actions of={billing} onChange={change} />
+              <Opens text="Portal link" needs={linkNeeds.every(may) && 'link:write'}>
+                <NewLink of={billing} />
+              </Opens>
+            </>
+          ),
+          children: (
+            <>
+              <Balance billing={billing} grants={grants} />
+              {may('usage:read') && (
+                <>
+                  <Usage
+                    bid={bid}
+                    empty="Nothing was used. Verify a key of this meter with a cost, and it shows here within seconds."
+                  />
+                  <Outcomes of={ofMeter} />
+                  <Refusals of={ofMeter} bid={bid} />
+                </>
+              )}
+              <Grants grants={grants} empty="No credits yet. Add some, once or by a schedule." bid={bid} />
+              <Schedules bid={bid} />
+              <Limits
+                title="Limits"
+                limits={billing.limits}
+                needs="billing:write"
+                read={async () => (await call('get /api/v1/customer-billing/{bid}', { bid })).billing.limits}
+                onChange={(limits) => change({ limits })}
+              />
+              <Alerts billing={billing} onChange={change} />
+              <List
+                title="Holds"
+                of="get /api/v1/customer-billing/{bid}/holds"
+                input={{ bid, limit: 200 }}
+                columns={[
+                  { title: 'For', text: 'usageName', isMain: true },
+                  { title: 'Held', amount: 'credits' },
+                  { title: 'Ends', time: 'expiresAt' },
+                  {
+                    title: 'Then',
+                    text: ({ onExpiry }) => (onExpiry === 'charge' ? 'charged' : 'released'),
+                    isExtra: true,
+                  },
+                ]}
+                empty="No open hold. A verification holds credits where its cost is known only afterwards."
+              />
+              {may('usage:read') && <Statement bid={bid} />}
+              <List
+                title="Ledger"
+                of="get /api/v1/customer-billing/{bid}/ledger"
+                input={{ bid, limit: 200 }}
+                columns={[
+                  { title: 'Refilled', time: 'createdAt' },
+                  { title: 'Credits', amount: 'amount' },
+                  { title: 'Bought by then', amount: 'totalCredits' },
+                  { title: 'By', code: 'tokenId', isExtra: true },
+                ]}
+                empty="No refill yet. A refill adds bought credits that never expire."
+              />
+              <ProofOfBooks bid={bid} />
+            </>
+          ),
+        };
+      }}
     />
   );
 }
@@ -103,6 +131,7 @@ function Balance({ billing, grants }: { billing: Billing; grants: readonly Grant
 
 function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange }) {
   const { id: bid, workspaceId, externalMeterId, allowOverages, spendCap } = billing;
+  const needs = 'billing:write';
   const [overage, cap] = overageFields;
   const what = 'What they are for, e.g. trial or bought in May.';
   const end = 'What is left then has expired. Empty: never.';
@@ -112,6 +141,7 @@ function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange })
         look="main"
         title="Refill"
         submit="Add credits"
+        needs={needs}
         fields={[
           { name: 'refill', label: 'Credits', as: 'credits', required: true, hint: 'Bought: they never expire.' },
         ]}
@@ -120,6 +150,7 @@ function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange })
       <Ask
         title="Grant credits"
         submit="Grant"
+        needs={needs}
         fields={[
           { name: 'credits', label: 'Credits', as: 'credits', required: true },
           { name: 'name', label: 'Name', hint: what },
@@ -132,6 +163,7 @@ function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange })
       <Ask
         title="Overage and cap"
         submit="Save"
+        needs={needs}
         fields={[
           { ...overage, value: allowOverages },
           { ...cap, value: spendCap, clears: true },

@@ -1,8 +1,7 @@
 import { useContext } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
-import { useAnswer } from '../../data/hooks.ts';
-import { useMay, useWorkspace } from '../../data/session.ts';
-import { AskDialog, DialogContext, Opens, secretOf } from '../../parts/dialog.tsx';
+import { useAnswer, useMay, useWorkspace } from '../../data/hooks.ts';
+import { AskDialog, DialogContext, secretOf } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Time } from '../../parts/text.tsx';
 import type { Billing } from './credits.tsx';
@@ -17,15 +16,7 @@ const lives = [
 ] as const;
 
 /** Makes a link by which the record's customer sees their own keys, usage and balance. */
-export function PortalLink({ of }: { of: Billing }) {
-  return (
-    <Opens text="Portal link">
-      <NewLink of={of} />
-    </Opens>
-  );
-}
-
-function NewLink({ of: { id: billingId, externalMeterId } }: { of: Billing }) {
+export function NewLink({ of: { id: billingId, externalMeterId } }: { of: Billing }) {
   const may = useMay();
   const { id: workspaceId } = useWorkspace();
   const input = { id: workspaceId, externalMeterId, limit: MOST_KEYS };

@@ -1,15 +1,15 @@
 import { useRoute } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
-import { useAnswer } from '../../data/hooks.ts';
-import { useMay, useWorkspace } from '../../data/session.ts';
+import { useAnswer, useMay, useWorkspace } from '../../data/hooks.ts';
 import { Ask, secretOf } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Limits } from '../../parts/limits.tsx';
-import { PageOf, Section, usePath } from '../../parts/page.tsx';
+import { Outcomes } from '../../parts/outcomes.tsx';
+import { PageOf, Section } from '../../parts/page.tsx';
 import { Facts, None, Time } from '../../parts/text.tsx';
-import { KeyState, type ApiKey } from './keys.tsx';
-import { KeyOutcomes } from './outcomes.tsx';
-import { KeyScopes } from './key-scopes.tsx';
+import { Refusals } from '../refusals.tsx';
+import { stateOf, type ApiKey } from './keys.tsx';
+import { KeyScopes } from './scopes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'id' | 'akid'>;
 type OnChange = (what: Change) => Promise<unknown>;
@@ -19,30 +19,36 @@ export function Key() {
   const { id } = useWorkspace();
   const may = useMay();
   const akid = useRoute().params['key'] ?? '';
-  const read = useAnswer('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid });
-  const change: OnChange = (what) => call('patch /api/v1/workspace/{id}/api-key/{akid}', { id, akid, ...what });
+  const of = { id, akid };
+  const read = useAnswer('get /api/v1/workspace/{id}/api-key/{akid}', of);
+  const change: OnChange = (what) => call('patch /api/v1/workspace/{id}/api-key/{akid}', { ...of, ...what });
   return (
     <PageOf
       of={read}
       name="Key"
       show={({ apiKey: key }) => {
-        const mayChange = may('key:write') && !key.deleted;
+        const needs = !key.deleted && 'key:write';
         return {
           title: key.name,
-          action: mayChange && <Actions of={key} onChange={change} />,
+          action: may(needs) && <Actions of={key} onChange={change} />,
           children: (
             <>
               <KeyFacts of={key} />
-              {key.metadata && <Metadata of={key.metadata} />}
               <Limits
                 title="Limits"
-                dialog="Limits of the key"
                 limits={key.limits}
                 perSecond={key.rateLimitPerSecond}
-                onChange={mayChange && ((limits) => change({ limits }))}
+                needs={needs}
+                read={async () => (await call('get /api/v1/workspace/{id}/api-key/{akid}', of)).apiKey.limits}
+                onChange={(limits) => change({ limits })}
               />
-              {may('usage:read') && <KeyOutcomes apiKeyId={key.id} />}
-              <KeyScopes key={key.id} of={key} mayChange={mayChange} onChange={change} />
+              {may('usage:read') && (
+                <>
+                  <Outcomes of={{ apiKeyId: akid }} />
+                  <Refusals of={{ apiKeyId: akid }} bid={key.billingId} />
+                </>
+              )}
+              <KeyScopes key={akid} of={key} needs={needs} onChange={change} />
             </>
           ),
         };
@@ -52,55 +58,67 @@ export function Key() {
 }
 
 function KeyFacts({ of: key }: { of: ApiKey }) {
-  const pathOf = usePath();
-  const { externalMeterId: meter, billingId } = key;
+  const { pathOf } = useWorkspace();
+  const { externalMeterId: meter, billingId, metadata = {} } = key;
+  const record = <a href={pathOf(`customers/${billingId}`)}>{meter}</a>;
   return (
-    <Facts
-      of={[
-        ['State', <KeyState of={key} />],
-        ['Key', <code>{key.maskedKey}</code>],
-        ['Id', <code>{key.id}</code>],
-        ['Customer', key.customerId ?? <None />],
-        [
-          'Meter',
-          billingId ? (
-            <a href={pathOf(`customers/${billingId}`)}>{meter}</a>
-          ) : (
-            (meter ?? <None>none: its calls cost nothing</None>)
-          ),
-        ],
-        ['Expires', <Time at={key.expiresAt} />],
-        ['Last used', <Time at={key.lastUsedAt} />],
-        ['Made', <Time at={key.createdAt} />],
-        ['May come from', key.allowedIPs?.join(', ') || <None>any address</None>],
-      ]}
-    />
-  );
-}
-
-function Metadata({ of }: { of: Record<string, unknown> }) {
-  return (
-    <Section title="Metadata">
+    <>
       <Facts
-        of={Object.entries(of).map(([name, value]) => [
-          name,
-          typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>,
-        ])}
+        of={[
+          ['State', stateOf(key)],
+          ['Key', <code>{key.maskedKey}</code>],
+          ['Id', <code>{key.id}</code>],
+          ['Customer', key.customerId ?? <None />],
+          ['Meter', billingId ? record : (meter ?? <None>none: its calls cost nothing</None>)],
+          ['Expires', <Time at={key.expiresAt} />],
+          ['Last used', <Time at={key.lastUsedAt} />],
+          ['Made', <Time at={key.createdAt} />],
+          ['May come from', key.allowedIPs?.join(', ') || <None>any address</None>],
+        ]}
       />
-    </Section>
+      {Object.keys(metadata).length > 0 && (
+        <Section title="Metadata">
+          <Facts
+            of={Object.entries(metadata).map(([name, value]) => [
+              name,
+              typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>,
+            ])}
+          />
+        </Section>
+      )}
+    </>
   );
 }
 
 function Actions({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
   const { id } = useWorkspace();
   const of = { id, akid: key.id };
+  const addresses = 'Addresses and CIDR blocks it may come from, with commas between. Empty: as the workspace says.';
+  const rate = {
+    as: 'number',
+    min: '1',
+    hint: 'Empty: as the workspace says.',
+    value: key.rateLimitPerSecond,
+  } as const;
+  const end = { as: 'moment', hint: 'In your time zone. Empty: never.', value: key.expiresAt } as const;
   return (
     <>
       <Rotate
         look="main"
         onRotate={(graceSeconds) => call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { ...of, graceSeconds })}
       />
-      <Edit of={key} onChange={onChange} />
+      <Ask
+        text="Edit"
+        title="Edit the key"
+        submit="Save"
+        fields={[
+          { name: 'name', label: 'Name', required: true, maxLength: 128, value: key.name },
+          { name: 'expiresAt', label: 'Expires', clears: true, ...end },
+          { name: 'rateLimitPerSecond', label: 'Requests per second', clears: true, ...rate },
+          { name: 'allowedIPs', label: 'Addresses', clears: true, value: key.allowedIPs?.join(', '), hint: addresses },
+        ]}
+        onSubmit={({ allowedIPs, ...given }) => onChange({ ...given, allowedIPs: allowedIPs?.split(/[\s,]+/) ?? null })}
+      />
       <Form
         submit={key.enabled ? 'Disable' : 'Enable'}
         look="minor"
@@ -144,38 +162,5 @@ export function Rotate({ onRotate, ...button }: RotateProps) {
     >
       <p>The key gets a new secret. It keeps its id, its settings and its usage.</p>
     </Ask>
-  );
-}
-
-function Edit({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
-  const addresses = 'Addresses and CIDR blocks it may come from, with commas between. Empty: as the workspace says.';
-  return (
-    <Ask
-      text="Edit"
-      title="Edit the key"
-      submit="Save"
-      fields={[
-        { name: 'name', label: 'Name', required: true, maxLength: 128, value: key.name },
-        {
-          name: 'expiresAt',
-          label: 'Expires',
-          as: 'moment',
-          clears: true,
-          value: key.expiresAt,
-          hint: 'In your time zone. Empty: never.',
-        },
-        {
-          name: 'rateLimitPerSecond',
-          label: 'Requests per second',
-          as: 'number',
-          min: '1',
-          clears: true,
-          value: key.rateLimitPerSecond,
-          hint: 'Empty: as the workspace says.',
-        },
-        { name: 'allowedIPs', label: 'Addresses', clears: true, value: key.allowedIPs?.join(', '), hint: addresses },
-      ]}
-      onSubmit={({ allowedIPs, ...given }) => onChange({ ...given, allowedIPs: allowedIPs?.split(/[\s,]+/) ?? null })}
-    />
   );
 }

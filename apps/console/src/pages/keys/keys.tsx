@@ -1,11 +1,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
-import { usePages } from '../../data/hooks.ts';
-import { useMay, useWorkspace } from '../../data/session.ts';
+import { useWorkspace } from '../../data/hooks.ts';
 import { Ask, secretOf } from '../../parts/dialog.tsx';
 import { Field } from '../../parts/form.tsx';
-import { Page, usePath } from '../../parts/page.tsx';
-import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Page } from '../../parts/page.tsx';
+import { List } from '../../parts/table.tsx';
 import { State } from '../../parts/text.tsx';
 
 export type ApiKey = Output<'get /api/v1/workspace/{id}/api-key/{akid}'>['apiKey'];
@@ -14,28 +13,34 @@ const SEARCH_AFTER_MS = 250;
 
 /** The keys of the workspace: find one, or make one. */
 export function Keys() {
-  const mayWrite = useMay()('key:write');
-  const { id } = useWorkspace();
-  const pathOf = usePath();
+  const { id, workspace, pathOf } = useWorkspace();
   const [typed, setTyped] = useState('');
   const search = useSettled(typed);
-  const input = { id, limit: 200, deleted: false, ...(search && { search }) };
-  const columns: readonly Column<ApiKey>[] = [
-    {
-      title: 'Name',
-      width: '32%',
-      isMain: true,
-      below: 'maskedKey',
-      text: 'name',
-      link: (key) => pathOf(`keys/${key.id}`),
-    },
-    { title: 'Key', code: 'maskedKey', isExtra: true },
-    { title: 'Customer', text: 'customerId', isExtra: true },
-    { title: 'State', width: '7rem', cell: (key) => <KeyState of={key} /> },
-    { title: 'Last used', time: 'lastUsedAt', isExtra: true },
-  ];
+  const expiry = 'In your time zone. Empty: as the workspace says, else never.';
+  const make = (
+    <Ask
+      look="main"
+      title="New key"
+      submit="Create key"
+      needs="key:write"
+      fields={[
+        { name: 'name', label: 'Name', required: true, maxLength: 128 },
+        { name: 'customerId', label: 'Customer', hint: "Your own id of the customer, if the key is one's." },
+        { name: 'externalMeterId', label: 'Meter', hint: 'Ties the key to the credits of the same meter.' },
+        {
+          name: 'prefix',
+          label: 'Prefix',
+          placeholder: workspace.defaultKeyPrefix ?? 'key',
+          hint: 'What the secret begins with.',
+        },
+        { name: 'expiresAt', label: 'Expires', as: 'moment', hint: expiry },
+      ]}
+      onSubmit={(given) => call('post /api/v1/api-key', { workspaceId: id, ...given })}
+      shows={({ apiKey }) => secretOf('The new key', 'Secret of the key', apiKey.key)}
+    />
+  );
   return (
-    <Page title="Keys" action={mayWrite && <NewKey />}>
+    <Page title="Keys" action={make}>
       <Field
         label="Find keys"
         name="search"
@@ -44,10 +49,24 @@ export function Keys() {
         value={typed}
         onText={setTyped}
       />
-      <PagedTable
+      <List
         label="Keys"
-        columns={columns}
-        pages={usePages('get /api/v1/workspace/{id}/api-keys', input)}
+        of="get /api/v1/workspace/{id}/api-keys"
+        input={{ id, limit: 200, deleted: false, ...(search && { search }) }}
+        columns={[
+          {
+            title: 'Name',
+            width: '32%',
+            isMain: true,
+            below: 'maskedKey',
+            text: 'name',
+            link: (key) => pathOf(`keys/${key.id}`),
+          },
+          { title: 'Key', code: 'maskedKey', isExtra: true },
+          { title: 'Customer', text: 'customerId', isExtra: true },
+          { title: 'State', width: '7rem', cell: stateOf },
+          { title: 'Last used', time: 'lastUsedAt', isExtra: true },
+        ]}
         empty={
           search
             ? 'No key has this in its name, its customer or its masked text. Deleted keys are not looked through.'
@@ -58,35 +77,16 @@ export function Keys() {
   );
 }
 
-type Stated = Pick<ApiKey, 'enabled' | 'expiresAt'> & { deleted?: boolean };
-
 /** Whether a key may be used, and else why not. */
-export function KeyState({ of: { deleted, enabled, expiresAt } }: { of: Stated }) {
+export function stateOf({
+  deleted,
+  enabled,
+  expiresAt,
+}: Pick<ApiKey, 'enabled' | 'expiresAt'> & { deleted?: boolean }) {
   if (deleted) return <State kind="bad">Deleted</State>;
   if (!enabled) return <State kind="bad">Disabled</State>;
   if (expiresAt !== undefined && expiresAt <= Date.now()) return <State kind="bad">Expired</State>;
   return <State kind="good">Enabled</State>;
-}
-
-function NewKey() {
-  const { id: workspaceId, defaultKeyPrefix = 'key' } = useWorkspace();
-  const expiry = 'In your time zone. Empty: as the workspace says, else never.';
-  return (
-    <Ask
-      look="main"
-      title="New key"
-      submit="Create key"
-      fields={[
-        { name: 'name', label: 'Name', required: true, maxLength: 128 },
-        { name: 'customerId', label: 'Customer', hint: "Your own id of the customer, if the key is one's." },
-        { name: 'externalMeterId', label: 'Meter', hint: 'Ties the key to the credits of the same meter.' },
-        { name: 'prefix', label: 'Prefix', placeholder: defaultKeyPrefix, hint: 'What the secret begins with.' },
-        { name: 'expiresAt', label: 'Expires', as: 'moment', hint: expiry },
-      ]}
-      onSubmit={(given) => call('post /api/v1/api-key', { workspaceId, ...given })}
-      shows={({ apiKey }) => secretOf('The new key', 'Secret of the key', apiKey.key)}
-    />
-  );
 }
 
 function useSettled(text: string): string {

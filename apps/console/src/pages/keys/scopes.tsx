@@ -1,29 +1,39 @@
-import { call } from '../../data/call.ts';
-import { usePages, type ItemOf } from '../../data/hooks.ts';
-import { useMay, useWorkspace } from '../../data/session.ts';
+import { call, type Input } from '../../data/call.ts';
+import { useAnswer, useMay, useWorkspace, type ItemOf, type Needs } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
-import { Page } from '../../parts/page.tsx';
-import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Form } from '../../parts/form.tsx';
+import { Page, Section } from '../../parts/page.tsx';
+import { List, Table, type Column } from '../../parts/table.tsx';
+import { Loaded } from '../../parts/text.tsx';
+import type { ApiKey } from './keys.tsx';
 
 type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
 
-const columns: readonly Column<Scope>[] = [
-  { title: 'Scope', code: 'representation', isMain: true, below: 'name' },
-  { title: 'Name', text: 'name', isExtra: true },
-  { title: 'Description', text: ({ description }) => description ?? '', isExtra: true },
-];
-const change: Column<Scope> = { title: 'Change', width: '10.5rem', cell: (scope) => <Change of={scope} /> };
-
 /** What keys of the workspace can be granted. */
 export function Scopes() {
-  const mayWrite = useMay()('workspace:write');
   const { id } = useWorkspace();
+  const make = (
+    <Ask
+      look="main"
+      title="New scope"
+      submit="Create scope"
+      needs="workspace:write"
+      fields={fieldsOf({})}
+      onSubmit={(given) => call('post /api/v1/workspace/{id}/scope', { id, ...given })}
+    />
+  );
   return (
-    <Page title="Scopes" action={mayWrite && <Save />}>
-      <PagedTable
+    <Page title="Scopes" action={make}>
+      <List
         label="Scopes"
-        columns={mayWrite ? [...columns, change] : columns}
-        pages={usePages('get /api/v1/workspace/{id}/scopes', { id })}
+        of="get /api/v1/workspace/{id}/scopes"
+        input={{ id }}
+        columns={[
+          { title: 'Scope', code: 'representation', isMain: true, below: 'name' },
+          { title: 'Name', text: 'name', isExtra: true },
+          { title: 'Description', text: ({ description }) => description ?? '', isExtra: true },
+          { title: 'Change', width: '10.5rem', needs: 'workspace:write', cell: (scope) => <Change of={scope} /> },
+        ]}
         empty="No scope yet. A scope stands for something in your API, such as invoices; keys are granted to create, read, update or delete it."
       />
     </Page>
@@ -32,51 +42,104 @@ export function Scopes() {
 
 function Change({ of: scope }: { of: Scope }) {
   const { id } = useWorkspace();
+  const { id: sid, representation } = scope;
   return (
     <>
-      <Save scope={scope} />{' '}
+      <Ask
+        text="Edit"
+        look="outline small"
+        label={`Edit ${representation}`}
+        title="Edit the scope"
+        submit="Save"
+        fields={fieldsOf(scope)}
+        onSubmit={(given) => call('patch /api/v1/workspace/{id}/scope/{sid}', { id, sid, ...given })}
+      />{' '}
       <Ask
         text="Delete"
         look="outline small"
-        label={`Delete ${scope.representation}`}
+        label={`Delete ${representation}`}
         title="Delete the scope"
         submit="Delete for good"
-        onSubmit={() => call('delete /api/v1/workspace/{id}/scope/{sid}', { id, sid: scope.id })}
+        onSubmit={() => call('delete /api/v1/workspace/{id}/scope/{sid}', { id, sid })}
       >
         <p>
-          Every key loses <code>{scope.representation}</code> at once.
+          Every key loses <code>{representation}</code> at once.
         </p>
       </Ask>
     </>
   );
 }
 
-function Save({ scope }: { scope?: Scope }) {
-  const { id } = useWorkspace();
-  const { representation, name, description } = scope ?? {};
+function fieldsOf({ representation, name, description }: Partial<Scope>) {
   const hint = 'What your API asks for, e.g. invoices. It stays once a key has the scope.';
-  const button = scope
-    ? ({
-        text: 'Edit',
-        look: 'outline small',
-        label: `Edit ${representation}`,
-        title: 'Edit the scope',
-        submit: 'Save',
-      } as const)
-    : ({ look: 'main', title: 'New scope', submit: 'Create scope' } as const);
+  return [
+    { name: 'representation', label: 'Representation', required: true, value: representation, hint },
+    { name: 'name', label: 'Name', required: true, value: name },
+    { name: 'description', label: 'Description', clears: true, value: description ?? '' },
+  ] as const;
+}
+
+type Granted = { representation: string; name?: string };
+type ScopesChange = Pick<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'scopes'>;
+type Props = { of: ApiKey; needs: Needs; onChange(what: ScopesChange): Promise<unknown> };
+
+const flags = [
+  ['create', 'create'],
+  ['read', 'read'],
+  ['update', 'update'],
+  ['del', 'delete'],
+] as const;
+
+/** What the key may do: each scope of the workspace with its four rights; its own ones where no others may be read. */
+export function KeyScopes({ of: key, needs, onChange }: Props) {
+  const { id, pathOf } = useWorkspace();
+  const may = useMay();
+  const mayRead = may('workspace:read');
+  const read = useAnswer('get /api/v1/workspace/{id}/scopes', mayRead ? { id } : undefined);
+  const mayChange = mayRead && may(needs);
+  const granted = new Map(key.scopes.map((scope) => [scope.representation, scope]));
+  const columns: readonly Column<Granted>[] = [
+    { title: 'Scope', cell: ({ name, representation }) => <code title={name}>{representation}</code> },
+    ...flags.map(([flag, title]) => ({
+      title,
+      isMark: true as const,
+      cell: ({ representation }: Granted) => (
+        <input
+          type="checkbox"
+          name={`${flag} ${representation}`}
+          aria-label={`${title} ${representation}`}
+          defaultChecked={granted.get(representation)?.[flag] ?? false}
+          disabled={!mayChange}
+        />
+      ),
+    })),
+  ];
+  const empty = (
+    <>
+      The workspace has no scopes. <a href={pathOf('scopes')}>Make one</a> to limit what a key may do.
+    </>
+  );
+  const save = (all: readonly Granted[], form: FormData) => {
+    const scopes = all.map(({ representation }) => {
+      const [create, read, update, del] = flags.map(([flag]) => form.has(`${flag} ${representation}`));
+      return { representation, create, read, update, del };
+    });
+    return onChange({ scopes: scopes.filter((one) => flags.some(([flag]) => one[flag])) });
+  };
   return (
-    <Ask
-      {...button}
-      fields={[
-        { name: 'representation', label: 'Representation', required: true, value: representation, hint },
-        { name: 'name', label: 'Name', required: true, value: name },
-        { name: 'description', label: 'Description', clears: true, value: description ?? '' },
-      ]}
-      onSubmit={async (given) =>
-        scope
-          ? call('patch /api/v1/workspace/{id}/scope/{sid}', { id, sid: scope.id, ...given })
-          : call('post /api/v1/workspace/{id}/scope', { id, ...given })
-      }
-    />
+    <Section title="Scopes">
+      <Loaded of={mayRead ? read : { ...read, value: key }}>
+        {({ scopes }: { scopes: readonly Granted[] }) => {
+          const keyOf = ({ representation }: Granted) => representation;
+          const table = <Table label="Scopes of the key" {...{ columns, keyOf, empty }} items={scopes} isFlat="form" />;
+          if (!mayChange || scopes.length === 0) return table;
+          return (
+            <Form submit="Save scopes" onSubmit={(_, form) => save(scopes, form)}>
+              {table}
+            </Form>
+          );
+        }}
+      </Loaded>
+    </Section>
   );
 }

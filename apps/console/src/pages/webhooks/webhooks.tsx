@@ -1,9 +1,8 @@
 import { call, type Input, type Output } from '../../data/call.ts';
-import { usePages } from '../../data/hooks.ts';
-import { useMay, useSession, useWorkspace } from '../../data/session.ts';
+import { useSession, useWorkspace } from '../../data/hooks.ts';
 import { Ask, secretOf } from '../../parts/dialog.tsx';
-import { Page, usePath } from '../../parts/page.tsx';
-import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Page } from '../../parts/page.tsx';
+import { List } from '../../parts/table.tsx';
 import { State, Time } from '../../parts/text.tsx';
 
 export type Webhook = Output<'get /api/v1/webhook/{wid}'>['webhook'];
@@ -36,28 +35,52 @@ export const eventField = {
 
 /** Where events of the workspace are posted. */
 export function Webhooks() {
-  const mayWrite = useMay()('webhook:write');
-  const { id } = useWorkspace();
-  const pathOf = usePath();
-  const columns: readonly Column<Webhook>[] = [
-    {
-      title: 'URL',
-      isMain: true,
-      below: 'description',
-      width: '40%',
-      text: 'url',
-      link: (one) => pathOf(`webhooks/${one.id}`),
-    },
-    { title: 'For', text: 'description', isExtra: true },
-    { title: 'Events', text: ({ events }) => events.join(', '), isExtra: true },
-    { title: 'State', width: '8rem', cell: (one) => <WebhookState of={one} /> },
-  ];
+  const { id, pathOf } = useWorkspace();
+  const { isOfTeam } = useSession();
+  const ofAll = { name: 'all', label: 'Of all workspaces of the team', as: 'check' } as const;
+  const make = (
+    <Ask
+      look="main"
+      title="New webhook"
+      submit="Create webhook"
+      needs="webhook:write"
+      fields={[
+        { name: 'url', label: 'URL', required: true, placeholder: 'https://', hint: 'Where events are posted.' },
+        { name: 'description', label: 'What it is for', maxLength: 256 },
+        eventField,
+        ...(isOfTeam ? [ofAll] : []),
+      ]}
+      onSubmit={({ all, ...given }) => call('post /api/v1/webhook', { ...given, ...(!all && { workspaceId: id }) })}
+      shows={({ webhook }) =>
+        secretOf(
+          'The new webhook',
+          'Secret of the webhook',
+          webhook.secret,
+          <p class="muted">Your receiver checks with it that an event comes from here.</p>,
+        )
+      }
+    />
+  );
   return (
-    <Page title="Webhooks" action={mayWrite && <NewWebhook />}>
-      <PagedTable
+    <Page title="Webhooks" action={make}>
+      <List
         label="Webhooks"
-        columns={columns}
-        pages={usePages('get /api/v1/webhook', { limit: 100 }, (one) => isOf(one, id))}
+        of="get /api/v1/webhook"
+        input={{ limit: 100 }}
+        keep={(one) => isOf(one, id)}
+        columns={[
+          {
+            title: 'URL',
+            isMain: true,
+            below: 'description',
+            width: '40%',
+            text: 'url',
+            link: (one) => pathOf(`webhooks/${one.id}`),
+          },
+          { title: 'For', text: 'description', isExtra: true },
+          { title: 'Events', text: ({ events }) => events.join(', '), isExtra: true },
+          { title: 'State', width: '8rem', cell: (one) => <WebhookState of={one} /> },
+        ]}
         empty="No webhook yet. A webhook posts what happens, such as a customer's credits that run low, to a URL of yours: make one."
       />
     </Page>
@@ -69,60 +92,28 @@ export function isOf({ workspaceId }: Webhook, id: string): boolean {
   return workspaceId === undefined || workspaceId === id;
 }
 
+/** Whether it is told nothing more, because it did not get through. */
+export function isGivenUp({ enabled, disabledReason }: Webhook): boolean {
+  return !enabled && disabledReason !== 'REQUESTED';
+}
+
 /** Whether a webhook gets through, and else why not. */
-export function WebhookState({ of: { enabled, disabledReason, failingSince } }: { of: Webhook }) {
-  if (!enabled && disabledReason !== 'REQUESTED') return <State kind="bad">Given up</State>;
-  if (!enabled) return <State kind="idle">Disabled</State>;
-  return failingSince === undefined ? <State kind="good">Enabled</State> : <State kind="bad">Failing</State>;
+export function WebhookState({ of }: { of: Webhook }) {
+  if (isGivenUp(of)) return <State kind="bad">Given up</State>;
+  if (!of.enabled) return <State kind="idle">Disabled</State>;
+  return of.failingSince === undefined ? <State kind="good">Enabled</State> : <State kind="bad">Failing</State>;
 }
 
 /** What has happened to a webhook that does not get through; nothing to one that does. */
 export function WebhookTrouble({ of: { enabled, disabledReason, disabledAt, failingSince } }: { of: Webhook }) {
-  if (!enabled && disabledReason === 'GONE')
-    return (
-      <>
-        its receiver answered 410, gone, <Time at={disabledAt} />
-      </>
-    );
-  if (!enabled && disabledReason === 'FAILING')
-    return (
-      <>
-        disabled <Time at={disabledAt} />, after five days of failures
-      </>
-    );
-  if (!enabled || failingSince === undefined) return null;
+  if (enabled && failingSince === undefined) return null;
+  if (!enabled && disabledReason === 'REQUESTED') return null;
+  const isGone = disabledReason === 'GONE';
   return (
     <>
-      every try fails since <Time at={failingSince} />
+      {enabled ? 'every try fails since ' : isGone ? 'its receiver answered 410, gone, ' : 'disabled '}
+      <Time at={enabled ? failingSince : disabledAt} />
+      {!enabled && !isGone && ', after five days of failures'}
     </>
-  );
-}
-
-function NewWebhook() {
-  const { session } = useSession();
-  const { id: workspaceId } = useWorkspace();
-  return (
-    <Ask
-      look="main"
-      title="New webhook"
-      submit="Create webhook"
-      fields={[
-        { name: 'url', label: 'URL', required: true, placeholder: 'https://', hint: 'Where events are posted.' },
-        { name: 'description', label: 'What it is for', maxLength: 256 },
-        eventField,
-        ...(session.workspaceIds === undefined
-          ? ([{ name: 'all', label: 'Of all workspaces of the team', as: 'check' }] as const)
-          : []),
-      ]}
-      onSubmit={({ all, ...given }) => call('post /api/v1/webhook', { ...given, ...(!all && { workspaceId }) })}
-      shows={({ webhook }) =>
-        secretOf(
-          'The new webhook',
-          'Secret of the webhook',
-          webhook.secret,
-          <p class="muted">Your receiver checks with it that an event comes from here.</p>,
-        )
-      }
-    />
   );
 }
