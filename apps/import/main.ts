@@ -7,7 +7,6 @@ import { checkKeys } from './check.ts';
 import { decoded } from './decode.ts';
 import { finish, meterSources } from './finish.ts';
 import { formOf, forms } from './forms.ts';
-import { showProgress } from './progress.ts';
 import { run } from './run.ts';
 import { sendKeys } from './send.ts';
 import { makeTally } from './tally.ts';
@@ -17,6 +16,7 @@ const USAGE = `usage: npm run import -- --from FILE [--workspace ID] [--form ${O
 The form is what the file's name begins with. KEYTALLY_API_URL and KEYTALLY_TOKEN name the api and a token with key:write, and with
 billing:write for --meter-from. --restore brings back keys that were deleted here.`;
 
+const PROGRESS_EVERY_MS = 10_000;
 // Said before anything is written.
 const METERS = {
   customerId: 'meters: from customerId, so keys of a customer share a billing record',
@@ -44,19 +44,24 @@ async function main(): Promise<number> {
     options.report === undefined ? undefined : openSync(options.report, options.skip > 0 ? 'a' : 'w', 0o600);
   const tally = makeTally((line) => report !== undefined && writeSync(report, `${JSON.stringify(line)}\n`));
   const stream = createReadStream(options.from, { fd: file });
-  const progress = showProgress(() => ({ share: stream.bytesRead / Math.max(1, size), ...tally.counts() }));
+  const since = performance.now();
+  const progress = setInterval(() => {
+    const { rows, imported, existing, failed } = tally.counts();
+    const percent = Math.floor((100 * stream.bytesRead) / Math.max(1, size));
+    const perSecond = Math.round((rows * 1_000) / (performance.now() - since));
+    console.error(`${percent} %: ${imported} imported, ${existing} before, ${failed} refused, ${perSecond}/s`);
+  }, PROGRESS_EVERY_MS);
   try {
     console.log(METERS[options.meterFrom]);
     const rows = finish(options.read(decoded(stream), Date.now()), options);
     const doneTo = await run(rows, { ...options, tally, signal: stopped.signal });
-    progress.end();
     if (stopped.signal.aborted) console.error(`stopped; go on with --skip ${doneTo}`);
   } catch (error) {
-    progress.end();
     const { doneTo } = error as { doneTo?: number };
     if (doneTo) console.error(`the first ${doneTo} rows are done; go on with --skip ${doneTo}`);
     throw error;
   } finally {
+    clearInterval(progress);
     stream.destroy();
     if (report !== undefined) closeSync(report);
     for (const line of tally.lines(options.dryRun)) console.log(line);
