@@ -1,10 +1,14 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
+import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
+import { withTraceOf } from '../../shared/events/carried-trace.ts';
+import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
+import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import type { Source } from '../../shared/events/source.ts';
+import { carryOutcome, isOutcome, type CarriedOutcome } from '../../shared/events/outcome.ts';
+import { BYTES_PER_BATCH, EVENTS_PER_BATCH, type Source } from '../../shared/events/source.ts';
 import type { Running } from '../../shared/runtime/run.ts';
-import { decodePart, gatherParts, type Part, type UnreadableRecord } from './waiting-parts.ts';
 
 type KafkaReaderOptions = {
   kafka: Kafka;
@@ -18,8 +22,22 @@ type KafkaReaderOptions = {
 /** `assigned` gives the partitions that Kafka has assigned to this consumer. */
 export type KafkaReader = Source & Running & { assigned(): ReadonlySet<number> };
 
+type UnreadableRecord = { partition: number; record: Incoming; reason: string };
+
+/** Records of one partition that were fetched together, decoded. */
+type Part = {
+  partition: number;
+  lastOffset: string;
+  events: CarriedEvent[];
+  outcomes: CarriedOutcome[];
+  /** Of their JSON. */
+  bytes: number;
+  unreadable: UnreadableRecord[];
+};
+
 const WAIT_MS = 1_000;
 const LINGER_MS = 800;
+const LOOK_EVERY_MS = 100;
 // Below the 1 MiB that a broker accepts. The beginning of a longer value is enough to see what it is.
 const LONGEST_DEAD_VALUE = 900_000;
 
@@ -29,14 +47,15 @@ const LONGEST_DEAD_VALUE = 900_000;
  * partition to another consumer. That consumer then delivers the event too, and it alone commits the offset.
  */
 export function makeKafkaReader({ kafka, metrics, log, clock, ended }: KafkaReaderOptions): KafkaReader {
-  const waiting = gatherParts(clock);
+  // Fetched, and in no batch yet.
+  const waiting: Part[] = [];
   const consuming = kafka.consume({
     async take(fetched, keepWaiting) {
-      while (waiting.isFull()) {
+      while (isBatch(waiting)) {
         if (!(await keepWaiting())) return false;
-        await waiting.waitForChange();
+        await clock.sleep(LOOK_EVERY_MS);
       }
-      waiting.add(decodePart(fetched));
+      waiting.push(decodePart(fetched));
       return true;
     },
     ended,
@@ -46,15 +65,23 @@ export function makeKafkaReader({ kafka, metrics, log, clock, ended }: KafkaRead
     assigned: consuming.assigned,
     stop: consuming.stop,
     async read(signal) {
-      await waiting.waitUntil(() => !waiting.isEmpty(), WAIT_MS, signal);
-      await waiting.waitUntil(waiting.isFull, LINGER_MS, signal);
-      if (waiting.isEmpty()) return undefined;
-      const parts = waiting.takeBatch();
+      await waitUntil(() => waiting.length > 0, WAIT_MS, signal);
+      await waitUntil(() => isBatch(waiting), LINGER_MS, signal);
+      const parts: Part[] = [];
+      while (waiting.length > 0 && !isBatch(parts)) parts.push(waiting.shift()!);
+      if (parts.length === 0) return undefined;
       const events = parts.flatMap((part) => part.events);
       const outcomes = parts.flatMap((part) => part.outcomes);
       return { events, outcomes, acknowledge: acknowledgement(parts) };
     },
   };
+
+  /** Waits until a condition holds, for so long at most. */
+  async function waitUntil(holds: () => boolean, withinMs: number, signal: AbortSignal): Promise<void> {
+    const until = clock.monotonic() + withinMs;
+    while (!holds() && !signal.aborted && clock.monotonic() < until)
+      await clock.sleep(LOOK_EVERY_MS, signal).catch(() => {});
+  }
 
   /**
    * 1. Send records that are not events to the topic for them. After a crash here they are sent once more.
@@ -84,4 +111,27 @@ export function makeKafkaReader({ kafka, metrics, log, clock, ended }: KafkaRead
       log.error({ partition, offset: record.offset, reason }, 'a Kafka record is not an event; it was set aside');
     }
   }
+}
+
+/** Whether parts have as much as a batch may. */
+function isBatch(parts: readonly Part[]): boolean {
+  const records = parts.reduce((sum, { events, outcomes }) => sum + events.length + outcomes.length, 0);
+  return records >= EVENTS_PER_BATCH || parts.reduce((sum, { bytes }) => sum + bytes, 0) >= BYTES_PER_BATCH;
+}
+
+/** Decodes fetched records. Those that are not events are kept apart, with the reason. */
+function decodePart({ partition, records, lastOffset }: Fetched): Part {
+  const part: Part = { partition, lastOffset, events: [], outcomes: [], bytes: 0, unreadable: [] };
+  for (const record of records) {
+    const { value, headers } = record;
+    part.bytes += value?.length ?? 0;
+    try {
+      if (value && isOutcome(value)) part.outcomes.push(carryOutcome(value.toString('latin1')));
+      else part.events.push(withTraceOf(headers, carryEvent(value)));
+    } catch (error) {
+      if (!(error instanceof UnreadableEvent)) throw error;
+      part.unreadable.push({ partition, record, reason: error.message });
+    }
+  }
+  return part;
 }

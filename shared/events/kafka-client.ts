@@ -1,29 +1,11 @@
 import { createRequire } from 'node:module';
-import { Kafka as Client, logLevel, Partitioners } from 'kafkajs';
-import type { ICustomPartitioner, KafkaConfig as Options, LogEntry } from 'kafkajs';
+import { Kafka as Client, logLevel } from 'kafkajs';
+import type { KafkaConfig as Options, LogEntry } from 'kafkajs';
 import { systemClock } from '../runtime/clock.ts';
-import type { KafkaConfig, KafkaLogin } from '../runtime/variables.ts';
+import type { KafkaConfig } from '../runtime/variables.ts';
 import type { Logger } from '../runtime/log.ts';
 
 const SAME_LINE_EVERY_MS = 10_000;
-// About 100 bytes each.
-const MAX_REMEMBERED_KEYS = 100_000;
-
-/** Chooses partitions by key as every Kafka client does, but hashes each key only once. */
-export const makePartitioner: ICustomPartitioner = () => {
-  const byHash = Partitioners.DefaultPartitioner();
-  const chosen = new Map<string, number>();
-  let partitions = 0;
-  return function choosePartition(args) {
-    const { message, partitionMetadata } = args;
-    if (typeof message.key !== 'string') return byHash(args);
-    if (partitionMetadata.length !== partitions || chosen.size > MAX_REMEMBERED_KEYS) chosen.clear();
-    partitions = partitionMetadata.length;
-    let partition = chosen.get(message.key);
-    if (partition === undefined) chosen.set(message.key, (partition = byHash(args)));
-    return partition;
-  };
-};
 
 /** A kafkajs client. Its producers, consumers and admins connect one by one. */
 export function makeClient(config: KafkaConfig, program: string, log: Logger): Client {
@@ -42,20 +24,7 @@ export function makeClient(config: KafkaConfig, program: string, log: Logger): C
   });
 }
 
-/** A client for a broker on this machine that logs nothing. */
-export function makeQuietClient(config: KafkaLogin): Client {
-  stopEmptyTimers();
-  const brokers = config.KAFKA_BROKERS;
-  return new Client({
-    clientId: 'keytally',
-    brokers,
-    ...saslOf(config),
-    logLevel: logLevel.NOTHING,
-    retry: { retries: 0 },
-  });
-}
-
-function saslOf(config: KafkaLogin): Pick<Options, 'sasl'> {
+function saslOf(config: KafkaConfig): Pick<Options, 'sasl'> {
   const { KAFKA_SASL_MECHANISM: mechanism, KAFKA_SASL_USERNAME: username, KAFKA_SASL_PASSWORD: password } = config;
   switch (mechanism) {
     case '':

@@ -1,4 +1,4 @@
-import type { Consumer, EachBatchPayload, Kafka as Client, KafkaMessage } from 'kafkajs';
+import type { Consumer, Kafka as Client, KafkaMessage } from 'kafkajs';
 import { systemClock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
@@ -36,159 +36,118 @@ type ConsumeTopicOptions = ConsumeHandlers & {
   log: Logger;
 };
 
-/** This process's place in the consumer group: none while it is not connected. */
-type Membership = {
-  consumer: Consumer | undefined;
-  partitions: ReadonlySet<number>;
-  /** How many commits in a row failed because Kafka does not know this member any more. */
-  forgotten: number;
-  /** Ends the consumer, so that a new one follows. */
-  end?: (error: Error) => void;
-};
-
 const LONGEST_PAUSE_MS = 2_000;
-// The pauses between them come to about ten seconds.
-const COMMITS_IN_VAIN = 10;
 const DISCONNECT_WITHIN_MS = 3_000;
 
 /**
  * Keeps a consumer of a topic running. Records count as read once they are taken. This process then delivers them even
  * if Kafka assigns their partition to another consumer, which delivers them too. Only `commit` says what is done.
  */
-export function consumeTopic(options: ConsumeTopicOptions): Consuming {
+export function consumeTopic({ client, topic, group, prepare, take, ended, log }: ConsumeTopicOptions): Consuming {
   const stopping = new AbortController();
-  const membership: Membership = { consumer: undefined, partitions: new Set(), forgotten: 0 };
-  const done = keepConsuming(options, membership, stopping.signal);
+  const { signal } = stopping;
+  // This process's place in the consumer group: none while it is not connected.
+  let connected: Consumer | undefined;
+  let partitions: ReadonlySet<number> = new Set();
+  const done = keepConsuming();
 
   return {
-    assigned: () => membership.partitions,
-    commit: (lastOffsets) => commit(membership, options.topic, lastOffsets),
+    assigned: () => partitions,
+    async commit(lastOffsets) {
+      const ours = [...lastOffsets].filter(([partition]) => partitions.has(partition));
+      if (ours.length === 0) return;
+      if (!connected) throw new Error('the consumer is not connected');
+      await connected.commitOffsets(
+        ours.map(([partition, offset]) => ({ topic, partition, offset: String(BigInt(offset) + 1n) })),
+      );
+    },
     async stop() {
       stopping.abort();
       await done;
     },
   };
-}
 
-// A member that Kafka has forgotten (it was frozen, a clock jumped) joins again by itself, or never notices and commits in
-// vain: then a new consumer has to follow it.
-async function commit(membership: Membership, topic: string, lastOffsets: ReadonlyMap<number, string>): Promise<void> {
-  const { consumer, partitions } = membership;
-  const ours = [...lastOffsets].filter(([partition]) => partitions.has(partition));
-  if (ours.length === 0) return;
-  if (!consumer) throw new Error('the consumer is not connected');
-  try {
-    await consumer.commitOffsets(
-      ours.map(([partition, offset]) => ({ topic, partition, offset: String(BigInt(offset) + 1n) })),
-    );
-    membership.forgotten = 0;
-  } catch (error) {
-    membership.forgotten = isForgotten(error) ? membership.forgotten + 1 : 0;
-    if (membership.forgotten === COMMITS_IN_VAIN) membership.end?.(error as Error);
-    throw error;
-  }
-}
-
-// A crash ends a kafkajs consumer. A new consumer follows it, unless the same error would end that one too.
-async function keepConsuming(options: ConsumeTopicOptions, membership: Membership, signal: AbortSignal): Promise<void> {
-  const { client, group, log, ended } = options;
-  for (let attempt = 0; !signal.aborted; attempt++) {
-    const consumer = client.consumer({
-      groupId: group,
-      sessionTimeout: 6_000,
-      heartbeatInterval: 1_500,
-      rebalanceTimeout: 20_000,
-      maxWaitTimeInMs: 500,
-      maxBytesPerPartition: 1_048_576,
-      maxBytes: 4 * 1_048_576,
-      allowAutoTopicCreation: false,
-      retry: { initialRetryTime: 100, maxRetryTime: 1_000, retries: 5, restartOnFailure: async () => false },
-    });
-    try {
-      const crash = await consumeUntilCrash(consumer, options, membership, { signal, joined: () => (attempt = 0) });
-      if (crash && !mayPass(crash)) return ended(crash);
-      if (crash) log.warn({ error: crash }, 'reading Kafka was cut short; it begins again');
-    } catch (error) {
-      log.warn({ error, attempt }, 'Kafka can not be read; it is tried again');
-    } finally {
-      membership.consumer = undefined;
-      membership.partitions = new Set();
-      membership.forgotten = 0;
-      delete membership.end;
-      await withTimeout(systemClock, DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
-    }
-    const pauseMs = Math.min(100 * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
-    await systemClock.sleep(pauseMs, signal).catch(() => {});
-  }
-}
-
-/** Consumes until the signal (gives undefined) or a crash (gives its error). */
-async function consumeUntilCrash(
-  consumer: Consumer,
-  options: ConsumeTopicOptions,
-  membership: Membership,
-  { signal, joined }: { signal: AbortSignal; joined(): void },
-): Promise<Error | undefined> {
-  const { promise: ending, resolve: end } = Promise.withResolvers<Error | undefined>();
-  const stop = () => end(undefined);
-  membership.end = end;
-  signal.addEventListener('abort', stop, { once: true });
-  consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error));
-  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    if (consumer !== membership.consumer) return;
-    joined();
-    membership.partitions = new Set(payload.memberAssignment[options.topic]);
-    const partitions = [...membership.partitions].toSorted((a, b) => a - b);
-    options.log.info({ partitions }, 'partitions of Kafka were assigned');
-  });
-  try {
-    // Stopping must not wait for a broker that does not answer.
-    await Promise.race([connect(consumer, options, membership, signal), ending]);
-    return await ending;
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
-}
-
-async function connect(
-  consumer: Consumer,
-  { topic, prepare, take }: ConsumeTopicOptions,
-  membership: Membership,
-  signal: AbortSignal,
-): Promise<void> {
-  await prepare();
-  if (signal.aborted) return;
-  await consumer.connect();
-  await consumer.subscribe({ topic, fromBeginning: true });
-  if (signal.aborted) return;
-  membership.consumer = consumer;
-  await consumer.run({
-    autoCommit: false,
-    eachBatchAutoResolve: false,
-    async eachBatch({ batch, heartbeat, resolveOffset }: EachBatchPayload) {
-      const { partition, messages } = batch;
-      const lastOffset = batch.lastOffset();
-      const taken = await take({ partition, records: messages, lastOffset }, async () => {
-        if (!signal.aborted) await heartbeat();
-        return !signal.aborted;
+  // A crash ends a kafkajs consumer. A new consumer follows it, unless the same error would end that one too.
+  async function keepConsuming(): Promise<void> {
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      const consumer = client.consumer({
+        groupId: group,
+        sessionTimeout: 6_000,
+        heartbeatInterval: 1_500,
+        rebalanceTimeout: 20_000,
+        maxWaitTimeInMs: 500,
+        maxBytesPerPartition: 1_048_576,
+        maxBytes: 4 * 1_048_576,
+        allowAutoTopicCreation: false,
+        retry: { initialRetryTime: 100, maxRetryTime: 1_000, retries: 5, restartOnFailure: async () => false },
       });
-      // Tells kafkajs where to read on in this process. It commits nothing.
-      if (taken && membership.partitions.has(partition)) resolveOffset(lastOffset);
-    },
-  });
+      consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+        if (consumer !== connected) return;
+        attempt = 0;
+        partitions = new Set(payload.memberAssignment[topic]);
+        log.info({ partitions: [...partitions].toSorted((a, b) => a - b) }, 'partitions of Kafka were assigned');
+      });
+      try {
+        const crash = await consumeUntilCrash(consumer);
+        if (crash && !mayPass(crash)) return ended(crash);
+        if (crash) log.warn({ error: crash }, 'reading Kafka was cut short; it begins again');
+      } catch (error) {
+        log.warn({ error, attempt }, 'Kafka can not be read; it is tried again');
+      } finally {
+        connected = undefined;
+        partitions = new Set();
+        await withTimeout(systemClock, DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
+      }
+      const pauseMs = Math.min(100 * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
+      await systemClock.sleep(pauseMs, signal).catch(() => {});
+    }
+  }
+
+  /** Consumes until the signal (gives undefined) or a crash (gives its error). */
+  async function consumeUntilCrash(consumer: Consumer): Promise<Error | undefined> {
+    const { promise: ending, resolve: end } = Promise.withResolvers<Error | undefined>();
+    const stop = () => end(undefined);
+    signal.addEventListener('abort', stop, { once: true });
+    consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error));
+    try {
+      // Stopping must not wait for a broker that does not answer.
+      await Promise.race([connect(consumer), ending]);
+      return await ending;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async function connect(consumer: Consumer): Promise<void> {
+    await prepare();
+    if (signal.aborted) return;
+    await consumer.connect();
+    await consumer.subscribe({ topic, fromBeginning: true });
+    if (signal.aborted) return;
+    connected = consumer;
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      async eachBatch({ batch, heartbeat, resolveOffset }) {
+        const { partition, messages } = batch;
+        const lastOffset = batch.lastOffset();
+        const taken = await take({ partition, records: messages, lastOffset }, async () => {
+          if (!signal.aborted) await heartbeat();
+          return !signal.aborted;
+        });
+        // Tells kafkajs where to read on in this process. It commits nothing.
+        if (taken && partitions.has(partition)) resolveOffset(lastOffset);
+      },
+    });
+  }
 }
 
 // kafkajs decides by the same rule whether it restarts a crashed consumer, except that we also try again when no group
 // coordinator is found: there is none while brokers start.
 function mayPass(error: Error): boolean {
-  if (isForgotten(error)) return true;
+  const { type, retriable } = error as { type?: string; retriable?: boolean };
+  // Kafka does not know this member of the group any more.
+  if (type === 'UNKNOWN_MEMBER_ID') return true;
   if (['KafkaJSNumberOfRetriesExceeded', 'KafkaJSGroupCoordinatorNotFound'].includes(error.name)) return true;
-  if (error.cause instanceof Error) return mayPass(error.cause);
-  return (error as { retriable?: boolean }).retriable === true;
-}
-
-/** Whether Kafka does not know this member of the group any more. */
-function isForgotten(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return (error as { type?: string }).type === 'UNKNOWN_MEMBER_ID' || isForgotten(error.cause);
+  return error.cause instanceof Error ? mayPass(error.cause) : retriable === true;
 }

@@ -1,10 +1,10 @@
-import type { Admin, Producer } from 'kafkajs';
+import { Partitioners, type Admin, type Producer } from 'kafkajs';
 import { systemClock } from '../runtime/clock.ts';
-import { ConfigError } from '../runtime/config.ts';
-import type { KafkaConfig, KafkaLogin } from '../runtime/variables.ts';
-import { makeClient, makePartitioner, makeQuietClient } from './kafka-client.ts';
+import { ConfigError, readConfig } from '../runtime/config.ts';
+import { groups, type KafkaConfig, type KafkaLogin } from '../runtime/variables.ts';
+import { makeClient } from './kafka-client.ts';
 import { consumeTopic, type Consuming, type ConsumeHandlers } from './kafka-consumer.ts';
-import type { Logger } from '../runtime/log.ts';
+import { makeLogger, type Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
 export type Outgoing = { key: string | Buffer | null; value: string | Buffer; headers?: Record<string, string> };
@@ -47,7 +47,11 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
   const group = `${prefix}.books`;
   const producer = reconnecting<Producer>(() =>
     // Not idempotent: kafkajs's idempotent producer can lose a batch when an answer is lost. Repeated events are harmless.
-    client.producer({ idempotent: false, createPartitioner: makePartitioner, allowAutoTopicCreation: false }),
+    client.producer({
+      idempotent: false,
+      createPartitioner: Partitioners.DefaultPartitioner,
+      allowAutoTopicCreation: false,
+    }),
   );
   const admin = reconnecting<Admin>(() => client.admin());
   const ensure = () => admin.use((connected) => ensureTopics(connected, topics, config));
@@ -70,12 +74,13 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
 }
 
 /** Whether a broker on this machine has started and serves requests. */
-export async function kafkaAnswers(config: KafkaLogin): Promise<boolean> {
-  const admin = reconnecting<Admin>(() => makeQuietClient(config).admin());
-  return admin
-    .use(answers)
+export async function kafkaAnswers(login: KafkaLogin): Promise<boolean> {
+  const config = { ...readConfig(groups.kafka, {}), ...login };
+  const kafka = connectKafka(config, 'stack', makeLogger('stack', 'silent'));
+  return kafka
+    .ready()
     .catch(() => false)
-    .finally(() => admin.close());
+    .finally(() => kafka.close());
 }
 
 async function answers(admin: Admin): Promise<boolean> {

@@ -66,9 +66,9 @@ export const brokenRules: BrokenRule[] = [
   },
   {
     rule: 'what dies with a process in the middle of a batch is claimed by another',
-    file: 'shared/events/outbox-claims.ts',
-    from: `      if (node.clock.monotonic() < nextClaimAt || node.runId() !== round.runId) return;`,
-    to: `      return;`,
+    file: 'shared/events/outbox-reader.ts',
+    from: `    if (clock.monotonic() < nextClaimAt || node.runId() !== round.runId) return;`,
+    to: `    return;`,
   },
   {
     rule: 'a balance that is behind the books is set from them',

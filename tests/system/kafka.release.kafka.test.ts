@@ -21,6 +21,7 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'kafka');
 const log = makeLogger('test', 'error');
 const opened: Kafka[] = [];
 let broker: Started | undefined;
+let program: Program;
 
 mkdirSync(folder, { recursive: true });
 const secure = await secureListener();
@@ -132,8 +133,6 @@ test('relay and consumer need no more rights than docs/security.md names', async
     assert.match(answer, /not authorized|authorization|does not host this topic/i, what);
   }
 });
-
-let program: Program;
 
 async function startOn([kafka = 0, kafkaController = 0]: number[], formatWith: string[] = []): Promise<void> {
   const plain = `PLAINTEXT://127.0.0.1:${kafka},CONTROLLER://127.0.0.1:${kafkaController}`;
