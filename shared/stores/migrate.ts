@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { systemClock } from '../runtime/clock.ts';
 import { exactOnCluster } from './clickhouse.ts';
-import type { Query, Sql } from './postgres.ts';
+import type { Query, Sql, Transaction } from './postgres.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
 // The error names what failed.
@@ -41,10 +41,7 @@ export function knownMigrations(): Migrations {
 
 /** The migrations that databases have seen. */
 export async function appliedMigrations(sql: Query, client: ClickHouseClient): Promise<Migrations> {
-  const postgres = await sql<{ name: string }[]>`select name from schema_migrations order by name`;
-  const query = 'select name from schema_migrations final order by name';
-  const clickhouse = await (await client.query({ query, format: 'JSONEachRow' })).json<{ name: string }>();
-  return { postgres: postgres.map(({ name }) => name), clickhouse: clickhouse.map(({ name }) => name) };
+  return { postgres: await appliedTo(sql), clickhouse: await appliedToBooks(client) };
 }
 
 /**
@@ -53,18 +50,13 @@ export async function appliedMigrations(sql: Query, client: ClickHouseClient): P
  * earlier version, whose rows are migrated after they were loaded.
  */
 export async function migratePostgres(sql: Sql, { only, say }: PostgresMigration = {}): Promise<string[]> {
-  const files = migrationFiles('postgres', only);
-  return whileNobodyMigrates({ sql, say }, async (connection, pid) => {
-    await connection`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
-    const rows = await connection<{ name: string }[]>`select name from schema_migrations`;
-    const applied = new Set(rows.map((row) => row.name));
-    const missing = files.filter(({ name }) => !applied.has(name));
-    for (const { name, text } of missing)
-      await orNamed(
-        name,
-        onceTablesAreFree(() => connection.unsafe(inOneTransaction(pid, name, text))),
-      );
-    return missing.map(({ name }) => name);
+  return runMissing(sql, migrationFiles('postgres', only), say, async (tx, { name, text }) => {
+    await tx`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
+    if ((await appliedTo(tx)).includes(name)) return false;
+    await tx`select set_config('lock_timeout', ${String(WAITS_FOR_TABLE_MS)}, true)`;
+    await onceTablesAreFree(() => tx.savepoint((tried) => tried.unsafe(text)));
+    await tx`insert into schema_migrations (name) values (${name})`;
+    return true;
   });
 }
 
@@ -89,40 +81,26 @@ export async function migrateClickHouse(
   url: string,
   { sql, cluster = '', only, say }: ClickHouseMigration,
 ): Promise<string[]> {
-  return whileNobodyMigrates({ sql, say }, async (connection, pid) => {
-    await makeBooks(url, cluster);
-    // A migration may read all events.
-    const client = createClient({
-      url,
-      request_timeout: MIGRATED_WITHIN_MS,
-      clickhouse_settings: { ...keepAlive, ...(cluster !== '' && exactOnCluster) },
-      log: QUIET,
-    });
-    const requireLock = async () => {
-      const [{ isHeld }] = await connection<[{ isHeld: boolean }]>`select pg_backend_pid() = ${pid} as is_held`;
-      if (!isHeld) throw new Error('the connection to Postgres was lost');
-    };
-    try {
-      await client.command({ query: onCluster(createMigrations, cluster) });
-      const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
-      const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
-      const missing = migrationFiles('clickhouse', only).filter(({ name }) => !applied.has(name));
-      for (const { name, text } of missing) {
-        await orNamed(name, requireLock());
-        for (const statement of statements(text))
-          await orNamed(name, client.command({ query: onCluster(statement, cluster) }));
-        await client.insert({
-          table: 'schema_migrations',
-          values: [{ name }],
-          format: 'JSONEachRow',
-          columns: ['name'],
-        });
-      }
-      return missing.map(({ name }) => name);
-    } finally {
-      await client.close();
-    }
+  await makeBooks(url, cluster);
+  // A migration may read all events.
+  const client = createClient({
+    url,
+    request_timeout: MIGRATED_WITHIN_MS,
+    clickhouse_settings: { ...keepAlive, ...(cluster !== '' && exactOnCluster) },
+    log: QUIET,
   });
+  const run = (statement: string) => client.command({ query: onCluster(statement, cluster) });
+  try {
+    await run(createMigrations);
+    return await runMissing(sql, migrationFiles('clickhouse', only), say, async (_, { name, text }) => {
+      if ((await appliedToBooks(client)).includes(name)) return false;
+      for (const statement of statements(text)) await run(statement);
+      await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
+      return true;
+    });
+  } finally {
+    await client.close();
+  }
 }
 
 /** Every statement that migrateClickHouse runs on an empty database, in order. */
@@ -141,40 +119,48 @@ async function makeBooks(url: string, cluster: string): Promise<void> {
   await server.command({ query }).finally(() => server.close());
 }
 
-// One at a time: of two programs that migrate, the second finds nothing left to do. The lock is the session's, so that it
-// lasts over the transactions of all files and ends with the connection.
-async function whileNobodyMigrates<Result>(
-  { sql, say = () => {} }: { sql: Sql; say: PostgresMigration['say'] },
-  work: (connection: Sql, pid: number) => Promise<Result>,
-): Promise<Result> {
-  const connection = await sql.reserve();
-  try {
+/**
+ * Runs files, each in a transaction of Postgres that has the lock, and gives those that ran. Of two programs that migrate, the second
+ * finds nothing left to do. The lock ends with its connection.
+ */
+async function runMissing(
+  sql: Sql,
+  files: MigrationFile[],
+  say: PostgresMigration['say'] = () => {},
+  run: (tx: Transaction, file: MigrationFile) => Promise<boolean>,
+): Promise<string[]> {
+  const done: string[] = [];
+  for (const file of files) {
+    const migrate = async (tx: Transaction) => {
+      await tx`set local idle_in_transaction_session_timeout = 0`;
+      const [{ isOurs }] = await tx<[{ isOurs: boolean }]>`
+        select pg_try_advisory_xact_lock(hashtext('keytally migrations')) as is_ours`;
+      if (!isOurs) return 'locked';
+      if (await run(tx, file)) done.push(file.name);
+      return 'done';
+    };
+    const tryOnce = () =>
+      sql.begin(migrate).catch((error: unknown) => {
+        throw new Error(`${file.name} failed: ${(error as Error).message}`, { cause: error });
+      });
     // One query that waited, for hours maybe, would keep Postgres from cleaning up behind all changes meanwhile.
-    for (;;) {
-      const [{ pid, isOurs }] = await connection<[{ pid: number; isOurs: boolean }]>`
-        select pg_backend_pid() as pid, pg_try_advisory_lock(hashtext('keytally migrations')) as is_ours`;
-      if (isOurs) return await work(connection, pid);
+    while ((await tryOnce()) === 'locked') {
       say(() => 'waiting until another program has migrated');
       await systemClock.sleep(LOOK_AGAIN_MS);
     }
-  } finally {
-    // A connection that was lost has no lock.
-    await connection`select pg_advisory_unlock_all()`.catch(() => {});
-    connection.release();
   }
+  return done;
 }
 
-// Postgres runs the statements of one query without parameters as one transaction. No file runs on
-// another connection than the one that holds the lock.
-function inOneTransaction(pid: number, name: string, text: string): string {
-  return `
-    do $$ begin
-      if pg_backend_pid() <> ${pid} then raise exception 'the connection to Postgres was lost'; end if;
-    end $$;
-    set local lock_timeout = ${WAITS_FOR_TABLE_MS};
-    ${text}
-    ;
-    insert into schema_migrations (name) values ('${name}')`;
+async function appliedTo(sql: Query): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`select name from schema_migrations order by name`;
+  return rows.map(({ name }) => name);
+}
+
+async function appliedToBooks(client: ClickHouseClient): Promise<string[]> {
+  const query = 'select name from schema_migrations final order by name';
+  const rows = await (await client.query({ query, format: 'JSONEachRow' })).json<{ name: string }>();
+  return rows.map(({ name }) => name);
 }
 
 async function onceTablesAreFree(migrate: () => Promise<unknown>): Promise<void> {
@@ -188,12 +174,6 @@ async function onceTablesAreFree(migrate: () => Promise<unknown>): Promise<void>
       await systemClock.sleep(TRY_AGAIN_MS);
     }
   }
-}
-
-async function orNamed<Result>(name: string, migrated: Promise<Result>): Promise<Result> {
-  return migrated.catch((error: unknown) => {
-    throw new Error(`${name} failed: ${(error as Error).message}`, { cause: error });
-  });
 }
 
 const createMigrations = `create table if not exists schema_migrations (name String, applied_at DateTime default now())
@@ -211,7 +191,9 @@ function onCluster(statement: string, cluster: string): string {
     .replace(/^engine = (\w*MergeTree)/m, 'engine = Replicated$1');
 }
 
-function migrationFiles(store: keyof Migrations, only?: string[]): { name: string; text: string }[] {
+type MigrationFile = { name: string; text: string };
+
+function migrationFiles(store: keyof Migrations, only?: string[]): MigrationFile[] {
   const folder = new URL(`${store}/`, directory);
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql') && (only?.includes(name) ?? true));
   return names.toSorted().map((name) => ({ name, text: readFileSync(new URL(name, folder), 'utf8') }));

@@ -3,33 +3,12 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
 import { emptyPostgres, wireTo } from '../../tests/helpers/world.ts';
-import driver from './postgres-driver.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
 const SETTLED_WITHIN_MS = 30_000;
 const STATEMENT_MS = 2_000;
-const AGE_MS = 200;
 
 const url = await emptyPostgres('driver');
-
-test('a connection that was reserved for longer than it may be kept ends when it is released, and its pool serves on', async () => {
-  const pool = driver(url, { max: 1, max_lifetime: AGE_MS / 1_000, connect_timeout: SETTLED_WITHIN_MS / 1_000 }) as Sql;
-  for (let i = 0; i < 3; i++) {
-    const reserved = await settled(pool.reserve());
-    await settled(reserved`select pg_sleep(${(3 * AGE_MS) / 1_000})`);
-    assert.equal([...(await settled(reserved`select ${i}::int as i`))], [{ i }], 'not before');
-    const next = pool.reserve();
-    const waiting = pool`select 1`;
-    reserved.release();
-    (await settled(next)).release();
-    await settled(waiting);
-    for (let j = 0; j < 5; j++) await settled(pool`select 1`);
-  }
-  const last = await settled(pool.reserve());
-  await settled(last`select pg_sleep(${(3 * AGE_MS) / 1_000})`);
-  last.release();
-  await settled(pool.end());
-});
 
 test('statements on connections that went silent fail soon, however many are sent, and the next ones succeed', async () => {
   const wire = await wireTo(url);

@@ -39,28 +39,6 @@ test('every statement of a transaction fails once its connection has ended, and 
   await sql.end();
 });
 
-test('a reserved connection that has ended says so at each statement, and whoever waits gets the next one', async () => {
-  const pool = poolOf(1);
-  const first = await pool.reserve();
-  const pid = await pidOf(first);
-  const waiting = pool.reserve();
-  await endOf(first);
-  for (let i = 0; i < 3; i++) isLost(await outcomeOf(first`select 1`));
-  const next = await waiting;
-  assert.is.not(await pidOf(next), pid);
-  next.release();
-  await pool.end();
-});
-
-test('a pool ends once the connection is released that was reserved when it was to end', async () => {
-  const pool = poolOf(1);
-  const reserved = await pool.reserve();
-  const ended = pool.end();
-  assert.equal([...(await reserved`select 1 as one`)], [{ one: 1 }]);
-  reserved.release();
-  await ended;
-});
-
 test('a statement has its own rows alone, whatever came of one that failed before it', async () => {
   const pool = poolOf(1);
   const failed = await outcomeOf(pool`select 1 / (3 - i) as row from generate_series(1, 3) as i`);

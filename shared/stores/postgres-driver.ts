@@ -117,8 +117,9 @@ const endInSilence: Mend[] = [
   ],
 ];
 
-// A transaction, and whoever reserved a connection, stay with the connection that they began on. The driver goes on with
-// them when it has ended: their statements then have no socket, or run on the connection that took its place.
+// A transaction stays with the connection that it began on. The driver goes on with it when that has ended: its statements then
+// have no socket, or run on the connection that took its place. (A connection that is reserved without a transaction has faults of its
+// own, which are not mended: no program of ours reserves one.)
 const stayWithTheConnection: Mend[] = [
   [
     `let savepoints = 0`,
@@ -142,82 +143,6 @@ const stayWithTheConnection: Mend[] = [
           return q.reject(lost)
 `,
   ],
-  [
-    `c.reserved.release = true
-`,
-    `c.reserved.release = true
-
-    let lost
-    c.onclose = e => {
-      lost = e
-      while (queue.length)
-        queue.shift().reject(e)
-    }
-`,
-  ],
-  [
-    `sql.release = () => {
-`,
-    `sql.release = () => {
-      if (lost)
-        return
-`,
-  ],
-  [
-    `return sql
-
-    function handler(q) {
-`,
-    `return sql
-
-    function handler(q) {
-      if (lost)
-        return q.reject(lost)
-`,
-  ],
-];
-
-// A connection that is to end (at the age that the driver allows, say) ends once whoever reserved it gives it back. The driver goes
-// on with it, and ends it between two of the next statements, or never: then its pool doesn't end either.
-const releaseToEnd: Mend[] = [
-  [
-    `cancel,
-    end,
-`,
-    `cancel,
-    end,
-    release() {
-      connection.reserved = null
-      if (!ending)
-        return onopen(connection)
-      onend(connection)
-      query || sent.length || terminate()
-    },
-`,
-  ],
-];
-const releasedByConnection: Mend[] = [
-  [
-    `c.reserved = null
-      onopen(c)
-`,
-    `c.release()
-`,
-  ],
-  // Whoever waits to reserve one is in the queue until it gets one. The driver takes it out for a connection that is made in
-  // place of one that has ended, and then forgets it.
-  [
-    `const query = { reserve: resolve, reject }`,
-    `const query = { reserve: resolve, reject: e => (queries.remove(query), reject(e)) }`,
-  ],
-  [
-    `queries.length && connect(c, queries.shift())`,
-    `if (queries.length) {
-      const next = queries.shift()
-      next.reserve && queries.push(next)
-      connect(c, next)
-    }`,
-  ],
 ];
 
 /**
@@ -230,10 +155,8 @@ export default loadMended() as typeof postgres;
 function loadMended(): unknown {
   const entry = createRequire(import.meta.url).resolve('postgres');
   const loadOther = createRequire(entry);
-  const connection = load('connection.js', [...endWithTheConnection, ...endInSilence, ...releaseToEnd], loadOther);
-  return load('index.js', [...stayWithTheConnection, ...releasedByConnection], (name) =>
-    name === './connection.js' ? connection : loadOther(name),
-  );
+  const connection = load('connection.js', [...endWithTheConnection, ...endInSilence], loadOther);
+  return load('index.js', stayWithTheConnection, (name) => (name === './connection.js' ? connection : loadOther(name)));
 
   function load(name: string, mends: Mend[], require: (name: string) => unknown): unknown {
     const path = join(dirname(entry), name);

@@ -5,7 +5,7 @@ import type { Logger } from '../../../shared/runtime/log.ts';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { appliedMigrations } from '../../../shared/stores/migrate.ts';
-import type { Query, Sql } from '../../../shared/stores/postgres.ts';
+import type { Query, Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { writeArchive, type Header, type Part, type Rows } from './archive.ts';
 import { booksTables, EVENTS, readBooksTable } from './books-tables.ts';
@@ -64,7 +64,7 @@ export async function takeBackup(
     return { header, rows };
   } finally {
     await snapshot?.end();
-    lock.drop();
+    await lock.drop();
   }
 }
 
@@ -75,18 +75,27 @@ type Snapshot = Awaited<ReturnType<typeof takeSnapshot>>;
  * queries wait for the migration: end it before the events are copied, which may take an hour.
  */
 async function takeSnapshot(sql: Sql) {
-  const tx = await sql.reserve();
-  await tx`begin isolation level repeatable read read only`;
-  await tx`set local idle_in_transaction_session_timeout = 0`;
-  let isOpen = true;
+  const { tx, end } = await openTransaction(sql, 'isolation level repeatable read read only');
+  // With a connection that was lost it has ended.
+  return { tx, end: () => end().catch(() => {}) };
+}
+
+/** A transaction that stays open until it is ended, however long that takes. */
+async function openTransaction(sql: Sql, options: string) {
+  const opened = Promise.withResolvers<Transaction>();
+  const ended = Promise.withResolvers<void>();
+  const done = sql.begin(options, async (tx) => {
+    await tx`set local idle_in_transaction_session_timeout = 0`;
+    opened.resolve(tx);
+    await ended.promise;
+  });
+  done.catch(opened.reject);
   return {
-    tx,
-    async end() {
-      if (!isOpen) return;
-      isOpen = false;
-      // With a connection that was lost it has ended.
-      await tx`rollback`.catch(() => {});
-      tx.release();
+    tx: await opened.promise,
+    /** Rejects where its connection was lost before. */
+    async end(): Promise<void> {
+      ended.resolve();
+      await done;
     },
   };
 }
@@ -112,16 +121,16 @@ async function makeHeader(
   };
 }
 
-/** Takes the lock under which the consumers sum up days (apps/consumer/jobs/start-jobs.ts). It ends with its connection. */
+/** Takes the lock under which the consumers sum up days (apps/consumer/jobs/start-jobs.ts). It ends with its transaction. */
 async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) {
-  const connection = await sql.reserve();
+  const { tx, end } = await openTransaction(sql, 'read only');
   for (const beganAt = systemClock.monotonic(); ;) {
-    const [row] = await connection<[{ taken: boolean }]>`
-      select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken`;
+    const [row] = await tx<[{ taken: boolean }]>`
+      select pg_try_advisory_xact_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken`;
     if (row.taken) break;
     if (systemClock.monotonic() - beganAt > patienceMs) {
-      const holder = await holderOfRollup(connection);
-      connection.release();
+      const holder = await holderOfRollup(tx);
+      await end();
       throw new Error(
         `days are still being summed up after ${Math.round(patienceMs / 1000)} s, by ${holder}: does that consumer hang, ` +
           'or is another backup being made? Nothing was backed up',
@@ -132,12 +141,11 @@ async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) 
   }
   return {
     async release() {
-      const [row] = await connection<[{ held: boolean }]>`
-        select pg_advisory_unlock(hashtext('keytally jobs'), hashtext('rollup')) as held`;
-      if (!row.held) throw new Error('the connection to Postgres was lost, and days may have been summed up meanwhile');
+      await end().catch(() => {
+        throw new Error('the connection to Postgres was lost, and days may have been summed up meanwhile');
+      });
     },
-    /** Gives the connection back. The command ends after it, and what it may still hold ends with it. */
-    drop: () => connection.release(),
+    drop: () => end().catch(() => {}),
   };
 }
 

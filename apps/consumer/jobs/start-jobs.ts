@@ -85,19 +85,17 @@ export function makeRunner({ connect, metrics, log, clock }: StartJobsOptions) {
   }
 }
 
-/**
- * Does the work unless another process is doing it, and gives whether it did. The lock ends with its connection, so the
- * connection is in no pool: after a reconnect, the driver (postgres 3.4) would share it with other queries.
- */
+/** Does the work unless another process is doing it, and gives whether it did. The lock ends with its transaction, and with its connection. */
 async function runUnlessElsewhere(connect: () => Sql, name: string, work: () => Promise<void>): Promise<boolean> {
   const own = connect();
   try {
-    // Reserved: an idle connection would be closed during the work.
-    const connection = await own.reserve();
-    const [lock] = await connection<{ taken: boolean }[]>`
-      select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext(${name})) as taken`;
-    if (lock!.taken) await work();
-    return lock!.taken;
+    return await own.begin(async (tx) => {
+      await tx`set local idle_in_transaction_session_timeout = 0`;
+      const [lock] = await tx<[{ taken: boolean }]>`
+        select pg_try_advisory_xact_lock(hashtext('keytally jobs'), hashtext(${name})) as taken`;
+      if (lock.taken) await work();
+      return lock.taken;
+    });
   } finally {
     await own.end({ timeout: 0 });
   }
