@@ -81,57 +81,49 @@ export function optional<T>(variable: Variable<T>): Variable<T | undefined> {
 
 /** Texts separated by commas; by default none. */
 export function list(about: string): Variable<string[]> {
-  return {
-    about,
-    default: '',
-    parse: (given) =>
-      given
-        .split(',')
-        .map((item) => item.trim())
-        .filter(Boolean),
-  };
+  return listOf(about, '', (item) => item);
 }
 
 /** Web origins separated by commas; by default none. */
 export function origins(about: string): Variable<string[]> {
-  const variable = list(about);
-  return {
-    ...variable,
-    parse(given) {
-      const named = variable.parse(given);
-      const wrong = named.find((origin) => !/^https?:/.test(origin) || URL.parse(origin)?.origin !== origin);
-      if (wrong !== undefined) throw new Error(`must name origins like https://app.example.com, not ${wrong}`);
-      return named;
-    },
-  };
+  return listOf(about, 'origins like https://app.example.com', (text) =>
+    /^https?:/.test(text) && URL.parse(text)?.origin === text ? text : undefined,
+  );
 }
 
 /** Targets that webhooks may have, separated by commas; by default none. */
 export function allowedTargets(about: string): Variable<AllowedTarget[]> {
-  const variable = list(about);
-  return {
-    ...variable,
-    parse(given) {
-      return variable.parse(given).map((text) => {
-        const target = readAllowedTarget(text);
-        if (target === undefined)
-          throw new Error(`must name targets like team_…=receiver.internal:443, or *=… for all teams, not ${text}`);
-        return target;
-      });
-    },
-  };
+  return listOf(about, 'targets like team_…=receiver.internal:443, or *=… for all teams', readAllowedTarget);
 }
 
 /** Times in seconds, separated by commas: some, and at most 50. */
 export function seconds(about: string): Variable<number[]> {
-  const variable = list(about);
+  const wanted = 'at most 50 whole numbers from 1 to 604800';
+  const variable = listOf(about, wanted, (text) =>
+    /^[1-9]\d{0,5}$/.test(text) && Number(text) <= 604_800 ? Number(text) : undefined,
+  );
   return {
     ...variable,
     parse(given) {
-      const parsed = variable.parse(given).map((text) => (/^\d+$/.test(text) ? Number(text) : NaN));
-      if (parsed.length === 0 || parsed.length > 50 || !parsed.every((one) => one >= 1 && one <= 604_800))
-        throw new Error('must be at most 50 whole numbers from 1 to 604800, separated by commas');
+      const parsed = variable.parse(given);
+      if (parsed.length === 0 || parsed.length > 50) throw new Error(`must name ${wanted}`);
       return parsed;
+    },
+  };
+}
+
+/** Items separated by commas, each as `read` gives it; by default none. `wanted` says what they must be. */
+function listOf<Item>(about: string, wanted: string, read: (text: string) => Item | undefined): Variable<Item[]> {
+  return {
+    about,
+    default: '',
+    parse(given) {
+      const texts = given.split(',').map((text) => text.trim());
+      return texts.filter(Boolean).map((text) => {
+        const item = read(text);
+        if (item === undefined) throw new Error(`must name ${wanted}, not ${text}`);
+        return item;
+      });
     },
   };
 }

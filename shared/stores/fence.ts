@@ -1,7 +1,6 @@
 import { ApiError } from '../contract/errors.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace } from './keyspace.ts';
-import { runPipeline } from './pipeline.ts';
 import type { ShardedRedis } from './redis.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
@@ -20,20 +19,8 @@ export async function openShards(
   withinMs: number,
   shards = ALL_SHARDS,
 ): Promise<Map<number, OpenShard>> {
-  const ofNodes = [...redis.byNode(shards)].map(async ([node, held]) => {
-    const runId = node.runId();
-    const pipeline = node.client.pipeline();
-    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history');
-    const answers = await withTimeout(node.clock, withinMs, pipeline.exec());
-    return held.flatMap((shard, i): [number, OpenShard][] => {
-      const [owner, epoch, change, history] = (answers?.[i]?.[1] ?? []) as (string | null)[];
-      return owner === runId
-        ? [[shard, { epoch: Number(epoch), change: Number(change ?? 0), history: history ?? '' }]]
-        : [];
-    });
-  });
-  const answered = await Promise.allSettled(ofNodes);
-  return new Map(answered.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
+  const all = await readShards(redis, withinMs, shards);
+  return new Map([...all].filter(([, { isOpen }]) => isOpen));
 }
 
 /**
@@ -44,13 +31,20 @@ export async function lastChanges(
   redis: ShardedRedis,
   withinMs: number,
 ): Promise<Map<number, Pick<OpenShard, 'change' | 'epoch'>>> {
-  const ofNodes = [...redis.byNode()].map(async ([node, held]) => {
+  return readShards(redis, withinMs, ALL_SHARDS);
+}
+
+async function readShards(redis: ShardedRedis, withinMs: number, shards: readonly number[]) {
+  const ofNodes = [...redis.byNode(shards)].map(async ([node, held]) => {
+    const runId = node.runId();
     const pipeline = node.client.pipeline();
-    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'change', 'epoch');
-    const answers = (await runPipeline(node.clock, pipeline, withinMs)) as (string | null)[][];
-    return held.map((shard, i) => {
-      const [change, epoch] = answers[i]!;
-      return [shard, { change: Number(change ?? 0), epoch: Number(epoch ?? 0) }] as const;
+    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history');
+    const answers = await withTimeout(node.clock, withinMs, pipeline.exec());
+    return held.flatMap((shard, i) => {
+      const [error, fields = []] = (answers?.[i] ?? [new Error()]) as [Error | null, (string | null)[]?];
+      const [owner, epoch, change, history] = fields;
+      const said = { epoch: Number(epoch ?? 0), change: Number(change ?? 0), history: history ?? '' };
+      return error ? [] : [[shard, { ...said, isOpen: owner === runId }] as const];
     });
   });
   const answered = await Promise.allSettled(ofNodes);
