@@ -3,6 +3,6 @@ import { runCases } from '../helpers/cases.ts';
 import { raceFlag, runGo } from './helpers/go.ts';
 
 const app = join(process.env.TEST_FOLDER ?? '', 'case-app');
-await runGo(['build', ...(await raceFlag()), '-o', app, './internal/caseapp']);
+await runGo(['build', ...(await raceFlag()), '-o', app, './helpers/caseapp']);
 
 await runCases('what all clients promise, by the Go client', { 'net/http': { command: [app] } });

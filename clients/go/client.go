@@ -93,7 +93,6 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	idempotencyKey, requestID string
 	timeout                   time.Duration
-	failed                    func(error)
 }
 
 // WithIdempotencyKey sends this key: give the same one again when you repeat a call yourself. By default each call gets a new one.
@@ -111,11 +110,6 @@ func WithTimeout(timeout time.Duration) CallOption {
 	return func(options *callOptions) { options.timeout = timeout }
 }
 
-// withFailures hears of each attempt that failed.
-func withFailures(failed func(error)) CallOption {
-	return func(options *callOptions) { options.failed = failed }
-}
-
 // Verify verifies an API key and debits its cost: once, even if the request had to be sent several times. A refusal is no error:
 // look at the answer's Status.
 func (c *Client) Verify(ctx context.Context, verification Verification, options ...CallOption) (*Decision, error) {
@@ -123,9 +117,7 @@ func (c *Client) Verify(ctx context.Context, verification Verification, options 
 	if err != nil {
 		return nil, err
 	}
-	if given.idempotencyKey == "" {
-		given.idempotencyKey = newID()
-	}
+	given.idempotencyKey = orDefault(given.idempotencyKey, newID())
 	fields, err := encode(verification)
 	if err != nil {
 		return nil, err
@@ -133,9 +125,6 @@ func (c *Client) Verify(ctx context.Context, verification Verification, options 
 	var decision *Decision
 	err = c.sender.repeat(ctx, given.timeout, func(ctx context.Context) error {
 		decision, err = c.gatherer.verify(ctx, fields, given)
-		if err != nil && given.failed != nil {
-			given.failed(err)
-		}
 		return err
 	})
 	return decision, err
@@ -145,9 +134,7 @@ func (c *Client) Verify(ctx context.Context, verification Verification, options 
 func (c *Client) VerifyBatch(ctx context.Context, verifications []BatchedVerification, options ...CallOption) (*VerifyKeysResult, error) {
 	keyed := append([]BatchedVerification{}, verifications...)
 	for i := range keyed {
-		if keyed[i].IdempotencyKey == "" {
-			keyed[i].IdempotencyKey = newID()
-		}
+		keyed[i].IdempotencyKey = orDefault(keyed[i].IdempotencyKey, newID())
 	}
 	given := append([]CallOption{WithTimeout(c.verifyTimeout)}, options...)
 	done := operation{method: "POST", path: verifyPath + "/batch", accept: "application/json", ofVerify: true}
@@ -270,8 +257,9 @@ func safely(name string, call func()) {
 	call()
 }
 
-func orDefault(value, other time.Duration) time.Duration {
-	if value == 0 {
+func orDefault[T comparable](value, other T) T {
+	var none T
+	if value == none {
 		return other
 	}
 	return value

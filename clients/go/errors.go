@@ -25,7 +25,9 @@ type Error struct {
 	// RetryAfter is for how long to wait before the next attempt; 0 if keytally did not say.
 	RetryAfter time.Duration
 
-	cause error
+	// mayBeDebited says whether an attempt of a verification may have been debited, and was not refused before.
+	mayBeDebited bool
+	cause        error
 }
 
 // Detail says what is wrong with a field of a request.
@@ -71,6 +73,15 @@ const (
 // passing says whether the same request may succeed a moment later.
 func (e *Error) passing() bool {
 	return e.Unavailable() || e.Code == firstRequestStillRuns
+}
+
+// debits says whether an attempt with this error may have been debited, and was not refused before.
+func (e *Error) debits() bool {
+	switch e.Code {
+	case tooManyFailures, overQuota, redisUnavailable, outboxFull, overloaded:
+		return false
+	}
+	return !e.refused()
 }
 
 // refused says whether keytally refused a request for what it is, and would again.
@@ -143,16 +154,6 @@ func codeOf(err error) int {
 		return failed.Code
 	}
 	return 0
-}
-
-// mayBeDebited says whether an attempt may have been debited, and not refused before.
-func mayBeDebited(err error) bool {
-	switch codeOf(err) {
-	case tooManyFailures, overQuota, redisUnavailable, outboxFull, overloaded:
-		return false
-	}
-	var failed *Error
-	return !errors.As(err, &failed) || !failed.refused()
 }
 
 // isMistake says whether the same request would fail again: this side made a mistake.

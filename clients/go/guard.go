@@ -88,14 +88,11 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 		return nil, reason{name: string(StatusInvalid)}
 	}
 	asked, err := g.options.verification(keys[0], r)
-	call := keptCall{verification: asked}
+	given := ""
 	if err == nil {
-		call.idempotencyKey, err = g.options.idempotencyKeyOf(r)
+		given, err = g.options.idempotencyKeyOf(r)
 	}
-	isNew := call.idempotencyKey == ""
-	if isNew {
-		call.idempotencyKey = newID()
-	}
+	call := keptCall{verification: asked, idempotencyKey: orDefault(given, newID())}
 	if err != nil {
 		report(err)
 		return nil, reason{name: "FAILED"}
@@ -114,7 +111,7 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 	if err != nil {
 		found, why := g.failed(err, call, report)
 		// One that the options give is for repeating the request: cancelled, that would be refused.
-		if why.name == "AWAY" && !call.sentAt.IsZero() && isNew {
+		if why.name == "AWAY" && !call.sentAt.IsZero() && given == "" {
 			g.cancelLater(call, report)
 		}
 		return found, why

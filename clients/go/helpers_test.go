@@ -1,15 +1,13 @@
 package keytally
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -120,105 +118,13 @@ func newServer(t testing.TB, answer http.HandlerFunc) string {
 	return server.URL
 }
 
-// proxy stands before a server. It can lose, delay or refuse chosen requests; the others pass.
-type proxy struct {
-	url string
-
-	mutex sync.Mutex
-	fate  string
-	next  []string
-	seen  []*http.Request
-}
-
-func newProxy(t testing.TB, target string) *proxy {
-	t.Helper()
-	p := &proxy{fate: "pass"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.handle(w, r, target) }))
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections)
-	p.url = server.URL
-	return p
-}
-
-func (p *proxy) handle(w http.ResponseWriter, r *http.Request, target string) {
-	fate := p.fateOf(r)
-	body, _ := io.ReadAll(r.Body)
-	switch fate {
-	case "refuse":
-		panic(http.ErrAbortHandler)
-	case "html":
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	case "redirect":
-		w.Header().Set("Location", "http://127.0.0.1:1/")
-		w.WriteHeader(http.StatusTemporaryRedirect)
-		return
+// reset ends the connection of a request that was read to its end.
+func reset(w http.ResponseWriter) {
+	connection, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		_ = connection.(*net.TCPConn).SetLinger(0)
+		_ = connection.Close()
 	}
-	sent, _ := http.NewRequest(r.Method, target+r.RequestURI, bytes.NewReader(body))
-	sent.Header = r.Header
-	received, err := http.DefaultTransport.RoundTrip(sent)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	defer received.Body.Close()
-	text, _ := io.ReadAll(received.Body)
-	switch fate {
-	case "lose":
-		panic(http.ErrAbortHandler)
-	case "hang":
-		<-r.Context().Done()
-		return
-	}
-	for name, values := range received.Header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(received.StatusCode)
-	_, _ = w.Write(text)
-}
-
-func (p *proxy) fateOf(r *http.Request) string {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.seen = append(p.seen, r)
-	if len(p.next) == 0 {
-		return p.fate
-	}
-	fate := p.next[0]
-	p.next = p.next[1:]
-	return fate
-}
-
-// become says what happens to requests; then says it of the next ones alone, and forgets those that were seen.
-func (p *proxy) become(fate string) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.fate = fate
-}
-
-func (p *proxy) then(fates ...string) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.next, p.seen = fates, nil
-}
-
-func (p *proxy) paths() string {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	var paths []string
-	for _, r := range p.seen {
-		paths = append(paths, r.URL.Path)
-	}
-	return strings.Join(paths, " ")
-}
-
-func (p *proxy) idempotencyKeys() int {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	keys := map[string]bool{}
-	for _, r := range p.seen {
-		keys[r.Header.Get("Idempotency-Key")] = true
-	}
-	return len(keys)
 }
 
 // together calls a function many times at once, and counts what it gives.

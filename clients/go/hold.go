@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"sync/atomic"
 )
 
 // Held is the hold of a request, until it is captured or released.
@@ -14,14 +15,12 @@ type Held struct {
 	id      string
 	onError func(error)
 
-	mutex sync.Mutex
-	// How many captures are under way.
-	capturing int
+	// Who captures reads; who settles it writes, and so waits for captures under way: keytally may refuse them.
+	captures sync.RWMutex
 	// Whether a capture was made, or may have been.
-	isCaptured bool
-	// Whether the handler has ended, and its hold is yet to be settled.
-	isEnding  bool
-	costAtEnd func() string
+	isCaptured atomic.Bool
+	mutex      sync.Mutex
+	costAtEnd  func() string
 }
 
 // HoldOf gives a handler behind a guard with a hold that of its request. It panics where no such guard ran before.
@@ -40,19 +39,14 @@ func (h *Held) Capture(ctx context.Context, usage string) (captured *CaptureHold
 	if h.id == "" {
 		return nil, nil
 	}
-	h.mutex.Lock()
-	h.capturing++
-	h.mutex.Unlock()
-	defer func() {
-		var failed *Error
-		isRefused := errors.As(err, &failed) && failed.refused()
-		h.mutex.Lock()
-		defer h.mutex.Unlock()
-		h.capturing--
-		h.isCaptured = h.isCaptured || !isRefused
-		h.settleIfOver()
-	}()
-	return h.client.CaptureHold(detached{ctx}, CaptureHoldRequest{HoldID: h.id, Usage: usage})
+	h.captures.RLock()
+	defer h.captures.RUnlock()
+	captured, err = h.client.CaptureHold(detached{ctx}, CaptureHoldRequest{HoldID: h.id, Usage: usage})
+	var failed *Error
+	if !errors.As(err, &failed) || !failed.refused() {
+		h.isCaptured.Store(true)
+	}
+	return captured, err
 }
 
 // CaptureAtEnd captures once the handler has ended, also because the end client went away or the handler panicked: for streams, whose
@@ -64,28 +58,19 @@ func (h *Held) CaptureAtEnd(cost func() string) {
 	h.costAtEnd = cost
 }
 
-// end settles the hold of a handler that has ended.
+// end captures the cost at the end, or releases, of a handler that has ended. The answer's end must not wait for it.
 func (h *Held) end() {
+	if h.id == "" {
+		return
+	}
 	h.client.settling.Add(1)
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	h.isEnding = true
-	h.settleIfOver()
-}
-
-// settleIfOver captures the cost at the end, or releases, once the handler has ended and no capture is under way, which keytally may
-// refuse. The answer's end must not wait for it. The mutex is held.
-func (h *Held) settleIfOver() {
-	if !h.isEnding || h.capturing > 0 {
-		return
-	}
-	h.isEnding = false
-	if h.isCaptured || h.id == "" {
-		h.client.settling.Done()
-		return
-	}
 	go func() {
 		defer h.client.settling.Done()
+		h.captures.Lock()
+		defer h.captures.Unlock()
+		if h.isCaptured.Load() {
+			return
+		}
 		if err := h.captureOrRelease(); err != nil {
 			safely("OnError", func() { h.onError(err) })
 		}

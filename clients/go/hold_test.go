@@ -55,27 +55,6 @@ func TestACaptureThatIsRefusedAfterItsHandlerEndedReleasesItsHold(t *testing.T) 
 	must(t, client.Drain(context.Background()))
 }
 
-func TestASecondCaptureThatIsRefusedLeavesTheFirstOneAsItIs(t *testing.T) {
-	acme := newCustomer(t, "100")
-	verify := newProxy(t, requireStack(t).verify)
-	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token})
-	told := make(chan error, 10)
-	options := GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}, OnError: func(err error, _ *http.Request) { told <- err }}
-	url := serve(t, client, options, func(_ http.ResponseWriter, r *http.Request) {
-		held := HoldOf(r.Context())
-		_, err := held.Capture(r.Context(), "3")
-		must(t, err)
-		_, err = held.Capture(r.Context(), "much")
-		equal(t, failure(t, err).Code, 40001)
-	})
-	status, _ := get(t, url, acme.key)
-	equal(t, status, http.StatusOK)
-	must(t, client.Drain(context.Background()))
-	equal(t, verify.paths(), "/api/v1/api-key/verify /api/v1/usage/capture /api/v1/usage/capture")
-	equal(t, len(told), 0)
-	acme.become(t, "3 used 0 held")
-}
-
 func TestWhatAHandlerStreamedBeforeItPanickedIsPaidFor(t *testing.T) {
 	acme := newCustomer(t, "100")
 	told := make(chan error, 1)

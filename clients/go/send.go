@@ -94,7 +94,7 @@ func (c *Client) send(ctx context.Context, done operation, in input, options []C
 		outgoing.header.Set("Content-Type", "application/json")
 	}
 	if done.method == http.MethodPost && !done.ofVerify {
-		outgoing.header.Set("Idempotency-Key", idempotencyKeyOf(given))
+		outgoing.header.Set("Idempotency-Key", orDefault(given.idempotencyKey, newID()))
 	}
 	if given.requestID != "" {
 		outgoing.header.Set("X-Request-Id", given.requestID)
@@ -107,13 +107,6 @@ func (c *Client) send(ctx context.Context, done operation, in input, options []C
 	return received, err
 }
 
-func idempotencyKeyOf(given callOptions) string {
-	if given.idempotencyKey != "" {
-		return given.idempotencyKey
-	}
-	return newID()
-}
-
 // repeat attempts something with a part of the time that is left, and again while that may help.
 func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func(context.Context) error) error {
 	until := time.Now().Add(timeout)
@@ -121,6 +114,7 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 		until = deadline
 	}
 	var answered *Error
+	mayBeDebited := false
 	for attempts := 0; ; attempts++ {
 		// Half of the time left: if this answer is lost, another attempt still has time.
 		limited, cancel := context.WithTimeout(ctx, time.Until(until)/2)
@@ -133,7 +127,12 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 			return ctx.Err()
 		}
 		var failed *Error
-		if !errors.As(err, &failed) || !failed.passing() {
+		if !errors.As(err, &failed) {
+			return err
+		}
+		mayBeDebited = mayBeDebited || failed.debits()
+		failed.mayBeDebited = mayBeDebited
+		if !failed.passing() {
 			return err
 		}
 		if failed.Code != 0 {
@@ -143,6 +142,7 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 		if !time.Now().Add(pause).Before(until) {
 			// The last attempts are short: what keytally itself answered before says more than that they got no answer.
 			if answered != nil {
+				answered.mayBeDebited = mayBeDebited
 				return answered
 			}
 			return err

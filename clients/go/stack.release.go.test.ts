@@ -29,7 +29,7 @@ test('its tests pass on a real stack, and find no data race where cgo is there',
   const output = await runGo(['test', '-count=1', '-v', ...(await raceFlag()), './...'], env);
   process.stdout.write(output);
   const passed = output.match(/^--- PASS/gm)?.length ?? 0;
-  assert.ok(passed >= 30, `${passed} tests passed`);
+  assert.ok(passed >= 20, `${passed} tests passed`);
   assert.not.match(output, /^--- (?:SKIP|FAIL)/m);
 });
 

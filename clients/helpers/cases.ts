@@ -10,22 +10,33 @@
 //   GET /impatient     by the impatient client, cost 1. Answers the identity.
 //   GET /open          by the impatient client, cost 1; open: usage kept by the first client, at most 200, sent again each 50 ms.
 //                      Answers the identity.
-//   GET /wrong-cost    a cost function that gives no decimal text ("much").
+//   GET /wrong-cost    a cost function that gives the query's `cost`.
+//   GET /failing-cost  a cost function that throws.
 //   GET /wrong-token   by the client with the wrong token, cost 1.
 //   GET /once          cost as of documents, under the end client's Idempotency-Key. Answers the identity.
 //   GET /problem       cost 1, 429 for who is out of credits, and refusals as problem details. Answers the identity.
 //   GET /hold/…        cost 10, held for 600 s. `capture` captures 3, and answers {"captured": usage, or null if nothing was
-//                      held}; `forgotten` captures nothing; `fail` throws, which is a 500; `at-end` captures 4 at the end,
-//                      `nothing-at-end` 0.000000, `fail-at-end` "much"; `stream` writes a line each 20 ms until the end client
-//                      leaves, and `stream-at-end` does so too and captures 4 at the end.
+//                      held}; `forgotten` captures nothing; `fail` throws, which is a 500; `refused` captures "much", and goes on
+//                      when that fails; `refused-capture` then captures 3, and `capture-refused` has done so before; `at-end`
+//                      captures 4 at the end, `nothing-at-end` 0.000000, `fail-at-end` "much", `empty-at-end` ""; `stream` writes a
+//                      line each 20 ms until the end client leaves, and `stream-at-end` does so too and captures 4 at the end.
 // Without a guard:
 //   GET /errors        {"errors": messages that onError got since the last time}
 //   GET /kept          {"size", "away", "lost": what onLost was told: statuses, "DOUBTFUL", or the codes of errors, sorted}
+//   GET /ready         {"ready": whether keytally is, by the first client}
+//   GET /workspace     by the first client, the workspace of the query's `id`. Answers an outcome as below, {"error": null} where the
+//                      client sent nothing.
 //   POST /verify       the body is a list of verifications; all are verified at once by the first client. Answers the list of
 //                      outcomes: {"status"}, or {"error": {"status", "code"}}.
+//   POST /batch        the same, by one call of its method for batches.
+//   POST /client       makes a client of the body's `url`, `verifyUrl` and `token`, each of which may be absent. Answers {"error": the
+//                      message of its error, or null}.
+//   POST /guard        makes a guard with the body's `cost`, `hold` (seconds) and `outOfCredits`, and answers alike.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { request as ask, type IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -39,7 +50,10 @@ import { makeProxy, type Fate, type Proxy } from '../node/helpers/proxy.ts';
 
 type Send = {
   path: string;
-  headers?: Record<string, string>;
+  /** Several of one name are lines of their own. */
+  headers?: Record<string, string | string[]>;
+  /** Is sent by POST. */
+  post?: unknown;
   /** User name and password for `Authorization: Basic`. */
   basic?: string;
   /** How many are sent at once; each must be answered as expected. */
@@ -65,7 +79,8 @@ type Step =
   /** Sends, reads the first bytes of the answer, and leaves at `leave`. */
   | { open: Send; expect: Expected }
   | { leave: true }
-  | { verifyEach: object[]; expect: { outcomes: object[] } }
+  /** By `/verify`, or by another address. */
+  | { verifyEach: object[]; by?: string; expect: { outcomes: object[] } }
   | { verifyTogether: { input: object; times: number }; expect: { statuses: Record<string, number> } }
   /** What becomes of requests to verify, until it is said again; at first they pass. */
   | { verify: Fate }
@@ -81,10 +96,14 @@ type Case = {
   title: string;
   /** Credits of a customer of the case's own, whose key is `{key}`. */
   credits?: string;
+  /** Values for which the steps are taken, in the place of `{each.NAME}`; default once. */
+  each?: Record<string, unknown>[];
+  /** It says nothing of guards: of several apps of one client the first alone takes it. */
+  ofClient?: true;
   steps: Step[];
 };
-/** A case app: its command, and what is added to its environment. */
-export type CaseApp = { command: string[]; env?: Record<string, string> };
+/** A case app: whether its client is that of the first one, and whether that gathers no calls. */
+export type CaseApp = { command: string[]; isOfFirstClient?: boolean; gathersNone?: boolean };
 
 const cases = (JSON.parse(readFileSync(new URL('../cases.json', import.meta.url), 'utf8')) as { cases: Case[] }).cases;
 const refusals = refusalTable();
@@ -98,16 +117,17 @@ export async function runCases(name: string, apps: Record<string, CaseApp>): Pro
   const clients = await makeEndClients(world);
   const started = new Map<string, { url: string; stop(): Promise<void> }>();
   const env = { VERIFY_URL: proxy.url, TOKEN: world.team.token, VERIFY_TIMEOUT_MS: '20000' };
-  for (const [app, { command, env: more }] of Object.entries(apps))
-    started.set(app, await startApp(command, { ...env, ...more }));
+  for (const [app, { command }] of Object.entries(apps)) started.set(app, await startApp(command, env));
   test.after(async () => {
     await Promise.all([...started.values()].map((app) => app.stop()));
     proxy.stop();
     await world.stop();
   });
 
-  for (const app of Object.keys(apps)) {
-    for (const { title, credits, steps } of cases) {
+  for (const [app, { isOfFirstClient, gathersNone }] of Object.entries(apps)) {
+    for (const { title, credits, each = [{}], steps: all } of cases.filter(
+      (one) => !one.ofClient || !isOfFirstClient,
+    )) {
       test(`${app}: ${title}`, async () => {
         proxy.fate = 'pass';
         proxy.next();
@@ -115,7 +135,8 @@ export async function runCases(name: string, apps: Record<string, CaseApp>): Pro
         const keys = { ...clients.keys, good: clients.good.key, ...(own && { key: own.key }) };
         const run = makeSteps({ url: started.get(app)!.url, keys, proxy });
         try {
-          for (const step of steps) {
+          for (const step of each.flatMap((row) => all.map((step) => withValues(step, row)))) {
+            if (gathersNone && 'asked' in step && step.asked.requestsAtMost) continue;
             if ('credits' in step) {
               const { used, held } = step.credits;
               await eventually(`${used} used, ${held} held`, async () => {
@@ -125,7 +146,8 @@ export async function runCases(name: string, apps: Record<string, CaseApp>): Pro
             } else if ('recorded' in step) {
               const newest = (await waitingEvents(redis, keyShard(own!.key)!)).at(-1) ?? '';
               const { r: route, n: usageName } = JSON.parse(newest) as { r: string; n: string };
-              assert.equal({ route, usageName }, step.recorded);
+              const { route: wanted, ...recorded } = step.recorded;
+              assert.equal({ route, usageName }, { ...recorded, route: filledWith(keys, wanted) });
             } else await run(step);
           }
         } finally {
@@ -149,27 +171,29 @@ type OwnStep = Exclude<Step, { credits: unknown } | { recorded: unknown }>;
 function makeSteps({ url, keys, proxy }: { url: string; keys: Record<string, string>; proxy: Proxy }) {
   let leaving = new AbortController();
 
-  async function sendOnce({ path, headers = {}, basic }: Send): Promise<Response> {
-    const sent = Object.entries(headers).map(([name, value]): [string, string] => [name, filled(value)]);
-    if (basic !== undefined) sent.push(['Authorization', `Basic ${btoa(filled(basic))}`]);
-    return fetch(url + path, { headers: Object.fromEntries(sent), signal: leaving.signal });
+  // fetch would join the lines of a header.
+  async function sendOnce({ path, headers = {}, basic, post }: Send): Promise<Response> {
+    const method = post === undefined ? 'GET' : 'POST';
+    const request = ask(url + filled(path), { method, signal: leaving.signal });
+    for (const [name, value] of Object.entries(headers)) request.setHeader(name, [value].flat().map(filled));
+    if (basic !== undefined) request.setHeader('Authorization', `Basic ${btoa(filled(basic))}`);
+    request.end(post === undefined ? undefined : filledJson(post));
+    const [answer] = (await once(request, 'response')) as [IncomingMessage];
+    const [status, lines] = [answer.statusCode!, Object.entries(answer.headers) as [string, string][]];
+    return new Response(Readable.toWeb(answer.on('error', () => {})) as ReadableStream, { status, headers: lines });
   }
 
   function filled(text: string): string {
-    return text.replace(/\{([^{}]+)\}/g, (_, name: string) => {
-      if (name === '513 characters') return 'x'.repeat(513);
-      if (keys[name] === undefined) throw new Error(`there is no key {${name}}`);
-      return keys[name];
-    });
+    return filledWith(keys, text);
   }
 
-  async function verify(inputs: object[]): Promise<{ status?: string; error?: object }[]> {
-    const answer = await fetch(`${url}/verify`, { method: 'POST', body: filledJson(inputs) });
+  async function verify(inputs: object[], path: string): Promise<{ status?: string; error?: object }[]> {
+    const answer = await fetch(url + path, { method: 'POST', body: filledJson(inputs) });
     assert.is(answer.status, 200);
     return (await answer.json()) as object[];
   }
 
-  function filledJson(value: object): string {
+  function filledJson(value: unknown): string {
     return JSON.stringify(value, (_, one: unknown) => (typeof one === 'string' ? filled(one) : one));
   }
 
@@ -206,17 +230,36 @@ function makeSteps({ url, keys, proxy }: { url: string; keys: Record<string, str
     } else if ('leave' in step) {
       leaving.abort();
       leaving = new AbortController();
-    } else if ('verifyEach' in step) assert.equal(await verify(step.verifyEach), step.expect.outcomes);
+    } else if ('verifyEach' in step)
+      assert.equal(await verify(step.verifyEach, step.by ?? '/verify'), step.expect.outcomes);
     else if ('verifyTogether' in step) {
       const { input, times } = step.verifyTogether;
       const counts: Record<string, number> = {};
-      for (const one of await verify(Array<object>(times).fill(input))) {
+      for (const one of await verify(Array<object>(times).fill(input), '/verify')) {
         const outcome = one.status ?? JSON.stringify(one);
         counts[outcome] = (counts[outcome] ?? 0) + 1;
       }
       assert.equal(counts, step.expect.statuses);
     } else checkAsked(step.asked, proxy);
   };
+}
+
+function filledWith(keys: Record<string, string>, text: string): string {
+  return text.replace(/\{([^{}]+)\}/g, (_, name: string) => {
+    const [, count] = /^(\d+) characters$/.exec(name) ?? [];
+    if (count) return 'x'.repeat(Number(count));
+    if (keys[name] === undefined) throw new Error(`there is no key {${name}}`);
+    return keys[name];
+  });
+}
+
+/** A step with a row's values in the place of their names. */
+function withValues(step: Step, row: Record<string, unknown>): Step {
+  return JSON.parse(JSON.stringify(step), (_, one: unknown) => {
+    if (typeof one !== 'string') return one;
+    const [, whole] = /^\{each\.(\w+)\}$/.exec(one) ?? [];
+    return whole ? row[whole] : one.replace(/\{each\.(\w+)\}/g, (_, name: string) => String(row[name]));
+  }) as Step;
 }
 
 function checkAsked(expected: Extract<Step, { asked: unknown }>['asked'], proxy: Proxy): void {

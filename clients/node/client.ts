@@ -6,7 +6,7 @@ import { unknownOption } from './option-names.ts';
 import { callBack } from './callback.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
-import { JSON_TYPE, repeat, send, type CallOptions, type Sender, type WatchedCallOptions } from './send.ts';
+import { JSON_TYPE, repeat, send, type CallOptions, type Sender } from './send.ts';
 import { settled } from './settling.ts';
 import { fetchTransport, type Transport } from './transport.ts';
 
@@ -118,7 +118,7 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
   const client = {
     ...groups,
     drain: () => settled(client),
-    async verify(input: object = {}, callOptions: WatchedCallOptions = {}) {
+    async verify(input: object = {}, callOptions: CallOptions = {}) {
       const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
       const { idempotencyKey = crypto.randomUUID(), requestId } = options;
       return repeat(sender, options, (timeoutMs) => gather({ input, idempotencyKey, requestId, timeoutMs }));
@@ -132,7 +132,7 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
     async ready() {
       const probe = { method: 'GET', url: `${verify}/servingz`, accept: JSON_TYPE, body: undefined };
       return send(sender, probe, { timeoutMs: verifyTimeoutMs }).then(
-        () => true,
+        (told) => typeof told === 'object' && told !== null && !Array.isArray(told),
         // Whatever else answers there is not keytally.
         (error: KeytallyError) => !error.isAway && error.code !== 0,
       );
@@ -166,14 +166,14 @@ function transportOf(given: typeof fetch | undefined): Transport {
 
 function baseUrl(option: 'url' | 'verifyUrl', value: string | undefined): string {
   if (!value) throw new TypeError(`keytally(): ${option} is missing; give ${expectedUrl[option]}`);
+  if (value.includes('@'))
+    throw new TypeError(`keytally(): ${option} holds a user name or a password; leave them out, the token is enough`);
   if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
-    // A token that was given as url by mistake, or a password in it, must not end up in a log.
-    const shown = /^[A-Za-z]\w*_\w{20,}$/.test(value) ? 'a token' : value.includes('@') ? 'wrong' : `"${value}"`;
+    // A token that was given as url by mistake must not end up in a log.
+    const shown = /^[A-Za-z]\w*_\w{20,}$/.test(value) ? 'a token' : `"${value}"`;
     throw new TypeError(`keytally(): ${option} is ${shown}; it must start with http:// or https://`);
   }
-  const { href, username, password } = new URL(value);
-  if (username || password)
-    throw new TypeError(`keytally(): ${option} holds a user name or a password; leave them out, the token is enough`);
+  const { href } = new URL(value);
   let end = href.length;
   while (href[end - 1] === '/') end -= 1;
   return href.slice(0, end);

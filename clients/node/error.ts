@@ -16,6 +16,8 @@ export class KeytallyError extends Error {
   readonly details: Details;
   /** A fraction where keytally needs less than a second. */
   readonly retryAfterSeconds: number | undefined;
+  /** Whether an attempt of a verification may have been debited, and was not refused before. */
+  mayBeDebited: boolean;
 
   constructor(message: string, fields: Fields, options?: ErrorOptions) {
     super(message, options);
@@ -24,6 +26,7 @@ export class KeytallyError extends Error {
     this.requestId = fields.requestId;
     this.details = fields.details ?? [];
     this.retryAfterSeconds = fields.retryAfterSeconds;
+    this.mayBeDebited = this.code === 0 || (isPassing(this) && !debitedNothing.includes(this.code));
   }
 
   /** Whether nothing was decided, because keytally or a server before it is unavailable or overloaded. */
@@ -45,15 +48,9 @@ const OUTBOX_FULL = 50306;
 const OVERLOADED = 50308;
 const debitedNothing = [TOO_MANY_FAILURES, OVER_QUOTA, REDIS_UNAVAILABLE, OUTBOX_FULL, OVERLOADED];
 
-/** Whether an attempt may have been debited, and not refused before. */
-export function mayBeDebited(error: unknown): boolean {
-  if (!(error instanceof KeytallyError) || error.code === 0) return true;
-  return isPassing(error) && !debitedNothing.includes(error.code);
-}
-
 /** Whether the same request may succeed a moment later. */
-export function isPassing(error: unknown): error is KeytallyError {
-  return error instanceof KeytallyError && (error.isAway || error.code === FIRST_REQUEST_STILL_RUNS);
+export function isPassing(error: KeytallyError): boolean {
+  return error.isAway || error.code === FIRST_REQUEST_STILL_RUNS;
 }
 
 /** Turns an answer into an error that is not a success, or is not from keytally. */

@@ -70,7 +70,7 @@ test('a misspelt option keeps the program from starting: a guard with `cots` wou
     throws(() => guard(client, { toString: '1' }), `toString is not an option; ${all}`);
   }
   const kept = { onLost() {}, atmost: 1 };
-  const message = 'keepUsage(): atmost is not an option; the options are onLost, atMost, pauseMs';
+  const message = 'keepUsage(): atmost is not an option; the options are onLost, atMost';
   throws(() => keepUsage(client, kept), message);
 });
 

@@ -11,7 +11,7 @@ import {
   type Seen,
 } from './guard-options.ts';
 import { noteHold, type HoldEvents } from './hold.ts';
-import { sendKept, type KeptCall } from './kept-usage.ts';
+import type { KeptCall } from './kept-usage.ts';
 import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Answer, type Refusal, type Refused } from './refusal.ts';
 import { noteSettling } from './settling.ts';
@@ -45,7 +45,8 @@ export function identityOf(request: object): Identity {
 export function makeDecide<Request extends object>(client: Keytally, options: GuardOptions<Request>) {
   checkOptions(options);
   let cancelling = 0;
-  const { open, outOfCredits, refusalBody, onError = logEachSecond(clockOf(client).now) } = options;
+  const { now } = clockOf(client);
+  const { open, outOfCredits, refusalBody, onError = logEachSecond(now) } = options;
 
   return async function decide(request: Request, seen: Seen): Promise<Outcome> {
     const requestId = requestIdOf(seen.header('x-request-id'));
@@ -99,17 +100,19 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
       return keep() ? { headers: {} } : fail('AWAY', 'keytally is unavailable, and no more usage can be kept');
 
     let answer: Verification;
+    const sentAtMs = now();
     try {
-      answer = await sendKept(client, call, { requestId });
+      answer = await client.verify(call.input, { idempotencyKey: call.idempotencyKey, requestId });
     } catch (error) {
       if (error instanceof KeytallyError && error.code === refusals.IDEMPOTENCY_MISMATCH[0])
         return refuse('IDEMPOTENCY_MISMATCH');
       // The end client did nothing wrong, and must not see the status that the error has for this server.
       if (!(error instanceof KeytallyError) || isMistake(error)) return fail('FAILED', describe(error), error);
+      if (error.mayBeDebited) call.sentAtMs = sentAtMs;
       const mayPass = error.code !== OVER_QUOTA && keep(error.code !== 0);
       if (mayPass) return { headers: {} };
       // One that the options give is for repeating the request: cancelled, that would be refused.
-      if (call.sentAtMs !== undefined && given === undefined) cancelLater(call);
+      if (error.mayBeDebited && given === undefined) cancelLater(call);
       return fail('AWAY', describe(error), error);
     }
     const headers = rateLimitHeaders(answer.rateLimit, Date.now());

@@ -1,11 +1,10 @@
 import type { Keytally } from './client.ts';
+import { callBack } from './callback.ts';
 import { clockOf } from './clock.ts';
 import type { Contract } from './contract.ts';
-import { isPassing, KeytallyError, mayBeDebited } from './error.ts';
+import { isPassing, KeytallyError } from './error.ts';
 import { unknownOption } from './option-names.ts';
-import type { CallOptions, WatchedCallOptions } from './send.ts';
-import type { Status, Verification } from './status.ts';
-import { callBack } from './callback.ts';
+import type { Status } from './status.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
 /** A verification without an answer. `sentAtMs`, by the client's clock, is set once keytally may have debited it. */
@@ -20,8 +19,6 @@ export type KeptUsageOptions = {
   onLost: (call: VerifyInput, why: Lost) => void;
   /** How many calls may be kept; beyond that, requests are refused. Default 10,000. */
   atMost?: number;
-  /** Time between two attempts to reach keytally; default 1 s. */
-  pauseMs?: number;
 };
 
 export type KeptUsage = {
@@ -30,58 +27,55 @@ export type KeptUsage = {
   readonly away: boolean;
   /** Keeps a call; false if there is no room for it. `wasAnswered`: keytally itself could not decide it, and is not away. */
   keep(call: KeptCall, wasAnswered?: boolean): boolean;
-  /** Sends the kept calls again, and gives how many are left. Call it before the process ends. */
-  flush(): Promise<number>;
+  /** Waits until the kept calls are decided, at most for so long (default 10 s), and gives how many are left. Call it before the process ends. */
+  flush(timeoutMs?: number): Promise<number>;
 };
 
 // Less than the 60 s of an Idempotency-Key, after which a call would be debited again: also with the last of its repetitions.
 const REPEATABLE_MS = 50_000;
 const LONGEST_ATTEMPT_MS = 9_000;
-// As many as leave in one request.
-const TOGETHER = 100;
+const PAUSE_MS = 1_000;
+const FLUSH_MS = 10_000;
 
 /** Keeps, in memory, the usage of requests that passed while keytally was unavailable, and sends it again until it is decided. */
 export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsage {
-  const unknown = unknownOption<KeptUsageOptions>(options, { onLost: true, atMost: true, pauseMs: true });
+  const unknown = unknownOption<KeptUsageOptions>(options, { onLost: true, atMost: true });
   if (unknown) throw new TypeError(`keepUsage(): ${unknown}`);
-  const { onLost, atMost = 10_000, pauseMs = 1_000 } = options;
+  const { onLost, atMost = 10_000 } = options;
   const clock = clockOf(client);
-  const calls = new Set<KeptCall>();
-  let sending: Promise<void> | undefined;
-  let stopTimer: (() => void) | undefined;
+  const sending = new Set<Promise<void>>();
+  let returning: Promise<void> | undefined;
+  // In the background: `flush` is for the end of the process.
+  const pause = () => new Promise<void>((resolve) => void clock.after(PAUSE_MS, resolve, true));
 
-  function plan(): void {
-    // In the background: `flush` is for the end of the process.
-    if (calls.size > 0 || kept.away) stopTimer ??= clock.after(pauseMs, () => void kept.flush(), true);
+  async function untilBack(): Promise<void> {
+    while (!(await client.ready())) await pause();
+    kept.away = false;
+    returning = undefined;
   }
 
-  async function sendAll(): Promise<void> {
-    // First, since a call that was sent may be sent again for a minute only.
-    const isReady = await client.ready();
-    if (isReady) kept.away = false;
-    const waiting = [...calls];
-    while (waiting.length > 0)
-      await Promise.all(waiting.splice(0, TOGETHER).map((call) => settle(call, isReady && !kept.away)));
-  }
-
-  async function settle(call: KeptCall, maySend: boolean): Promise<void> {
-    const isTooOld = call.sentAtMs !== undefined && clock.now() - call.sentAtMs >= REPEATABLE_MS;
-    const outcome = isTooOld ? 'DOUBTFUL' : maySend ? await outcomeOf(call) : undefined;
-    if (outcome) calls.delete(call);
-    if (outcome && outcome !== 'VALID') callBack('onLost', onLost, call.input, outcome);
+  async function settle(call: KeptCall): Promise<void> {
+    let outcome: Lost | 'VALID' | undefined;
+    while (outcome === undefined) outcome = await pause().then(() => outcomeOf(call));
+    if (outcome !== 'VALID') callBack('onLost', onLost, call.input, outcome);
   }
 
   /** Sends a call; gives `undefined` where it is not decided now. */
   async function outcomeOf(call: KeptCall): Promise<Lost | 'VALID' | undefined> {
+    if (kept.away) await (returning ??= untilBack());
+    const { input, idempotencyKey } = call;
+    const sentAtMs = clock.now();
+    if (call.sentAtMs !== undefined && sentAtMs - call.sentAtMs >= REPEATABLE_MS) return 'DOUBTFUL';
     const refused = (why: Lost) => (call.sentAtMs === undefined ? why : 'DOUBTFUL');
     try {
-      const { status } = await sendKept(client, call, { timeoutMs: LONGEST_ATTEMPT_MS });
+      const { status } = await client.verify(input, { idempotencyKey, timeoutMs: LONGEST_ATTEMPT_MS });
       if (status === 'RATE_LIMITED') return void delete call.sentAtMs;
       // Before these three alone keytally looks for what an earlier attempt debited.
       return status === 'VALID' || status === 'USAGE_LIMITED' ? status : refused(status);
     } catch (error) {
       if (!(error instanceof KeytallyError))
         return new KeytallyError(`the call cannot be sent: ${String(error)}`, { status: 0, code: 0 }, { cause: error });
+      if (error.mayBeDebited) call.sentAtMs ??= sentAtMs;
       kept.away ||= error.code === 0;
       return error.code === 0 || isPassing(error) ? undefined : refused(error);
     }
@@ -90,38 +84,24 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
   const kept = {
     away: false,
     get size(): number {
-      return calls.size;
+      return sending.size;
     },
     keep(call: KeptCall, wasAnswered = false): boolean {
       kept.away ||= !wasAnswered;
-      const hasRoom = calls.size < atMost;
-      if (hasRoom) calls.add(call);
-      plan();
-      return hasRoom;
+      if (sending.size >= atMost) return false;
+      const settling = settle(call).finally(() => sending.delete(settling));
+      sending.add(settling);
+      return true;
     },
-    async flush(): Promise<number> {
-      await sending;
-      stopTimer?.();
-      sending ??= sendAll().finally(() => {
-        sending = stopTimer = undefined;
-        plan();
-      });
-      await sending;
-      return calls.size;
+    async flush(timeoutMs = FLUSH_MS): Promise<number> {
+      let stop = () => {};
+      await Promise.race([
+        Promise.all(sending),
+        new Promise<void>((late) => void (stop = clock.after(timeoutMs, late))),
+      ]);
+      stop();
+      return sending.size;
     },
   };
   return kept;
-}
-
-/** Verifies a call, and notes when keytally may have debited it. */
-export async function sendKept(client: Keytally, call: KeptCall, options: CallOptions): Promise<Verification> {
-  const sentAtMs = clockOf(client).now();
-  const watched: WatchedCallOptions = {
-    ...options,
-    idempotencyKey: call.idempotencyKey,
-    onFailure(error) {
-      if (mayBeDebited(error)) call.sentAtMs ??= sentAtMs;
-    },
-  };
-  return client.verify(call.input, watched);
 }

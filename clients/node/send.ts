@@ -11,8 +11,6 @@ export type CallOptions = {
   timeoutMs?: number;
   signal?: AbortSignal;
 };
-/** `onFailure` hears of each attempt that failed. */
-export type WatchedCallOptions = CallOptions & { onFailure?: (error: unknown) => void };
 export type Sender = {
   token: string;
   transport: Transport;
@@ -57,11 +55,12 @@ export async function send(
 /** Attempts something with a part of the time that is left, and again while that may help. */
 export async function repeat<Result>(
   { onRetry, clock }: Pick<Sender, 'onRetry' | 'clock'>,
-  { timeoutMs, signal, onFailure }: WatchedCallOptions & { timeoutMs: number },
+  { timeoutMs, signal }: CallOptions & { timeoutMs: number },
   attempt: (timeoutMs: number) => Exchange<Result>,
 ): Promise<Result> {
   const until = clock.now() + timeoutMs;
   let answered: KeytallyError | undefined;
+  let mayBeDebited = false;
   for (let attempts = 0; ; attempts++) {
     try {
       // Half of the time left: if this answer is lost, another attempt still has time.
@@ -69,13 +68,14 @@ export async function repeat<Result>(
       signal?.throwIfAborted();
       return await ended(attempt(attemptMs), clock, attemptMs, signal);
     } catch (error) {
-      onFailure?.(error);
+      if (!(error instanceof KeytallyError)) throw error;
+      error.mayBeDebited = mayBeDebited ||= error.mayBeDebited;
       if (!isPassing(error)) throw error;
       if (error.code !== 0) answered = error;
       const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** attempts, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
       const pauseMs = Math.max(backoffMs, (error.retryAfterSeconds ?? 0) * 1000);
       // The last attempts are short: what keytally itself answered before says more than that they got no answer.
-      if (clock.now() + pauseMs >= until) throw answered ?? error;
+      if (clock.now() + pauseMs >= until) throw Object.assign(answered ?? error, { mayBeDebited });
       onRetry(error);
       await clock.pause(pauseMs, signal);
     }

@@ -1,7 +1,8 @@
-// The case app of this client, in Express: ../../helpers/cases.ts says what it must do.
-import { setTimeout as sleep } from 'node:timers/promises';
+// The case apps of this client, in each framework: ../../helpers/cases.ts says what they must do. case-app.ts FRAMEWORK
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import express, { type Request, type Response } from 'express';
+import { json } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   capture,
   captureAtEnd,
@@ -12,11 +13,13 @@ import {
   nodeGuard,
   problemJson,
   type Cost,
-  type GuardOptions,
+  type Keytally,
   type VerifyInput,
 } from '../index.ts';
+import { frameworks, type Settings } from './frameworks.ts';
 
 const { VERIFY_URL: url, TOKEN: token, VERIFY_TIMEOUT_MS } = process.env;
+const framework = frameworks[process.argv[2]!]!;
 const client = keytally({ url, token, verifyTimeoutMs: Number(VERIFY_TIMEOUT_MS) });
 const impatient = keytally({ url, token, verifyTimeoutMs: 500 });
 const wrong = keytally({ url, token: 'kt_wrong' });
@@ -26,85 +29,127 @@ const lost: string[] = [];
 const open = keepUsage(client, {
   onLost: (_, why) => void lost.push(why instanceof KeytallyError ? String(why.code) : why),
   atMost: 200,
-  pauseMs: 50,
 });
-const options: GuardOptions<Request> = { cost: '1', onError: (error) => void messages.push(error.message) };
-const identity = (request: Request, response: Response) => void response.json(identityOf(request));
-const app = express().set('env', 'test').disable('x-powered-by');
 
-app.get('/errors', (_, response) => void response.json({ errors: messages.splice(0) }));
-app.get('/kept', (_, response) => {
-  const told = open.size === 0 ? lost.splice(0).toSorted((a, b) => a.localeCompare(b)) : [];
-  response.json({ size: open.size, away: open.away, lost: told });
-});
-app.post('/verify', express.json({ type: () => true }), async (request, response) => {
-  response.json(await Promise.all((request.body as VerifyInput[]).map(outcomeOf)));
-});
-app.use(
-  '/documents',
-  nodeGuard(client, {
-    ...options,
-    cost: ({ query }) => costOf((query.n as string | undefined) ?? '1'),
-    scopes: [{ representation: 'documents', read: true }],
-    ip: (request) => request.get('x-forwarded-for'),
-  }),
-  identity,
-);
-app.get('/impatient', nodeGuard(impatient, options), identity);
-app.get('/open', nodeGuard(impatient, { ...options, open }), identity);
-app.get('/wrong-cost', nodeGuard(client, { ...options, cost: () => 'much' }), identity);
-app.get('/wrong-token', nodeGuard(wrong, options), identity);
-app.get(
-  '/once',
-  nodeGuard(client, {
-    ...options,
-    cost: ({ query }) => costOf((query.n as string | undefined) ?? '1'),
-    idempotencyKey: (request) => request.get('idempotency-key'),
-  }),
-  identity,
-);
-app.get('/problem', nodeGuard(client, { ...options, outOfCredits: 429, refusalBody: problemJson }), identity);
-app.use('/hold', nodeGuard(client, { ...options, cost: '10', hold: { expiresIn: 600 } }));
-app.get('/hold/capture', async (request, response) => {
-  response.json({ captured: (await capture(request, '3'))?.capture.usage ?? null });
-});
-app.get('/hold/forgotten', (_, response) => void response.end());
-app.get('/hold/fail', () => {
-  throw new Error('failed');
-});
-for (const [name, cost] of Object.entries({ 'at-end': '4', 'nothing-at-end': '0.000000', 'fail-at-end': 'much' })) {
-  app.get(`/hold/${name}`, (request, response) => {
-    captureAtEnd(request, () => cost);
-    response.end();
-  });
+const one: Settings = { costOf: () => '1', onError: (error) => void messages.push(error.message) };
+const guards: Record<string, [client: Keytally, settings: Settings]> = {
+  documents: [client, { ...one, costOf: costOfN, scopes: [{ representation: 'documents', read: true }] }],
+  impatient: [impatient, one],
+  open: [impatient, { ...one, open }],
+  'wrong-cost': [client, { ...one, costOf: (url) => queryOf(url).get('cost')! }],
+  'failing-cost': [client, { ...one, costOf: () => fail() }],
+  'wrong-token': [wrong, one],
+  once: [client, { ...one, costOf: costOfN, idempotencyKeyOf: (header) => header }],
+  problem: [client, { ...one, outOfCredits: 429, refusalBody: problemJson }],
+  hold: [client, { ...one, costOf: () => '10', hold: { expiresIn: 600 } }],
+};
+const atEnd: Record<string, string> = {
+  'at-end': '4',
+  'nothing-at-end': '0.000000',
+  'fail-at-end': 'much',
+  'empty-at-end': '',
+  'stream-at-end': '4',
+};
+
+async function handle(path: string, request: object): Promise<object> {
+  const [, guard, what = ''] = path.split('/');
+  if (guard !== 'hold') return identityOf(request);
+  if (what === 'fail') fail();
+  if (what.startsWith('refused')) await capture(request, 'much').catch(() => {});
+  const captured = /capture/.test(what) ? await capture(request, '3') : undefined;
+  if (what === 'capture-refused') await capture(request, 'much').catch(() => {});
+  if (what in atEnd) captureAtEnd(request, () => atEnd[what]!);
+  return what.startsWith('stream') ? lines() : { captured: captured?.capture.usage ?? null };
 }
-app.get('/hold/stream', (_, response) => stream(response));
-app.get('/hold/stream-at-end', (request, response) => {
-  captureAtEnd(request, () => '4');
-  return stream(response);
-});
 
-const server = app.listen(0, '127.0.0.1', () => {
+async function* lines() {
+  for (;;) {
+    yield 'line\n';
+    await sleep(20);
+  }
+}
+
+/** What is answered without a guard. */
+const unguarded: Record<string, (request: IncomingMessage) => Promise<object> | object> = {
+  errors: () => ({ errors: messages.splice(0) }),
+  kept() {
+    const told = open.size === 0 ? lost.splice(0).toSorted((a, b) => a.localeCompare(b)) : [];
+    return { size: open.size, away: open.away, lost: told };
+  },
+  ready: async () => ({ ready: await client.ready() }),
+  workspace: (request) => outcomeOf(client.workspaces.get({ id: queryOf(request.url!).get('id')! })),
+  async verify(request) {
+    return Promise.all(((await json(request)) as VerifyInput[]).map((input) => outcomeOf(client.verify(input))));
+  },
+  async batch(request) {
+    const { results } = await client.verifyBatch({ verifications: (await json(request)) as VerifyInput[] });
+    return results.map((one) => ('error' in one ? errorWith(one.error.code) : { status: one.status }));
+  },
+  async client(request) {
+    const options = (await json(request)) as { url?: string; token?: string };
+    return messageOf(() => keytally({ url: undefined, token: undefined, ...options }));
+  },
+  async guard(request) {
+    const { hold, ...options } = (await json(request)) as { hold?: number; cost?: string };
+    return messageOf(() => nodeGuard(client, { ...options, ...(hold !== undefined && { hold: { expiresIn: hold } }) }));
+  },
+};
+
+const listeners = new Map(
+  await Promise.all(
+    Object.entries(guards).map(
+      async ([name, [own, settings]]) => [name, await framework(own, settings, handle)] as const,
+    ),
+  ),
+);
+const server = createServer((request, response) => {
+  const name = request.url!.split(/[/?]/)[1]!;
+  const listener = listeners.get(name);
+  return listener ? listener(request, response) : answer(unguarded[name]!, request, response);
+});
+server.listen(0, '127.0.0.1', () => {
   process.stdout.write(`listening on ${(server.address() as AddressInfo).port}\n`);
 });
 
-function costOf(n: string): string | Cost {
+async function answer(
+  handle: (request: IncomingMessage) => Promise<object> | object,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  response.end(JSON.stringify(await handle(request)));
+}
+
+async function outcomeOf(call: Promise<object>): Promise<object> {
+  try {
+    const { status } = (await call) as { status?: string };
+    return { status };
+  } catch (error) {
+    return error instanceof KeytallyError ? errorWith(error.code, error.status) : { error: null };
+  }
+}
+
+function errorWith(code: number, status = Math.floor(code / 100)): object {
+  return { error: { status, code } };
+}
+
+function messageOf(make: () => unknown): object {
+  try {
+    make();
+    return { error: null };
+  } catch (error) {
+    return { error: (error as Error).message };
+  }
+}
+
+function costOfN(url: string): string | Cost {
+  const n = queryOf(url).get('n') ?? '1';
   return n === 'free' ? '0' : { usage: n, usageName: 'requests' };
 }
 
-async function outcomeOf(input: VerifyInput) {
-  try {
-    return { status: (await client.verify(input)).status };
-  } catch (error) {
-    if (!(error instanceof KeytallyError)) throw error;
-    return { error: { status: error.status, code: error.code } };
-  }
+function queryOf(url: string): URLSearchParams {
+  return new URL(url, 'http://a').searchParams;
 }
 
-async function stream(response: Response): Promise<void> {
-  while (!response.closed) {
-    response.write('line\n');
-    await sleep(20);
-  }
-  response.end();
+function fail(): never {
+  throw new Error('failed');
 }

@@ -1,97 +1,116 @@
 // An API in each framework behind its guard.
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import express from 'express';
-import fastify from 'fastify';
+import fastify, { type FastifyRequest } from 'fastify';
 import { Hono } from 'hono';
 import Koa from 'koa';
-import {
-  fastifyGuard,
-  honoGuard,
-  koaGuard,
-  nodeGuard,
-  type Cost,
-  type HoldOptions,
-  type Keytally,
-  type KeptUsage,
-} from '../index.ts';
-import type { RequestedScopes } from '../guard-options.ts';
-import { listen, type App } from './listen.ts';
+import { fastifyGuard, honoGuard, koaGuard, nodeGuard, type Cost, type GuardOptions, type Keytally } from '../index.ts';
 
-type Settings = {
+/** The options of a guard, whose functions get the url of a request, which under a router may be the end of it, or one of its headers. */
+export type Settings = Omit<GuardOptions<unknown>, 'cost' | 'idempotencyKey'> & {
   costOf: (url: string) => string | Cost;
-  hold?: HoldOptions;
-  scopes?: RequestedScopes;
-  open?: KeptUsage;
-  idempotencyKey?: () => string;
-  onError?: (error: Error) => void;
+  idempotencyKeyOf?: (header: string | undefined) => string | undefined;
 };
 /** Gives an object, which is answered as JSON, or the lines of a stream. `request` is what `identityOf` takes. */
 type Handle = (path: string, request: object) => object | Promise<object>;
-type Framework = (client: Keytally, settings: Settings, handle: Handle) => Promise<App>;
+type Framework = (client: Keytally, settings: Settings, handle: Handle) => RequestListener | Promise<RequestListener>;
+type Header = (name: string) => string | undefined;
+
+/** The options of a guard from the settings, and what shows the url and the headers of a framework's request. */
+function optionsOf<Request>(
+  { costOf, idempotencyKeyOf, ...others }: Settings,
+  url: (request: Request) => string,
+  headerOf: (request: Request) => Header,
+): GuardOptions<Request> {
+  return {
+    ...others,
+    cost: (request) => costOf(url(request)),
+    ...(idempotencyKeyOf && { idempotencyKey: (request) => idempotencyKeyOf(headerOf(request)('idempotency-key')) }),
+  };
+}
 
 // Each takes the end client's address from a header, as behind a proxy that it trusts.
 export const frameworks: Record<string, Framework> = {
-  Koa(client, { costOf, ...options }, handle) {
+  Koa(client, settings, handle) {
     const app = new Koa({ proxy: true });
     app.silent = true;
-    app.use(koaGuard(client, { ...options, cost: (ctx) => costOf(ctx.url) }));
-    app.use(async (ctx) => {
+    const guard = koaGuard(
+      client,
+      optionsOf<Koa.Context>(
+        settings,
+        (ctx) => ctx.url,
+        (ctx) => (name) => ctx.get(name) || undefined,
+      ),
+    );
+    app.use(guard).use(async (ctx) => {
       ctx.body = bodyOf(await handle(ctx.path, ctx));
     });
-    return listen(createServer(app.callback()));
+    return app.callback();
   },
-  Express(client, { costOf, ...options }, handle) {
+  Express(client, settings, handle) {
     const app = express().set('trust proxy', true).set('env', 'test');
+    const options = optionsOf<express.Request>(
+      settings,
+      (request) => request.url,
+      (request) => (name) => request.get(name),
+    );
     // Under a router, which sees only the rest of the path.
-    const router = express.Router();
-    router.use(nodeGuard(client, { ...options, cost: (request) => costOf(request.url) }));
-    router.get('/*path', async (request, response) => {
-      const answer = await handle(request.originalUrl, request);
+    const router = express.Router().use(nodeGuard(client, options));
+    router.use(async (request, response) => {
+      const answer = await handle(request.originalUrl.split('?', 1)[0]!, request);
       if (!isStream(answer)) return void response.json(answer);
       for await (const line of answer) if (!response.write(line) || response.closed) break;
       return void response.end();
     });
-    return listen(createServer(app.use('/v1', router)));
+    return app.use('/:first', router);
   },
-  async Fastify(client, { costOf, ...options }, handle) {
+  async Fastify(client, settings, handle) {
     const app = fastify({ trustProxy: true });
-    app.addHook('onRequest', fastifyGuard(client, { ...options, cost: (request) => costOf(request.url) }));
-    app.get('/*', async (request, reply) => reply.send(bodyOf(await handle(request.url, request))));
-    return {
-      url: await app.listen({ port: 0, host: '127.0.0.1' }),
-      server: app.server,
-      stop() {
-        app.server.closeAllConnections();
-        return app.close();
-      },
-    };
+    const guard = fastifyGuard(
+      client,
+      optionsOf<FastifyRequest>(
+        settings,
+        (request) => request.url,
+        (request) => (name) => request.headers[name] as string | undefined,
+      ),
+    );
+    app.addHook('onRequest', guard);
+    app.get('/*', async (request, reply) => reply.send(bodyOf(await handle(request.url.split('?', 1)[0]!, request))));
+    await app.ready();
+    return app.routing;
   },
-  Hono(client, { costOf, ...options }, handle) {
+  Hono(client, settings, handle) {
     const app = new Hono();
-    const ip = (c: { req: { header(name: string): string | undefined } }) => c.req.header('x-forwarded-for');
-    app.use(honoGuard(client, { ...options, ip, cost: async (c) => costOf(c.req.url) }));
+    const headerOf = (c: { req: { header: Header } }) => (name: string) => c.req.header(name);
+    const options = optionsOf<{ req: { url: string; header: Header } }>(settings, (c) => c.req.url, headerOf);
+    app.use(honoGuard(client, { ...options, ip: (c) => headerOf(c)('x-forwarded-for') }));
     app.get('/*', async (c) => {
       const answer = await handle(c.req.path, c);
       if (!isStream(answer)) return c.json(answer);
       return new Response(ReadableStream.from(answer).pipeThrough(new TextEncoderStream()));
     });
-    return listen(createServer(bridge((request) => app.fetch(request))));
+    return bridge((request) => app.fetch(request));
   },
-  'node:http'(client, { costOf, ...options }, handle) {
-    const guard = nodeGuard<IncomingMessage>(client, {
-      ...options,
-      ip: (request) => request.headers['x-forwarded-for'] as string,
-      cost: (request) => costOf(request.url!),
-    });
-    return listen(
-      createServer((request, response) =>
-        guard(request, response, async (error) => {
-          response.statusCode = error ? 500 : 200;
-          response.setHeader('Content-Type', 'application/json');
-          response.end(JSON.stringify(error ? {} : await handle(request.url!, request)));
-        }),
-      ),
-    );
+  'node:http'(client, settings, handle) {
+    const headerOf = (request: IncomingMessage) => (name: string) => request.headers[name] as string | undefined;
+    const options = optionsOf<IncomingMessage>(settings, (request) => request.url!, headerOf);
+    const guard = nodeGuard(client, { ...options, ip: (request) => headerOf(request)('x-forwarded-for') });
+    const answer = async (request: IncomingMessage, response: ServerResponse) => {
+      try {
+        const told = await handle(request.url!.split('?', 1)[0]!, request);
+        if (!isStream(told)) return void response.end(JSON.stringify(told));
+        for await (const line of told) if (!response.write(line) || response.closed) break;
+      } catch {
+        response.statusCode = 500;
+      }
+      return void response.end();
+    };
+    return (request, response) =>
+      guard(request, response, (error) => {
+        if (!error) return void answer(request, response);
+        response.statusCode = 500;
+        return void response.end();
+      });
   },
 };
 

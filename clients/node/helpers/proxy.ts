@@ -5,9 +5,20 @@ import { listen } from './listen.ts';
 /**
  * What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers, `hold` forwards it
  * once `release` is called; to `page` and `empty` something else answers with 200. A number is a code: all but what is read is
- * answered with that error of keytally.
+ * answered with that error of keytally. An object is the answer itself: a page where its body is text, else JSON.
  */
-export type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html' | 'page' | 'empty' | number;
+export type Fate =
+  | 'pass'
+  | 'lose'
+  | 'hang'
+  | 'hold'
+  | 'refuse'
+  | 'redirect'
+  | 'html'
+  | 'page'
+  | 'empty'
+  | number
+  | { status?: number; headers?: Record<string, string>; body: unknown };
 
 type Seen = IncomingMessage & { body: string };
 
@@ -59,6 +70,10 @@ export async function makeProxy(target: string) {
     if (fate === 'empty') return response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
     if (typeof fate === 'number' && request.method !== 'GET')
       return response.writeHead(Math.floor(fate / 100)).end(JSON.stringify({ error: { code: fate, message: 'no' } }));
+    if (typeof fate === 'object')
+      return response
+        .writeHead(fate.status ?? 200, fate.headers)
+        .end(typeof fate.body === 'string' ? fate.body : JSON.stringify(fate.body));
     const { host: _, connection: __, ...headers } = request.headers;
     const answer = await fetch(target + request.url, {
       method: request.method!,

@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
-from typing_extensions import Self, Unpack
+from typing_extensions import Required, Self, TypedDict, Unpack
 
 from keytally import types
 from keytally._background import Background, completed
 from keytally._fork import begin_in_each_process
-from keytally._gather import AsyncGatherer, Gatherer
+from keytally._gather import Attempt, Gatherer, outgoing_of
 from keytally._operations import AsyncOperations, Operations
 from keytally._options import CallOptions
 from keytally._wire import (
@@ -45,6 +45,17 @@ _EXPECTED_URL = {
 }
 
 
+class ClientOptions(TypedDict, total=False):
+    """What clients take; what each option means says `Client`."""
+
+    url: Required[str | None]
+    token: Required[str | None]
+    verify_url: str | None
+    timeout: float
+    verify_timeout: float
+    on_retry: OnRetry | None
+
+
 class _Settings:
     """What a client was given, checked. The messages never repeat the token: they end up in logs."""
 
@@ -52,10 +63,10 @@ class _Settings:
         self,
         url: str | None,
         token: str | None,
-        verify_url: str | None,
-        timeout: float,
-        verify_timeout: float,
-        on_retry: OnRetry | None,
+        verify_url: str | None = None,
+        timeout: float = 30.0,
+        verify_timeout: float = 1.0,
+        on_retry: OnRetry | None = None,
     ) -> None:
         self.api = _base_url("url", url)
         self.verify = self.api if verify_url is None else _base_url("verify_url", verify_url)
@@ -67,11 +78,8 @@ class _Settings:
     def retry(self, options: CallOptions, seconds: float) -> Retry:
         return Retry(options.get("timeout", seconds), self.on_retry)
 
-    def retry_verify(self, options: CallOptions | None = None) -> Retry:
-        return self.retry(options or {}, self.verify_timeout)
-
     def attempt(self, input: Mapping[str, Any], options: CallOptions) -> tuple[Mapping[str, Any], str, str | None]:
-        """What the gatherer takes of a verification."""
+        """What an attempt takes of a verification."""
         key = checked_header("idempotency_key", options.get("idempotency_key", str(uuid.uuid4())))
         request_id = options.get("request_id")
         return input, key, request_id and checked_header("request_id", request_id)
@@ -95,10 +103,13 @@ class ClientCore:
     """What both clients do. Of a `Client` it waits for no event loop."""
 
     _settings: _Settings
-    _gatherer: Gatherer | AsyncGatherer
 
     async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
         """Sends a request once."""
+        raise NotImplementedError
+
+    async def _ask(self, seconds: float, *attempt: Any) -> object:
+        """Makes one attempt of a verification."""
         raise NotImplementedError
 
     async def _sleep(self, seconds: float) -> None:
@@ -112,9 +123,10 @@ class ClientCore:
             except KeytallyError as error:
                 await self._sleep(retry.pause_after(error))
 
-    async def _verify(self, input: types.VerifyKeyInput, options: CallOptions, retry: Retry) -> types.Decision:
+    async def _verify(self, input: types.VerifyKeyInput, options: CallOptions) -> types.Decision:
         attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
-        return cast(types.Decision, await self._repeat(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
+        retry = self._settings.retry(options, self._settings.verify_timeout)
+        return cast(types.Decision, await self._repeat(retry, lambda seconds: self._ask(seconds, *attempt)))
 
     async def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
         settings = self._settings
@@ -146,18 +158,8 @@ class Client(ClientCore, Operations):
     that forks may share the client with its children, but not an `http` of your own, whose connections would be shared, too.
     """
 
-    def __init__(
-        self,
-        *,
-        url: str | None,
-        token: str | None,
-        verify_url: str | None = None,
-        timeout: float = 30.0,
-        verify_timeout: float = 1.0,
-        on_retry: OnRetry | None = None,
-        http: httpx.Client | None = None,
-    ) -> None:
-        self._settings = _Settings(url, token, verify_url, timeout, verify_timeout, on_retry)
+    def __init__(self, *, http: httpx.Client | None = None, **options: Unpack[ClientOptions]) -> None:
+        self._settings = _Settings(**options)
         self._given_http = http
         # It takes long to make: child processes use it, too.
         self._tls = True if http else httpx.create_ssl_context()
@@ -166,14 +168,10 @@ class Client(ClientCore, Operations):
 
     def _begin(self) -> None:
         self._http = self._given_http or httpx.Client(limits=_LIMITS, verify=self._tls)
-        verify = self._settings.verify
-        self._gatherer = Gatherer(
-            lambda request, seconds: completed(self._exchange(verify, request, seconds)), self._settings.token, verify
-        )
 
     def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
-        return completed(self._verify(input, options, self._settings.retry_verify(options)))
+        return completed(self._verify(input, options))
 
     def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
         """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
@@ -192,6 +190,10 @@ class Client(ClientCore, Operations):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def _ask(self, seconds: float, *attempt: Any) -> object:
+        request = outgoing_of([Attempt(time.monotonic() + seconds, *attempt)], self._settings.token)
+        return result_of(request, await self._exchange(self._settings.verify, request, seconds))
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251 - no event loop waits
@@ -234,29 +236,19 @@ class _Steps(dict[str, float]):
 class AsyncClient(ClientCore, AsyncOperations):
     """The same client for asyncio: each method is awaited. It belongs to the event loop that uses it first."""
 
-    def __init__(
-        self,
-        *,
-        url: str | None,
-        token: str | None,
-        verify_url: str | None = None,
-        timeout: float = 30.0,
-        verify_timeout: float = 1.0,
-        on_retry: OnRetry | None = None,
-        http: httpx.AsyncClient | None = None,
-    ) -> None:
-        self._settings = _Settings(url, token, verify_url, timeout, verify_timeout, on_retry)
+    def __init__(self, *, http: httpx.AsyncClient | None = None, **options: Unpack[ClientOptions]) -> None:
+        self._settings = _Settings(**options)
         # Each call has its own deadline.
         self._http = http or httpx.AsyncClient(limits=_LIMITS, timeout=None)
         # What guards settle.
         self._background = Background()
         verify = self._settings.verify
-        self._gatherer = AsyncGatherer(lambda request: self._send(verify, request), self._settings.token, verify)
+        self._gatherer = Gatherer(lambda request: self._send(verify, request), self._settings.token, verify)
         AsyncOperations.__init__(self, self._operate)
 
     async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
-        return await self._verify(input, options, self._settings.retry_verify(options))
+        return await self._verify(input, options)
 
     async def verify_batch(
         self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]
@@ -280,6 +272,9 @@ class AsyncClient(ClientCore, AsyncOperations):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    async def _ask(self, seconds: float, *attempt: Any) -> object:
+        return await self._gatherer.ask(seconds, *attempt)
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from keytally._background import Background
 from keytally._wire import (
@@ -43,10 +42,7 @@ class Attempt:
         self.request_id = request_id
 
 
-AttemptT = TypeVar("AttemptT", bound=Attempt)
-
-
-def _request_of(attempts: list[Any], token: str) -> Outgoing:
+def outgoing_of(attempts: Sequence[Attempt], token: str) -> Outgoing:
     headers = headers_of(token, JSON_TYPE, True)
     # Verify need not decide what comes too late for all of them.
     rest_ms = int((max(one.until for one in attempts) - time.monotonic()) * 1000)
@@ -65,33 +61,13 @@ def _request_of(attempts: list[Any], token: str) -> Outgoing:
     return Outgoing("POST", BATCH_PATH, headers, b'{"verifications":[%b]}' % b",".join(verifications))
 
 
-def _results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
-    return [result_of(request, answer)] if count == 1 else results_of(request, answer, count)
-
-
 class _Call(Attempt):
     def __init__(self, future: asyncio.Future[Any], *attempt: Any) -> None:
         super().__init__(*attempt)
         self.future = future
 
 
-class _Batch(Generic[AttemptT]):
-    """Calls that leave together."""
-
-    def __init__(self) -> None:
-        self.calls: list[AttemptT] = []
-        self._bytes = 0
-
-    def add(self, one: AttemptT) -> bool:
-        """Adds a call, unless it has no room."""
-        self._bytes += len(one.json) + len(one.idempotency_key) + 25
-        has_room = len(self.calls) < _MOST_CALLS and (self._bytes <= _MOST_BYTES or not self.calls)
-        if has_room:
-            self.calls.append(one)
-        return has_room
-
-
-class AsyncGatherer:
+class Gatherer:
     """
     Sends verifications. Those of one turn of the event loop leave together, and so do those that come while others are on their
     way: they wait for these, but at most a millisecond. One alone leaves at once, by itself.
@@ -101,7 +77,8 @@ class AsyncGatherer:
         self._exchange = exchange
         self._token = token
         self._url = url
-        self._waiting = _Batch[_Call]()
+        self._waiting: list[_Call] = []
+        self._bytes = 0
         self._under_way = 0
         self._planned: asyncio.Handle | None = None
         self._background = Background()
@@ -111,15 +88,20 @@ class AsyncGatherer:
         if not call.may_join:
             self._send([call])
         else:
-            if not self._waiting.add(call):
-                self._send_waiting()
-                self._waiting.add(call)
-            if not self._planned:
-                self._planned = asyncio.get_running_loop().call_soon(self._end_turn)
+            self._join(call)
         try:
             return await asyncio.wait_for(call.future, seconds)
         except asyncio.TimeoutError:
             raise unanswered(self._url, is_late=True) from None
+
+    def _join(self, call: _Call) -> None:
+        size = len(call.json) + len(call.idempotency_key) + 25
+        if len(self._waiting) == _MOST_CALLS or self._bytes + size > _MOST_BYTES:
+            self._send_waiting()
+        self._waiting.append(call)
+        self._bytes += size
+        if not self._planned:
+            self._planned = asyncio.get_running_loop().call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         if self._under_way == 0:
@@ -131,8 +113,8 @@ class AsyncGatherer:
         if self._planned:
             self._planned.cancel()
         self._planned = None
-        calls = [one for one in self._waiting.calls if not one.future.done()]
-        self._waiting = _Batch()
+        calls = [one for one in self._waiting if not one.future.done()]
+        self._waiting, self._bytes = [], 0
         if calls:
             self._send(calls)
 
@@ -151,12 +133,12 @@ class AsyncGatherer:
     async def _deliver(self, calls: list[_Call]) -> None:
         results: list[Any]
         try:
-            request = _request_of(calls, self._token)
+            request = outgoing_of(calls, self._token)
             try:
                 answer = await self._exchange(request)
             finally:
                 self._end_request()
-            results = _results_of(request, answer, len(calls))
+            results = [result_of(request, answer)] if len(calls) == 1 else results_of(request, answer, len(calls))
         except Exception as error:
             results = [error] * len(calls)
         for one, result in zip(calls, results, strict=True):
@@ -173,84 +155,3 @@ class AsyncGatherer:
             # Calls that follow from this answer, in this turn, join those that wait.
             self._planned.cancel()
             self._planned = asyncio.get_running_loop().call_soon(self._end_turn)
-
-
-class _ThreadBatch(_Batch[Attempt]):
-    """The thread of the first call sends them all."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_sent = False
-        self.is_over = threading.Event()
-        self.outcomes: list[Any] = []
-
-
-class Gatherer:
-    """
-    The same for threads: a call that comes while others are on their way waits for these, but at most a millisecond, and leaves with
-    those that came meanwhile.
-    """
-
-    def __init__(self, exchange: Callable[[Outgoing, float], Answer], token: str, url: str) -> None:
-        self._exchange = exchange
-        self._token = token
-        self._url = url
-        self._lock = threading.Lock()
-        self._idle = threading.Event()
-        self._under_way = 0
-        self._waiting: _ThreadBatch | None = None
-
-    async def ask(self, seconds: float, *attempt: Any) -> Any:
-        call = Attempt(time.monotonic() + seconds, *attempt)
-        with self._lock:
-            is_alone = not call.may_join or not (self._under_way or self._waiting)
-            batch = None if is_alone else self._waiting
-            if not batch or not batch.add(call):
-                batch = _ThreadBatch()
-                batch.add(call)
-                if is_alone:
-                    self._begin(batch)
-                else:
-                    self._waiting = batch
-            place = len(batch.calls) - 1
-        if place == 0:
-            self._send(batch)
-        else:
-            batch.is_over.wait(seconds)
-        outcome = batch.outcomes[place] if batch.outcomes else unanswered(self._url, is_late=True)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def _send(self, batch: _ThreadBatch) -> None:
-        calls = batch.calls
-        try:
-            if not batch.is_sent:
-                self._idle.wait(_WAIT_SECONDS)
-                with self._lock:
-                    self._begin(batch)
-            request = _request_of(calls, self._token)
-            # Those that have more time ask again where this is too little.
-            answer = self._exchange(request, max(0.001, calls[0].until - time.monotonic()))
-            batch.outcomes = _results_of(request, answer, len(calls))
-        except Exception as error:
-            batch.outcomes = [error] * len(calls)
-        finally:
-            # Also where this thread, or its greenlet, is ended: then the others ask again.
-            with self._lock:
-                self._leave(batch)
-                self._under_way -= batch.is_sent
-                if self._under_way == 0:
-                    self._idle.set()
-            batch.is_over.set()
-
-    def _begin(self, batch: _ThreadBatch) -> None:
-        self._leave(batch)
-        batch.is_sent = True
-        self._under_way += 1
-        self._idle.clear()
-
-    def _leave(self, batch: _ThreadBatch) -> None:
-        """Lets no more calls join."""
-        if self._waiting is batch:
-            self._waiting = None

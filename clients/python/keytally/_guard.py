@@ -25,7 +25,7 @@ from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
 from keytally._options import CallOptions
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
-from keytally._wire import CANCEL, Retry
+from keytally._wire import CANCEL
 from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
 OnError = Callable[[Exception, RequestT], object]
@@ -153,15 +153,16 @@ class _Guard(Generic[RequestT, HoldT]):
         if self._open and self._open.away:
             full = KeytallyError("keytally is unavailable, and no more usage can be kept", status=0)
             return self._unanswered(question, full, None)
-        sent_at, retry = time.monotonic(), self._client._settings.retry_verify()
+        sent_at = time.monotonic()
         try:
-            answer = await self._verify(question, retry)
+            answer = await self._verify(question)
         except Exception as error:
-            return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
+            may_be_debited = isinstance(error, KeytallyError) and error.may_be_debited
+            return self._unanswered(question, error, sent_at if may_be_debited else None)
         return self._answered(question, answer)
 
-    async def _verify(self, question: _Question, retry: Retry) -> types.Decision:
-        return await self._client._verify(question.input, question.options, retry)
+    async def _verify(self, question: _Question) -> types.Decision:
+        return await self._client._verify(question.input, question.options)
 
     def _unanswered(self, question: _Question, cause: Exception, sent_at: float | None) -> Outcome[HoldT]:
         code = cause.code if isinstance(cause, KeytallyError) else 0
@@ -251,8 +252,8 @@ class AsyncGuard(_Guard[RequestT, AsyncHold]):
     def _hold(self, id: str | None, on_failure: OnFailure) -> AsyncHold:
         return AsyncHold(self._client, id, on_failure)
 
-    async def _verify(self, question: _Question, retry: Retry) -> types.Decision:
-        asking = super()._verify(question, retry)
+    async def _verify(self, question: _Question) -> types.Decision:
+        asking = super()._verify(question)
         if not self._values.has_hold:
             return await asking
         task = self._client._background.begin(asking)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
 
 from keytally import types
 from keytally._background import completed
@@ -12,6 +12,7 @@ from keytally._client import AsyncClient, Client
 from keytally.errors import KeytallyError
 
 OnFailure = Callable[[Exception], None]
+_Result = TypeVar("_Result")
 
 
 class _Hold:
@@ -40,7 +41,9 @@ class _Hold:
             self._is_settled = self._is_settled or not is_refused
 
     async def _settle(self) -> None:
-        """Captures the cost at the end, or releases. Should that fail, the hold ends by itself."""
+        """Captures the cost at the end, or releases what was not captured. Should that fail, the hold ends by itself."""
+        if self._is_settled or self.id is None:
+            return
         self._is_settled = True
         try:
             usage = self.cost_at_end()
@@ -55,50 +58,33 @@ class _Hold:
 class Hold(_Hold):
     def __init__(self, client: Client, id: str | None, on_failure: OnFailure) -> None:
         super().__init__(client, id, on_failure)
-        self._lock = threading.Lock()
-        self._capturing = 0
-        self._is_over = False
+        # keytally may refuse a capture that another thread has under way: until then nothing is released.
+        self._lock = threading.RLock()
 
     def capture(self, usage: str) -> types.CaptureHoldResult | None:
         if self.id is None:
             return None
         with self._lock:
-            self._capturing += 1
-        try:
             return completed(self._capture(usage))
-        finally:
-            with self._lock:
-                self._capturing -= 1
-            self._settle_if_over()
 
     def end(self) -> None:
         """Settles what was not captured, once the answer has ended."""
-        self._is_over = True
-        self._settle_if_over()
-
-    def _settle_if_over(self) -> None:
         with self._lock:
-            # keytally may refuse a capture that another thread has under way.
-            if not self._is_over or self._is_settled or self._capturing or self.id is None:
-                return
-            self._is_settled = True
-        completed(self._settle())
+            completed(self._settle())
 
 
 class AsyncHold(_Hold):
     def __init__(self, client: AsyncClient, id: str | None, on_failure: OnFailure) -> None:
         super().__init__(client, id, on_failure)
         self._background = client._background
-        self._capturing: set[asyncio.Task[types.CaptureHoldResult]] = set()
+        self._lock = asyncio.Lock()
         self._ending: asyncio.Task[None] | None = None
 
     async def capture(self, usage: str) -> types.CaptureHoldResult | None:
         """It is sent, whatever becomes of the caller."""
         if self.id is None:
             return None
-        capturing = self._background.begin(self._capture(usage))
-        self._capturing.add(capturing)
-        capturing.add_done_callback(self._capturing.discard)
+        capturing = self._background.begin(self._alone(self._capture(usage)))
         try:
             return await asyncio.shield(capturing)
         except asyncio.CancelledError:
@@ -112,7 +98,7 @@ class AsyncHold(_Hold):
 
     def begin_end(self) -> None:
         """Settles what was not captured, once the answer has ended."""
-        self._ending = self._ending or self._background.begin(self._end())
+        self._ending = self._ending or self._background.begin(self._alone(self._settle()))
 
     async def end(self) -> None:
         """The same, and waits for it. One that is cancelled, as with its request, waits no longer, but all is settled."""
@@ -120,12 +106,10 @@ class AsyncHold(_Hold):
         if self._ending:
             await asyncio.shield(self._ending)
 
-    async def _end(self) -> None:
-        while self._capturing:
-            # Their callers may be gone, keytally may refuse them, and others may begin meanwhile.
-            await asyncio.wait(self._capturing)
-        if not self._is_settled and self.id is not None:
-            await self._settle()
+    async def _alone(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        # Its caller may be gone, and keytally may refuse it: the end waits for captures under way.
+        async with self._lock:
+            return await work
 
 
 def _is_refusal(error: KeytallyError) -> bool:

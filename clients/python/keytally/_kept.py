@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from keytally import types
 from keytally._background import completed
@@ -23,6 +23,7 @@ ClientT = TypeVar("ClientT", Client, AsyncClient)
 # Less than the 60 s of an Idempotency-Key, after which a call would be debited again: also with the last of its repetitions.
 _REPEATABLE_SECONDS = 50.0
 _LONGEST_ATTEMPT = 9.0
+_PAUSE = 1.0
 
 
 class _KeptCall:
@@ -37,18 +38,17 @@ class _KeptCall:
 class _Kept(Generic[ClientT]):
     """What both keep and send. For a `Client` it waits for no event loop."""
 
-    def __init__(self, client: ClientT, *, on_lost: OnLost, at_most: int = 10_000, pause: float = 1.0) -> None:
+    def __init__(self, client: ClientT, *, on_lost: OnLost, at_most: int = 10_000) -> None:
         self._client: ClientT = client
         self._on_lost = on_lost
         self._at_most = at_most
-        self._pause = pause
         begin_in_each_process(self)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
         # After a fork, the parent still has its calls, and sends them.
-        self._calls: set[_KeptCall] = set()
-        self._is_planned = False
+        self._calls: list[_KeptCall] = []
+        self._is_sending = False
         self.away = False
         """Whether nobody of keytally answered when last asked: until it is back, requests do not wait for it."""
 
@@ -57,81 +57,73 @@ class _Kept(Generic[ClientT]):
         return len(self._calls)
 
     def keep(
-        self,
-        input: types.VerifyKeyInput,
-        idempotency_key: str,
-        sent_at: float | None = None,
-        *,
-        was_answered: bool = False,
+        self, input: types.VerifyKeyInput, key: str, sent_at: float | None = None, *, was_answered: bool = False
     ) -> bool:
-        """
-        Keeps a call; false if there is no room for it. `sent_at` is by `time.monotonic()`. `was_answered`: keytally itself could not
-        decide it, and is not away.
-        """
+        """Keeps a call; false if there is no room for it. `was_answered`: keytally itself could not decide it, and is not away."""
         with self._lock:
             self.away = self.away or not was_answered
-            has_room = len(self._calls) < self._at_most
-            if has_room:
-                self._calls.add(_KeptCall(input, idempotency_key, sent_at))
-        self._plan()
-        return has_room
-
-    def _plan(self) -> None:
-        with self._lock:
-            # While keytally is away, requests pass without it: also without calls, somebody must ask whether it is back.
-            if self._is_planned or not (self._calls or self.away):
-                return
+            if len(self._calls) >= self._at_most:
+                return False
+            self._calls.append(_KeptCall(input, key, sent_at))
             # Where no thread can be started now, the next request that passes tries it again.
             with suppress(RuntimeError):
-                self._send_later()
-                self._is_planned = True
+                if not self._is_sending:
+                    self._start(self._send)
+                    self._is_sending = True
+        return True
 
-    def _send_later(self) -> None:
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         raise NotImplementedError
 
-    def _end_plan(self) -> None:
-        with self._lock:
-            self._is_planned = False
-        self._plan()
-
-    async def _send_all(self) -> None:
-        # First, since a call that was sent may be sent again for a minute only.
-        is_ready = await self._client._ready()
-        self.away = self.away and not is_ready
-        for call in list(self._calls):
-            outcome: Lost | None = None
-            if call.sent_at is not None and time.monotonic() - call.sent_at >= _REPEATABLE_SECONDS:
-                outcome = "DOUBTFUL"
-            elif is_ready and not self.away:
+    async def _send(self) -> None:
+        while self._has_calls():
+            await self._client._sleep(_PAUSE)
+            self.away = self.away and not await self._client._ready()
+            for call in [] if self.away else list(self._calls):
                 outcome = await self._outcome_of(call)
-            if outcome is not None:
-                with self._lock:
-                    self._calls.discard(call)
-                if outcome != "VALID":
+                if outcome is not None:
+                    with self._lock:
+                        self._calls.remove(call)
+                if outcome not in (None, "VALID"):
                     call_back("on_lost", self._on_lost, call.input, outcome)
+
+    def _has_calls(self) -> bool:
+        with self._lock:
+            self._is_sending = len(self._calls) > 0
+            return self._is_sending
 
     async def _outcome_of(self, call: _KeptCall) -> Lost | None:
         """Sends a call; gives `None` where it is not decided now."""
-        settings, sent_at = self._client._settings, time.monotonic()
-        retry = settings.retry_verify({"timeout": min(settings.verify_timeout, _LONGEST_ATTEMPT)})
+        sent_at = time.monotonic()
+        if call.sent_at is not None and sent_at - call.sent_at >= _REPEATABLE_SECONDS:
+            return "DOUBTFUL"
+        if self.away:
+            return None
+        seconds = min(self._client._settings.verify_timeout, _LONGEST_ATTEMPT)
         outcome: Lost
         try:
-            decision = await self._client._verify(call.input, {"idempotency_key": call.idempotency_key}, retry)
-            outcome = decision["status"]
+            outcome = (
+                await self._client._verify(call.input, {"idempotency_key": call.idempotency_key, "timeout": seconds})
+            )["status"]
         except KeytallyError as error:
             outcome = error
-        except (TypeError, ValueError, RecursionError) as error:
+            call.sent_at = call.sent_at or (sent_at if error.may_be_debited else None)
+            self.away = self.away or error.code == 0
+            if error.code == 0 or error.is_passing:
+                return None
+        except Exception as error:
             return KeytallyError(f"the call cannot be sent: {error}", status=0)
-        if retry.may_be_debited and call.sent_at is None:
-            call.sent_at = sent_at
-        if isinstance(outcome, KeytallyError) and (outcome.code == 0 or outcome.is_passing):
-            self.away = self.away or outcome.code == 0
-            return None
         if outcome == "RATE_LIMITED":
             call.sent_at = None
             return None
         # Before these three alone keytally looks for what an earlier attempt debited.
         return outcome if call.sent_at is None or outcome in ("VALID", "USAGE_LIMITED") else "DOUBTFUL"
+
+    async def _flush(self, timeout: float) -> int:
+        until = time.monotonic() + timeout
+        while self._calls and time.monotonic() < until:
+            await self._client._sleep(0.01)
+        return self.size
 
 
 class KeptUsage(_Kept[Client]):
@@ -140,51 +132,24 @@ class KeptUsage(_Kept[Client]):
 
     `on_lost` is called with usage that passed and is sent no more, and why: the status or the error with which keytally refused it, or
     `DOUBTFUL` where an earlier attempt may have been debited, and keytally can no longer tell. At most `at_most` calls are kept; beyond
-    that, requests are refused. Between two attempts to reach keytally `pause` seconds go by.
+    that, requests are refused.
     """
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._sending = threading.Lock()
+    def flush(self, timeout: float = 10.0) -> int:
+        """Waits until the kept calls are decided, at most for so long, and gives how many are left. Call it before the process ends."""
+        return completed(self._flush(timeout))
 
-    def flush(self) -> int:
-        """Sends the kept calls again, and gives how many are left. Call it before the process ends."""
-        with self._sending:
-            completed(self._send_all())
-        return self.size
-
-    def _send_later(self) -> None:
-        timer = threading.Timer(self._pause, self._send_now)
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         # In the background: `flush` is for the end of the process.
-        timer.daemon = True
-        timer.start()
-
-    def _send_now(self) -> None:
-        try:
-            self.flush()
-        finally:
-            self._end_plan()
+        threading.Thread(target=lambda: completed(work()), name="keytally kept usage", daemon=True).start()
 
 
 class AsyncKeptUsage(_Kept[AsyncClient]):
     """The same for an `AsyncClient`: sent by a task of its event loop."""
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._sending = asyncio.Lock()
+    async def flush(self, timeout: float = 10.0) -> int:
+        """Waits until the kept calls are decided, at most for so long, and gives how many are left. Call it before the process ends."""
+        return await self._flush(timeout)
 
-    async def flush(self) -> int:
-        """Sends the kept calls again, and gives how many are left. Call it before the process ends."""
-        async with self._sending:
-            await self._send_all()
-        return self.size
-
-    def _send_later(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._send_now())
-
-    async def _send_now(self) -> None:
-        try:
-            await asyncio.sleep(self._pause)
-            await self.flush()
-        finally:
-            self._end_plan()
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._task = asyncio.get_running_loop().create_task(work())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from keytally._callback import call_back
-from keytally.errors import DEBITED_NOTHING, Detail, KeytallyError
+from keytally.errors import Detail, KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
@@ -133,8 +133,7 @@ class Retry:
         self._on_retry = on_retry
         self._attempts = 0
         self._answer: KeytallyError | None = None
-        self.may_be_debited = False
-        """Whether an attempt that failed may have been debited, and not refused before."""
+        self._may_be_debited = False
 
     def attempt_seconds(self) -> float:
         # Half of the time left: if this answer is lost, another attempt still has time.
@@ -142,8 +141,7 @@ class Retry:
 
     def pause_after(self, error: KeytallyError) -> float:
         """How many seconds to wait before the next attempt; raises the error where that does not help."""
-        is_refusal = error.code in DEBITED_NOTHING or (error.code != 0 and not error.is_passing)
-        self.may_be_debited = self.may_be_debited or not is_refusal
+        error.may_be_debited = self._may_be_debited = self._may_be_debited or error.may_be_debited
         if not error.is_passing:
             raise error
         self._answer = error if error.code else self._answer
@@ -151,7 +149,9 @@ class Retry:
         pause = max(backoff, error.retry_after or 0)
         if time.monotonic() + pause >= self._until:
             # The last attempts are short: what keytally itself answered before says more than that they got no answer.
-            raise self._answer or error
+            last = self._answer or error
+            last.may_be_debited = self._may_be_debited
+            raise last
         self._attempts += 1
         call_back("on_retry", self._on_retry, error)
         return pause

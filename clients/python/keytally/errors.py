@@ -16,7 +16,7 @@ OVER_QUOTA = 42920
 _REDIS_UNAVAILABLE = 50301
 _OUTBOX_FULL = 50306
 _OVERLOADED = 50308
-DEBITED_NOTHING = frozenset({TOO_MANY_FAILURES, OVER_QUOTA, _REDIS_UNAVAILABLE, _OUTBOX_FULL, _OVERLOADED})
+_DEBITED_NOTHING = frozenset({TOO_MANY_FAILURES, OVER_QUOTA, _REDIS_UNAVAILABLE, _OUTBOX_FULL, _OVERLOADED})
 """Codes of attempts that keytally refused before it could debit anything."""
 
 
@@ -49,6 +49,8 @@ class KeytallyError(Exception):
         """For a request that was not valid: which fields were wrong, and why."""
         self.retry_after = retry_after
         """Seconds to wait before a repetition."""
+        self.may_be_debited = code == 0 or (self.is_passing and code not in _DEBITED_NOTHING)
+        """Whether an attempt of a verification may have been debited, and was not refused before."""
 
     @property
     def is_away(self) -> bool:

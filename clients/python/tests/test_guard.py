@@ -25,8 +25,9 @@ from stack import (
     serving,
 )
 
-from keytally import AsyncKeptUsage, KeptUsage, KeytallyError, OptionError, asgi, keys_of, wsgi
+from keytally import AsyncKeptUsage, KeptUsage, KeytallyError, OptionError, asgi, wsgi
 from keytally._hold import AsyncHold, Hold
+from keytally._kept import _KeptCall
 from keytally.fastapi import Guard
 
 
@@ -41,11 +42,7 @@ class Mistakes(unittest.TestCase):
         cases: list[tuple[dict[str, Any], str]] = [
             ({"cost": 0.25}, r"cost is 0\.25 \(float\); it must be decimal text such as"),
             ({"cost": os.environ.get("NO_SUCH_VARIABLE")}, "cost is None"),
-            ({"cost": "-1"}, 'cost is "-1"'),
-            ({"cost": "\u0661"}, "cost is"),
-            ({"cost": "9000000001"}, "cost is"),
             ({"cost": {"usageName": "tokens"}}, "cost is None"),
-            ({"hold": {"expiresIn": 0}}, "hold is {'expiresIn': 0}"),
             ({"hold": None}, "hold is None"),
             ({"scopes": None}, "scopes is None"),
             ({"scopes": "documents"}, 'scopes is "documents"; it must be a list such as'),
@@ -88,85 +85,54 @@ class Mistakes(unittest.TestCase):
         self.assertEqual((sent[0][:3], [one.getMessage() for one in logs.records]), ("500", ["on_error failed"]))
 
 
-class Keys(unittest.TestCase):
-    def test_a_key_is_found_in_each_of_the_three_ways_and_nowhere_else(self) -> None:
-        for headers, keys in [
-            ({"authorization": "Bearer  a "}, ["a"]),
-            ({"authorization": "BEARER a b"}, ["a b"]),
-            ({"authorization": "Bearera"}, []),
-            ({"authorization": ""}, []),
-            ({"x-api-key": " a , a,, b"}, ["a", "b"]),
-            ({"authorization": "Basic YTo="}, ["a"]),
-            ({"authorization": "basic YTo"}, ["a"]),
-            ({"authorization": "Basic OmI="}, ["b"]),
-            ({"authorization": "Basic YTpi"}, ["a", "b"]),
-            ({"authorization": "Basic YTo=="}, []),
-            ({"authorization": "Basic Y"}, []),
-            ({"authorization": "Basic YQ=="}, []),
-            ({"authorization": "Digest a"}, []),
-        ]:
-            self.assertEqual(keys_of(headers.get), keys, headers)
-
-
 class KeptCalls(unittest.IsolatedAsyncioTestCase):
     async def test_they_are_sent_until_decided_and_never_where_they_could_be_debited_again(self) -> None:
         now, old = time.monotonic(), time.monotonic() - 50
-        # What is answered, a status or a code; when it was sent before; how many are left, of them debited perhaps; and what is lost.
-        cases: list[tuple[Any, float | None, tuple[list[bool], list[str]]]] = [
-            ("VALID", now, ([], [])),
-            ("INVALID", None, ([], ["INVALID"])),
-            (40102, None, ([], ["40102"])),
+        # What is answered, a status or a code; when it was sent before; what becomes of it, and whether it may have been debited.
+        cases: list[tuple[Any, float | None, tuple[str | None, bool]]] = [
+            ("VALID", now, ("VALID", True)),
+            ("INVALID", None, ("INVALID", False)),
+            (40102, None, ("40102", False)),
             # keytally may refuse these before it looks for an earlier debit, but not the next two.
-            ("DISABLED", now, ([], ["DOUBTFUL"])),
-            (40102, now, ([], ["DOUBTFUL"])),
-            ("USAGE_LIMITED", now, ([], ["USAGE_LIMITED"])),
-            ("RATE_LIMITED", now, ([False], [])),
+            ("DISABLED", now, ("DOUBTFUL", True)),
+            (40102, now, ("DOUBTFUL", True)),
+            ("USAGE_LIMITED", now, ("USAGE_LIMITED", True)),
+            ("RATE_LIMITED", now, (None, False)),
             # Of these all but one were surely debited nothing: they may wait for as long as it takes.
-            *((code, None, ([code == 50305], [])) for code in (42901, 42920, 50301, 50305, 50306, 50308)),
-            (404, None, ([True], [])),
-            ("VALID", old, ([], ["DOUBTFUL"])),
+            *((code, None, (None, code == 50305)) for code in (42901, 42920, 50301, 50305, 50306, 50308)),
+            (404, None, (None, True)),
+            ("VALID", old, ("DOUBTFUL", True)),
         ]
         for said, sent_at, expected in cases:
 
             def decide(asked: Asked, said: Any = said) -> None:
-                is_code = isinstance(said, int) and asked.path != "/servingz"
+                is_code = isinstance(said, int)
                 status = (said // 100 if said > 999 else said) if is_code else 200
                 # A repetition would come too late.
                 asked.answer(status, {"status": said, "error": {"code": said, "message": "no"}}, 60)
 
             with serving(decide) as (url, _):
-                for is_async in (False, True):
-                    self.assertEqual(await self.outcome_of(url, sent_at, is_async), (*expected, said == 404), said)
+                async with new_async_client(url) as client:
+                    kept = AsyncKeptUsage(client, on_lost=lambda *_: None)
+                    call = _KeptCall({"key": "k"}, "a", sent_at)
+                    outcome = await kept._outcome_of(call)
+                    found = outcome and str(outcome.code if isinstance(outcome, KeytallyError) else outcome)
+                    self.assertEqual((found, call.sent_at is not None, kept.away), (*expected, said == 404), said)
 
-    async def outcome_of(self, url: str, sent_at: float | None, is_async: bool) -> tuple[list[bool], list[str], bool]:
-        lost: list[str] = []
+    def test_one_that_cannot_be_sent_is_handed_back_by_an_on_lost_that_raises_and_the_rest_is_sent(self) -> None:
+        lost: list[Any] = []
 
-        def on_lost(_: object, why: Any) -> None:
-            lost.append(str(why.code) if isinstance(why, KeytallyError) else why)
+        def on_lost(_: object, why: object) -> None:
+            lost.append(type(why))
             raise RuntimeError("on_lost is wrong")
 
-        kept: Any
-        if is_async:
-            async with new_async_client(url) as async_client:
-                kept = AsyncKeptUsage(async_client, on_lost=on_lost, pause=60)
-                kept.keep({"key": "k"}, "a", sent_at, was_answered=True)
-                await kept.flush()
-        else:
-            with new_client(url) as client:
-                kept = KeptUsage(client, on_lost=on_lost, pause=60)
-                kept.keep({"key": "k"}, "a", sent_at, was_answered=True)
-                await asyncio.to_thread(kept.flush)
-        return [one.sent_at is not None for one in kept._calls], lost, kept.away
-
-    def test_one_that_cannot_be_sent_is_handed_back(self) -> None:
-        lost: list[Any] = []
-        with serving(as_valid) as (url, asked), new_client(url) as client:
-            kept = KeptUsage(client, on_lost=lambda _, why: lost.append(why), pause=60)
+        with serving(as_valid) as (url, asked), new_client(url) as client, self.assertLogs("keytally", "ERROR"):
+            kept = KeptUsage(client, on_lost=on_lost)
             wrong: list[Any] = [Decimal(1), "\ud800", "good"]
             for key in wrong:
-                kept.keep({"key": key}, "b")
-            self.assertEqual((kept.flush(), [type(one) for one in lost]), (0, [KeytallyError] * 2))
-            self.assertEqual([one.keys for one in asked if one.path != "/servingz"], [["good"]])
+                kept.keep({"key": key}, "b", was_answered=True)
+            self.assertEqual((kept.flush(60), lost), (0, [KeytallyError] * 2))
+            self.assertEqual([one.keys for one in asked], [["good"]])
 
 
 HELD = {"status": "VALID", "hold": {"id": "h-1"}}
@@ -257,29 +223,6 @@ class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
                 (await self.asked(asked, 2)).answer(200, {})
             self.assertEqual(([one.path for one in asked], len(told)), ([CAPTURE, RELEASE], 1))
 
-    async def test_the_end_waits_for_a_capture_that_begins_while_it_waits_for_another(self) -> None:
-        told: list[Exception] = []
-
-        def decide(asked: Asked) -> None:
-            if asked.path == RELEASE:
-                asked.answer(200, {})
-
-        with serving(decide) as (url, asked):
-            async with new_async_client(url) as client:
-                hold = AsyncHold(client, "h-1", told.append)
-                refused = asyncio.ensure_future(hold.capture("much"))
-                first = await self.asked(asked, 1)
-                hold.begin_end()
-                made = asyncio.ensure_future(hold.capture("3"))
-                second = await self.asked(asked, 2)
-                first.answer(400, REFUSED)
-                with self.assertRaisesRegex(KeytallyError, "no decimal number"):
-                    await refused
-                second.answer(200, {})
-                await made
-                await hold.end()
-            self.assertEqual(([one.path for one in asked], told), ([CAPTURE, CAPTURE], []))
-
     async def test_a_client_that_is_closed_settles_what_is_held_first(self) -> None:
         told: list[Exception] = []
         with serving(hold_up) as (url, asked):
@@ -307,17 +250,6 @@ class Holds(unittest.IsolatedAsyncioTestCase):
         await self.check_end(503, {"error": {"code": 50301, "message": "not now"}}, "1", [CAPTURE])
         await self.check_end(404, "<h1>Not found</h1>", "1", [CAPTURE])
         await self.check_end(200, {}, "1", [CAPTURE])
-
-    async def test_a_second_capture_that_is_refused_leaves_the_first_one_as_it_is(self) -> None:
-        def decide(asked: Asked) -> None:
-            asked.answer(*((400, REFUSED) if asked.body.get("usage") == "much" else (200, {})))
-
-        told: list[Exception] = []
-        with serving(decide) as (url, asked):
-            await self.capture_and_end(url, ["1", "much"], told.append)
-            self.assertEqual(([one.path for one in asked], told), ([CAPTURE, CAPTURE], []))
-            await self.capture_and_end(url, ["much", "1"], told.append)
-            self.assertEqual(([one.path for one in asked[2:]], told), ([CAPTURE, CAPTURE], []))
 
     async def check_end(self, status: int, body: object, usage: Any, paths: list[str]) -> None:
         """Checks what is sent of a request whose capture is answered so, until its end."""
@@ -353,15 +285,16 @@ class HoldsOfThreads(Holds):
 
         await asyncio.to_thread(act)
 
-    async def test_a_capture_of_another_thread_that_is_refused_after_the_end_releases(self) -> None:
+    async def test_the_end_waits_for_a_capture_of_another_thread_and_releases_where_that_is_refused(self) -> None:
         with serving(hold_up) as (url, asked), new_client(url) as client:
             hold = Hold(client, "h-1", lambda _: None)
             capturing = asyncio.ensure_future(asyncio.to_thread(hold.capture, "much"))
             await asyncio.to_thread(eventually, "it is captured", lambda: len(asked) == 1)
-            hold.end()
+            ending = asyncio.ensure_future(asyncio.to_thread(hold.end))
             asked[0].answer(400, REFUSED)
             await asyncio.to_thread(eventually, "it is released", lambda: len(asked) == 2)
             asked[1].answer(200, {})
+            await ending
             with self.assertRaisesRegex(KeytallyError, "no decimal number"):
                 await capturing
             self.assertEqual([one.path for one in asked], [CAPTURE, RELEASE])

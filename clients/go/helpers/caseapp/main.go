@@ -63,7 +63,7 @@ func newApp(patience time.Duration) http.Handler {
 	wrong := newClient("kt_wrong", patience)
 	told, lost := &texts{}, &texts{}
 	onLost := func(one keytally.Lost) { lost.add(whyOf(one)) }
-	open, err := client.KeepUsage(keytally.KeepUsageOptions{OnLost: onLost, AtMost: 200, Pause: 50 * time.Millisecond})
+	open, err := client.KeepUsage(keytally.KeepUsageOptions{OnLost: onLost, AtMost: 200})
 	must(err)
 
 	one := keytally.Cost{Usage: "1"}
@@ -89,8 +89,12 @@ func newApp(patience time.Duration) http.Handler {
 	guarded("/once", client, once, identity)
 	problem := keytally.GuardOptions{Cost: one, OutOfCredits: http.StatusTooManyRequests, RefusalBody: keytally.ProblemJSON}
 	guarded("/problem", client, problem, identity)
-	much := keytally.CostFunc(func(*http.Request) (keytally.Cost, error) { return keytally.Cost{Usage: "much"}, nil })
-	guarded("/wrong-cost", client, keytally.GuardOptions{Cost: much}, identity)
+	wrongCost := keytally.CostFunc(func(r *http.Request) (keytally.Cost, error) {
+		return keytally.Cost{Usage: r.URL.Query().Get("cost")}, nil
+	})
+	guarded("/wrong-cost", client, keytally.GuardOptions{Cost: wrongCost}, identity)
+	failing := keytally.CostFunc(func(*http.Request) (keytally.Cost, error) { return keytally.Cost{}, errors.New("failed") })
+	guarded("/failing-cost", client, keytally.GuardOptions{Cost: failing}, identity)
 	for path, handler := range holders() {
 		hold := &keytally.HoldOptions{ExpiresIn: 600}
 		guarded("/hold/"+path, client, keytally.GuardOptions{Cost: keytally.Cost{Usage: "10"}, Hold: hold}, handler)
@@ -105,7 +109,54 @@ func newApp(patience time.Duration) http.Handler {
 		}
 		answer(w, map[string]any{"size": size, "away": open.Unavailable(), "lost": why})
 	})
+	app.HandleFunc("/ready", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, map[string]bool{"ready": client.Ready(r.Context())})
+	})
+	app.HandleFunc("/workspace", func(w http.ResponseWriter, r *http.Request) {
+		_, err := client.GetWorkspace(r.Context(), r.URL.Query().Get("id"))
+		answer(w, outcomeOf("", err))
+	})
 	app.HandleFunc("/verify", func(w http.ResponseWriter, r *http.Request) { verifyAll(client, w, r) })
+	app.HandleFunc("/batch", func(w http.ResponseWriter, r *http.Request) {
+		var asked []keytally.BatchedVerification
+		must(json.NewDecoder(r.Body).Decode(&asked))
+		found, err := client.VerifyBatch(r.Context(), asked)
+		must(err)
+		outcomes := []any{}
+		for _, one := range found.Results {
+			if one.Decision == nil {
+				outcomes = append(outcomes, errorWith(int(one.Error.Code)/100, int(one.Error.Code)))
+			} else {
+				outcomes = append(outcomes, outcomeOf(one.Status, nil))
+			}
+		}
+		answer(w, outcomes)
+	})
+	app.HandleFunc("/client", func(w http.ResponseWriter, r *http.Request) {
+		var options keytally.Options
+		must(json.NewDecoder(r.Body).Decode(&options))
+		_, err := keytally.New(options)
+		answer(w, messageOf(err))
+	})
+	app.HandleFunc("/guard", func(w http.ResponseWriter, r *http.Request) {
+		var given struct {
+			Cost               *string
+			Hold, OutOfCredits *int64
+		}
+		must(json.NewDecoder(r.Body).Decode(&given))
+		options := keytally.GuardOptions{}
+		if given.Cost != nil {
+			options.Cost = keytally.Cost{Usage: *given.Cost}
+		}
+		if given.Hold != nil {
+			options.Hold = &keytally.HoldOptions{ExpiresIn: *given.Hold}
+		}
+		if given.OutOfCredits != nil {
+			options.OutOfCredits = int(*given.OutOfCredits)
+		}
+		_, err := client.Guard(options)
+		answer(w, messageOf(err))
+	})
 	return app
 }
 
@@ -116,22 +167,35 @@ func holders() map[string]http.HandlerFunc {
 			keytally.HoldOf(r.Context()).CaptureAtEnd(func() string { return usage })
 		}
 	}
-	return map[string]http.HandlerFunc{
-		"capture": func(w http.ResponseWriter, r *http.Request) {
-			captured, err := keytally.HoldOf(r.Context()).Capture(r.Context(), "3")
-			must(err)
-			if captured == nil {
-				answer(w, map[string]any{"captured": nil})
-			} else {
-				answer(w, map[string]any{"captured": captured.Capture.Usage})
+	capture := func(r *http.Request, usage string) any {
+		captured, err := keytally.HoldOf(r.Context()).Capture(r.Context(), usage)
+		if err != nil || captured == nil {
+			return nil
+		}
+		return captured.Capture.Usage
+	}
+	// Captures one after the other, and answers with what the last of them did.
+	captures := func(usages ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			var last any
+			for _, usage := range usages {
+				last = capture(r, usage)
 			}
-		},
-		"forgotten":      func(http.ResponseWriter, *http.Request) {},
-		"fail":           func(http.ResponseWriter, *http.Request) { panic("failed") },
-		"at-end":         atEnd("4"),
-		"nothing-at-end": atEnd("0.000000"),
-		"fail-at-end":    atEnd("much"),
-		"stream":         stream,
+			answer(w, map[string]any{"captured": last})
+		}
+	}
+	return map[string]http.HandlerFunc{
+		"capture":         captures("3"),
+		"refused":         captures("much"),
+		"refused-capture": captures("much", "3"),
+		"capture-refused": captures("3", "much"),
+		"empty-at-end":    atEnd(""),
+		"forgotten":       func(http.ResponseWriter, *http.Request) {},
+		"fail":            func(http.ResponseWriter, *http.Request) { panic("failed") },
+		"at-end":          atEnd("4"),
+		"nothing-at-end":  atEnd("0.000000"),
+		"fail-at-end":     atEnd("much"),
+		"stream":          stream,
 		"stream-at-end": func(w http.ResponseWriter, r *http.Request) {
 			atEnd("4")(w, r)
 			stream(w, r)
@@ -168,26 +232,46 @@ func stream(w http.ResponseWriter, r *http.Request) {
 func verifyAll(client *keytally.Client, w http.ResponseWriter, r *http.Request) {
 	var asked []keytally.Verification
 	must(json.NewDecoder(r.Body).Decode(&asked))
-	outcomes := make([]map[string]any, len(asked))
+	outcomes := make([]any, len(asked))
 	var all sync.WaitGroup
 	for i := range asked {
 		all.Add(1)
 		go func(i int) {
 			defer all.Done()
 			decision, err := client.Verify(r.Context(), asked[i])
-			var failed *keytally.Error
-			switch {
-			case errors.As(err, &failed):
-				outcomes[i] = map[string]any{"error": map[string]int{"status": failed.Status, "code": failed.Code}}
-			case err != nil:
-				outcomes[i] = map[string]any{"error": err.Error()}
-			default:
-				outcomes[i] = map[string]any{"status": decision.Status}
+			if err != nil {
+				outcomes[i] = outcomeOf("", err)
+			} else {
+				outcomes[i] = outcomeOf(decision.Status, nil)
 			}
 		}(i)
 	}
 	all.Wait()
 	answer(w, outcomes)
+}
+
+// outcomeOf is a status, or an error; null for one of a call that was not sent.
+func outcomeOf(status keytally.Status, err error) any {
+	var failed *keytally.Error
+	switch {
+	case errors.As(err, &failed):
+		return errorWith(failed.Status, failed.Code)
+	case err != nil:
+		return map[string]any{"error": nil}
+	default:
+		return map[string]any{"status": status}
+	}
+}
+
+func errorWith(status, code int) any {
+	return map[string]any{"error": map[string]int{"status": status, "code": code}}
+}
+
+func messageOf(err error) any {
+	if err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	return map[string]any{"error": nil}
 }
 
 func whyOf(lost keytally.Lost) string {

@@ -8,8 +8,9 @@ import os
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -26,7 +27,14 @@ URL = os.environ["VERIFY_URL"]
 TOKEN = os.environ["TOKEN"]
 SECONDS = int(os.environ["VERIFY_TIMEOUT_MS"]) / 1000
 HOLD = {"expiresIn": 600}
-COSTS_AT_END = {"at-end": "4", "nothing-at-end": "0.000000", "fail-at-end": "much"}
+COSTS_AT_END = {
+    "at-end": "4",
+    "nothing-at-end": "0.000000",
+    "fail-at-end": "much",
+    "empty-at-end": "",
+    "stream-at-end": "4",
+}
+CAPTURES = {"capture": ["3"], "refused": ["much"], "refused-capture": ["much", "3"], "capture-refused": ["3", "much"]}
 
 messages: list[str] = []
 lost: list[str] = []
@@ -49,12 +57,57 @@ def told_usage(kept: AsyncKeptUsage | KeptUsage) -> dict[str, object]:
     return {"size": kept.size, "away": kept.away, "lost": told}
 
 
+def error_of(error: Exception) -> object:
+    """What is answered for a call that failed: null where nothing was sent."""
+    return {"error": {"status": error.status, "code": error.code} if isinstance(error, KeytallyError) else None}
+
+
+def results_of(results: Any) -> list[object]:
+    codes = [one["error"]["code"] if "error" in one else None for one in results]
+    return [
+        {"error": {"status": code // 100, "code": code}} if code else {"status": one["status"]}
+        for code, one in zip(codes, results, strict=True)
+    ]
+
+
+def message_of(make: Callable[[], object]) -> object:
+    try:
+        make()
+    except Exception as error:
+        return {"error": str(error)}
+    return {"error": None}
+
+
+def make_client(kind: Any, body: bytes) -> object:
+    options = {"verify_url" if name == "verifyUrl" else name: value for name, value in json.loads(body).items()}
+    return message_of(lambda: kind(**{"url": None, "token": None, **options}))
+
+
+def make_guard(middleware: Any, client: Any, body: bytes) -> object:
+    options = json.loads(body)
+    if "hold" in options:
+        options["hold"] = {"expiresIn": options["hold"]}
+    if "outOfCredits" in options:
+        options["out_of_credits"] = options.pop("outOfCredits")
+    return message_of(lambda: middleware(None, client, **options))
+
+
+def fail(_: object) -> Any:
+    raise RuntimeError("failed")
+
+
 def cost_of(n: str) -> Any:
     return "0" if n == "free" else {"usage": n, "usageName": "requests"}
 
 
-def guards_of(client: Any, impatient: Any, wrong: Any, kept: Any, n_of: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
+def guards_of(
+    client: Any, impatient: Any, wrong: Any, kept: Any, query_of: Any
+) -> dict[str, tuple[Any, dict[str, Any]]]:
     """The client and the options of each guard, by the first part of the path."""
+
+    def n_of(request: Any) -> str:
+        return str(query_of(request).get("n", "1"))
+
     tell = {"on_error": lambda error, _: messages.append(str(error))}
     documents = {
         "cost": lambda request: cost_of(n_of(request)),
@@ -65,7 +118,8 @@ def guards_of(client: Any, impatient: Any, wrong: Any, kept: Any, n_of: Any) -> 
         "documents": (client, {**tell, **documents}),
         "impatient": (impatient, {**tell, "cost": "1"}),
         "open": (impatient, {**tell, "cost": "1", "open": kept}),
-        "wrong-cost": (client, {**tell, "cost": lambda _: "much"}),
+        "wrong-cost": (client, {**tell, "cost": lambda request: query_of(request)["cost"]}),
+        "failing-cost": (client, {**tell, "cost": fail}),
         "wrong-token": (wrong, {**tell, "cost": "1"}),
         "once": (
             client,
@@ -84,14 +138,14 @@ def serve_asgi(*, by_dependency: bool) -> None:
     client = AsyncClient(url=URL, token=TOKEN, verify_timeout=SECONDS)
     impatient = AsyncClient(url=URL, token=TOKEN, verify_timeout=0.5)
     wrong = AsyncClient(url=URL, token="kt_wrong")
-    kept = AsyncKeptUsage(client, on_lost=note_lost, at_most=200, pause=0.05)
+    kept = AsyncKeptUsage(client, on_lost=note_lost, at_most=200)
     app = FastAPI()
     handle_refusals(app)
 
-    def n_of(request: Any) -> str:
-        return str((request.query_params if by_dependency else request.query).get("n", "1"))
+    def query_of(request: Any) -> Any:
+        return request.query_params if by_dependency else request.query
 
-    guards = guards_of(client, impatient, wrong, kept, n_of)
+    guards = guards_of(client, impatient, wrong, kept, query_of)
 
     @app.get("/errors")
     async def errors() -> Any:
@@ -101,13 +155,37 @@ def serve_asgi(*, by_dependency: bool) -> None:
     async def kept_usage() -> Any:
         return told_usage(kept)
 
+    @app.get("/ready")
+    async def ready() -> object:
+        return {"ready": await client.ready()}
+
+    @app.get("/workspace")
+    async def workspace(id: str) -> object:
+        try:
+            return {"status": str(await client.workspaces.get({"id": id}))}
+        except Exception as error:
+            return error_of(error)
+
+    @app.post("/client")
+    async def settings(request: Request) -> object:
+        return make_client(AsyncClient, await request.body())
+
+    @app.post("/guard")
+    async def guard(request: Request) -> object:
+        return make_guard(asgi.KeytallyMiddleware, client, await request.body())
+
+    @app.post("/batch")
+    async def batch(request: Request) -> object:
+        found = await client.verify_batch({"verifications": json.loads(await request.body())})
+        return results_of(found["results"])
+
     @app.post("/verify")
     async def verify(request: Request) -> object:
         async def outcome_of(input: Any) -> object:
             try:
                 return {"status": (await client.verify(input))["status"]}
             except KeytallyError as error:
-                return {"error": {"status": error.status, "code": error.code}}
+                return error_of(error)
 
         return await asyncio.gather(*(outcome_of(one) for one in json.loads(await request.body())))
 
@@ -115,16 +193,17 @@ def serve_asgi(*, by_dependency: bool) -> None:
         return asgi.identity_of(request)
 
     async def hold(request: Request, what: str) -> Response:
-        if what == "capture":
-            captured = await asgi.capture(request, "3")
-            return JSONResponse({"captured": captured["capture"]["usage"] if captured else None})
+        captured = None
+        for usage in CAPTURES.get(what, ()):
+            with suppress(KeytallyError):
+                captured = await asgi.capture(request, usage)
         if what == "fail":
             raise RuntimeError("failed")
         if what in COSTS_AT_END:
             asgi.capture_at_end(request, lambda: COSTS_AT_END[what])
-        if what == "stream-at-end":
-            asgi.capture_at_end(request, lambda: "4")
-        return StreamingResponse(lines()) if what.startswith("stream") else Response("done")
+        if what.startswith("stream"):
+            return StreamingResponse(lines())
+        return JSONResponse({"captured": captured["capture"]["usage"] if captured else None})
 
     async def lines() -> AsyncIterator[str]:
         while True:
@@ -155,10 +234,10 @@ def serve_wsgi() -> None:
     client = Client(url=URL, token=TOKEN, verify_timeout=SECONDS)
     impatient = Client(url=URL, token=TOKEN, verify_timeout=0.5)
     wrong = Client(url=URL, token="kt_wrong")
-    kept = KeptUsage(client, on_lost=note_lost, at_most=200, pause=0.05)
+    kept = KeptUsage(client, on_lost=note_lost, at_most=200)
     app = Flask("case-app")
     app.logger.disabled = True
-    guards = guards_of(client, impatient, wrong, kept, lambda request: request.query.get("n", "1"))
+    guards = guards_of(client, impatient, wrong, kept, lambda request: request.query)
 
     @app.get("/errors")
     def errors() -> Any:
@@ -168,29 +247,53 @@ def serve_wsgi() -> None:
     def kept_usage() -> Any:
         return told_usage(kept)
 
+    @app.get("/ready")
+    def ready() -> Any:
+        return {"ready": client.ready()}
+
+    @app.get("/workspace")
+    def workspace() -> Any:
+        try:
+            return {"status": str(client.workspaces.get({"id": request.args["id"]}))}
+        except Exception as error:
+            return error_of(error)
+
+    @app.post("/client")
+    def settings() -> Any:
+        return make_client(Client, request.get_data())
+
+    @app.post("/guard")
+    def guard() -> Any:
+        return make_guard(wsgi.KeytallyMiddleware, client, request.get_data())
+
+    @app.post("/batch")
+    def batch() -> Any:
+        return results_of(client.verify_batch({"verifications": json.loads(request.get_data())})["results"])
+
     @app.post("/verify")
     def verify() -> Any:
         def outcome_of(input: Any) -> object:
             try:
                 return {"status": client.verify(input)["status"]}
             except KeytallyError as error:
-                return {"error": {"status": error.status, "code": error.code}}
+                return error_of(error)
 
         with ThreadPoolExecutor(64) as threads:
             return jsonify(list(threads.map(outcome_of, json.loads(request.get_data()))))
 
     @app.get("/hold/<what>")
     def hold(what: str) -> Any:
-        if what == "capture":
-            captured = wsgi.capture(request, "3")
-            return {"captured": captured["capture"]["usage"] if captured else None}
+        captured = None
+        for usage in CAPTURES.get(what, ()):
+            with suppress(KeytallyError):
+                captured = wsgi.capture(request, usage)
         if what == "fail":
             raise RuntimeError("failed")
         if what in COSTS_AT_END:
             wsgi.capture_at_end(request, lambda: COSTS_AT_END[what])
-        if what == "stream-at-end":
-            wsgi.capture_at_end(request, lambda: "4")
-        return FlaskResponse(lines()) if what.startswith("stream") else "done"
+        if what.startswith("stream"):
+            return FlaskResponse(lines())
+        return {"captured": captured["capture"]["usage"] if captured else None}
 
     def lines() -> Iterator[str]:
         while True:
