@@ -50,7 +50,6 @@ export function benchProgram(name: string, script: string, port: number, env: No
     args: [join(checkout, 'bench', script)],
     env: { PATH: process.env.PATH, PORT: String(port), ...env },
     isReady: () => answersOk(`http://127.0.0.1:${port}`),
-    stopSignal: 'SIGTERM',
     stopWithinMs: 5_000,
   };
 }

@@ -11,8 +11,6 @@ import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
-import { chainSome, proveAuditLog } from '../audit/chain.ts';
-import { recordAudit } from '../resources/audit.ts';
 import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
 import { takeBackup } from './take.ts';
 
@@ -116,18 +114,6 @@ async function loadWithoutEnd(other: Awaited<ReturnType<typeof emptyDatabases>>)
   proxy.close();
   assert.is((await other.sql`select from teams`).length, 1);
 }
-
-test('the chain of the audit log comes with a backup: it is proved after a load, and goes on', async () => {
-  const { sql } = target;
-  const prove = () => proveAuditLog(sql, { known: [], onProgress: quiet });
-  const whole = await prove();
-  assert.ok(whole.lines > 0);
-  assert.is(whole.broken, undefined);
-  const origin = { teamId: world.team.id, tokenId: null, operation: 'after the load', requestId: null };
-  await recordAudit(sql, origin, [{ resource: 'scope', id: 's', before: undefined, after: {} }]);
-  while (await chainSome(sql));
-  assert.equal([(await prove()).lines, (await prove()).broken], [whole.lines + 1, undefined]);
-});
 
 test('a file that is damaged anywhere, cut off or something else is refused by what is wrong', async () => {
   const check = (bytes: Uint8Array) => checkBackup(stream(Buffer.from(bytes)), quiet);

@@ -129,10 +129,9 @@ async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) 
       select pg_try_advisory_xact_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken`;
     if (row.taken) break;
     if (systemClock.monotonic() - beganAt > patienceMs) {
-      const holder = await holderOfRollup(tx);
       await end();
       throw new Error(
-        `days are still being summed up after ${Math.round(patienceMs / 1000)} s, by ${holder}: does that consumer hang, ` +
+        `days are still being summed up after ${Math.round(patienceMs / 1000)} s: does a consumer hang, ` +
           'or is another backup being made? Nothing was backed up',
       );
     }
@@ -147,18 +146,6 @@ async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) 
     },
     drop: () => end().catch(() => {}),
   };
-}
-
-/** Names the session that holds the lock, for an operator who looks for it. */
-async function holderOfRollup(sql: Query): Promise<string> {
-  const [holder] = await sql<{ pid: number; address: string | null }[]>`
-    select l.pid, host(a.client_addr) as address
-    from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
-      left join pg_stat_activity a on a.pid = l.pid
-    where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-      and l.classid = hashtext('keytally jobs')::oid and l.objid = hashtext('rollup')::oid`;
-  if (!holder) return 'nobody any more';
-  return `the session ${holder.pid} of Postgres${holder.address === null ? '' : ` from ${holder.address}`}`;
 }
 
 /** Waits until the books hold all events from before a moment; gives up when they stand still for `patienceMs`. */

@@ -47,14 +47,13 @@ await runTool('restored', async (stores) => {
   const lastChange = Math.max(0, ...[...shards.values()].map(({ change }) => change));
   const lastEpoch = Math.max(0, ...[...shards.values()].map(({ epoch }) => epoch));
   const adjustments = await lastAdjustments(stores);
-  const unknown = await unknownRecords(stores);
   const ended = await endAndSay(sql);
   const days = await markUnsummedDays(stores);
   await sql.begin(async (tx) => {
     await refuseChanged(tx, changedLater(newer));
     await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
   });
-  report(newer, unknown);
+  report(newer);
   console.log(`days of billing records that are to be summed up: ${days}`);
   console.log(
     `ended in all: ${ended.signingKeys} signing keys and ${ended.linkTokens} link tokens; ` +
@@ -174,29 +173,7 @@ async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, nu
   return new Map(await answer.json<[billingId: string, number: number]>());
 }
 
-/** How many secrets of keys and tokens Redis knows and Postgres does not. */
-async function unknownRecords({ sql, redis }: ToolStores): Promise<{ keys: number; tokens: number }> {
-  const count = { keys: 0, tokens: 0 };
-  for (const [node] of redis.byNode()) {
-    let cursor = '0';
-    do {
-      const [next, names] = await node.client.scan(cursor, 'MATCH', '{??}:[kt]:*', 'COUNT', 1_000);
-      cursor = next;
-      const hashes = (kind: string) => names.filter((name) => name[5] === kind).map((name) => name.slice(7));
-      const missing = async (given: string[], table: string) => {
-        const [row] = await sql<[{ missing: number }]>`
-          select count(*) as missing from unnest(${given}::text[]) as given (hash)
-          where not exists (select from ${sql(table)} known where known.hash = given.hash)`;
-        return row.missing;
-      };
-      count.keys += await missing(hashes('k'), 'key_texts');
-      count.tokens += await missing(hashes('t'), 'access_tokens');
-    } while (cursor !== '0');
-  }
-  return count;
-}
-
-function report(newer: Newer[], unknown: { keys: number; tokens: number }): void {
+function report(newer: Newer[]): void {
   const say = (kind: Entry['kind'], what: string, concerns = (_value: string) => true) => {
     for (const { entry } of newer.filter(({ entry, value }) => entry.kind === kind && concerns(value)))
       console.log(`${CHANGED_LATER} ${entry.id} ${what}`);
@@ -213,9 +190,7 @@ function report(newer: Newer[], unknown: { keys: number; tokens: number }): void
       `${CHANGED_LATER} ${entry.id} had a limit of ${before} credits and now has at most that of the backup, ${now}`,
     );
   }
-  console.log(
-    `created after the backup, and invalid from now on: ${unknown.keys} secrets of API keys, ${unknown.tokens} access tokens`,
-  );
+  console.log('secrets of API keys and access tokens that were made after the backup are invalid from now on');
 }
 
 function limitOf(value: string): number {

@@ -7,20 +7,6 @@ import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 
 const world = await makeWorld(['verify']);
 
-test('a wrong command line and an unknown team get one line, and nothing is revoked', async () => {
-  for (const [args, says] of [
-    [[], /^name the team: .*\n$/],
-    [['--team', ''], /^name the team: .*\n$/],
-    [['--name', 'x'], /^name the team: .*\n$/],
-    [['--team', 'nobody'], /^there is no team named nobody\n$/],
-  ] as const) {
-    const { code, out, err } = await run([...args]).ended;
-    assert.equal([code, out], [2, '']);
-    assert.match(err, says);
-  }
-  await must(200, world.call('get', '/api/v1/workspace'));
-});
-
 test('everything that the team had is refused, each with a line in the audit log; others and later tokens go on', async () => {
   const team = await makeTeam(3);
   const others = await makeTeam(1);

@@ -10,9 +10,9 @@ import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { identify } from '../process/processes.ts';
 import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from '../servers/programs.ts';
 import { reservePort, whyTaken } from '../process/ports.ts';
-import type { Message } from '../process/progress.ts';
 import { prepareServers } from '../servers/servers.ts';
 import { makeSupervisor } from '../process/supervisor.ts';
+import type { Message } from './up.ts';
 
 const text = { type: 'string' } as const;
 const { values } = parseArgs({ options: { home: text, port: text, bus: text } });
@@ -53,7 +53,7 @@ async function startAll(): Promise<void> {
   await checkPorts();
   const ports = await homes.choosePorts(home);
   const servers = await step('data folders', () =>
-    prepareServers({ folder: home.folder, ports, say: (line) => void tell({ note: line }) }),
+    prepareServers({ folder: home.folder, ports, say: (line) => void tell({ line }) }),
   );
   const [kafka] = await Promise.all([
     startKafka(ports),
@@ -91,7 +91,7 @@ async function startAll(): Promise<void> {
 // What others of it serve goes on, and make restored, say, needs a stack that runs.
 function runsOn(why: Error): void {
   say(why.message);
-  void tell({ note: `${why.message}. It runs on; ask its /readyz what it waits for` });
+  void tell({ line: `${why.message}. It runs on; ask its /readyz what it waits for` });
 }
 
 /** Refuses ports that something listens on, and keeps other starts from choosing them before ours listen. */
@@ -110,7 +110,7 @@ async function checkPorts(): Promise<void> {
 async function startKafka(ports: homes.InnerPorts): Promise<KafkaLogin | undefined> {
   const isBus = home.bus === 'kafka';
   if (!isBus && !mayHoldEvents(home)) return undefined;
-  const say = (line: string) => void tell({ note: line });
+  const say = (line: string) => void tell({ line });
   const folder = join(home.folder, 'kafka');
   const password = homes.keepPassword(join(home.folder, 'kafka-password'));
   const program = await step("kafka's files", () => prepareKafka({ folder, ports, password, say }));
@@ -133,11 +133,10 @@ async function startKafka(ports: homes.InnerPorts): Promise<KafkaLogin | undefin
 async function step<T>(label: string, work: () => Promise<T>): Promise<T> {
   cutOff.signal.throwIfAborted();
   const began = performance.now();
-  void tell({ begin: label });
   const result = await work();
   const ms = performance.now() - began;
   say(`${label}: done after ${Math.round(ms)} ms`);
-  void tell({ end: label, ms });
+  void tell({ line: `${label.padEnd(36)} ${(ms / 1000).toFixed(1).padStart(5)} s` });
   return result;
 }
 

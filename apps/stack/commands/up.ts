@@ -17,8 +17,10 @@ import { readRecords } from '../process/leftovers.ts';
 import { openLog } from '../process/log-file.ts';
 import { answersOk } from '../process/program.ts';
 import { processNames, stopOrder } from '../servers/programs.ts';
-import { makeProgress, type Message } from '../process/progress.ts';
 import { finishSwap, refuseRestoring } from '../restore/folders.ts';
+
+/** What the process that watches over the stack tells the `make up` that waits for it. */
+export type Message = { line: string } | { ready: true } | { failed: string };
 
 /** Starts the stack, or finds it running; returns when it is ready to serve. */
 export async function up(home: Home): Promise<void> {
@@ -116,24 +118,17 @@ async function startSupervisor(home: Home): Promise<void> {
   const log = openLog(logFile(home, 'supervisor'));
   const child = spawnDaemon(home, { detached: true, stdio: ['ignore', log, log, 'ipc'] });
   closeSync(log);
-  const progress = makeProgress(process.stdout);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      child.on('error', reject);
-      child.on('exit', () =>
-        reject(new StackError(`the stack ended while it started; see ${logFile(home, 'supervisor')}`)),
-      );
-      child.on('message', (message: Message) => {
-        if ('begin' in message) progress.begin(message.begin);
-        else if ('end' in message) progress.end(message.end, message.ms);
-        else if ('note' in message) progress.note(message.note);
-        else if ('ready' in message) resolve();
-        else reject(new StackError(message.failed));
-      });
+  await new Promise<void>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', () =>
+      reject(new StackError(`the stack ended while it started; see ${logFile(home, 'supervisor')}`)),
+    );
+    child.on('message', (message: Message) => {
+      if ('line' in message) console.log(`  ${message.line}`);
+      else if ('failed' in message) reject(new StackError(message.failed));
+      else resolve();
     });
-  } finally {
-    progress.close();
-  }
+  });
   child.removeAllListeners();
   child.disconnect();
   child.unref();

@@ -54,14 +54,10 @@ test('where there is data, a missing master key is said to be missing, and no ot
 test('a home that is a link is the folder where the link leads, also while there is none', () => {
   const links = mkdtempSync(join(process.env.TEST_FOLDER ?? '', 'links-'));
   const opened = (name: string) => openHome({ KEYTALLY_HOME: join(links, name) }).folder;
-  symlinkSync('next', join(links, 'home'));
-  symlinkSync(join(links, 'folder'), join(links, 'next'));
+  symlinkSync('folder', join(links, 'home'));
   assert.is(opened('home'), join(links, 'folder'));
   mkdirSync(join(links, 'folder'));
   assert.is(opened('home'), join(links, 'folder'));
-  symlinkSync('there', join(links, 'here'));
-  symlinkSync('here', join(links, 'there'));
-  assert.throws(() => opened('here'), /KEYTALLY_HOME leads in a circle of links/);
 });
 
 test('without KEYTALLY_PORT a stack keeps the ports of its last start, and a new one has 8080 and 8081', () => {

@@ -54,15 +54,12 @@ export function openHome(environment: NodeJS.ProcessEnv): Home {
   return { folder, apiPort, verifyPort, apiUrl: url(apiPort), verifyUrl: url(verifyPort), bus };
 }
 
-// As many as Linux follows (path_resolution(7)).
-const MOST_LINKS = 40;
-
 // A restore moves what a link leads to, and works beside that. A link that leads nowhere counts too: so does the home's between
 // the two moves of a restore.
-function followLink(path: string, followed = 0): string {
+function followLink(path: string): string {
   if (!lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return path;
-  if (followed === MOST_LINKS) throw new StackError(`KEYTALLY_HOME leads in a circle of links, by ${path}`);
-  return followLink(resolve(realpathSync(dirname(path)), readlinkSync(path)), followed + 1);
+  if (existsSync(path)) return realpathSync(path);
+  return resolve(realpathSync(dirname(path)), readlinkSync(path));
 }
 
 export function logFile(home: Home, name: string): string {

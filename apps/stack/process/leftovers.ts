@@ -14,7 +14,8 @@ export interface Recorded extends ProcessId {
 }
 
 /** The record of a started program. */
-export function record({ name, port, stopSignal, stopWithinMs }: Program, { pid, startedAt }: Started): Recorded {
+export function record(program: Program, { pid, startedAt }: Started): Recorded {
+  const { name, port, stopSignal = 'SIGTERM', stopWithinMs = 30_000 } = program;
   return { name, port, pid, startedAt, stopSignal, stopWithinMs, since: new Date().toISOString() };
 }
 

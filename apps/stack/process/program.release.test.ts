@@ -55,7 +55,6 @@ function waiting(some: Pick<Program, 'port' | 'isReady' | 'owner'>): Program {
     command: '/bin/sleep',
     args: ['600'],
     env: {},
-    stopSignal: 'SIGTERM',
     stopWithinMs: 1_000,
     ...some,
   };

@@ -20,9 +20,10 @@ export interface Program {
   /** The user that it runs as, if not ours. */
   owner?: { uid: number; gid: number } | undefined;
   isReady(): Promise<boolean>;
-  stopSignal: NodeJS.Signals;
-  /** How long it may take to finish what it has begun. */
-  stopWithinMs: number;
+  /** What asks it to stop, by default SIGTERM. */
+  stopSignal?: NodeJS.Signals;
+  /** How long it may take to finish what it has begun, by default 30 s. */
+  stopWithinMs?: number;
 }
 
 export interface Started extends ProcessId {

@@ -90,7 +90,5 @@ async function serving(name: string, first = ''): Promise<Program> {
     args: ['-e', code],
     env: {},
     isReady: () => answersOk(`http://127.0.0.1:${port}`),
-    stopSignal: 'SIGTERM',
-    stopWithinMs: 30_000,
   };
 }

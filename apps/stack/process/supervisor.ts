@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describeFailure, NotReadyError, StackError } from './errors.ts';
 import { shortenLog } from './log-file.ts';
 import { record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
-import { stopProcess } from './processes.ts';
 import { start, untilReady, yieldCores, type Program, type Started } from './program.ts';
 
 export interface Supervisor {
@@ -47,7 +46,7 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
         await untilReady(program, first, logFile(program.name), readyWithinMs);
       } catch (error) {
         if (!(error instanceof NotReadyError && onLate)) {
-          await stopProcess(first, program.stopSignal, program.stopWithinMs);
+          await stopRecorded([record(program, first)], []);
           running.remove(program.name);
           throw error;
         }

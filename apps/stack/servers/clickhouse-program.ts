@@ -26,7 +26,5 @@ export function clickhouseProgram({ folder, port, passwords }: Options): Program
       JE_MALLOC_CONF: 'dirty_decay_ms:200,muzzy_decay_ms:0',
     },
     isReady: () => answersOk(`http://127.0.0.1:${port}/ping`),
-    stopSignal: 'SIGTERM',
-    stopWithinMs: 30_000,
   };
 }

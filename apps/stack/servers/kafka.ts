@@ -57,8 +57,6 @@ export async function prepareKafka(options: Options): Promise<Program> {
     args: ['-Xmx512m', ...javaOptions, '-cp', classes, 'kafka.Kafka', properties],
     env: { PATH: process.env.PATH, TZ: 'UTC' },
     isReady: async () => (await listens(ports.kafka)) && (await kafkaAnswers(kafkaLogin(ports.kafka, password))),
-    stopSignal: 'SIGTERM',
-    stopWithinMs: 30_000,
   };
 }
 

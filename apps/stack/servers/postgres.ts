@@ -78,7 +78,6 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
     // PostgreSQL's fast shutdown: it cuts connections, rolls back transactions and writes everything. SIGTERM would wait for
     // clients.
     stopSignal: 'SIGINT',
-    stopWithinMs: 30_000,
   };
   return { program, url, passwords };
 }

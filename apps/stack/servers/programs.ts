@@ -93,7 +93,6 @@ export function ourProgram(which: keyof typeof scripts, name: string, port: numb
     args: nodeArguments(which),
     env: { ...env, PORT: String(port) },
     isReady: () => answersOk(`http://127.0.0.1:${port}/readyz`),
-    stopSignal: 'SIGTERM',
     stopWithinMs: 20_000,
   };
 }

@@ -71,8 +71,6 @@ export function redisProgram({ binary, folder, port, password, users, settings: 
     env: { PATH: process.env.PATH, TZ: 'UTC' },
     // While Redis loads its file it answers -LOADING.
     isReady: async () => (await ask(port, `${login}PING\r\nQUIT\r\n`)).includes('+PONG'),
-    stopSignal: 'SIGTERM',
-    stopWithinMs: 30_000,
   };
 }
 

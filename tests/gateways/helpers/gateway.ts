@@ -79,7 +79,6 @@ export async function startGateway(name: string, folder: string, begin: BeginGat
     ...begin(write),
     env: { PATH: process.env.PATH, HOME: own, TEST_FOLDER: process.env.TEST_FOLDER },
     isReady: () => reaches(port),
-    stopSignal: 'SIGTERM',
     stopWithinMs: 5_000,
   };
   const log = join(own, 'log');
