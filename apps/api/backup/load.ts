@@ -8,7 +8,7 @@ import {
 } from '../../../shared/stores/migrate.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
-import { readArchive, type Header, type Rows } from './archive.ts';
+import { readArchive, type Header, type Part, type Rows } from './archive.ts';
 import { backupInBooks, beginBooks, endBooks, writeBooksPart, type Client } from './books-tables.ts';
 import { isOfPostgres, prepareLoad, setSequences, writePostgresPart } from './postgres-tables.ts';
 
@@ -16,17 +16,25 @@ type OnProgress = (text: () => string) => void;
 export type Loaded = { header: Header; rows: Rows };
 
 /** Reads a whole backup and changes nothing. Throws unless it is whole and this version can load it. */
-export async function checkBackup(source: Readable, onProgress: OnProgress): Promise<Loaded> {
+export function checkBackup(source: Readable, onProgress: OnProgress): Promise<Loaded> {
+  return read(source, onProgress, 'checked', { begin: () => {}, part: () => {} });
+}
+
+type Taking = { begin(header: Header): unknown; part(part: Part, columns: string[]): unknown };
+
+async function read(source: Readable, onProgress: OnProgress, done: string, taking: Taking): Promise<Loaded> {
   let header: Header | undefined;
   let bytes = 0;
   const rows = await readArchive(source, {
-    begin(read) {
-      requireKnown(read.migrations);
-      header = read;
+    async begin(first) {
+      header = first;
+      requireKnown(first.migrations);
+      await taking.begin(first);
     },
-    part(part) {
+    async part(part) {
+      await taking.part(part, header!.tables[part.table]!);
       bytes += part.rows.length;
-      onProgress(() => `checked ${megabytes(bytes)}`);
+      onProgress(() => `${done} ${Math.round(bytes / 1e6).toLocaleString('en')} MB, now ${part.table}`);
     },
   });
   return { header: header!, rows };
@@ -103,31 +111,22 @@ async function loadTables(
   source: Readable,
   onProgress: OnProgress,
 ): Promise<Loaded> {
-  let header: Header | undefined;
-  let bytes = 0;
-  const rows = await sql.begin(async (tx) => {
+  return sql.begin(async (tx) => {
     // It waits while the schemas are migrated, and for the books.
     await tx`set local idle_in_transaction_session_timeout = 0`;
-    const read = await readArchive(source, {
-      async begin(first) {
-        header = first;
-        requireKnown(first.migrations);
-        await migratePostgres(sql, { only: first.migrations.postgres });
-        await migrateClickHouse(clickhouseUrl, { sql, cluster, only: first.migrations.clickhouse });
-        await beginBooks(client, nameOf(first));
-        await prepareLoad(tx, first.tables);
+    const loaded = await read(source, onProgress, 'loaded', {
+      async begin(header) {
+        await migratePostgres(sql, { only: header.migrations.postgres });
+        await migrateClickHouse(clickhouseUrl, { sql, cluster, only: header.migrations.clickhouse });
+        await beginBooks(client, nameOf(header));
+        await prepareLoad(tx, header.tables);
       },
-      async part(part) {
-        const columns = header!.tables[part.table]!;
-        await (isOfPostgres(part.table) ? writePostgresPart(tx, part, columns) : writeBooksPart(client, part, columns));
-        bytes += part.rows.length;
-        onProgress(() => `loaded ${megabytes(bytes)}, now ${part.table}`);
-      },
+      part: (part, columns) =>
+        isOfPostgres(part.table) ? writePostgresPart(tx, part, columns) : writeBooksPart(client, part, columns),
     });
-    await setSequences(tx, header!.sequences);
-    return read;
+    await setSequences(tx, loaded.header.sequences);
+    return loaded;
   });
-  return { header: header!, rows };
 }
 
 /** Tells a backup from others. */
@@ -143,8 +142,4 @@ function requireKnown(migrations: Migrations): void {
   ];
   if (unknown.length > 0)
     throw new Error(`a newer version of keytally made it (${unknown.join(', ')}): restore it with that version`);
-}
-
-function megabytes(bytes: number): string {
-  return `${Math.round(bytes / 1e6).toLocaleString('en')} MB`;
 }

@@ -41,8 +41,9 @@ export async function decryptByTransit(settings: TransitSettings, withinMs = WIT
     });
   }
   if (response.status !== 200) throw new Error(refusal(address, path, response, text));
-  const plaintext = plaintextIn(text);
-  if (plaintext === undefined) throw new Error(`${address} answered 200, but with nothing decrypted: is it Vault?`);
+  const plaintext = answerIn(text).data?.plaintext;
+  if (typeof plaintext !== 'string')
+    throw new Error(`${address} answered 200, but with nothing decrypted: is it Vault?`);
   if (Buffer.from(plaintext, 'base64').length !== KEY_BYTES)
     throw new Error(
       `MASTER_KEY_CIPHERTEXT holds no key of ${KEY_BYTES} bytes: make one with \`vault write -f transit/datakey/wrapped/${name}\``,
@@ -56,7 +57,8 @@ function causeOf(error: unknown): string {
 }
 
 function refusal(address: string, path: string, { status, headers }: Response, text: string): string {
-  const said = errorsIn(text);
+  const { errors } = answerIn(text);
+  const said = Array.isArray(errors) ? errors.join('; ').replaceAll(/\s+/g, ' ').slice(0, 300) : '';
   const answer = `${address} answered ${status}${said && ` (${said})`}`;
   if (status >= 300 && status < 400)
     return `${answer}: it sends to ${headers.get('location') ?? 'another address'}; name the active node in VAULT_ADDR`;
@@ -68,20 +70,12 @@ function refusal(address: string, path: string, { status, headers }: Response, t
   return answer;
 }
 
-function errorsIn(text: string): string {
-  const errors = (parse(text) as { errors?: unknown } | undefined)?.errors;
-  return Array.isArray(errors) ? errors.join('; ').replaceAll(/\s+/g, ' ').slice(0, 300) : '';
-}
+type Answer = { errors?: unknown; data?: { plaintext?: unknown } };
 
-function plaintextIn(text: string): string | undefined {
-  const plaintext = (parse(text) as { data?: { plaintext?: unknown } } | undefined)?.data?.plaintext;
-  return typeof plaintext === 'string' ? plaintext : undefined;
-}
-
-function parse(text: string): unknown {
+function answerIn(text: string): Answer {
   try {
-    return (JSON.parse(text) ?? undefined) as unknown;
+    return (JSON.parse(text) as Answer | null) ?? {};
   } catch {
-    return undefined;
+    return {};
   }
 }

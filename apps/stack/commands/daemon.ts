@@ -1,11 +1,11 @@
 // The process behind `make up`: starts the stack, then watches over it until `make down`.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { KafkaLogin } from '../../../shared/runtime/variables.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
 import { kafkaLogin, prepareKafka } from '../servers/kafka.ts';
-import { countEvents, mayHoldEvents, noteEmpty, noteUsed } from '../servers/kafka-backlog.ts';
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { identify } from '../process/processes.ts';
 import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from '../servers/programs.ts';
@@ -106,28 +106,23 @@ async function checkPorts(): Promise<void> {
   }
 }
 
-/** Starts Kafka if it is the bus or still holds events; gives the way to it. */
+/**
+ * Starts Kafka if it is the bus, or was: what it holds must reach the books, and the consumer reads it for as long as it is there. Gives
+ * the way to it.
+ */
 async function startKafka(ports: homes.InnerPorts): Promise<KafkaLogin | undefined> {
-  const isBus = home.bus === 'kafka';
-  if (!isBus && !mayHoldEvents(home)) return undefined;
-  const say = (line: string) => void tell({ line });
   const folder = join(home.folder, 'kafka');
+  if (home.bus !== 'kafka' && !existsSync(join(folder, 'data'))) return undefined;
+  const say = (line: string) => void tell({ line });
   const password = homes.keepPassword(join(home.folder, 'kafka-password'));
   const program = await step("kafka's files", () => prepareKafka({ folder, ports, password, say }));
-  if (isBus) noteUsed(home);
   await step(program.name, () => supervisor.add(program));
-  const login = kafkaLogin(ports.kafka, password);
-  if (isBus) return login;
-  const left = await countEvents(login);
-  if (left > 0) {
+  if (home.bus !== 'kafka')
     say(
-      `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start, so that they are read`,
+      `Kafka runs along, since it may hold usage of a run with BUS=kafka. Once the consumer's keytally_kafka_lag_events is 0, ` +
+        `stop the stack and remove ${folder}`,
     );
-    return login;
-  }
-  noteEmpty(home);
-  await supervisor.remove(program.name);
-  return undefined;
+  return kafkaLogin(ports.kafka, password);
 }
 
 async function step<T>(label: string, work: () => Promise<T>): Promise<T> {

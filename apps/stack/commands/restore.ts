@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import postgres from '../../../shared/stores/postgres-driver.ts';
 import { hashKeyText } from '../../../shared/values/key-text.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
@@ -22,6 +21,7 @@ import {
   swap,
 } from '../restore/folders.ts';
 import { startServers, type TemporaryServers } from '../restore/temporary-servers.ts';
+import { withConnection } from '../servers/postgres.ts';
 import { runOnStack } from '../servers/programs.ts';
 import { up } from './up.ts';
 
@@ -152,13 +152,10 @@ async function loadInto(fresh: Home, file: string, { home, usageBefore, cutOff }
 async function keepToken(home: Home, fresh: Home, { postgresUrl }: TemporaryServers): Promise<void> {
   const { KEYTALLY_TOKEN: token, KEYTALLY_API_URL = home.apiUrl } = homes.readEnvFile(home);
   if (token === undefined) return;
-  const sql = postgres(postgresUrl('keytally'), { max: 1, onnotice: () => {} });
-  try {
+  await withConnection(postgresUrl('keytally'), async (sql) => {
     const known = await sql`select from access_tokens where hash = ${hashKeyText(token)} and revoked_at is null`;
     if (known.length > 0) homes.writeEnvFile(fresh, { KEYTALLY_API_URL, KEYTALLY_TOKEN: token });
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
+  });
 }
 
 async function compareWithOld(servers: TemporaryServers, { home, usageBefore, cutOff }: Loading): Promise<string[]> {

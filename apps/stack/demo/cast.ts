@@ -18,8 +18,6 @@ type Plan = {
   /** Its calls on each of the days before, and by how much more the last of them has than the first: 1 is twice as much. */
   callsPerDay: number;
   growth: number;
-  /** Calls that were refused besides: of which of its keys, why, and how many for each that was not. */
-  refused?: readonly { key: number; status: string; reason: string; limit: string; share: number }[];
 };
 
 /** One kind of call among the traffic, and how it may be answered. */
@@ -45,22 +43,10 @@ export async function makeCast(client: Keytally, workspaceId: string, calls: num
 
   const daily = { name: 'daily', unit: 'credits' as const, limit: String(calls / 80), per: 'day' as const };
   const low = { name: 'running low', when: { available: String(calls / 80) } };
-  const refused = (key: number, status: string, reason: string, share: number, limit = '') => [
-    { key, status, reason, limit, share },
-  ];
   const plans: [meter: string, plan: Plan, credits?: number | undefined, more?: object][] = [
     [
       'acme',
-      {
-        usageNames: ['requests', 'searches', 'exports'],
-        cost: '1',
-        callsPerDay: 5_000,
-        growth: 0.8,
-        refused: [
-          ...refused(0, 'INVALID_SCOPES', 'SCOPE_MISSING', 0.02),
-          ...refused(1, 'RATE_LIMITED', 'RATE_LIMIT', 0.05, 'key/rateLimitPerSecond'),
-        ],
-      },
+      { usageNames: ['requests', 'searches', 'exports'], cost: '1', callsPerDay: 5_000, growth: 0.8 },
       5 * calls,
     ],
     [
@@ -76,27 +62,10 @@ export async function makeCast(client: Keytally, workspaceId: string, calls: num
       calls / 18,
       { alerts: [low] },
     ],
-    [
-      'hooli',
-      {
-        usageNames: ['searches'],
-        cost: '0.5',
-        callsPerDay: 250,
-        growth: 1.2,
-        refused: refused(0, 'USAGE_LIMITED', 'LIMIT_REACHED', 0.1, 'billing/daily'),
-      },
-      calls,
-      { limits: [daily] },
-    ],
+    ['hooli', { usageNames: ['searches'], cost: '0.5', callsPerDay: 250, growth: 1.2 }, calls, { limits: [daily] }],
     [
       'northwind-traders-of-the-north-atlantic',
-      {
-        usageNames: ['requests'],
-        cost: '1',
-        callsPerDay: 300,
-        growth: 0.3,
-        refused: refused(0, 'INVALID', 'IP_NOT_ALLOWED', 0.15),
-      },
+      { usageNames: ['requests'], cost: '1', callsPerDay: 300, growth: 0.3 },
       calls / 2,
     ],
   ];

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Keytally } from '../../../clients/node/index.ts';
 import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
 import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../../shared/events/event.ts';
-import { beginCount, carryOutcome, outcomeTable } from '../../../shared/events/outcome.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { markDays } from '../../../shared/stores/usage-marks.ts';
@@ -34,7 +33,7 @@ const LOOK_EVERY_MS = 250;
 const ONE_OF_SECOND_KEY = 6;
 
 /**
- * Makes up so many days before today, in the order of the consumer: events and refusals into the books, then the marks of their
+ * Makes up so many days before today, in the order of the consumer: events into the books, then the marks of their
  * days. The transaction of the marks also makes everything as old as its first event, so that no month closes
  * without them. Balances come from the books, as after the loss of a Redis; returns when all of them are there.
  */
@@ -46,13 +45,11 @@ export async function writePast(
 ): Promise<number> {
   const { workspaceId } = customers[0]!;
   const startMs = (Math.floor(Date.now() / DAY_MS) - days) * DAY_MS;
-  const [{ teamId }] = await sql<[{ teamId: string }]>`select team_id from workspaces where id = ${workspaceId}`;
   let events = 0;
   for (const customer of customers) {
     const calls = days * customer.callsPerDay;
     const quarters = spread(calls, customer.growth, startMs, days);
     await insertEvents(books, eventsOf(customer, quarters));
-    await insertRefusals(books, refusalsOf(customer, quarters, teamId));
     events += calls;
   }
   const billingIds = customers.map(({ billingId }) => billingId);
@@ -137,26 +134,6 @@ async function insertEvents({ client }: Books, events: Iterable<UsageEvent>): Pr
     values = [];
   }
   if (values.length > 0) await insert();
-}
-
-function refusalsOf({ refused = [], keys, ...customer }: Customer, quarters: Quarter[], teamId: string) {
-  const { workspaceId } = customer;
-  return refused.flatMap(({ key, status, reason, limit, share }) => {
-    let rest = 0;
-    return quarters.flatMap(({ startMs, calls }) => {
-      rest += calls * share;
-      const count = Math.floor(rest);
-      rest -= count;
-      if (count === 0) return [];
-      const cell = { boot: 'made up', minuteSeconds: startMs / 1000, teamId, workspaceId, status, reason, limit };
-      const of = { keyId: keys[key]!.id, wouldRefuse: 0 };
-      return [carryOutcome(`${beginCount({ ...cell, ...of })}${count}}`).row];
-    });
-  });
-}
-
-async function insertRefusals({ client }: Books, values: (string | number)[][]): Promise<void> {
-  if (values.length > 0) await client.insert({ ...outcomeTable('count'), values, format: 'JSONCompactEachRow' });
 }
 
 async function untilSettled(client: Keytally, customers: Customer[], days: number): Promise<void> {

@@ -27,16 +27,18 @@ interface Options {
 // always below the two seconds within which it must run again.
 const pausesMs = [50, 200, 500, 1_000, 1_500];
 const STEADY_AFTER_MS = 10_000;
-const LOOK_AT_LOGS_EVERY_MS = 1_000;
+const KEEP_HOUSE_EVERY_MS = 1_000;
 
 /** Keeps programs running, and lists their processes in `processes.json`. */
 export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options): Supervisor {
-  const running = makeRunningList(folder, say);
-  const logs = keepLogsShort(() => ['supervisor', ...kept.keys()].map(logFile), say);
+  const running = makeRunningList(folder);
   const launching = new Set<Promise<unknown>>();
   // The programs to start again when they end. A removed program may be added again before its old process has ended.
   const kept = new Map<string, Program>();
   let stopping = false;
+  const over = new AbortController();
+  const files = () => ['supervisor', ...kept.keys()].map(logFile);
+  const house = keepHouse({ files, running, say, stopped: over.signal });
 
   return {
     async add(program, onLate) {
@@ -70,8 +72,9 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
         running.remove(name);
         say(clean ? `${name} stopped` : `${name} did not stop in time and was ended`);
       });
-      running.close();
-      await logs.close();
+      // From then on another supervisor may have the folder.
+      over.abort();
+      await house;
     },
   };
 
@@ -131,74 +134,62 @@ export function makePauses(): (ranMs: number) => number {
   };
 }
 
-/** Shortens logs that grow too large, the supervisor's own among them, until closed. */
-function keepLogsShort(files: () => string[], say: (line: string) => void) {
-  let closed = false;
+type House = { files: () => string[]; running: RunningList; say: (line: string) => void; stopped: AbortSignal };
+
+/** Shortens logs that grow too large, the supervisor's own among them, and writes what a full disk did not take, until stopped. */
+async function keepHouse({ files, running, say, stopped }: House): Promise<void> {
   let told = '';
-  let working: Promise<void> | undefined;
-
-  const timer = setInterval(() => (working ??= work().finally(() => (working = undefined))), LOOK_AT_LOGS_EVERY_MS);
-  timer.unref();
-  return {
-    async close(): Promise<void> {
-      closed = true;
-      clearInterval(timer);
-      await working;
-    },
-  };
-
-  // A part of each at a time, so that none that grows fast keeps the others waiting.
-  async function work(): Promise<void> {
+  while (!stopped.aborted) {
     const failures: string[] = [];
-    for (let more = true; more && !closed;) {
-      more = false;
-      for (const file of files()) {
-        try {
-          if (await shortenLog(file)) more = true;
-        } catch (error) {
-          failures.push(`${file} could not be shortened: ${describeFailure(error)}`);
-        }
+    const attempt = async (what: string, work: () => unknown) => {
+      try {
+        await work();
+      } catch (error) {
+        failures.push(`${what}: ${describeFailure(error)}`);
       }
-    }
+    };
+    await attempt('processes.json could not be written', () => running.writeMissed());
+    for (const file of files())
+      await attempt(`${file} could not be shortened`, async () => {
+        while (await shortenLog(file));
+      });
     // Once, not every second for as long as a disk is full.
     const failed = failures.join('\n');
     if (failed !== '' && failed !== told) say(failed);
     told = failed;
+    await sleep(KEEP_HOUSE_EVERY_MS, undefined, { signal: stopped, ref: false }).catch(() => {});
   }
 }
 
-/** The processes that run, by name, and the file that lists them. */
-function makeRunningList(folder: string, say: (line: string) => void) {
-  const running = new Map<string, Recorded>();
-  let retry: NodeJS.Timeout | undefined;
-  let closed = false;
+type RunningList = ReturnType<typeof makeRunningList>;
 
+/** The processes that run, by name, and the file that lists them. */
+function makeRunningList(folder: string) {
+  const running = new Map<string, Recorded>();
+  let missed = false;
+  const write = () => {
+    missed = true;
+    writeRecords(folder, [...running.values()]);
+    missed = false;
+  };
+  // A full disk must not end the one process that keeps the others running.
+  const tryToWrite = () => {
+    try {
+      write();
+    } catch {
+      // It is written, or said why not, within a second.
+    }
+  };
   return {
     records: () => [...running.values()],
     add(one: Recorded) {
       running.set(one.name, one);
-      write();
+      tryToWrite();
     },
     remove(name: string) {
       running.delete(name);
-      write();
+      tryToWrite();
     },
-    close() {
-      closed = true;
-      clearTimeout(retry);
-    },
+    writeMissed: () => missed && write(),
   };
-
-  // A full disk must not end the one process that keeps the others running: it tries again until it can write.
-  function write(): void {
-    // Another supervisor may have the folder, and a timer would keep this process from ending.
-    if (closed) return;
-    clearTimeout(retry);
-    try {
-      writeRecords(folder, [...running.values()]);
-    } catch (error) {
-      say(`processes.json could not be written: ${describeFailure(error)}`);
-      retry = setTimeout(write, 1_000);
-    }
-  }
 }

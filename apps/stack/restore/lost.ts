@@ -1,11 +1,10 @@
 import { Redis } from 'ioredis';
-import type { Sql } from 'postgres';
-import postgres from '../../../shared/stores/postgres-driver.ts';
 import { eventsIn } from '../../../shared/events/outbox-watch.ts';
 import { connectClickHouse, IS_COUNTED, IS_USAGE } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import { withConnection } from '../servers/postgres.ts';
 import type { TemporaryServers } from './temporary-servers.ts';
 
 const CHANGES_SHOWN = 100;
@@ -20,29 +19,21 @@ export async function findLost(
   usageBefore: string,
 ): Promise<string[]> {
   const count = (number: number, one: string) => `${number.toLocaleString('en')} ${one}${number === 1 ? '' : 's'}`;
-  const [before, after] = [old, restored].map(({ postgresUrl }) =>
-    postgres(postgresUrl('keytally'), { max: 1, onnotice: () => {}, connection: { TimeZone: 'UTC' } }),
-  ) as [Sql, Sql];
-  try {
-    const [verifications, adjustments, usedMicros, records] = await usageFrom(old.clickhouseUrl, usageBefore);
-    const unbooked = await countUnbooked(old.redisUrl);
-    const [was, is] = [await countAdded(before), await countAdded(after)];
-    const changes = was.changes - is.changes;
-    const shown = Math.min(Math.max(0, changes), CHANGES_SHOWN);
-    return [
-      `${count(verifications, 'verification')} and ${count(adjustments, 'adjustment')}: ` +
-        `${formatCredits(usedMicros)} used credits of ${count(records, 'billing record')}`,
-      ...(unbooked > 0 ? [`${count(unbooked, 'event')} of usage that waited in Redis and were in no books yet`] : []),
-      `${count(was.refills - is.refills, 'refill')}: ${formatCredits(was.micros - is.micros)} bought credits`,
-      `${count(changes, 'change')} of settings`,
-      ...(await lastChanges(before, shown)),
-      ...(changes > shown
-        ? [`  and ${(changes - shown).toLocaleString('en')} before them, in the old folder's audit log`]
-        : []),
-    ];
-  } finally {
-    await Promise.all([before.end({ timeout: 1 }), after.end({ timeout: 1 })]);
-  }
+  const [verifications, adjustments, usedMicros, records] = await usageFrom(old.clickhouseUrl, usageBefore);
+  const unbooked = await countUnbooked(old.redisUrl);
+  const [was, is] = [await countAdded(old), await countAdded(restored)];
+  const changes = was.changes - is.changes;
+  const shown = Math.min(Math.max(0, changes), CHANGES_SHOWN);
+  const more = changes - shown;
+  return [
+    `${count(verifications, 'verification')} and ${count(adjustments, 'adjustment')}: ` +
+      `${formatCredits(usedMicros)} used credits of ${count(records, 'billing record')}`,
+    ...(unbooked > 0 ? [`${count(unbooked, 'event')} of usage that waited in Redis and were in no books yet`] : []),
+    `${count(was.refills - is.refills, 'refill')}: ${formatCredits(was.micros - is.micros)} bought credits`,
+    `${count(changes, 'change')} of settings`,
+    ...(await lastChanges(old, shown)),
+    ...(more > 0 ? [`  and ${more.toLocaleString('en')} before them, in the old folder's audit log`] : []),
+  ];
 }
 
 /** Of the usage from a moment on: verifications, adjustments, credits in millionths, and billing records. */
@@ -66,18 +57,24 @@ async function usageFrom(url: string, usageBefore: string): Promise<[number, num
   }
 }
 
-async function countAdded(sql: Sql): Promise<{ refills: number; micros: number; changes: number }> {
-  const [row] = await sql<[{ refills: string; micros: string; changes: string }]>`
-    select (select count(*) from credit_ledger) as refills,
-           (select coalesce(sum(amount_micros), 0) from credit_ledger) as micros,
-           (select count(*) from audit_log) as changes`;
+async function countAdded({ postgresUrl }: TemporaryServers) {
+  const [row] = await withConnection(
+    postgresUrl('keytally'),
+    (sql) => sql<[{ refills: string; micros: string; changes: string }]>`
+      select (select count(*) from credit_ledger) as refills,
+             (select coalesce(sum(amount_micros), 0) from credit_ledger) as micros,
+             (select count(*) from audit_log) as changes`,
+  );
   return { refills: Number(row.refills), micros: Number(row.micros), changes: Number(row.changes) };
 }
 
-async function lastChanges(sql: Sql, count: number): Promise<string[]> {
-  const rows = await sql<{ at: string; operation: string; resource_id: string }[]>`
-    select to_char(created_at, 'YYYY-MM-DD HH24:MI:SS') as at, operation, resource_id
-    from audit_log order by created_at desc limit ${count}`;
+async function lastChanges({ postgresUrl }: TemporaryServers, count: number): Promise<string[]> {
+  const rows = await withConnection(
+    postgresUrl('keytally'),
+    (sql) => sql<{ at: string; operation: string; resource_id: string }[]>`
+      select to_char(created_at, 'YYYY-MM-DD HH24:MI:SS') as at, operation, resource_id
+      from audit_log order by created_at desc limit ${count}`,
+  );
   return rows.map((row) => `  ${row.at}  ${row.operation}  ${row.resource_id}`).toReversed();
 }
 

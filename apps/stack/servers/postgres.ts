@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import type { Sql } from 'postgres';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import { keepPassword } from '../process/home.ts';
@@ -84,27 +85,29 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
 
 /** Creates a database unless it exists. */
 export async function createDatabase(server: PostgresServer, name: string): Promise<void> {
-  const sql = postgres(server.url('postgres'), { max: 1, onnotice: () => {} });
-  try {
+  await withConnection(server.url('postgres'), async (sql) => {
     const found = await sql`select 1 from pg_database where datname = ${name}`;
     if (found.length === 0) await sql`create database ${sql(name)}`;
+  });
+}
+
+/** Does work on a connection of its own, as the owner of a database. */
+export async function withConnection<Result>(url: string, work: (sql: Sql) => Promise<Result>): Promise<Result> {
+  const sql = postgres(url, { max: 1, connect_timeout: 2, onnotice: () => {}, connection: { TimeZone: 'UTC' } });
+  try {
+    return await work(sql);
   } finally {
-    await sql.end();
+    await sql.end({ timeout: 1 });
   }
 }
 
 const environment = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
 
-async function answers(url: string): Promise<boolean> {
-  const sql = postgres(url, { max: 1, connect_timeout: 2, onnotice: () => {} });
-  try {
-    await sql`select 1`;
-    return true;
-  } catch {
-    return false;
-  } finally {
-    await sql.end({ timeout: 0 });
-  }
+function answers(url: string): Promise<boolean> {
+  return withConnection(url, (sql) => sql`select 1`).then(
+    () => true,
+    () => false,
+  );
 }
 
 interface Binaries {

@@ -15,7 +15,7 @@ export interface Addresses {
   DATABASE_URL: string;
   REDIS_URL: string;
   CLICKHOUSE_URL: string;
-  /** Only while Kafka runs: with `BUS=kafka`, and afterwards until it is empty. */
+  /** Only while Kafka runs: with `BUS=kafka`, and afterwards while its folder is there. */
   KAFKA_BROKERS?: string;
   KAFKA_SASL_MECHANISM?: string;
   KAFKA_SASL_USERNAME?: string;
