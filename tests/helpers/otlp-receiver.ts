@@ -24,10 +24,10 @@ export type ReceivedSpan = Omit<RawSpan, 'attributes'> & { service: string; told
 export type OtlpReceiver = Awaited<ReturnType<typeof startOtlpReceiver>>;
 
 /**
- * Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got, `keeps` requests at most. With `answers: false` it
- * reads all and never answers.
+ * Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got. With `answers: false` it reads all and
+ * never answers.
  */
-export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {}) {
+export async function startOtlpReceiver({ answers = true } = {}) {
   const requests: { path: string; headers: IncomingMessage['headers']; text: string }[] = [];
   const server = createServer((request, response) => {
     // A program may be killed in the middle of its request.
@@ -39,7 +39,6 @@ export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {
     let text = '';
     for await (const chunk of request.setEncoding('utf8')) text += chunk;
     requests.push({ path: request.url!, headers: request.headers, text });
-    if (requests.length > keeps) requests.shift();
     if (answers) response.setHeader('Content-Type', 'application/json').end('{}');
   }
 

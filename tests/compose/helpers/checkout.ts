@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkout } from '../../../apps/stack/process/home.ts';
@@ -41,14 +41,7 @@ info | 'compose version') [ "\${ENGINE:-yes}" = yes ] ;;
 'volume ls -q --filter name=^keytally_redis$') [ "\${VOLUMES:-none}" = none ] || echo keytally_redis ;;
 *restore.ts*) cat >>'${folder}/restored'; [ "\${RESTORE:-good}" = good ] ;;
 *backup.ts*) echo backup-of-everything; [ "\${BACKUP:-good}" = good ] ;;
-*' ps -aq') [ "\${CONTAINERS:-some}" = none ] || echo container ;;
-*'main.ts demo'*) echo "$KEYTALLY_TOKEN" >'${folder}/token-of-demo' ;;
 *token.ts*) echo "kt_$(wc -l <'${folder}/calls' | tr -d ' ')" ;;
-'buildx imagetools inspect '"\${UNKNOWN:-nothing}":*) exit 1 ;;
-'buildx imagetools inspect '*)
-  digest=$(echo "$4\${MOVED:-}" | sha256sum | cut -c1-64)
-  printf 'Name:      %s\\nDigest:    sha256:%s\\nManifests:\\n  Name:      %s@sha256:%064d\\n' "$4" "$digest" "$4" 0 ;;
-*'node -e'*) [ "\${TOKEN:-good}" = good ] ;;
 esac
 `,
   );
@@ -80,8 +73,5 @@ esac
         names.map((name) => [name, readFileSync(join(folder, 'secrets', name), 'utf8').trim()]),
       );
     },
-    /** What a child process of a shell that read `secrets/env` finds in its environment. */
-    env: (name: string) =>
-      execFileSync('sh', ['-c', `. ./secrets/env; printenv ${name}`], { cwd: folder, encoding: 'utf8' }).trimEnd(),
   };
 }
