@@ -20,9 +20,8 @@ import { makeSessionCookies } from './http/session-cookie.ts';
 import { makeSendExport } from './http/exports.ts';
 import { makeFairTurns } from './http/fair-turns.ts';
 import { limitCalls } from './http/limit-calls.ts';
-import { startSettler } from '../../shared/books/settling/settler.ts';
+import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
-import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { startScheduling } from './resources/grants/schedule-job.ts';
@@ -71,8 +70,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   const background = [
     ...verification.background,
     keepShardsOpen({ sql, redis, books, stalePostgres, log, random, onOpened: holdKeysWriting.soon }),
-    startNotingBehind({ sql, redis, books, log }),
-    startSettler({ sql, redis, books, metrics, log }),
+    startRebuilder({ sql, redis, books, metrics, log }),
     startSweeper(sql, redis, stalePostgres, log),
     startRemovingDeleted(sql, redis, log),
     holdKeysWriting,

@@ -141,33 +141,32 @@ function randomBalance(random: Random, billingId: string, events: UsageEvent[]):
 
 function balanceOf(billingId: string, epoch: number, sequences: [number, number][]): Balance {
   const billing = { id: billingId, shard: 0, workspaceId: '', externalMeterId: '' };
-  const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
+  const nothing = { usedMicros: 0, counted: 0, adjustment: 0 };
   return { billing, atMs: 0, epoch, ...nothing, sequences: new Map(sequences) };
 }
 
-type Part = 'own' | 'late' | 'ahead' | 'newer';
+type Part = 'own' | 'ahead' | 'newer';
 
 function partOf(event: UsageEvent, balance: Balance, openDays: string[]): Part {
   if (event.kind === 'adjustment') {
     if (event.number <= balance.adjustment) return 'own';
-    return openDays.includes(event.day) && event.timeMs >= balance.atMs ? 'newer' : 'late';
+    return openDays.includes(event.day) && event.timeMs >= balance.atMs ? 'newer' : 'ahead';
   }
   if (event.epoch > balance.epoch) return 'ahead';
-  if (event.sequence <= (balance.sequences.get(event.epoch) ?? 0)) return 'own';
-  if (event.epoch < balance.epoch) return 'late';
+  if (event.epoch < balance.epoch || event.sequence <= (balance.sequences.get(event.epoch) ?? 0)) return 'own';
   return event.timeMs < balance.atMs ? 'ahead' : 'newer';
 }
 
 function expected(events: UsageEvent[], balance: Balance, openDays: string[]) {
   const parts = (some: UsageEvent[]) => {
     const of = (part: Part) => sumsOf(some.filter((event) => partOf(event, balance, openDays) === part));
-    return { own: of('own'), late: of('late'), ahead: of('ahead') };
+    return { own: of('own'), ahead: of('ahead') };
   };
   const numbered = events.filter(({ kind }) => kind !== 'adjustment');
   const epochs = [1, 2, 3].map((epoch) => ({ epoch, ...parts(numbered.filter((event) => event.epoch === epoch)) }));
   const adjustments = parts(events.filter(({ kind }) => kind === 'adjustment'));
   const known = events
-    .filter((event) => ['own', 'late'].includes(partOf(event, balance, openDays)))
+    .filter((event) => partOf(event, balance, openDays) === 'own')
     .toSorted((a, b) => a.epoch - b.epoch || a.sequence - b.sequence || a.number - b.number);
   const last = known.at(-1);
   const turn = known.findLast(({ kind }) => kind === 'turn');
@@ -199,12 +198,12 @@ function sorted({
   lastMicros,
   lastHeldMicros,
   lastTurn,
-}: Omit<BookedRecord, 'epochs' | 'openDays' | 'closedMicros'> & {
+}: Omit<BookedRecord, 'epochs' | 'openDays' | 'closedMicros' | 'holdDays'> & {
   epochs: Omit<BookedRecord['epochs'][number], 'lastNumber'>[];
 }) {
   const parts = epochs
-    .map(({ epoch, own, late, ahead }) => ({ epoch, own, late, ahead }))
-    .filter((one) => one.own.numbers + one.late.numbers + one.ahead.numbers > 0)
+    .map(({ epoch, own, ahead }) => ({ epoch, own, ahead }))
+    .filter((one) => one.own.numbers + one.ahead.numbers > 0)
     .toSorted((a, b) => a.epoch - b.epoch);
   return { parts, adjustments, lastMicros, lastHeldMicros, lastTurn };
 }

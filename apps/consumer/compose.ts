@@ -10,12 +10,14 @@ import { startConsuming, type DeliverOptions } from './consume.ts';
 import { makeOpenAddresses } from './client-addresses.ts';
 import { makeFillOwners } from './fill-owners.ts';
 import { makeFollowUps } from './follow-ups.ts';
-import { startSettler } from '../../shared/books/settling/settler.ts';
+import { raiseBookedTo } from '../../shared/events/log-place.ts';
+import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
 import { startLookingAtCredits } from './look-at-credits.ts';
 import { makeNotifyLimits } from './notify-limits.ts';
 import { startNotifyingMoments } from './notify-moments.ts';
 import { watchProofs } from './watch-proofs.ts';
+import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Telemetry } from '../../shared/runtime/telemetry.ts';
@@ -33,13 +35,14 @@ export function composeConsumer(
   config: Pick<ConsumerConfig, 'BUS' | 'CONSUMER_NAME'>,
   { metrics, telemetry, log, clock }: Runtime,
 ): { delivering: DeliverOptions; running: Running[] } {
-  const settler = startSettler({ sql, redis, books, metrics, log });
+  const rebuilder = startRebuilder({ sql, redis, books, metrics, log });
   const lookingAtCredits = startLookingAtCredits(sql, redis, log);
   const delivering = {
     books,
     fillOwners: makeFillOwners(sql, log, clock),
     markChangedDays: makeMarkChangedDays(sql, clock),
-    followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
+    raiseBookedTo: (events: CarriedEvent[]) => raiseBookedTo(sql, events),
+    followUps: makeFollowUps({ sql, redis, rebuildSoon: rebuilder.soon, lookSoon: lookingAtCredits.soon }),
     notifyLimits: makeNotifyLimits(sql, clock),
     openAddresses: makeOpenAddresses(sql, redis),
     now: redis.now,
@@ -49,7 +52,7 @@ export function composeConsumer(
     clock,
   };
   const running: Running[] = [
-    settler,
+    rebuilder,
     lookingAtCredits,
     startNotifyingMoments(sql, log, clock),
     watchProofs(sql, metrics, log, clock),

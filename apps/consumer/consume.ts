@@ -22,6 +22,7 @@ export type DeliverOptions = {
   books: Books;
   fillOwners: FillOwners;
   markChangedDays: MarkChangedDays;
+  raiseBookedTo(events: CarriedEvent[]): Promise<void>;
   followUps: FollowUps;
   notifyLimits: NotifyLimits;
   openAddresses: OpenAddresses;
@@ -36,7 +37,7 @@ export type DeliverOptions = {
 /**
  * Carries events from a source to the books. After a crash at any step the source gives the events again.
  * 1. Read the workspaces and customers that events lack. They don't change, so a repetition reads the same.
- * 2. Mark their days as changed, and insert the events. Inserted again, they are the same rows.
+ * 2. Mark their days as changed, note up to where the books have the logs, and insert the events. Inserted again, they are the same rows.
  * 3. Do what follows from them (follow-ups.ts). Where Redis is away, that notes their records: it may have lost these events.
  * 4. Mark their days again. Without the mark, a day that was summed up meanwhile would not be summed up again.
  * 5. Insert the outcomes. Of a count that is inserted again the largest stays. Then notify webhooks of limits, once for each window.
@@ -52,6 +53,7 @@ export function makeDelivery({
   books,
   fillOwners,
   markChangedDays,
+  raiseBookedTo,
   followUps,
   notifyLimits,
   openAddresses,
@@ -66,6 +68,7 @@ export function makeDelivery({
     deliver: telemetry.batch(spans.consume, async (carried: CarriedEvent[], signal: AbortSignal) => {
       const events = await retry(clock, signal, log, 'reading the workspaces of events', () => fillOwners(carried));
       await retry(clock, signal, log, 'marking days', () => markChangedDays(events));
+      await retry(clock, signal, log, 'noting what the books get', () => raiseBookedTo(events));
       await retry(clock, signal, log, 'inserting usage events', () => insert(events));
       for (const { what, work } of followUps) await retry(clock, signal, log, what, () => work(events));
       await retry(clock, signal, log, 'marking changed days', async () => {

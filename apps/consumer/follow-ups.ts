@@ -13,22 +13,22 @@ export type FollowUps = { what: string; work(events: CarriedEvent[]): Promise<vo
 type Options = {
   sql: Sql;
   redis: ShardedRedis;
-  /** Called when a record has to be settled. */
-  settleSoon?: () => void;
+  /** Called when a record may have to be rebuilt. */
+  rebuildSoon?: () => void;
   /** Called when the credits of a record have to be looked at. */
   lookSoon?: () => void;
 };
 
 /**
- * 1. Note the records whose balances lack late events. Without the note they would stay too low.
+ * 1. Note the records whose balances may lack late events. Without the note they would stay too low.
  * 2. Note what gave credits back to ended grants. Without the note, the copies of what these gave would stay as they are.
  * 3. Store the alerts that they crossed, and notify webhooks. One that is stored already stays as it is.
  * 4. Notify webhooks of holds that ended by themselves, of each once.
  * 5. Note the records whose credits may be exhausted or replenished: somebody looks at them, and notifies webhooks.
  */
-export function makeFollowUps({ sql, redis, settleSoon = () => {}, lookSoon = () => {} }: Options): FollowUps {
+export function makeFollowUps({ sql, redis, rebuildSoon = () => {}, lookSoon = () => {} }: Options): FollowUps {
   return [
-    { what: 'noting late events', work: makeNoteLateEvents(sql, redis, settleSoon) },
+    { what: 'noting late events', work: makeNoteLateEvents(sql, redis, rebuildSoon) },
     { what: 'noting returned credits', work: makeNoteReturned(sql) },
     { what: 'notifying of alerts', work: makeNotifyAlerts(sql, redis.clock) },
     { what: 'notifying webhooks of holds', work: makeNotifyHolds(sql, redis.clock) },

@@ -1,6 +1,7 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { withTraceOf } from '../../shared/events/carried-trace.ts';
+import { withPlaceOf } from '../../shared/events/log-place.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
@@ -127,7 +128,7 @@ function decodePart({ partition, records, lastOffset }: Fetched): Part {
     part.bytes += value?.length ?? 0;
     try {
       if (value && isOutcome(value)) part.outcomes.push(carryOutcome(value.toString('latin1')));
-      else part.events.push(withTraceOf(headers, carryEvent(value)));
+      else part.events.push(withPlaceOf(headers, withTraceOf(headers, carryEvent(value))));
     } catch (error) {
       if (!(error instanceof UnreadableEvent)) throw error;
       part.unreadable.push({ partition, record, reason: error.message });

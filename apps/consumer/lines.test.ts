@@ -1,12 +1,12 @@
 // Lines of accounts in the books: holds, captures, releases, extensions, corrections and turns, beside verifications.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { findBalances, type Balance } from '../../shared/books/balances.ts';
+import type { Balance } from '../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { readBooked } from '../../shared/books/sums/booked-records.ts';
 import { reconcile } from '../../shared/books/reconciling/reconcile.ts';
-import { grantOfOpenShards, settle } from '../../shared/books/settling/settle.ts';
-import { readTurnLines } from '../../shared/books/settling/turn-lines.ts';
+import { rebuildNoted } from '../../shared/books/rebuilding/rebuilder.ts';
+import { readTurnLines } from '../../shared/books/rebuilding/turn-lines.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { dayOf } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
@@ -61,7 +61,7 @@ test('of the last turn of a record its line is read', async () => {
   });
 });
 
-test('captures and corrections of a lost epoch are settled as verifications are, and a late hold alone is noted, too', async () => {
+test('captures and corrections of a lost epoch are late as verifications are, and a late hold alone is noted, too', async () => {
   const ref = await newRecord();
   const epoch = (await shardEpoch()) - 1;
   await own.node.client.hset(billingKey(ref), { s: 'x', u: 0 });
@@ -70,16 +70,10 @@ test('captures and corrections of a lost epoch are settled as verifications are,
   let noted = 0;
   await makeNoteLateEvents(own.sql, own.redis, () => noted++)(ledger.events.map(carryDecoded));
   assert.is(noted, 1);
-  ledger.capture(hold, 8);
+  ledger.capture(hold, 8, 'charged');
   ledger.correct(hold, -2);
   await own.book(Date.now(), ledger.events);
-  const settleIt = async () => {
-    const { balances } = await findBalances(own.redis, [ref]);
-    return settle(own, balances, grantOfOpenShards(own.redis, balances));
-  };
-  // The api may have done it already.
-  await settleIt();
-  assert.equal(await settleIt(), { changed: [], failed: [] });
+  await rebuildNoted(own);
   const [found] = await reconcile(own, [ref], 0);
   assert.equal([found!.status, found!.usedMicros, found!.bookedMicros], ['EXACT', 6, 6]);
 });
@@ -105,7 +99,7 @@ async function read(balance: Balance) {
 
 function balanceOf(billingId: string, epoch: number, sequences: [number, number][]): Balance {
   const billing = { id: billingId, shard: 0, workspaceId: '', externalMeterId: '' };
-  const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
+  const nothing = { usedMicros: 0, counted: 0, adjustment: 0 };
   return { billing, atMs: 0, epoch, ...nothing, sequences: new Map(sequences) };
 }
 

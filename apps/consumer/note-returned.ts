@@ -9,7 +9,7 @@ const HAS_RETURNED = 'returned - ';
 // The account itself says for a day what has ended.
 const ENDED_FOR = '2 days';
 
-/** Whoever gives credits back, by an adjustment, a late capture or settling, tells it in a turn. */
+/** Whoever gives credits back, by an adjustment or a late capture, tells it in a turn. */
 export function makeNoteReturned(sql: Sql): NoteReturned {
   return async function noteReturned(events) {
     const returned = events.filter(({ kind, json }) => kind === 'turn' && json.includes(HAS_RETURNED));

@@ -2,6 +2,7 @@ import type { Clock } from '../../shared/runtime/clock.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import type { Kafka, Outgoing } from '../../shared/events/kafka.ts';
 import { traceHeaders } from '../../shared/events/carried-trace.ts';
+import { placeHeader } from '../../shared/events/log-place.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -52,6 +53,6 @@ export function startRelay({ source, kafka, metrics, log, telemetry = noTelemetr
   }
 }
 
-function recordOf({ billingId, keyId, json, trace }: CarriedEvent): Outgoing {
-  return { key: billingId || keyId, value: json, ...traceHeaders(trace) };
+function recordOf({ billingId, keyId, json, trace, place }: CarriedEvent): Outgoing {
+  return { key: billingId || keyId, value: json, headers: { ...placeHeader(place), ...traceHeaders(trace) } };
 }

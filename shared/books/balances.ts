@@ -11,9 +11,8 @@ import { versionTaken } from './account-state.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 
 /**
- * A record's balance as Redis has it. Redis counts its own debits by sequence numbers within epochs. Debits of an earlier
- * epoch that this Redis has lost it takes from the books: the events of that epoch with a sequence number above the last
- * one that survived. Adjustments are counted by their own numbers.
+ * A record's balance as Redis has it. Redis counts its debits by sequence numbers within epochs, and adjustments by their own; what was
+ * rebuilt counts the lines of earlier epochs that it was rebuilt from.
  */
 export type Balance = {
   billing: BillingRef;
@@ -32,24 +31,19 @@ export type Balance = {
   account?: { untilMs: number; state: string };
   /** It has an account that has yet to take in its settings, or will have one. */
   lacksSettings?: boolean;
-  /** The part of `usedMicros` that comes from the books alone, and the number of events that it is the sum of. */
-  lateMicros: number;
-  lateEvents: number;
+  /** How many lines of the books it was rebuilt from. */
+  counted: number;
   /** The number of the last adjustment. */
   adjustment: number;
-  /** When a hold was settled that is of an earlier epoch, in ms: the books may have more of it. */
-  heldAgainMs?: number | undefined;
   /** The last sequence number in each epoch that Redis knows. */
   sequences: Map<number, number>;
-  /** The record is held: some of its balance has yet to be taken from the books, all of it where it counts nothing. */
-  held?: boolean;
 };
 
 /** A record that failed alone, and why. */
 export type FailedRecord = { billing: BillingRef; error: unknown };
 
-/** What Redis has of some records. Those that are not there are left out. */
-export type FoundBalances = { balances: Balance[]; held: Balance[]; corrupt: FailedRecord[] };
+/** What Redis has of some records; `aside` are those set aside, to be rebuilt. Those that are not there are left out. */
+export type FoundBalances = { balances: Balance[]; aside: BillingRef[]; corrupt: FailedRecord[] };
 
 /** How many scripts of one record each may be under way at a time. */
 export const SCRIPTS_AT_ONCE = 64;
@@ -67,7 +61,7 @@ export async function findBalances(
   billings: BillingRef[],
   fence = (shard: number) => redis.node(shard).runId(),
 ): Promise<FoundBalances> {
-  const found: FoundBalances = { balances: [], held: [], corrupt: [] };
+  const found: FoundBalances = { balances: [], aside: [], corrupt: [] };
   for (const [node, ofNode] of Map.groupBy(billings, ({ shard }) => redis.node(shard))) {
     for (const page of chunks(ofNode, RECORDS_AT_ONCE)) await readPage(node, page, fence, found);
   }
@@ -121,24 +115,15 @@ async function readPage(
   }
 }
 
-/** A balance that counts nothing. */
-export function emptyBalance(billing: BillingRef, epoch: number): Balance {
-  const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
-  return { billing, atMs: 0, epoch, ...nothing, sequences: new Map() };
-}
-
 /** Adds a balance to those that are found, as far as its counters tell one. */
 function addBalance(
   found: FoundBalances,
   billing: BillingRef,
   atMs: number,
   epoch: number,
-  { h: setAside, ...fields }: Record<string, string>,
+  fields: Record<string, string>,
 ): void {
-  const isHeld = fields.u === 'held';
-  if (isHeld && setAside === undefined)
-    return void found.held.push({ ...emptyBalance(billing, epoch), atMs, held: true });
-  if (isHeld) fields.u = setAside!;
+  if (fields.u?.startsWith('aside ')) return void found.aside.push(billing);
   const account = amountsOfAccount(fields.u);
   const texts = new Set(account ? ['s', 't', 'u'] : ['s']);
   const counters = Object.entries(fields).filter(([name]) => !texts.has(name));
@@ -150,7 +135,7 @@ function addBalance(
   const sequences = [...known].flatMap(([name, value]): [number, number][] =>
     /^n\d+$/.test(name) ? [[Number(name.slice(1)), value]] : [],
   );
-  const balance: Balance = {
+  found.balances.push({
     billing,
     atMs,
     epoch,
@@ -161,14 +146,10 @@ function addBalance(
     lacksSettings: account
       ? versionTaken(fields.t ?? '') !== versionOf(fields.s!)
       : hasClasses(readRecord('billing', fields.s!).limitMicros),
-    lateMicros: known.get('x') ?? 0,
-    lateEvents: known.get('c') ?? 0,
+    counted: known.get('c') ?? 0,
     adjustment: known.get('a') ?? 0,
-    heldAgainMs: known.get('y'),
     sequences: new Map(sequences),
-  };
-  if (isHeld) found.held.push({ ...balance, held: true });
-  else found.balances.push(balance);
+  });
 }
 
 type Amounts = Required<Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>>;

@@ -1,4 +1,5 @@
 import { withoutTrace } from './carried-trace.ts';
+import type { LogPlace } from './log-place.ts';
 import { decodeEvent, encodeEvent, eventRow, type UsageEvent } from './event.ts';
 
 /** An event on its way to the books: what is asked of it there, and its text to hand on. */
@@ -9,6 +10,8 @@ export type CarriedEvent = Pick<
   json: string;
   /** The trace of its call, where that is traced. */
   trace?: string;
+  /** Where it came from. */
+  place?: LogPlace;
   /** Its row of usage_events: JSON of the values of `eventColumns`. */
   row: string;
 };

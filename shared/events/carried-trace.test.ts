@@ -40,7 +40,7 @@ test('what is no trace of a sampled call, or stands elsewhere, is none', () => {
 test('a trace goes on in the header of a Kafka record, and an event without one gets none', () => {
   assert.equal(tracePart(''), '');
   assert.equal(traceHeaders(undefined), {});
-  const { headers } = traceHeaders(TRACE);
+  const headers = traceHeaders(TRACE);
   assert.equal(headers, { traceparent: TRACE });
   const event = { json: '{}' };
   assert.equal(withTraceOf({ traceparent: Buffer.from(TRACE) }, event), { ...event, trace: TRACE });

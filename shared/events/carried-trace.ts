@@ -28,8 +28,8 @@ export function withoutTrace(json: string): { json: string; trace?: string } {
 }
 
 /** The headers of an event's record in Kafka: those of W3C, where its call is traced. */
-export function traceHeaders(trace: string | undefined): { headers?: Record<string, string> } {
-  return trace === undefined ? {} : { headers: { [HEADER]: trace } };
+export function traceHeaders(trace: string | undefined): Record<string, string> {
+  return trace === undefined ? {} : { [HEADER]: trace };
 }
 
 /** An event with the trace that the headers of its record name, if they do. */

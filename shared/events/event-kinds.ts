@@ -3,14 +3,13 @@
  * - verification: a call was answered VALID.
  * - adjustment: used credits were corrected.
  * - settlement: Redis took a balance over from the books.
- * - witness: the balance after a verification that Redis has lost, as a verify process remembers it.
  * - hold, extension: credits were reserved, or the end of a hold was moved.
  * - capture, release: a hold ended, with usage or without.
  * - correction: the usage of a hold that had ended was corrected, or a verification was cancelled.
  * - turn: the state of an account after a moment (docs/accounts-design.md).
  */
 export const eventKinds = [
-  ...(['verification', 'adjustment', 'settlement', 'witness'] as const),
+  ...(['verification', 'adjustment', 'settlement'] as const),
   ...(['hold', 'capture', 'release', 'extension', 'correction', 'turn'] as const),
 ] as const;
 export type EventKind = (typeof eventKinds)[number];
@@ -31,4 +30,4 @@ export const FREE: Kinds = new Set(['hold', 'release', 'extension', 'turn']);
 /** Kinds whose cost may be below zero. */
 export const GIVING_BACK: Kinds = new Set(['adjustment', 'correction']);
 /** Kinds that state a balance and change nothing in it. */
-export const STATING: Kinds = new Set(['settlement', 'witness']);
+export const STATING: Kinds = new Set(['settlement']);

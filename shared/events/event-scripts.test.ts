@@ -1,9 +1,8 @@
 // Events as the Lua scripts append them to the outbox of a real Redis: the protocol of event.ts, field by field.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
-import { newId } from '../values/ids.ts';
-import { ALL_SHARDS, hashKeyText } from '../values/key-text.ts';
+import { dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
+import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { connectPatiently } from '../../tests/helpers/patient-redis.ts';
@@ -116,46 +115,6 @@ test('an adjustment that adjust.lua appends reads back with every field', async 
     reason: TEXT,
     ...NO_ACCOUNT,
   });
-});
-
-test('a settlement that settle.lua appends, and a witness that witness.lua appends, read back with every field', async () => {
-  const { key, shard, billingId, meter } = await meteredKey();
-  await verify({ key, billing: { usage: '5' } });
-  const node = redis.node(shard);
-  const epoch = await epochOf(shard);
-  const [meta, stream] = [keyspace.meta(shard), keyspace.outbox(shard)];
-  const ids = { settlement: newId('evt'), witness: newId('evt'), later: newId('evt') };
-
-  const settlement = beginEvent({ kind: 'settlement', id: ids.settlement, billingId, workspaceId });
-  const late = { micros: 7_000_000, events: 3, from: 0, to: 0, adjustedMicros: 0, lastBalance: '' };
-  const settleArgs = [node.runId(), node.notAfter(WITHIN_MS), epoch, ...Object.values(late), settlement, ''];
-  const record = keyspace.billing(shard, workspaceId, meter);
-  const settled = await node.script('settle', [meta, stream, record], settleArgs, WITHIN_MS);
-  assert.equal([settled[0], settled[2], settled[3]], ['OK', 'OK', '7000000']);
-
-  const lost = { epoch: epoch - 1, sequence: 9, usedMicros: 8_000_000 };
-  const witness = beginEvent({ kind: 'witness', id: ids.witness, billingId, ...lost });
-  const witnessArgs = [node.runId(), node.notAfter(WITHIN_MS), lost.epoch, lost.sequence, witness];
-  const keys = [meta, stream, keyspace.keyText(shard, 'unknown')];
-  const handedOver = await node.script('witness', keys, witnessArgs, WITHIN_MS);
-  assert.equal([handedOver[0], handedOver[2]], ['OK', '1']);
-
-  const later = beginEvent({ kind: 'witness', id: ids.later, billingId, ...lost });
-  const known = [meta, stream, keyspace.keyText(shard, hashKeyText(key))];
-  assert.is((await node.script('witness', known, [...witnessArgs.slice(0, 4), later], WITHIN_MS))[2], '1');
-
-  const [, ...told] = await eventsOf(billingId, shard);
-  const nothing = { keyId: '', customerId: '', usageName: '', costMicros: 0, route: '', ...NO_ADJUSTMENT };
-  const wanted = [
-    { kind: 'settlement', id: ids.settlement, workspaceId, epoch, sequence: 2, usedMicros: 12_000_000 },
-    // The record of its key is gone: the consumer takes it from Postgres.
-    { kind: 'witness', id: ids.witness, workspaceId: '', ...lost },
-    { kind: 'witness', id: ids.later, workspaceId, ...lost },
-  ];
-  assert.is(told.length, wanted.length);
-  for (const [i, { event }] of told.entries()) {
-    assert.equal(event, { ...stamped(event), ...nothing, ...wanted[i], billingId });
-  }
 });
 
 test('usage_events has exactly the columns of the table of fields, besides the time of the insert', async () => {

@@ -1,6 +1,7 @@
 import type { Clock } from '../runtime/clock.ts';
 import { carryEvent, type CarriedEvent } from './carried-event.ts';
 import { EVENT_FIELD, UnreadableEvent, valueOfEntry } from './event.ts';
+import { placeOf } from './log-place.ts';
 import { carryOutcome, isOutcome, type CarriedOutcome } from './outcome.ts';
 import type { DiskMark } from '../stores/disk-mark.ts';
 import { BYTES_PER_BATCH, EVENTS_PER_BATCH } from './source.ts';
@@ -38,7 +39,7 @@ export function isFull({ events, outcomes, entries, bytes }: Round): boolean {
  * Lets entries wait until they are on the disk of their server. If it lost them after they were booked, it would have lost
  * their debits too: the books would then hold the event of the lost call beside the event of its repetition.
  */
-export function waitForDisk(disk: DiskMark, clock: Clock) {
+export function waitForDisk(disk: DiskMark, clock: Clock, shards: readonly number[]) {
   let waiting: { at: number; entry: Entry; readAt: number }[] = [];
   let waitingBytes = 0;
 
@@ -70,13 +71,16 @@ export function waitForDisk(disk: DiskMark, clock: Clock) {
   function addOrWait(round: Round, one: (typeof waiting)[number]): void {
     const { at, entry, readAt } = one;
     const [id, fields] = entry;
-    if (disk.has(Number.parseInt(id.toString('latin1'), 10), readAt)) return addEntry(round, at, entry);
+    if (disk.has(Number.parseInt(id.toString('latin1'), 10), readAt))
+      return addEntry(round, { at, shard: shards[at]! }, entry);
     waiting.push(one);
     waitingBytes += fields?.at(-1)?.length ?? 0;
   }
 }
 
-function addEntry(round: Round, at: number, [id, fields]: Entry): void {
+function addEntry(round: Round, { at, shard }: { at: number; shard: number }, [entryId, fields]: Entry): void {
+  const id = entryId.toString('latin1');
+  const place = placeOf(shard, id);
   let lines: string[] = [];
   const unreadable: Unreadable[] = [];
   try {
@@ -89,12 +93,12 @@ function addEntry(round: Round, at: number, [id, fields]: Entry): void {
     round.bytes += line.length;
     try {
       if (isOutcome(line)) round.outcomes.push(carryOutcome(line));
-      else round.events.push(carryEvent(Buffer.from(line, 'latin1')));
+      else round.events.push({ ...carryEvent(Buffer.from(line, 'latin1')), place });
     } catch (error) {
       unreadable.push({ fields: [EVENT_FIELD, Buffer.from(line, 'latin1')], reason: reasonOf(error) });
     }
   }
-  round.entries.push({ at, id: id.toString('latin1'), more: Math.max(0, lines.length - 1), unreadable });
+  round.entries.push({ at, id, more: Math.max(0, lines.length - 1), unreadable });
 }
 
 function reasonOf(error: unknown): string {

@@ -51,7 +51,7 @@ export function makeOutboxReader({
 }: OutboxReaderOptions): Source {
   const { clock } = node;
   const streams = shards.map(keyspace.outbox);
-  const waiting = waitForDisk(disk, clock);
+  const waiting = waitForDisk(disk, clock, shards);
   const some = ['COUNT', ENTRIES_PER_STREAM];
   const asConsumer = ['GROUP', OUTBOX_GROUP, name, ...some];
   // The server that the cursors belong to; '' when reading has to begin with the pending entries again.

@@ -1,7 +1,7 @@
 import { shardOf, shardText } from '../values/key-text.ts';
 
 /**
- * Every name in Redis is made here; verify.lua and witness.lua make those that they learn only from a key's record. All
+ * Every name in Redis is made here; verify.lua makes those that it learns only from a key's record. All
  * names of one shard carry its hash tag, so that all that one script touches lives on one node of a cluster.
  */
 export const keyspace = {
@@ -27,9 +27,8 @@ export const keyspace = {
   workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
   /**
    * Hash: `s` settings (packed record), `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the
-   * number of the last adjustment, `y` when a hold was settled that is of an earlier epoch, in ms, `x` the part of `u` that only the books know, `c` how many events that part sums. `u` is
-   * `held` while the balance can't be taken from the books, with what it was before in `h` where it had been set; and of an account
-   * (docs/accounts-design.md) a packed text, with `t` its state after the last turn.
+   * number of the last adjustment, `c` how many lines of earlier epochs it was rebuilt from. `u` is `aside <mark>` until its balance is
+   * taken from the books, and of an account (docs/accounts-design.md) a packed text, with `t` its state after the last turn.
    */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
   /** Sorted set: the names of billing records whose accounts have a moment to come, by when it comes, in ms. */

@@ -28,17 +28,16 @@ export const scripts = {
   fill: { replicated: true, atMemoryLimit: true },
   forget: { keys: 1 },
   group: { keys: 1, atMemoryLimit: true },
-  hold: { keys: 2, replicated: true, atMemoryLimit: true },
-  holds: { keys: 3, replicated: true, atMemoryLimit: true },
   open: { keys: 1, atMemoryLimit: true },
+  rebuild: { replicated: true, atMemoryLimit: true },
   reject: { keys: 2, atMemoryLimit: true },
-  settle: { replicated: true, atMemoryLimit: true },
+  'restore-holds': { keys: 4, replicated: true, atMemoryLimit: true },
+  'set-aside': { replicated: true, atMemoryLimit: true },
   token: { keys: 2 },
   // Moments come whether there is memory or not, and free some: what ended leaves the record.
   turn: { keys: 4, replicated: true, atMemoryLimit: true },
   verify: { replicated: true },
   wipe: { atMemoryLimit: true },
-  witness: { keys: 3 },
 } as const satisfies Record<string, Script>;
 export type ScriptName = keyof typeof scripts;
 

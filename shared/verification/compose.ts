@@ -10,7 +10,6 @@ import { makeHoldCalls } from './hold-calls.ts';
 import { makeHoldKeys } from './hold-keys.ts';
 import { startOutcomes } from './outcomes.ts';
 import { makeVerifier } from './verifier.ts';
-import { keepWitnesses } from './witnesses.ts';
 
 type VerificationConfig = Pick<
   Config,
@@ -26,7 +25,6 @@ export function composeVerification(
 ) {
   const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
   const outbox = watchOutbox(redis, limits, metrics, log);
-  const witnesses = keepWitnesses(redis, log);
   const uses = noteTokenUses(redis, log);
   const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log, random });
   const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
@@ -36,9 +34,9 @@ export function composeVerification(
     outbox,
     uses,
     outcomes,
-    verifier: makeVerifier({ ...parts, holdKeys, witness: witnesses.remember, noteOutcome: outcomes.note, metrics }),
+    verifier: makeVerifier({ ...parts, holdKeys, noteOutcome: outcomes.note, metrics }),
     holds: makeHoldCalls({ ...parts, holdKeys }),
     cancel: makeCancel(parts),
-    background: [outbox, witnesses, uses, outcomes],
+    background: [outbox, uses, outcomes],
   };
 }

@@ -431,12 +431,3 @@ test('the limit of the outbox counts events, however many share an entry', async
   await ask(free);
   assert.equal([(await outboxState(redis)).events, await full()], [4, true]);
 });
-
-test('the witness script finds the billing record of a key', async () => {
-  await ask({});
-  const node = redis.node(SHARD);
-  const keys = [keyspace.meta(SHARD), keyspace.outbox(SHARD), keyspace.keyText(SHARD, 'hash-0')];
-  const lost = async (number: number) =>
-    (await node.script('witness', keys, [node.runId(), node.notAfter(WITHIN_MS), 9, number, '{"x":1'], WITHIN_MS))[2];
-  assert.equal([await lost(13), await lost(14)], ['', '1']);
-});

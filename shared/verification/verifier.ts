@@ -22,7 +22,6 @@ import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion, readScriptAnswers, type ScriptAnswer } from './script-protocol.ts';
 import { attributesOf } from './span-attributes.ts';
-import type { Witnesses } from './witnesses.ts';
 
 export type VerifyCall = {
   caller: Caller;
@@ -50,7 +49,6 @@ type VerifierOptions = {
   outboxFull(): boolean;
   /** Throws while Redis is short of memory for what stays: holds, which it remembers for 48 h after their end. */
   requireMemory(): void;
-  witness: Witnesses['remember'];
   noteOutcome: Outcomes['note'];
   config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
   metrics: Metrics;
@@ -65,12 +63,12 @@ const verifyScript: BatchScript<ScriptAnswer> = {
 
 /**
  * Decides verifications by the verify script. A call that was not decided in time costs nothing later. `outboxFull` says
- * whether events can be recorded; `witness` learns of each debit, `noteOutcome` of each refusal. A call becomes a 503 after `VERIFY_DEADLINE_MS`, and at once
+ * whether events can be recorded; `noteOutcome` learns of each refusal. A call becomes a 503 after `VERIFY_DEADLINE_MS`, and at once
  * while `VERIFY_MAX_WAITING` others are being decided: a late answer helps nobody and delays all others. A team that has
  * less than its share of those is decided all the same.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
-  const { redis, holdKeys, outboxFull, witness, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
+  const { redis, holdKeys, outboxFull, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
   const askAlone = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.script, askAlone);
   const lookups = makeLookupCache();
@@ -142,11 +140,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
         continue;
       }
       const hold = keys && heldPart(answer, lookup, { caller, body, keys });
-      const decision = decisionFrom(answer, lookup, body, hold);
-      const { sequence, usedMicros = 0 } = decision;
-      if (lookup && sequence !== undefined)
-        witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, sequence, usedMicros });
-      return decision;
+      return decisionFrom(answer, lookup, body, hold);
     }
   }
 

@@ -3,7 +3,6 @@
 -- - adjustment: a correction of used credits. It belongs to the day that it is booked on, and has a number of its own
 --   within the record (from 1), an actor and a reason. Its `seq` is that of the event before it.
 -- - settlement: the balance after Redis took usage over from the books. It costs nothing and is not usage.
--- - witness: the balance after a verification that Redis has lost. It costs nothing and is not usage.
 -- - hold, capture, release, extension, correction: what happens to reserved credits. Captures and corrections are usage; of a
 --   capture and a correction the cost is what it debits, all others cost nothing.
 -- - turn: the state of an account after a moment, in `detail`. It costs nothing and is not usage.
@@ -17,8 +16,8 @@ create table if not exists usage_events (
   billing_id   String,
   day          Date,
   event_id     String,
-  kind         Enum8('verification' = 1, 'adjustment' = 2, 'settlement' = 3, 'witness' = 4, 'hold' = 5, 'capture' = 6,
-                     'release' = 7, 'extension' = 8, 'correction' = 9, 'turn' = 10),
+  kind         Enum8('verification' = 1, 'adjustment' = 2, 'settlement' = 3, 'hold' = 4, 'capture' = 5,
+                     'release' = 6, 'extension' = 7, 'correction' = 8, 'turn' = 9),
   key_id       String,
   customer_id  String,
   usage_name   LowCardinality(String),
@@ -76,10 +75,9 @@ settings index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory 
 -- usage_events, and a row of fewer events (`all_events`) never replaces one of more.
 -- - line: `verification` sums all but adjustments; `adjustment` sums adjustments, with epoch 0: when
 --   Redis loses an adjustment and it is applied again, its event moves to a later epoch, and its row must not.
--- - events: all events but settlements and witnesses; cost_micros: what is usage.
+-- - events: all events but settlements; cost_micros: what is usage.
 -- - numbers, first_number, last_number: how many numbers there are, and the lowest and highest. Adjustments are numbered by their
 --   own number, all others by sequence.
--- - last_witness: the highest number that a witness reports; 0 without one.
 -- - balance: the used micro-credits after the last of the events, by epoch, sequence number and number of adjustment.
 -- - held_micros: after the last of the events, the one of `balance`.
 -- - held_change: what the events added to the reserved credits, less what they took.
@@ -95,7 +93,6 @@ create table if not exists booked_days (
   numbers      UInt64,
   first_number UInt64,
   last_number  UInt64,
-  last_witness UInt64,
   balance      Tuple(epoch UInt32, seq UInt64, number UInt32, micros Int64),
   held_micros  Int64,
   held_change  Int64,

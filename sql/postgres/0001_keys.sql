@@ -230,15 +230,11 @@ create index changes_waiting on changes (id) where applied_at is null;
 create index changes_waiting_of_entity on changes (entity_id) where applied_at is null;
 
 -- The epoch of each Redis shard. It outlives Redis, because a repeated epoch could hide a lost event.
--- A shard that kept its data and was reopened, while the books are not looked through yet for records that are behind: those with
--- events that arrived there since `behind_since` (Unix ms), of this epoch or later. Null: nothing to look for. `looked_up_to`: up to
--- which record it was looked through, in that epoch of the shard alone: reopened again, it may have lost more.
+-- `booked_to`: up to which entry of its outbox (Unix ms and a number, as Redis names it) the books may have events of it; raised before
+-- they get them. A shard whose log ends before that has lost what the books have, and is rebuilt from them.
 create table shards (
-  shard             smallint primary key,
-  epoch             bigint not null default 0,
-  behind_since      bigint,
-  behind_from_epoch bigint,
-  looked_in_epoch   bigint,
-  looked_up_to      text
+  shard     smallint primary key,
+  epoch     bigint not null default 0,
+  booked_to bigint[]
 );
 insert into shards (shard) select generate_series(0, 63);

@@ -32,6 +32,7 @@ grant select on
   to keytally_api;
 grant insert, update, delete on team_quotas to keytally_api;
 grant select, update on shards to keytally_api;
+grant select, update (booked_to) on shards to keytally_consumer;
 grant select, update on sequence changes_id_seq to keytally_api;
 grant usage on sequence unsettled_records_seq, credit_looks_seq to keytally_api, keytally_consumer;
 

@@ -75,17 +75,6 @@ test('usedPercent is exact to the micro-credit, where floating point is not', as
   await record.remove();
 });
 
-test('late usage that settling adds is told by the next turn', async () => {
-  const record = await begin({ alerts: [percent(80)] });
-  await record.verify(10);
-  await record.settle({ late: 70, last: 80 });
-  assert.is(await record.turn(), 'OK');
-  assert.equal(told(record).slice(2), ['settlement', 'turn low']);
-  await record.verify(1);
-  assert.equal(told(record).slice(4), ['verification']);
-  await record.remove();
-});
-
 test('a plain record has the default alerts of its workspace from its next call on, and none after they are gone', async () => {
   const record = await begin({});
   const answerPart = '"totalCredits":"0.0001","allowOverages":true';

@@ -36,7 +36,7 @@ export function apply(account: Account, command: Command): Answer | 'NOTHING' {
     }
     case 'adjust':
       return account.adjust(command.micros);
-    case 'tail':
+    case 'rebuild':
       return 'DONE';
     case 'alerts':
       account.setAlerts(command.alerts);

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { StackError } from '../../apps/stack/process/errors.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { runInTestFolder, startTestServers, testEnvironment } from '../runner/servers.ts';
-import { compareAccounts, compareLosses } from './compare-accounts.ts';
+import { compareAccounts } from './compare-accounts.ts';
 import { compareLimits } from './compare-limits.ts';
 import { SHARD } from './test-shard.ts';
 
@@ -12,7 +12,6 @@ import { SHARD } from './test-shard.ts';
 const MOST = 100;
 const ofScripts = {
   'grants, holds and alerts': compareAccounts,
-  'accounts whose Redis loses its tail': compareLosses,
   'limits over windows': compareLimits,
 };
 

@@ -34,11 +34,10 @@ import { byClock, FIRST_EPOCH, openShard, RUN_ID, setClock, SHARD } from './test
 
 const LATEST = 9e15;
 const MOST_LOOKUPS = 5;
-// A shard whose Redis has lost its tail is opened again in the next one.
-let epoch = FIRST_EPOCH;
+const epoch = FIRST_EPOCH;
 const [teamId, workspaceId] = [newId('team'), newId('ws')];
 
-const used = ['verify', 'cancel', 'adjust', 'capture', 'turn', 'settle'] as const;
+const used = ['verify', 'cancel', 'adjust', 'capture', 'turn', 'rebuild'] as const;
 export type Scripts = Record<(typeof used)[number], string>;
 
 /** Makes the scripts known to Redis, and opens the shard for them. */
@@ -77,9 +76,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   let [adjustments, sequence, lastTurn, held] = [0, 0, '', 0];
   // What the id of a hold says, by the name that the test has for it.
   const holds = new Map<string, Omit<HoldFields, 'shard' | 'meter'>>();
-  const lost = { micros: 0, events: 0 };
-  /** What Redis comes back with when it loses its tail. */
-  let kept = { fields: {} as Record<string, string>, lines: 0, lastTurn };
+  let usedAtFirst = 0n;
 
   /** Verifies the key, once for each cost or hold, in one script, as a verify process asks. */
   async function verify(...asked: Asked[]): Promise<Answered[]> {
@@ -190,44 +187,23 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     return status === 'AGAIN' ? turn() : String(status);
   }
 
-  /** Settles it: usage that only the books know, adjustments that they have, and the last turn in them. */
-  async function settle(booked: {
-    late?: number;
-    events?: number;
-    adjusted?: number;
-    last: number;
-    lastTurn?: string;
-  }): Promise<string> {
-    const { late = 0, events = late > 0 ? 1 : 0, adjusted = 0, last, lastTurn = '' } = booked;
-    const event = `{"x":"settlement","i":"${newId('evt')}","r":"","c":0,"n":"","k":"","b":"${billingId}"`;
-    const sums = [late, events, adjustments, adjustments + (adjusted === 0 ? 0 : 1), adjusted, last];
-    const args = [RUN_ID, LATEST, epoch, ...sums, event, lastTurn];
-    const answer = (await redis.evalsha(scripts.settle, 3, meta, outbox, record, ...args)) as string[];
-    await takeLines();
-    if (adjusted !== 0) adjustments += 1;
-    return answer.slice(2).join(' ');
-  }
-
-  async function loseTail(): Promise<string> {
-    for (const { kind, cost } of lines.splice(kept.lines)) {
-      if (kind === 'verification') lost.events += 1;
-      lost.micros += cost;
-    }
-    const { s = '' } = await redis.hgetall(record);
-    await redis.del(record);
-    await redis.hset(record, { ...kept.fields, s });
-    await redis.hset(meta, 'epoch', ++epoch);
-    [sequence, lastTurn] = [0, kept.lastTurn];
-    // A balance that it can't have: the settlement tells the one that it has.
-    const settled = await settle({ late: lost.micros, events: lost.events, last: -1 });
-    if (!settled.startsWith('OK')) throw new Error(`settling answered ${settled}`);
+  /** Redis loses its balance, which is rebuilt from its lines. */
+  async function rebuild(): Promise<string> {
+    await redis.hdel(record, 't');
+    await redis.hset(record, 'u', 'aside x');
+    const usedMicros = lines.reduce((sum, { cost }) => sum + BigInt(cost), usedAtFirst);
+    const { total, expired, state } = lines.findLast((line) => line.turn)?.turn ?? {};
+    const turned = total === undefined ? '' : [total, expired, state].join(END);
+    const args = [RUN_ID, LATEST, epoch, 'x', String(usedMicros), held, 0, adjustments, turned, ''];
+    const answer = (await redis.evalsha(scripts.rebuild, 4, meta, outbox, due, record, ...args)) as string[];
+    if (answer[2] !== 'OK') throw new Error(`rebuilding answered ${answer.join(' ')}`);
     await turn();
     return 'DONE';
   }
 
   async function answerTo([command, ...args]: Call): Promise<string> {
     const [first = 0, ...rest] = args;
-    if (command === 'tail') return loseTail();
+    if (command === 'rebuild') return rebuild();
     if (command === 'adjust') return adjust(BigInt(first));
     if (command === 'cancel') {
       const told = lines.length;
@@ -300,20 +276,12 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     holdOf: (name: string) => holds.get(name),
     cancel,
     turn,
-    settle,
+    rebuild,
     /** All that Redis has of it. */
     fields: () => redis.hgetall(record),
-    /** Redis loses all of it but its settings. */
-    async lose() {
-      const { s = '' } = await redis.hgetall(record);
-      await redis.del(record);
-      await redis.hset(record, 's', s);
-      sequence = 0;
-      held = 0;
-    },
     async startPlain(usedMicros: bigint) {
-      kept.fields = { u: String(usedMicros) };
-      await redis.hset(record, kept.fields);
+      usedAtFirst = usedMicros;
+      await redis.hset(record, { u: String(usedMicros) });
       await setKey([]);
     },
     declare,
@@ -327,7 +295,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     },
     async run(nowMs: number, call: Call) {
       await setClock(redis, nowMs);
-      const from = call[0] === 'tail' ? kept.lines : lines.length;
+      const from = lines.length;
       const answer = await answerTo(call);
       const [hot = '', state = '', numbered] = await redis.hmget(record, 'u', 't', `n${epoch}`);
       if (Number(numbered ?? 0) !== sequence)
@@ -342,7 +310,6 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       if (turned && [turned.total, turned.expired, turned.state].join() !== [total, expired, state].join())
         throw new Error('the last turn tells another state than the record has');
       const told = lines.slice(from).flatMap((line) => line.turn?.told ?? []);
-      if (call[0] !== 'verify') kept = { fields: await redis.hgetall(record), lines: lines.length, lastTurn };
       return [answer, usedMicros, held, total, expired, limit, untilMs, state!, told.join('\n'), crossedText];
     },
     async remove() {

@@ -38,7 +38,6 @@ export class Record {
   private lost = new Map<string, bigint>();
   private alerts: Alert[] = [];
   private crossed: { name: string; armed: string }[] = [];
-  private hasLost = false;
   /** The time that Redis was last told. */
   private toldMs = 0;
   private readonly doer: Doer;
@@ -85,8 +84,8 @@ export class Record {
     if ('hold' in command && !hold) return ['turn'];
     const [name, nextCall] = [`hold-${hold?.id}`, `call-${this.model.calls.length}`];
     switch (command.do) {
-      case 'tail':
-        return ['tail'];
+      case 'rebuild':
+        return ['rebuild'];
       case 'adjust':
         return ['adjust', command.micros];
       case 'verify':
@@ -189,18 +188,13 @@ export class Record {
     const { now } = this.model;
     // A clock that was set back, seen by what depends on it in nothing else.
     const back =
-      this.toldMs === now && !['hold', 'extend', 'capture', 'cancel', 'tail'].includes(String(call[0]))
+      this.toldMs === now && !['hold', 'extend', 'capture', 'cancel', 'rebuild'].includes(String(call[0]))
         ? CLOCK_BACK_MS
         : 0;
     this.toldMs = now;
     const answer = await this.doer.run(now - back, call);
     for (const line of (answer[8] ?? '').split('\n')) if (line !== '') this.note(line.split(' '));
-    if (call[0] === 'tail') this.hasLost = true;
-    for (const one of readCrossed(answer[9] ?? '')) {
-      const isTold = this.crossed.some(({ name, armed }) => name === one.name && armed === one.armed);
-      // The consumer tells it once, whatever event has it.
-      if (!(isTold && this.hasLost)) this.crossed.push(one);
-    }
+    this.crossed.push(...readCrossed(answer[9] ?? ''));
     return answer;
   }
 

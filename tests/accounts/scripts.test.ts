@@ -68,49 +68,6 @@ test('what falls due in more moments than one script does, is done by the next o
   await record.remove();
 });
 
-test('an account that Redis lost comes back from its last turn, and its classes give what was used since', async () => {
-  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
-  await record.verify(15);
-  const { total, expired, state } = record.lines.findLast(({ turn }) => turn)!.turn!;
-  await record.lose();
-  assert.is(await record.settle({ late: 15, last: 15, lastTurn: [total, expired, state].join('\0') }), 'OK 15');
-  assert.is((await record.fields()).t, state);
-  await setClock(client, NOON + 10);
-  assert.is((await record.verify(1))[0]!.amounts, '16 0 70 5');
-  assert.is(record.lines.at(-2)!.turn!.before, record.lines.findLast(({ turn }) => turn?.before === '')!.id);
-  await record.remove();
-});
-
-test('settling an account adds what Redis had lost, and gives its classes what was given back', async () => {
-  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
-  await record.verify(15);
-  assert.is(await record.settle({ late: 7, last: 22 }), 'OK 7');
-  assert.is((await record.verify(0))[0]!.amounts, '22 0 70 0');
-  assert.is(await record.settle({ late: 9, events: 2, adjusted: -12, last: 12 }), 'OK -10');
-  assert.equal(
-    record.lines.slice(-2).map(({ kind, used }) => [kind, used]),
-    [
-      ['settlement', 12],
-      ['turn', 12],
-    ],
-  );
-  await setClock(client, NOON + 10);
-  assert.is((await record.verify(0))[0]!.amounts, '12 0 70 8');
-  await record.remove();
-});
-
-test('credits that are given back before Redis has learned of their usage again, are there once it has', async () => {
-  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
-  await record.verify(5);
-  await record.run(NOON, ['adjust', -8]);
-  assert.is((await record.verify(0))[0]!.amounts, '-3 0 70 0');
-  await record.settle({ late: 9, last: 6 });
-  assert.is((await record.verify(0))[0]!.amounts, '6 0 70 0');
-  await setClock(client, NOON + 10);
-  assert.is((await record.verify(0))[0]!.amounts, '6 0 70 14');
-  await record.remove();
-});
-
 const held = (name: string, micros: number, forMs = 60_000, onExpiry: 'release' | 'charge' = 'release') => {
   return { name, micros, forMs, onExpiry };
 };

@@ -7,6 +7,7 @@ import { insertEvents } from '../../apps/consumer/insert-events.ts';
 import { makeNotifyLimits } from '../../apps/consumer/notify-limits.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
+import { raiseBookedTo } from '../../shared/events/log-place.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState } from '../../shared/events/outbox-watch.ts';
 import { storeWatermark } from '../../shared/events/watermark.ts';
@@ -46,6 +47,7 @@ export async function carryAll(
     books,
     fillOwners: makeFillOwners(sql, log, clock),
     markChangedDays: makeMarkChangedDays(sql, clock),
+    raiseBookedTo: (events) => raiseBookedTo(sql, events),
     followUps: makeFollowUps({ sql, redis }),
     notifyLimits: makeNotifyLimits(sql, clock),
     openAddresses: makeOpenAddresses(sql, redis),

@@ -317,7 +317,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       idle = left === '' ? idle + 1 : 0;
     }
     const consumer = alive(consumers)[0]!;
-    for (const name of ['rollup', 'close-months', 'losses', 'reconcile']) {
+    for (const name of ['rollup', 'close-months', 'reconcile']) {
       const job = consumer.jobs.find((each) => each.name === name)!;
       await until(`the job ${name}`, job.work(new AbortController().signal));
     }

@@ -38,6 +38,7 @@ const imported = 'sk-imported-0123456789-abcdefghij';
 let spent: TestKey;
 let fresh: string;
 let gateway: { id: string; token: string };
+let holdId: string;
 /** With limits: one that is metered, one that is not, and one with a hold that is captured after `older`. */
 let [metered, unmetered, holding] = [] as unknown as [Key, Key, Key];
 /** What Redis had before the last changes and debits, and after them. */
@@ -55,8 +56,8 @@ test.before(async () => {
   gateway = (await must(201, world.call('post', '/api/v1/access-token', token))).body.accessToken;
   await spend('1');
   const limits = [
-    { name: 'calls', unit: 'requests', limit: 4, per: 'hour' },
-    { name: 'tokens', unit: 'credits', limit: '4', per: 'hour', usageName: 'tokens' },
+    { name: 'calls', unit: 'requests', limit: 4, per: 'year' },
+    { name: 'tokens', unit: 'credits', limit: '4', per: 'year', usageName: 'tokens' },
   ];
   const newMeter = () => customers.newMeter({ totalCredits: '10' });
   [metered, unmetered, holding] = [
@@ -66,10 +67,11 @@ test.before(async () => {
   ];
   const billing = { usage: '1', usageName: 'tokens', hold: { expiresIn: 600 } };
   const { hold } = (await must(200, customers.verify({ key: holding.key, billing }))).body;
+  holdId = hold.id;
   await world.booked();
   older = await keep();
 
-  await must(200, world.call('post', '/api/v1/usage/capture', { holdId: hold.id, usage: '3.5' }));
+  await must(200, world.call('post', '/api/v1/usage/capture', { holdId, usage: '3.5' }));
   for (const { key } of [metered, unmetered]) {
     assert.is(await outcomeOf(key, '3.5', 'tokens'), 'VALID');
     assert.is(await outcomeOf(key, '1', 'other'), 'VALID');
@@ -103,11 +105,20 @@ test('an emptied Redis serves nothing until everything is back from Postgres and
   await comeBackAs(newest);
   await reopenAll();
   const before = await epoch();
+  const [holdKeys] = await inAll('holdKeys');
   await redis.node(0).client.flushdb();
   assert.is((await customers.verify({ key: spent.key })).status, 503);
   await reopenAll();
   assert.ok((await epoch()) > before);
   await isUpToDate();
+  // A hold that was settled stays so, with the same answers. Its key is the api's to write.
+  await setInAll('holdKeys', holdKeys!);
+  const settle = async (how: string, body: object) =>
+    (await world.call('post', `${world.verify!.url}/api/v1/usage/${how}`, { holdId, ...body })).status;
+  assert.equal(
+    [await settle('capture', { usage: '3.5' }), await settle('capture', { usage: '6' }), await settle('release', {})],
+    [200, 409, 409],
+  );
   assert.is((await spend('6.5')).billing.usedCredits, '10');
   const { body } = await customers.verify({ key: spent.key, billing: { usage: '0.000001' } });
   assert.is(body.status, 'USAGE_LIMITED');

@@ -1,28 +1,34 @@
-import type { Stores } from './settle.ts';
+import type { Stores } from './fill-balances.ts';
 import type { Claim } from './shard-claims.ts';
 
 // The last day that the books can store.
 const LAST_DAY = '2149-06-06';
 
+/** Shards of one server with their next epochs, and whether one of their logs ends before what the books have of it. */
+export type Begun = { epochs: Map<number, number>; isBehind: boolean };
+
 /**
  * Gives each claimed shard its next epoch. Postgres counts epochs; the next one also lies above the epoch that survived
- * in the shard and, for an emptied shard, above those in the books: a repeated epoch could hide a lost event. It also
- * stores from where on the books have to be looked through for records that a kept shard is behind with, so that this
- * outlives the process that reopens it.
+ * in the shard and, for an emptied shard, above those in the books: a repeated epoch could hide a lost event.
  */
-export async function nextEpochs({ sql, books }: Stores, claims: Claim[]): Promise<Map<number, number>> {
+export async function nextEpochs({ sql, books }: Stores, claims: Claim[]): Promise<Begun> {
   const inBooks = claims.some((claim) => claim.emptied) ? await lastEpochInBooks({ sql, books }) : 0;
-  const rows = await sql<{ shard: number; epoch: number }[]>`
-    update shards set
-      epoch = greatest(shards.epoch, survived.epoch) + 1,
-      behind_since = case when survived.since is not null then least(shards.behind_since, survived.since) end,
-      behind_from_epoch = case when survived.since is not null then least(shards.behind_from_epoch, survived.epoch) end
+  const rows = await sql<{ shard: number; epoch: number; isBehind: boolean | null }[]>`
+    update shards set epoch = greatest(shards.epoch, survived.epoch) + 1
     from (select unnest(${claims.map((claim) => claim.shard)}::smallint[]) as shard,
                  unnest(${claims.map((claim) => (claim.emptied ? Math.max(claim.epoch, inBooks) : claim.epoch))}::bigint[]) as epoch,
-                 unnest(${claims.map((claim) => (claim.emptied ? null : claim.sinceMs))}::bigint[]) as since) as survived
+                 unnest(${claims.map((claim) => claim.lastEntry)}::text[]) as last_entry) as survived
     where shards.shard = survived.shard
-    returning shards.shard, shards.epoch`;
-  return new Map(rows.map((row) => [row.shard, row.epoch]));
+    returning shards.shard, shards.epoch, string_to_array(survived.last_entry, '-')::bigint[] < shards.booked_to as is_behind`;
+  return {
+    epochs: new Map(rows.map(({ shard, epoch }) => [shard, epoch])),
+    isBehind: rows.some(({ isBehind }) => isBehind),
+  };
+}
+
+/** Forgets up to where the books have these shards, whose logs begin anew. */
+export async function beginLogs({ sql }: Pick<Stores, 'sql'>, shards: number[]): Promise<void> {
+  if (shards.length > 0) await sql`update shards set booked_to = null where shard = any(${shards})`;
 }
 
 /** Reads days that are over from their sums: the events are many. */

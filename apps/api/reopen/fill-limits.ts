@@ -5,23 +5,21 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { amountOf, knownLimits, packCounters, type KnownLimit } from '../../../shared/stores/known-limits.ts';
 import type { LimitPlace } from '../../../shared/stores/limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import { requireBooks, type WriteGrant } from '../../../shared/books/settling/settle.ts';
+import { requireBooks, type WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
 import { byHalves } from '../../../shared/books/by-halves.ts';
 import { batchesById } from '../sync/batches.ts';
-import type { Stores } from './settle.ts';
+import type { Stores } from './fill-balances.ts';
 
 const FILL_WITHIN_MS = 2_000;
-const SECOND_MS = 1_000;
 
 /**
- * Sets what limits of keys and billing records have counted in an emptied shard to what the books have: windows of the calendar to
- * their sum, those that slide to the sum of the last one, which is never less than their level was. A second is over by the time
- * the shard opens. It costs a query for each page of those with limits, and where the books can't answer that, for halves of it.
+ * Sets what limits of keys and billing records have counted in windows of the calendar to what the books have, in an emptied shard;
+ * those that slide begin anew. What holds reserve is added to it when they come back. It costs a query for each page of those with limits, and where the books can't answer that, for halves of it.
  * Without what they have of one the shard stays closed: nothing would set its limits later.
  */
 export async function fillLimits(stores: Stores, shard: number, grant: WriteGrant): Promise<void> {
   const fillSome = (owners: Owner[]) => fill(stores, shard, grant, owners);
-  const probe = () => requireBooks(stores, grant(shard).epoch);
+  const probe = () => requireBooks(stores);
   for (const pages of [keysWithLimits(stores.sql, shard), recordsWithLimits(stores.sql, shard)])
     for await (const owners of pages) {
       const [failed] = await byHalves(owners, fillSome, probe);
@@ -43,7 +41,7 @@ async function fill(stores: Stores, shard: number, grant: WriteGrant, owners: Ow
   const node = stores.redis.node(shard);
   const nowMs = await node.now();
   const read = owners.map((owner) => ({ owner, limits: knownLimits(owner.place, owner.limits, nowMs) }));
-  const sinceMs = read.flatMap(({ limits }) => limits.flatMap((limit) => sinceOf(limit, nowMs) ?? []));
+  const sinceMs = read.flatMap(({ limits }) => limits.flatMap(({ span }) => span?.startMs ?? []));
   if (sinceMs.length === 0) return;
   const areKeys = owners[0]!.place !== 'billing';
   const sums = await readWindowedSums(stores.books, {
@@ -54,7 +52,7 @@ async function fill(stores: Stores, shard: number, grant: WriteGrant, owners: Ow
     sinceMs,
   });
   const filled = read.flatMap(({ owner, limits }) => {
-    const levels = limits.map((limit) => levelOf(sums, owner.id, limit, nowMs));
+    const levels = limits.map((limit) => levelOf(sums, owner.id, limit));
     return levels.some((level) => level > 0) ? [{ owner, ...packCounters(limits, levels, nowMs) }] : [];
   });
   if (filled.length === 0) return;
@@ -66,17 +64,8 @@ async function fill(stores: Stores, shard: number, grant: WriteGrant, owners: Ow
     throw new ApiError('redis_unavailable', { cause: new Error(`the fill script answered ${status}`) });
 }
 
-function sinceOf(limit: KnownLimit, nowMs: number): number | undefined {
-  if (limit.span) return limit.span.startMs;
-  return limit.sliding.ms === SECOND_MS ? undefined : nowMs - limit.sliding.ms;
-}
-
-function levelOf(sums: WindowedSums, id: string, limit: KnownLimit, nowMs: number): number {
-  const since = sinceOf(limit, nowMs);
-  if (since === undefined) return 0;
-  const level = amountOf(limit, sums(id, since, limit.usageName));
-  // A level was never above its limit.
-  return limit.span ? level : Math.min(level, limit.limitMicros);
+function levelOf(sums: WindowedSums, id: string, limit: KnownLimit): number {
+  return limit.span ? amountOf(limit, sums(id, limit.span.startMs, limit.usageName)) : 0;
 }
 
 function keysWithLimits(sql: Sql, shard: number) {

@@ -1,13 +1,13 @@
 import { findBalances } from '../../../shared/books/balances.ts';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
-import type { WriteGrant } from '../../../shared/books/settling/settle.ts';
+import type { WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
 import { batchesById } from '../sync/batches.ts';
-import type { Stores } from './settle.ts';
+import type { Stores } from './fill-balances.ts';
 import type { Claim } from './shard-claims.ts';
 
 /**
  * Puts adjustments that a shard has lost back into `changes`, from where the sweeper applies them: of each record that lacks some
- * the last one, which brings those before it along. So a record that can't be adjusted yet, because it is held, has one change
+ * the last one, which brings those before it along. So a record that can't be adjusted yet, because it is set aside, has one change
  * that waits, however many it lacks. The lost voids of grants to come are put back, too: while one waits, no credits are added. A
  * corrupt record knows none for sure, and gets none.
  */
@@ -23,8 +23,8 @@ export async function recordLostAdjustments(
     where shard = any(${shards}) and last_adjustment > 0 and id > ${after} order by id limit ${limit}`,
   );
   for await (const records of batches) {
-    const { balances, held, corrupt } = await findBalances(redis, records, (shard) => grant(shard).fence);
-    const applied = new Map([...balances, ...held].map(({ billing, adjustment }) => [billing.id, adjustment]));
+    const { balances, corrupt } = await findBalances(redis, records, (shard) => grant(shard).fence);
+    const applied = new Map(balances.map(({ billing, adjustment }) => [billing.id, adjustment]));
     for (const { billing } of corrupt) applied.set(billing.id, Infinity);
     const lost = records.filter((record) => (applied.get(record.id) ?? 0) < record.lastAdjustment);
     if (lost.length === 0) continue;

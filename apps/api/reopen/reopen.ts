@@ -1,17 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import type { WriteGrant } from '../../../shared/books/settling/settle.ts';
+import type { WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import { orGiveUp } from '../../../shared/stores/postgres.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { postgresPosition, type Position } from '../sync/checkpoints.ts';
 import { isPostgresStale, type StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { EntryGrant } from '../sync/sync.ts';
-import { nextEpochs } from './epochs.ts';
+import { beginLogs, nextEpochs } from './epochs.ts';
+import { fillBalances, type OnProgress, type Stores } from './fill-balances.ts';
 import { fillLimits } from './fill-limits.ts';
 import { recordLostAdjustments } from './lost-adjustments.ts';
-import { settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
 import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { writeMissing, writeWhole } from './write-missing.ts';
 
@@ -27,6 +29,8 @@ const LOOK_EVERY_MS = 250;
 const CLOSED_AT_LEAST_MS = 1_000;
 const RENEW_EVERY_MS = 1_000;
 const EMPTIED_AT_ONCE = 4;
+const DRAINED_WITHIN_MS = 5_000;
+const LOOK_AT_LOGS_EVERY_MS = 100;
 
 /** Looks for closed shards and opens them again, until stopped. Servers are independent: each one's shards open as it comes back. */
 export function keepShardsOpen(options: ReopenOptions): Loop {
@@ -54,8 +58,8 @@ export function keepShardsOpen(options: ReopenOptions): Loop {
 }
 
 /**
- * Reopens closed shards of one server in three phases: claimShards, openKept, openEmptied. With `rebuild`, it first
- * closes open shards too, and writes everything in them again.
+ * Reopens closed shards of one server in three phases: claimShards, openKept, openEmptied. A server whose log ends before
+ * what the books have counts as emptied. With `rebuild`, it first closes open shards too, and writes everything in them again.
  */
 export async function reopen(
   options: ReopenOptions,
@@ -68,8 +72,7 @@ export async function reopen(
   const started = clock.monotonic();
   const claimed = await claimShards(options, node, shards, rebuild);
   if (!claimed) return;
-  const { token, kept, emptied } = claimed;
-  const claims = [...kept, ...emptied];
+  const { token, claims } = claimed;
 
   // Reading may take longer than a claim lasts; once it has run out, another builder may take the shard.
   const renewing = startLoop(clock, RENEW_EVERY_MS, log, 'renewing the claim of shards', () =>
@@ -79,17 +82,18 @@ export async function reopen(
   const booked = clock.sleep(CLOSED_AT_LEAST_MS);
   try {
     const build = await beginBuild(options, node, claimed);
+    const { kept, emptied } = build;
     await openKept(build, kept);
     await openEmptied(build, emptied, booked, onProgress);
+    const tookMs = Math.round(clock.monotonic() - started);
+    log.info({ shards: claims.length, emptied: emptied.length, tookMs }, 'shards opened');
   } finally {
     await renewing.stop();
   }
-  const tookMs = Math.round(clock.monotonic() - started);
-  log.info({ shards: claims.length, emptied: emptied.length, tookMs }, 'shards opened');
 }
 
-/** Shards that are ours to reopen: those that kept their data, and those that came back empty. */
-type Claimed = { runId: string; token: string; kept: Claim[]; emptied: Claim[] };
+/** Shards that are ours to reopen. */
+type Claimed = { runId: string; token: string; claims: Claim[] };
 
 /**
  * Phase 1. Claims shards under a new build token; undefined when there is nothing to claim. After a crash here the claim
@@ -105,10 +109,9 @@ async function claimShards(
   const token = randomUUID();
   const claims = await claim(node, rebuild ? 'close' : 'begin', [runId, token], shards);
   if (claims.length === 0) return undefined;
-  const emptied = claims.filter((one) => one.emptied);
   // An emptied shard would be filled from a Postgres that is known to be behind.
-  if (emptied.length > 0) stalePostgres.refuse();
-  return { runId, token, kept: claims.filter((one) => !one.emptied), emptied };
+  if (claims.some((one) => one.emptied)) stalePostgres.refuse();
+  return { runId, token, claims };
 }
 
 /** What the phases that write need: the rights to write entries and balances, and how to open what is written. */
@@ -116,6 +119,9 @@ type Build = {
   stores: Stores;
   node: RedisNode;
   token: string;
+  /** Those that kept their data, and those that came back empty or behind the books. */
+  kept: Claim[];
+  emptied: Claim[];
   position: Position;
   entryGrant: EntryGrant;
   writeGrant: WriteGrant;
@@ -127,12 +133,23 @@ type Build = {
  * Reads the position of Postgres first. Later changes need no care: their own request applies them. Every write checks the
  * build token, so that another builder's claim stops us at the next one.
  */
-async function beginBuild(
-  stores: ReopenOptions,
-  node: RedisNode,
-  { runId, token, kept, emptied }: Claimed,
-): Promise<Build> {
-  const epochs = await orGiveUp(nextEpochs(stores, [...kept, ...emptied]));
+async function beginBuild(stores: ReopenOptions, node: RedisNode, { runId, token, claims }: Claimed): Promise<Build> {
+  const { epochs, isBehind } = await orGiveUp(nextEpochs(stores, claims));
+  if (isBehind) {
+    // An entry of one shard may have events of others of its server.
+    const shards = claims.map(({ shard }) => shard);
+    stores.log.error({ shards }, 'redis came back behind the books; its shards are rebuilt from them');
+    stores.stalePostgres.refuse();
+    // From here on they are emptied for whoever opens them.
+    await claim(node, 'close', [runId, token], shards);
+  }
+  const emptied = claims.filter((one) => isBehind || one.emptied);
+  await orGiveUp(
+    beginLogs(
+      stores,
+      emptied.map(({ shard }) => shard),
+    ),
+  );
   const fence = `build:${token}`;
   const writeGrant = (shard: number) => ({ fence, epoch: epochs.get(shard)! });
   const position = await postgresPosition(stores.sql);
@@ -141,6 +158,8 @@ async function beginBuild(
     stores,
     node,
     token,
+    kept: claims.filter((one) => !emptied.includes(one)),
+    emptied,
     position,
     entryGrant: { fence: () => fence, change },
     writeGrant,
@@ -156,12 +175,11 @@ async function beginBuild(
 }
 
 /**
- * Phase 2. Writes what the shards missed since their checkpoints, settles balances that are behind the books for a second,
- * and opens the shards in a new epoch. Postgres knows what is still to settle then. A crash before the opening leaves the
+ * Phase 2. Writes what the shards missed since their checkpoints, and opens them in a new epoch. A crash before the opening leaves the
  * shards closed: verify answers 503, never wrongly.
  */
 async function openKept(build: Build, kept: Claim[]): Promise<void> {
-  const { stores, node, token, position, entryGrant, writeGrant, openUp } = build;
+  const { stores, node, token, position, entryGrant, openUp } = build;
   const outdated = await writeMissing(stores, entryGrant, position, kept);
   const shards = outdated.map(({ shard }) => shard);
   // What a shard knows better than Postgres must not be wiped.
@@ -172,12 +190,12 @@ async function openKept(build: Build, kept: Claim[]): Promise<void> {
   // No change says what such a shard must forget.
   await wipe(node, token, outdated, ALL_BUT_BALANCES);
   for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
-  await settleBehind(stores, kept, writeGrant, CLOSED_AT_LEAST_MS);
   await openUp(kept);
 }
 
 /**
- * Phase 3. Wipes emptied shards, writes everything in them, sets their balances from the books, and opens them. Each
+ * Phase 3. Wipes emptied shards once what is left of their logs is on its way to the books, writes everything in them, sets their
+ * balances from the books, and opens them. Each
  * shard opens as soon as it is whole, so that the first serves long before the last. A crash leaves the others closed
  * and empty; the next builder starts them from the beginning.
  */
@@ -188,6 +206,7 @@ async function openEmptied(
   onProgress: OnProgress,
 ): Promise<void> {
   const { stores, node, token, entryGrant, writeGrant, openUp } = build;
+  await drain(node, emptied);
   await wipe(node, token, emptied, EVERYTHING);
   // From anywhere on: those that fail must not come before the others each time.
   const first = Math.floor(build.random() * emptied.length);
@@ -198,7 +217,7 @@ async function openEmptied(
       await booked;
       // Before the holds, which come back with the balances and are added.
       await fillLimits(stores, next.shard, writeGrant);
-      await settleEmptied(stores, next.shard, writeGrant, onProgress);
+      await fillBalances(stores, next.shard, writeGrant, onProgress);
       await openUp([next]);
     }
   };
@@ -207,4 +226,16 @@ async function openEmptied(
   const outcomes = await Promise.allSettled(Array.from({ length: EMPTIED_AT_ONCE }, oneByOne));
   const failed = outcomes.find((one) => one.status === 'rejected');
   if (failed) throw failed.reason;
+}
+
+/** Waits until nothing is left in the outboxes of shards. What comes to the books later is found there to be late, record by record. */
+async function drain(node: RedisNode, claims: Claim[]): Promise<void> {
+  const until = node.clock.monotonic() + DRAINED_WITHIN_MS;
+  while (node.clock.monotonic() < until) {
+    const pipeline = node.client.pipeline();
+    for (const { shard } of claims) pipeline.xlen(keyspace.outbox(shard));
+    const left = (await runPipeline(node.clock, pipeline, STEP_WITHIN_MS)) as number[];
+    if (left.every((entries) => entries === 0)) return;
+    await node.clock.sleep(LOOK_AT_LOGS_EVERY_MS);
+  }
 }

@@ -8,7 +8,8 @@ export type Claim = {
   checkpoint: number;
   history: string;
   epoch: number;
-  sinceMs: number;
+  /** Of its log, as Redis names it. */
+  lastEntry: string;
 };
 
 export const STEP_WITHIN_MS = 2_000;
@@ -29,13 +30,13 @@ export async function claim(
   );
   return answers
     .filter(({ answer }) => answer[0] === 'CLAIMED')
-    .map(({ shard, answer: [, , checkpoint, epoch, sinceMs, history] }) => ({
+    .map(({ shard, answer: [, , checkpoint, epoch, lastEntry, history] }) => ({
       shard,
       emptied: checkpoint === '',
       checkpoint: Number(checkpoint),
       history: history ?? '',
       epoch: Number(epoch),
-      sinceMs: Number(sinceMs),
+      lastEntry: lastEntry || '0-0',
     }));
 }
 
@@ -50,7 +51,7 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
 }
 
 /** The kinds of records that can be wiped, by the letters of their names. */
-export const EVERYTHING = 'ktwabloezym';
+export const EVERYTHING = 'ktwabloez';
 export const ALL_BUT_BALANCES = 'ktwa';
 
 /** Removes records of shards: a leftover that Postgres lacks would stay forever. */

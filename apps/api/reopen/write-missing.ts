@@ -5,7 +5,7 @@ import type { Entry, StoredChange } from '../sync/change.ts';
 import type { Position } from '../sync/checkpoints.ts';
 import { loadChanged, loadShard } from '../sync/entries.ts';
 import { writeEntries, type EntryGrant } from '../sync/sync.ts';
-import type { OnProgress, Stores } from './settle.ts';
+import type { OnProgress, Stores } from './fill-balances.ts';
 import type { Claim } from './shard-claims.ts';
 
 // A Postgres that crashed may give out again ids of transactions that it had rolled back last.

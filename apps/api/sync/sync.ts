@@ -1,5 +1,5 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
+import { noteUnsettled } from '../../../shared/books/rebuilding/unsettled-records.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { versionOf } from '../../../shared/stores/records.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';

@@ -33,7 +33,6 @@ const unasked = new Set([
   '(next_at, id) >',
   'coalesce(keys_removed_at',
   'select billing_id from unsettled_records',
-  'behind_since is not null',
   'from audit_unchained',
   'secret_sealed as first',
   'private_encrypted as first',

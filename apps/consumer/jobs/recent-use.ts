@@ -54,7 +54,7 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
               argMaxIf(arraySlice(splitByChar('\\0', detail, 4), 2, 2), (epoch, seq), kind = 'turn'),
               max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64}), any(workspace_id)
             from usage_events
-            where billing_id != '' and kind != 'witness' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
+            where billing_id != '' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
             group by billing_id`,
     query_params: { insertedFromMs },
     format: 'JSONCompactEachRow',

@@ -4,6 +4,9 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
+import { rebuildNoted } from '../../../shared/books/rebuilding/rebuilder.ts';
+import { noteUnsettled } from '../../../shared/books/rebuilding/unsettled-records.ts';
+import { reconcileAll } from './reconcile.ts';
 import { countUnproved, readProof } from '../../../shared/books/reconciling/unproved-records.ts';
 import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
@@ -16,7 +19,6 @@ import { TEST_EPOCH } from '../../../tests/helpers/test-stores.ts';
 import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { makeLedger } from '../helpers/ledger.ts';
 import { usageByDay } from '../helpers/usage-by-day.ts';
-import { reconcileAll, reconcileLost } from './reconcile.ts';
 import { watchProofs } from '../watch-proofs.ts';
 import { rollUp } from './rollup.ts';
 
@@ -117,21 +119,6 @@ test('a difference is listed, shown, and told to webhooks once, however often it
   assert.equal(first!.data, { billingId, externalMeterId, status: 'TOO_MUCH', ...differences });
 });
 
-test('usage that only a verify process remembers is reported once, with its record and amount', async () => {
-  const record = await makeRecord(lines(1));
-  await record.toRedis();
-  // As if the shard had been reopened since, and had lost what came after the first event.
-  const lost = record.ofEpochBefore(3, { kind: 'witness', keyId: '', costMicros: 0, usedMicros: 7.5 * CREDIT });
-  await record.toBooks([...record.ledger.events, lost]);
-  const metrics = makeMetrics('test');
-  for (let twice = 0; twice < 2; twice++) await reconcileLost(own, metrics, own.log, never);
-  const text = await metrics.registry.metrics();
-  assert.match(text, /^keytally_lost_events_total\{.*\} 3$/m);
-  assert.match(text, /^keytally_lost_microcredits_total\{.*\} 7500000$/m);
-  const { status, losses } = await record.prove();
-  assert.equal([status, losses.map(({ micros }) => micros)], ['EXACT', [7.5 * CREDIT]]);
-});
-
 test('a loss that was found is told without its events, until its usage arrives after all', async () => {
   const record = await makeRecord(lines(1));
   await record.toRedis();
@@ -143,8 +130,9 @@ test('a loss that was found is told without its events, until its usage arrives 
   const book = async (events: UsageEvent[]) => {
     await record.toBooks(events);
     await rollUp(own, Date.now() + DAY_MS, never);
-    // It is settled, which is a line of its own.
-    await record.prove();
+    // It is rebuilt, which is a line of its own.
+    await noteUnsettled(own.sql, [record.id]);
+    await rebuildNoted(own);
     await own.carry();
   };
   await book(late.filter(({ sequence }) => sequence !== 3 && sequence !== 4));
@@ -158,10 +146,10 @@ test('a loss that was found is told without its events, until its usage arrives 
   assert.equal([arrived.status, arrived.losses], ['EXACT', []]);
 });
 
-test('a held record whose note was lost is noted again; when all were compared is kept, though a clock was ahead before', async () => {
+test('a record set aside whose note was lost is noted again; when all were compared is kept, though a clock was ahead before', async () => {
   const record = await makeRecord(lines(1));
   await record.toRedis();
-  await own.node.client.hset(billingKey({ ...record, shard: 0 }), 'u', 'held');
+  await own.node.client.hset(billingKey({ ...record, shard: 0 }), 'u', 'aside x');
   await own.sql`insert into job_watermarks (job, at) values ('reconciled', 4e12) on conflict (job) do update set at = 4e12`;
   await reconcileEach();
   assert.is((await own.sql`select from unsettled_records where billing_id = ${record.id}`).count, 1);

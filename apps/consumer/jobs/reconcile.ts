@@ -10,15 +10,13 @@ import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import { markedDays } from '../../../shared/books/sums/marked-days.ts';
 import { storeLosses } from '../../../shared/books/reconciling/known-losses.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
-import type { SettleStores as Stores } from '../../../shared/books/settling/settle.ts';
+import type { RebuildStores as Stores } from '../../../shared/books/rebuilding/rebuild.ts';
 import { noteProofs, noteProved } from '../../../shared/books/reconciling/unproved-records.ts';
-import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
+import { noteUnsettled } from '../../../shared/books/rebuilding/unsettled-records.ts';
 import { markDays } from '../../../shared/stores/usage-marks.ts';
 
 const PATIENCE_MS = 30_000;
 const RECORDS_AT_ONCE = 1_000;
-// As long as a lost shard may take to come back, and its earlier events to arrive.
-const LOOK_BACK_MS = 15 * 60_000;
 
 /** Compares all billing records with the books, and reports differences and losses. */
 export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
@@ -30,45 +28,20 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
     const results = await reconcile(stores, billings, PATIENCE_MS, signal);
     await report(stores, results, metrics, log);
     await noteProofs(stores.sql, billings, results);
-    if (results.length < billings.length) await noteHeld(stores, billings);
+    await noteBehind(stores, billings, results);
     after = billings.at(-1)?.id ?? after;
     if (billings.length < RECORDS_AT_ONCE) break;
   }
   await noteProved(stores.sql, beganMs);
 }
 
-/** Compares the records that a loss of Redis may concern, soon after it and not only once an hour. */
-export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
-  let ids = await lostAfter(stores, '');
-  while (ids.length > 0) {
-    signal.throwIfAborted();
-    const billings = await billingRefsAfter(stores.sql, { ids }, '', RECORDS_AT_ONCE);
-    const results = await reconcile(stores, billings, PATIENCE_MS, signal);
-    await report(stores, results, metrics, log);
-    await noteProofs(stores.sql, billings, results);
-    ids = ids.length < RECORDS_AT_ONCE ? [] : await lostAfter(stores, ids.at(-1)!);
-  }
-}
-
-/** A page of the records, in the order of their ids, of which events lately told of a loss. */
-async function lostAfter({ books }: Stores, after: string): Promise<string[]> {
-  const answer = await books.client.query({
-    query: `select distinct billing_id from usage_events
-            where kind in ('witness', 'settlement') and inserted_at > now64(3) - toIntervalMillisecond({lookBackMs:UInt32})
-              and billing_id > {after:String}
-            order by billing_id limit {limit:UInt32}`,
-    query_params: { lookBackMs: LOOK_BACK_MS, after, limit: RECORDS_AT_ONCE },
-    format: 'JSONCompactEachRow',
-  });
-  return (await answer.json<[id: string]>()).map(([id]) => id);
-}
-
-/** Notes records that are held: should their note have been lost, with a Postgres that was restored, nobody would settle them. */
-async function noteHeld({ sql, redis }: Stores, billings: BillingRef[]): Promise<void> {
-  const { held } = await findBalances(redis, billings);
+/** Notes records to be rebuilt: should their note have been lost, with a Postgres that was restored, nobody would rebuild them. */
+async function noteBehind({ sql, redis }: Stores, billings: BillingRef[], results: Reconciliation[]): Promise<void> {
+  const { aside } = results.length < billings.length ? await findBalances(redis, billings) : { aside: [] };
+  const behind = results.filter(({ isBehind }) => isBehind).map(({ billing }) => billing);
   await noteUnsettled(
     sql,
-    held.map(({ billing }) => billing.id),
+    [...aside, ...behind].map(({ id }) => id),
   );
 }
 

@@ -18,7 +18,7 @@ const AFTER_DAY_END_MS = 10 * 60_000;
 /**
  * Sums up every changed day that is over by Redis's clock.
  * 1. Read the marks of some days. Until they are cleared, readers sum up those days from the events.
- * 2. Sum up the whole days from the events: by usage name and quarter hour, which `/usage` bills, and by epoch, which settling and
+ * 2. Sum up the whole days from the events: by usage name and quarter hour, which `/usage` bills, and by epoch, which rebuilding and
  *    reconciling read. A crash here, or a repetition, is harmless.
  * 3. Clear the marks that still have the same number. A mark with another number means that an event came meanwhile; the
  *    next run sums up its day again. A day whose books have lost events stays marked, so that reconciling reads its events

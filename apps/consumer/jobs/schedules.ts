@@ -6,7 +6,7 @@ import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { closeMonths } from './close-months.ts';
 import { removeExpired } from './expire.ts';
 import { copyRecentUse } from './recent-use.ts';
-import { reconcileAll, reconcileLost } from './reconcile.ts';
+import { reconcileAll } from './reconcile.ts';
 import { rollUp } from './rollup.ts';
 import type { Job } from './start-jobs.ts';
 import { copyTokenUses } from './token-uses.ts';
@@ -24,7 +24,6 @@ export function schedules(stores: JobStores, metrics: Metrics, log: Logger): Job
     // Sums up the changed days that are over.
     { name: 'rollup', cron: '30 * * * * *', work: async (signal) => rollUp(stores, await redis.now(), signal) },
     // Compares the billing records whose usage Redis may have lost with the books, soon after the loss.
-    { name: 'losses', cron: '50 * * * * *', work: (signal) => reconcileLost(stores, metrics, log, signal) },
     // Compares all billing records with the books.
     { name: 'reconcile', cron: '0 47 * * * *', work: (signal) => reconcileAll(stores, metrics, log, signal) },
     // Closes months that are over.

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Keytally } from '../../../clients/node/index.ts';
-import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
+import { noteUnsettled } from '../../../shared/books/rebuilding/unsettled-records.ts';
 import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../../shared/events/event.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';

@@ -22,7 +22,7 @@ export async function readBoundaries(
     // Without `final`: copies of an event are equal, and of an adjustment that was applied again the later epoch counts.
     const answer = await books.client.query({
       query: `
-        select epoch, seq, argMaxIf(event_id, kind != 'witness', kind != 'adjustment'), anyIf(used_micros - cost_micros, kind != 'adjustment'),
+        select epoch, seq, anyIf(event_id, kind != 'adjustment'), anyIf(used_micros - cost_micros, kind != 'adjustment'),
           argMax(used_micros, number)
         from (
           select epoch, seq, kind, event_id, number, cost_micros, used_micros from usage_events

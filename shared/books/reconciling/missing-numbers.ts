@@ -30,8 +30,8 @@ export type MissingNumbers = {
 export type Suspect = { balance: Balance; booked: BookedRecord };
 
 /** Numbers that nobody has: those above `after`, up to the one before `before` or, at the end, up to `upTo`. */
-type Gap = { epoch: number; after: number; before: number | undefined; upTo: number; endsWith?: 'witness' | 'redis' };
-type Day = { day: string; epoch: number; numbers: number; first: number; last: number; witness: number };
+type Gap = { epoch: number; after: number; before: number | undefined; upTo: number; endsWith?: 'redis' };
+type Day = { day: string; epoch: number; numbers: number; first: number; last: number };
 
 // Of more than these, somebody has to be told that there are many and not where each is.
 /** Most gaps that are found in one record. */
@@ -62,12 +62,12 @@ async function readDays(books: Books, suspects: Suspect[]): Promise<Map<string, 
   const answer = await books.client.query({
     query: `
       with ${openDaysTable}
-      select billing_id, toString(day), epoch, numbers, first_number, last_number, last_witness
+      select billing_id, toString(day), epoch, numbers, first_number, last_number
       from booked_days final
       where billing_id in {ids:Array(String)} and line = 'verification' and ${IS_OVER}
       union all
       select billing_id, toString(day), line_epoch,
-        ${sumsOfLine.numbers}, ${sumsOfLine.first_number}, ${sumsOfLine.last_number}, ${sumsOfLine.last_witness}
+        ${sumsOfLine.numbers}, ${sumsOfLine.first_number}, ${sumsOfLine.last_number}
       from (
         select billing_id, day, kind, epoch, seq, number, ${lineOfEvent} from usage_events final
         where ${IS_OPEN} and kind != 'adjustment'
@@ -82,12 +82,12 @@ async function readDays(books: Books, suspects: Suspect[]): Promise<Map<string, 
     ),
     format: 'JSONCompactEachRow',
   });
-  type Row = [id: string, day: string, epoch: number, numbers: string, first: string, last: string, witness: string];
+  type Row = [id: string, day: string, epoch: number, numbers: string, first: string, last: string];
   const rows = await answer.json<Row>();
   const byRecord = Map.groupBy(rows, ([id]) => id);
   const dayOf = ([, day, epoch, ...numbers]: Row): Day => {
-    const [count, first, last, witness] = numbers.map(Number) as [number, number, number, number];
-    return { day, epoch, numbers: count, first, last, witness };
+    const [count, first, last] = numbers.map(Number) as [number, number, number];
+    return { day, epoch, numbers: count, first, last };
   };
   const inOrder = (a: Day, b: Day) => a.epoch - b.epoch || a.first - b.first;
   return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(dayOf).toSorted(inOrder)]));
@@ -107,9 +107,6 @@ async function gapsOf(books: Books, { balance }: Suspect, days: Day[]): Promise<
     }
     const inRedis = balance.sequences.get(epoch) ?? 0;
     if (inRedis > last) gaps.push({ epoch, after: last, before: undefined, upTo: inRedis, endsWith: 'redis' });
-    const witnessed = Math.max(0, ...(byEpoch.get(epoch) ?? []).map(({ witness }) => witness));
-    const known = Math.max(last, inRedis);
-    if (witnessed > known) gaps.push({ epoch, after: known, before: undefined, upTo: witnessed, endsWith: 'witness' });
   }
   return gaps.slice(0, MAX_GAPS);
 }
@@ -137,7 +134,7 @@ async function gapsWithin(
 ): Promise<Gap[]> {
   const numbers = `select seq, intDiv(seq, ${NUMBERS_PER_BUCKET}) as bucket from usage_events final
     where workspace_id = {workspaceId:String} and day in {days:Array(Date)} and billing_id = {billingId:String} and epoch = {epoch:UInt32}
-      and kind not in ('adjustment', 'witness')`;
+      and kind != 'adjustment'`;
   const query = async <Row>(text: string, params = {}) => {
     const query_params = { workspaceId, billingId, days, epoch, ...params };
     return (await books.client.query({ query: text, query_params, format: 'JSONCompactEachRow' })).json<Row>();
@@ -169,11 +166,8 @@ async function gapsWithin(
 
 /** The days on which events of these places can lie: those with their numbers, and open ones, for the sake of adjustments. */
 function daysOf(places: Place[], days: Day[], openDays: string[]): string[] {
-  const holds = ({ epoch, first, last, witness }: Day) =>
-    places.some(
-      (place) =>
-        place.epoch === epoch && ((first <= place.sequence && place.sequence <= last) || place.sequence === witness),
-    );
+  const holds = ({ epoch, first, last }: Day) =>
+    places.some((place) => place.epoch === epoch && first <= place.sequence && place.sequence <= last);
   return [...new Set([...openDays, ...days.filter(holds).map(({ day }) => day)])];
 }
 

@@ -1,8 +1,7 @@
 import { readBalances, type Balance } from '../balances.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import { readBilled } from './billed.ts';
-import { lateUsage, readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
-import { grantOfOpenShards, settle } from '../settling/settle.ts';
+import { behindBooks, countedEarlier, readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { booksWatermark } from '../../events/watermark.ts';
 import { proveGrants, type GrantProof } from './grant-proof.ts';
@@ -14,7 +13,10 @@ import type { ShardedRedis } from '../../stores/redis.ts';
 /** The result of comparing a billing record's balance with its books. */
 export type Reconciliation = {
   billing: BillingRef;
-  /** The books have as much as Redis, less, or more; or the events that they lack are still on their way. */
+  /**
+   * The books have as much as Redis, less, or more; or the events that they lack are still on their way, or Redis lacks some of theirs
+   * and is to be rebuilt.
+   */
   status: 'EXACT' | 'MISSING' | 'TOO_MUCH' | 'ON_ITS_WAY';
   usedMicros: number;
   bookedMicros: number;
@@ -38,6 +40,8 @@ export type Reconciliation = {
   losses: MissingNumbers[];
   /** These losses are known: they were found and stored before. */
   lossesKnown: boolean;
+  /** The books have lines that its balance has not counted. */
+  isBehind: boolean;
 };
 
 export type Stores = { sql: Query; redis: ShardedRedis; books: Books };
@@ -59,7 +63,7 @@ export async function reconcile(
   const { sql, redis } = stores;
   const { clock } = redis;
   const until = clock.monotonic() + patienceMs;
-  const first = await compare(stores, await readSettled(stores, billings));
+  const first = await compare(stores, await readBalances(redis, billings));
   const differing = first.filter(({ result }) => result.status !== 'EXACT' || !result.lossesKnown);
   if (differing.length === 0) return first.map(({ result }) => result);
 
@@ -67,27 +71,12 @@ export async function reconcile(
   while ((await booksWatermark(sql)) <= readMs && clock.monotonic() < until) await clock.sleep(LOOK_EVERY_MS, signal);
   const arrived = (await booksWatermark(sql)) > readMs;
   const balances = differing.map(({ balance }) => balance);
-  // Events that arrived late meanwhile are in the books and not yet in these balances.
-  const { changed: late, failed } = await settle(stores, balances, grantOfOpenShards(redis, balances));
-  const unread = new Set(failed.map(({ billing }) => billing.id));
-  const settledIds = new Set(late.map(({ billing }) => billing.id));
-  const fresh = await readBalances(
-    redis,
-    late.map(({ billing }) => billing),
-  );
-  const again = await compare(stores, [
-    ...balances.filter(({ billing }) => !settledIds.has(billing.id) && !unread.has(billing.id)),
-    ...fresh,
-  ]);
+  const again = await compare(stores, balances);
   const second = new Map(again.map(({ balance, result }) => [balance.billing.id, result]));
   const surelyAhead = await stillAhead(stores, again);
   return first.map(({ balance: { billing }, result }) => {
     const final = second.get(billing.id) ?? result;
-    const undecided =
-      (second.has(billing.id) && !arrived) ||
-      (final.status !== 'EXACT' && settledIds.has(billing.id)) ||
-      surelyAhead.get(billing.id) === false ||
-      unread.has(billing.id);
+    const undecided = (second.has(billing.id) && !arrived) || final.isBehind || surelyAhead.get(billing.id) === false;
     return undecided ? { ...final, status: 'ON_ITS_WAY' } : final;
   });
 }
@@ -101,21 +90,6 @@ async function stillAhead(stores: Stores, compared: Compared[]): Promise<Map<str
   if (ahead.length === 0) return new Map();
   const again = await compare(stores, await readBalances(stores.redis, ahead));
   return new Map(again.map((one) => [one.balance.billing.id, one.ahead]));
-}
-
-/** Reads balances, after settling those that lack what the books have. */
-async function readSettled(stores: Stores, billings: BillingRef[]): Promise<Balance[]> {
-  const { redis } = stores;
-  const balances = await readBalances(redis, billings);
-  const { changed, failed } = await settle(stores, balances, grantOfOpenShards(redis, balances));
-  // A record whose books can't be read has no result. It must not hold up the others.
-  const ids = new Set([...changed, ...failed].map(({ billing }) => billing.id));
-  if (ids.size === 0) return balances;
-  const fresh = await readBalances(
-    redis,
-    changed.map(({ billing }) => billing),
-  );
-  return [...balances.filter(({ billing }) => !ids.has(billing.id)), ...fresh];
 }
 
 type Compared = { balance: Balance; result: Reconciliation; ahead: boolean };
@@ -162,25 +136,19 @@ async function compare(stores: Stores, balances: Balance[]): Promise<Compared[]>
 
 function compareOne({ balance, booked }: Suspect, billedOnClosedDays: number) {
   const { epochs, adjustments } = booked;
-  const inBooks = new Map(epochs.map((one) => [one.epoch, one]));
   const bookedMicros =
-    sum(epochs.map(({ own, late, ahead }) => own.micros + late.micros + ahead.micros)) + adjustments.own.micros;
+    sum(epochs.map(({ own, ahead }) => own.micros + ahead.micros)) + adjustments.own.micros + adjustments.ahead.micros;
   const billedMicros = bookedMicros + billedOnClosedDays - booked.closedMicros;
-  // Late events from after the balance was read are not in it yet. That is no difference.
-  const late = lateUsage(balance, booked);
-  const isLate = late.events > balance.lateEvents;
-  const notTakenOver = isLate ? late.micros - balance.lateMicros : 0;
-  const lacking = balance.usedMicros + notTakenOver - bookedMicros;
-  const differenceMicros = lacking === 0 ? bookedMicros - billedMicros : lacking;
-  const sequencesMissing = [...balance.sequences].some(
-    ([epoch, last]) => (inBooks.get(epoch)?.own.numbers ?? 0) !== last,
-  );
-  const complete = !sequencesMissing && adjustments.own.numbers === balance.adjustment;
+  const differenceMicros = balance.usedMicros - bookedMicros || bookedMicros - billedMicros;
+  const isBehind = behindBooks(balance, booked) > 0;
+  const [known, numbers] = [numbersOf(balance), sum(epochs.map(({ own }) => own.numbers))];
+  const sequencesMissing = numbers < known;
+  const complete = numbers === known && adjustments.own.numbers === balance.adjustment;
   const ahead = epochs.some((one) => one.ahead.numbers > 0);
   const lastMicros = booked.lastMicros ?? 0;
-  const held = compareHeld({ balance, booked }, isLate);
+  const held = compareHeld({ balance, booked });
   const same = differenceMicros === 0 && held.heldDifferenceMicros === 0;
-  const exact = complete && !ahead && same && (lastMicros === balance.usedMicros || notTakenOver !== 0);
+  const exact = complete && !ahead && same && lastMicros === balance.usedMicros;
   const tooMuch =
     ahead || differenceMicros < 0 || (complete && differenceMicros === 0 && held.heldDifferenceMicros < 0);
   const result: Reconciliation = {
@@ -196,6 +164,7 @@ function compareOne({ balance, booked }: Suspect, billedOnClosedDays: number) {
     missing: [],
     losses: [],
     lossesKnown: true,
+    isBehind,
   };
   const incomplete = sequencesMissing || epochs.some(lacksNumbers);
   return { result, incomplete, ahead };
@@ -209,22 +178,27 @@ function withGrants(result: Reconciliation, grants: GrantProof | undefined): Rec
   return { ...result, grants, ...(differs && { status: differenceMicros > 0 ? 'MISSING' : 'TOO_MUCH' }) };
 }
 
-function compareHeld({ balance, booked }: Suspect, isLate: boolean) {
+/** How many lines of the books a balance has counted. */
+function numbersOf(balance: Balance): number {
+  return countedEarlier(balance) + (balance.sequences.get(balance.epoch) ?? 0);
+}
+
+function compareHeld({ balance, booked }: Suspect) {
   const { heldMicros = 0 } = balance;
-  const bookedHeldMicros = sum(
-    booked.epochs.map(({ own, late, ahead }) => own.heldMicros + late.heldMicros + ahead.heldMicros),
-  );
-  const lacking = heldMicros - bookedHeldMicros || heldMicros - booked.lastHeldMicros;
-  // What is late changes it when it is settled.
-  return { heldMicros, bookedHeldMicros, heldDifferenceMicros: isLate ? 0 : lacking };
+  const bookedHeldMicros = sum(booked.epochs.map(({ own, ahead }) => own.heldMicros + ahead.heldMicros));
+  return {
+    heldMicros,
+    bookedHeldMicros,
+    heldDifferenceMicros: heldMicros - bookedHeldMicros || heldMicros - booked.lastHeldMicros,
+  };
 }
 
 function lacksNumbers(epoch: BookedRecord['epochs'][number]): boolean {
   return lackingNumbers(epoch) > 0;
 }
 
-function lackingNumbers({ own, late, lastNumber }: BookedRecord['epochs'][number]): number {
-  return Math.max(0, lastNumber - own.numbers - late.numbers);
+function lackingNumbers({ own, lastNumber }: BookedRecord['epochs'][number]): number {
+  return Math.max(0, lastNumber - own.numbers);
 }
 
 /** Whether known losses are all that an exact record lacks: in each epoch before the shard's as many numbers as are missing. */

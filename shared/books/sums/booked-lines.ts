@@ -22,10 +22,10 @@ export type TurnPlace = { epoch: number; number: number; day: string };
 export type Asked = WithOpenDays & { balance: Balance };
 
 /**
- * Events that Redis counted, has lost, or should have counted; those from after its balance was read; and those of a day that is
+ * Events that Redis counted, or should have counted before its balance was read; those from after that; and those of a day that is
  * partly one and partly another.
  */
-export type Part = 'own' | 'late' | 'ahead' | 'newer' | 'split';
+export type Part = 'own' | 'ahead' | 'newer' | 'split';
 /** One part of one line of a record. */
 export type Line = {
   billingId: string;
@@ -37,7 +37,8 @@ export type Line = {
   balance: [epoch: number, sequence: number, number: number, micros: number, heldMicros: number];
   /** The turn of the highest number. */
   lastTurn: TurnPlace | undefined;
-  lastWitness: number;
+  /** Days with lines of holds. */
+  holdDays: string[];
   closedMicros: number;
   splitDays: string[];
 };
@@ -67,7 +68,7 @@ export async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> 
     format: 'JSONCompactEachRow',
   });
   const rows = await answer.json<Row>();
-  return rows.map(([billingId, line, epoch, part, numbers, balance, [turn, day], witness, closed, splitDays]) => {
+  return rows.map(([billingId, line, epoch, part, numbers, balance, [turn, day], holdDays, closed, splitDays]) => {
     const [events, micros, heldMicros, count, first, last] = numbers.map(Number) as SumNumbers;
     return {
       billingId,
@@ -77,7 +78,7 @@ export async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> 
       sums: { events, micros, heldMicros, numbers: count, first, last },
       balance: balance.map(Number) as Line['balance'],
       lastTurn: Number(turn) === 0 ? undefined : { epoch, number: Number(turn), day },
-      lastWitness: Number(witness),
+      holdDays,
       closedMicros: Number(closed),
       splitDays,
     };
@@ -89,9 +90,12 @@ function headOf({ workspaceId, openDays, balance: { epoch, atMs } }: Asked): str
   return [workspaceId, openDays, epoch, atMs].map((one) => JSON.stringify(one)).join();
 }
 
-/** A record, and the last number that Redis has of each of its lines: of adjustments, which are of no epoch, and of each epoch. */
-function textOf({ id, balance: { sequences, adjustment } }: Asked): string {
-  const known = [[0, adjustment] as const, ...sequences].filter(([, number]) => number > 0);
+/** A record, and the last numbers that Redis has: of adjustments, and of the epoch under way. */
+function textOf({ id, balance: { epoch, sequences, adjustment } }: Asked): string {
+  const known = [
+    [0, adjustment],
+    [epoch, sequences.get(epoch) ?? 0],
+  ].filter(([, number]) => number! > 0);
   return JSON.stringify([id, Object.fromEntries(known)]);
 }
 
@@ -99,10 +103,8 @@ type SumNumbers = [events: number, micros: number, heldMicros: number, count: nu
 type Row = [
   ...[billingId: string, line: Line['line'], epoch: number, part: Part, sums: string[]],
   ...[balance: (number | string)[], lastTurn: [number: string, day: string]],
-  ...[lastWitness: string, closedMicros: string, splitDays: string[]],
+  ...[holdDays: string[], closedMicros: string, splitDays: string[]],
 ];
-
-const { has_holds: _, ...columns } = eventAsLine;
 
 // `page` has the records. An event is a line that has it alone, so events of open days and the sums of all others are lines alike.
 const LINES = `
@@ -116,20 +118,20 @@ const LINES = `
       array join together.5 as record),
     known[toString(line_epoch)] as known_number
   select billing_id, line, line_epoch,
-    multiIf(line_epoch > now_epoch, 'ahead', last_number <= known_number, 'own', first_number <= known_number, 'split',
-            line = 'adjustment', if(read_at_ms > 0 and at_ms >= read_at_ms, 'newer', 'late'),
-            line_epoch < now_epoch, 'late', is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
+    multiIf(line = 'verification' and line_epoch < now_epoch, 'own', line_epoch > now_epoch, 'ahead',
+            last_number <= known_number, 'own', first_number <= known_number, 'split',
+            is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
     (${sums.events}, ${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
     ((${sums.balance} as last).1, last.2, last.3, last.4, ${sums.held_micros}),
-    (${sums.last_turn}, argMax(day, last_turn)),
-    ${sums.last_witness}, sumIf(cost_micros, is_over), groupUniqArrayIf(day, part = 'split')
+    (${sums.last_turn}, argMax(day, last_turn)), groupUniqArrayIf(day, has_holds),
+    sumIf(cost_micros, is_over), groupUniqArrayIf(day, part = 'split')
   from (
     select billing_id, day, toString(line) as line, epoch as line_epoch, last_number as line_number, true as is_over, 0 as at_ms,
-      ${Object.keys(columns).join(', ')}
+      ${Object.keys(eventAsLine).join(', ')}
     from booked_days final
     where billing_id in (select asked_id from page)
     union all
-    select billing_id, day, ${lineOfEvent}, false, toUnixTimestamp64Milli(time), ${Object.values(columns).join(', ')}
+    select billing_id, day, ${lineOfEvent}, false, toUnixTimestamp64Milli(time), ${Object.values(eventAsLine).join(', ')}
     from usage_events final
     where (workspace_id, day, billing_id) in (select of_workspace, arrayJoin(open_days), asked_id from page)
   ) as lines

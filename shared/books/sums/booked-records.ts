@@ -5,25 +5,27 @@ import { markedDays } from './marked-days.ts';
 import { inPages, queryLines, type Asked, type Line, type Part, type Sums, type TurnPlace } from './booked-lines.ts';
 
 /**
- * What the books have of a record's events, beside what its balance in Redis says. "Own" are the events that Redis
- * counted: their number is at most the last one that Redis has. "Late" are those that Redis lacks. "Ahead" are those that
- * Redis should have counted before the balance was read, and has not: it went back to an earlier state.
+ * What the books have of a record's events, beside what its balance in Redis says. "Own" are those of earlier epochs, and those that
+ * Redis counted: their number is at most the last one that Redis has. "Ahead" are those that Redis should have counted before the
+ * balance was read, and has not.
  */
-export type Booked = { own: Sums; late: Sums; ahead: Sums };
+export type Booked = { own: Sums; ahead: Sums };
 
-/** All lines of an epoch but adjustments; `lastNumber` is the highest that an event or a witness has. */
+/** All lines of an epoch but adjustments; `lastNumber` is the highest that an event has. */
 export type BookedEpoch = Booked & { epoch: number; lastNumber: number };
 
 /** What the books have of a billing record. */
 export type BookedRecord = {
   epochs: BookedEpoch[];
   adjustments: Booked;
-  /** The used micro-credits after the last event that is own or late; undefined without an event. */
+  /** The used micro-credits after the last own event; undefined without an event. */
   lastMicros: number | undefined;
   /** The reserved micro-credits after that event. */
   lastHeldMicros: number;
-  /** The last turn that is own or late. */
+  /** The last turn that is own. */
   lastTurn: TurnPlace | undefined;
+  /** Days with lines of holds. */
+  holdDays: string[];
   /** Days that were summed from their events; all others from booked_days. */
   openDays: string[];
   /** The cost of all events on the other days. */
@@ -54,19 +56,15 @@ export async function readBooked({ sql, books }: Stores, balances: Balance[]): P
   return found;
 }
 
-/** What the books have that a balance lacks: the sum of late events, and the adjustments that follow its last one. */
-export function lateUsage(balance: Balance, { epochs, adjustments }: BookedRecord) {
-  const { late } = adjustments;
-  const from = balance.adjustment;
-  // Where one is missing between them, Postgres has them all, and the sweeper applies them in their order.
-  const follow = late.numbers > 0 && late.first === from + 1 && late.numbers === late.last - from;
-  return {
-    micros: sum(epochs.map((one) => one.late.micros)),
-    events: sum(epochs.map((one) => one.late.events)),
-    from,
-    to: follow ? late.last : from,
-    adjustedMicros: follow ? late.micros : 0,
-  };
+/** How many lines and adjustments the books have of a record that its balance has not counted: it was lost, or went back. */
+export function behindBooks(balance: Balance, { epochs, adjustments }: BookedRecord): number {
+  const earlier = epochs.filter(({ epoch }) => epoch < balance.epoch);
+  return Math.max(0, sum(earlier.map(({ own }) => own.numbers)) - countedEarlier(balance)) + adjustments.ahead.numbers;
+}
+
+/** How many lines of earlier epochs a balance has counted. */
+export function countedEarlier({ epoch, counted, sequences }: Balance): number {
+  return counted + sum([...sequences].filter(([earlier]) => earlier < epoch).map(([, number]) => number));
 }
 
 /** Adds up numbers. */
@@ -95,19 +93,20 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
     counted.filter(({ line }) => line === 'verification'),
     ({ epoch }) => epoch,
   );
-  const known = counted.filter(({ part, sums }) => part !== 'ahead' && sums.numbers > 0);
+  const known = counted.filter(({ part, sums }) => part === 'own' && sums.numbers > 0);
   const last = known.toSorted(({ balance: a }, { balance: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])[0];
   const turns = known.map(({ lastTurn }) => lastTurn).filter((turn) => turn !== undefined);
   return {
     epochs: [...verifications].map(([epoch, ofEpoch]) => ({
       epoch,
       ...booked(ofEpoch),
-      lastNumber: Math.max(...ofEpoch.flatMap(({ sums, lastWitness }) => [sums.last, lastWitness])),
+      lastNumber: Math.max(...ofEpoch.map(({ sums }) => sums.last)),
     })),
     adjustments: booked(counted.filter(({ line }) => line === 'adjustment')),
     lastMicros: last?.balance[3],
     lastHeldMicros: last?.balance[4] ?? 0,
     lastTurn: turns.toSorted((a, b) => b.epoch - a.epoch || b.number - a.number)[0],
+    holdDays: [...new Set(lines.flatMap(({ holdDays }) => holdDays))],
     openDays,
     closedMicros: sum(lines.map((line) => line.closedMicros)),
   };
@@ -116,5 +115,5 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
 function booked(lines: Line[]): Booked {
   const nothing: Sums = { events: 0, micros: 0, heldMicros: 0, numbers: 0, first: 0, last: 0 };
   const of = (part: Part) => lines.find((line) => line.part === part)?.sums ?? nothing;
-  return { own: of('own'), late: of('late'), ahead: of('ahead') };
+  return { own: of('own'), ahead: of('ahead') };
 }

@@ -9,7 +9,7 @@ export const lineOfEvent = `
   if(kind = 'adjustment', number, seq) as line_number`;
 
 /** Whether an event changes what Redis has to know, and does not only tell it. */
-export const IS_CHANGE = `kind not in ('settlement', 'witness')`;
+export const IS_CHANGE = `kind != 'settlement'`;
 
 /** The columns of usage_events that `eventAsLine` and `sumsOfLine` need besides those of `lineOfEvent`. */
 export const columnsOfEvent = 'kind, epoch, seq, number, cost_micros, used_micros, held_micros, hold_micros';
@@ -18,10 +18,9 @@ export const columnsOfEvent = 'kind, epoch, seq, number, cost_micros, used_micro
 export const eventAsLine = {
   events: IS_CHANGE,
   cost_micros: `if(${IS_USAGE}, cost_micros, 0)`,
-  numbers: `(kind != 'witness')`,
+  numbers: '1',
   first_number: 'line_number',
   last_number: 'line_number',
-  last_witness: `if(kind = 'witness', seq, 0)`,
   balance: '(epoch, seq, number, used_micros)',
   held_micros: 'held_micros',
   held_change: `multiIf(kind in ('hold', 'correction'), hold_micros, kind in ('capture', 'release'), -hold_micros, 0)`,
@@ -31,7 +30,7 @@ export const eventAsLine = {
 
 type LineColumns = Record<keyof typeof eventAsLine, string>;
 
-/** How lines add up to one, given their columns. A line of witnesses alone has no number, and no balance that counts. */
+/** How lines add up to one, given their columns. */
 function sumsOf(line: LineColumns): LineColumns {
   // Epoch, sequence number and number of adjustment as one integer: ClickHouse takes ten times as long to compare tuples.
   const place = `(bitShiftLeft(toUInt128((${line.balance}).1), 96) + bitShiftLeft(toUInt128((${line.balance}).2), 32) + (${line.balance}).3)`;
@@ -43,7 +42,6 @@ function sumsOf(line: LineColumns): LineColumns {
     numbers: `sum(${line.numbers})`,
     first_number: `minIf(${line.first_number}, ${line.numbers} > 0)`,
     last_number: `maxIf(${line.last_number}, ${line.numbers} > 0)`,
-    last_witness: `max(${line.last_witness})`,
     balance: `(toUInt32(bitShiftRight(${last}, 96)), toUInt64(bitShiftRight(${last}, 32)), toUInt32(${last}), ${ofLast(`(${line.balance}).4`)})`,
     held_micros: ofLast(line.held_micros),
     held_change: `sum(${line.held_change})`,

@@ -27,7 +27,7 @@ export async function readLastBalances(
             where billing_id in {ids:Array(String)} and ${IS_OVER} and numbers > 0
             union all
             select billing_id, (epoch, seq, number, used_micros), held_micros from usage_events
-            where ${IS_OPEN} and kind != 'witness'
+            where ${IS_OPEN}
           ) group by billing_id`,
         query_params: openDayParams(together),
         format: 'JSONCompactEachRow',

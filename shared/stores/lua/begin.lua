@@ -5,23 +5,21 @@
 -- ARGV  1 run id of this server, 2 build token
 -- Gives {"OPEN", now in ms}   nothing to do
 --       {"BUSY", now}         another builder is at work
---       {"CLAIMED", now, checkpoint ("" when emptied), epoch, time in ms of its newest data, history of the checkpoint}
+--       {"CLAIMED", now, checkpoint ("" when emptied), epoch, the last entry of its log, history of the checkpoint}
 local runId, token = ARGV[1], ARGV[2]
 
-local meta = call('HMGET', KEYS[1], 'owner', 'build', 'buildUntil', 'checkpoint', 'epoch', 'closedFor', 'openedAt',
-  'history')
+local meta = call('HMGET', KEYS[1], 'owner', 'build', 'buildUntil', 'checkpoint', 'epoch', 'closedFor', 'history')
 if meta[1] == runId then return { 'OPEN', nowText } end
 -- A claim never lasts for longer than from now on: one that does is from before the clock was set back.
 local heldUntil = tonumber(meta[3] or '0')
 local isHeld = heldUntil > nowMs and heldUntil <= tonumber(buildUntil)
 if meta[2] and meta[2] ~= token and isHeld then return { 'BUSY', nowText } end
 
--- Time of its newest data: the later of its opening and the last outbox entry, even if that entry was deleted. A debit whose
--- event is in another shard's outbox may be newer; then more than needed is looked through, never less.
-local since = tonumber(meta[7] or '0')
+-- Also of an entry that was deleted.
+local last = '0-0'
 local stream = redis.pcall('XINFO', 'STREAM', KEYS[2])
 for i = 1, #stream, 2 do
-  if stream[i] == 'last-generated-id' then since = math.max(since, tonumber(string.match(stream[i + 1], '^%d+'))) end
+  if stream[i] == 'last-generated-id' then last = stream[i + 1] end
 end
 
 call('HDEL', KEYS[1], 'owner')
@@ -30,4 +28,4 @@ call('HSET', KEYS[1], 'build', token, 'buildUntil', buildUntil)
 if meta[6] ~= runId then
   call('HSET', KEYS[1], 'closedFor', runId, 'closedAt', nowText)
 end
-return { 'CLAIMED', nowText, meta[4] or '', meta[5] or '0', format('%.0f', since), meta[8] or '' }
+return { 'CLAIMED', nowText, meta[4] or '', meta[5] or '0', last, meta[7] or '' }

@@ -1,7 +1,7 @@
 -- uses: names time fence records alerts-mark
 -- Captures, releases or extends holds, each on its own, and appends the lines that tell it, both or neither. A hold that was settled
 -- is remembered for 48 h: asked for the same again, it answers the same and changes nothing. A hold that this Redis lost, which its
--- epoch shows, is settled at once by what the caller knows of it; settling compares it with the books then.
+-- epoch shows, is settled at once by what the caller knows of it.
 --
 -- Speed. Where nothing else is to be done for a record, open holds are captured and released together: all are decided before the
 -- first write, which appends the lines of all of them as one entry. Should Redis refuse that (its memory is full), nothing was taken.

@@ -36,7 +36,7 @@ end
 
 local read, status, amounts = pcall(turn)
 if not read then
-  -- The sweeper would come for it again and again; the next turn, or settling, notes it again.
+  -- The sweeper would come for it again and again; the next turn, or a rebuild, notes it again.
   redis.pcall('ZREM', KEYS[4], KEYS[2])
   return { 'UNSETTLED', nowText, type(status) == 'table' and status.err or tostring(status) }
 end

@@ -40,7 +40,7 @@ local function captureLate(account, hold, usage, settled)
   correctLater(account, hold, noted, usage)
   keepSettled(account, hold.id, {
     how = 'captured', usage = usage, endsAtMs = settled.endsAtMs, late = '1', limits = settled.limits,
-  }, hold.epoch)
+  })
   return 'OK', '1', settled.endsAtMs
 end
 
@@ -49,13 +49,13 @@ local function captureLost(account, hold, usage)
   local late = nowMs >= hold.endsAtMs and '1' or ''
   account.used = account.used + usage
   holdLine(account, hold, { kind = 'capture', cost = usage, micros = 0, detail = late ~= '' and 'late' or nil })
-  keepSettled(account, hold.id, { how = 'captured', usage = usage, endsAtMs = hold.endsAtMs, late = late }, hold.epoch)
+  keepSettled(account, hold.id, { how = 'captured', usage = usage, endsAtMs = hold.endsAtMs, late = late })
   return 'OK', late, hold.endsAtMs
 end
 
 local function releaseLost(account, hold)
   holdLine(account, hold, { kind = 'release', cost = 0, micros = 0 })
-  keepSettled(account, hold.id, { how = 'released', usage = 0, endsAtMs = hold.endsAtMs, late = '' }, hold.epoch)
+  keepSettled(account, hold.id, { how = 'released', usage = 0, endsAtMs = hold.endsAtMs, late = '' })
   return 'OK', '', hold.endsAtMs
 end
 

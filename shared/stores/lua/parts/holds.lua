@@ -15,8 +15,7 @@
 --                                         that they crossed are noted in account.crossed
 --         settledHold(account, id)        { how, usage, endsAtMs, late, limits } of a settled one; how is captured, charged, released or
 --                                         expired; nil of an unknown one
---         keepSettled(account, id, settled, epoch)     remembers it; one that is of an earlier epoch, or was lost, is marked in the
---                                         record, for settling to compare it with the books
+--         keepSettled(account, id, settled)     remembers it
 --         holdLine(account, hold, line)   adds a line of a hold, with the next number: { kind, cost, micros, detail };
 --                                         hold.trace is what the call that settles it begins its line with
 --         openHolds(account)              how many are open
@@ -27,8 +26,7 @@ local SETTLED_SECONDS = '172800'
 
 local function nameHolds(account, billingKey)
   local tag, place = string.sub(billingKey, 1, 5), string.sub(billingKey, 8)
-  account.tag, account.holdsKey, account.endsKey, account.againKey = tag, tag .. 'o:' .. place, tag .. 'e:' .. place,
-    tag .. 'y:' .. place
+  account.tag, account.holdsKey, account.endsKey = tag, tag .. 'o:' .. place, tag .. 'e:' .. place
   -- ended: how many of the first to end are no longer open; firstEndMs: of those that were opened here.
   account.holdWrites = account.holdWrites or { ended = 0, closed = {}, opened = {}, settled = {}, firstEndMs = NEVER }
 end
@@ -60,10 +58,8 @@ local function putHold(account, hold)
   account.untilMs = math.min(account.untilMs, hold.endsAtMs)
 end
 
-local function keepSettled(account, id, settled, epoch)
-  local writes = account.holdWrites
-  writes.settled[id] = settled
-  if epoch ~= account.epoch then writes.again = true end
+local function keepSettled(account, id, settled)
+  account.holdWrites.settled[id] = settled
 end
 
 local function correctLater(account, hold, noted, usage)
@@ -99,7 +95,7 @@ local function closeHold(account, hold, how, usage, late)
   local limits = how ~= 'released' and hold.limits or ''
   keepSettled(account, hold.id, {
     how = how, usage = usage, endsAtMs = hold.endsAtMs, late = late or '', limits = limits,
-  }, hold.epoch)
+  })
 end
 
 local function settledHold(account, id)
@@ -157,7 +153,6 @@ local function writeHolds(account)
     call('SETEX', account.tag .. 'z:' .. id, SETTLED_SECONDS,
       format('%s\0%d\0%d\0%s\0%s', settled.how, settled.usage, settled.endsAtMs, settled.late, settled.limits or ''))
   end
-  if writes.again then call('HSET', account.billingKey, 'y', nowText) end
   for _, counters in pairs(writes.corrections and correctedCounters(account) or account.corrected or {}) do
     if counters.changed then writeCounters(counters, call) end
   end

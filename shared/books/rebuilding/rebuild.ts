@@ -1,0 +1,238 @@
+import { randomUUID } from 'node:crypto';
+import { ApiError } from '../../contract/errors.ts';
+import { beginEvent, type UsageEvent } from '../../events/event.ts';
+import { mapLimited } from '../../runtime/map-limited.ts';
+import { withTimeout } from '../../runtime/timeout.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { END } from '../../stores/fields.ts';
+import { keyspace } from '../../stores/keyspace.ts';
+import type { Query } from '../../stores/postgres.ts';
+import type { ShardedRedis } from '../../stores/redis.ts';
+import { chunks } from '../../values/chunks.ts';
+import { newId } from '../../values/ids.ts';
+import type { Balance, FailedRecord } from '../balances.ts';
+import { billingKey, type BillingRef } from '../billing-refs.ts';
+import { byHalves } from '../by-halves.ts';
+import { readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
+import { firstDayOfHolds, readHolds, type BookedHold } from './booked-holds.ts';
+import { readTurnLines, type TurnLine } from './turn-lines.ts';
+
+/** Permission to write the balances of a shard: its fence, and its epoch, or the next one while it is built. */
+export type WriteGrant = (shard: number) => { fence: string; epoch: number };
+
+export type RebuildStores = { sql: Query; redis: ShardedRedis; books: Books };
+
+/**
+ * A record that was set aside, and the last numbers that it has given: once the books have all up to them, it can be rebuilt. `mark`
+ * says who set it aside; it is empty in a shard that is built.
+ */
+export type SetAside = { billing: BillingRef; mark: string; sequence: number; adjustment: number };
+
+const WITHIN_MS = 2_000;
+// A script of so many takes Redis about 100 µs, and one of so many holds about a millisecond.
+const RECORDS_PER_SCRIPT = 16;
+const HOLDS_PER_SCRIPT = 200;
+const SCRIPTS_AT_ONCE = 8;
+const PROBE_WITHIN_MS = 5_000;
+const NO_HOLDS: Holds = { heldMicros: 0, lines: [], costMicros: 0 };
+
+/**
+ * Rebuilds the balances of records that are set aside, or in a shard that is built, from the books: used credits, the account, its
+ * holds, and what counts its lines. It can run again at any time, because it writes all and adds to nothing. Gives the records that
+ * failed alone; throws where a server fails.
+ */
+export async function rebuild(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<FailedRecord[]> {
+  if (records.length === 0) return [];
+  const lost: FailedRecord[] = [];
+  const rebuildSome = async (some: SetAside[]) => void lost.push(...(await rebuildPage(stores, some, grant)));
+  const alone = await byHalves(records, rebuildSome, () => requireBooks(stores));
+  return [...alone.map(({ item: { billing }, error }) => ({ billing, error })), ...lost];
+}
+
+/**
+ * Sets records of open shards, or of one that is built, aside: until they are rebuilt their calls get 503. Throws an ApiError where a
+ * shard is closed.
+ */
+export async function setAside(redis: ShardedRedis, billings: BillingRef[], grant: WriteGrant): Promise<SetAside[]> {
+  const mark = randomUUID();
+  const pages = pagesOf(billings, ({ shard }) => shard);
+  const asides = await mapLimited(pages, SCRIPTS_AT_ONCE, async (page) => {
+    const { shard } = page[0]!;
+    const keys = page.flatMap((billing) => [billingKey(billing), ...holdKeys(billing)]);
+    const [, ...numbers] = await write(redis, 'set-aside', shard, keys, [mark], grant);
+    return page.map((billing, i) => {
+      const [sequence, adjustment] = numbers.slice(2 * i, 2 * i + 2).map(Number) as [number, number];
+      return { billing, mark, sequence, adjustment };
+    });
+  });
+  return asides.flat();
+}
+
+// Ids of billing records have another form.
+const NOBODY: BillingRef = { id: 'nobody', shard: 0, workspaceId: '', externalMeterId: '' };
+
+/** Throws unless the books can be read at all: of a record that does not exist, in the same way as of others. */
+export async function requireBooks(stores: RebuildStores): Promise<void> {
+  await withTimeout(stores.redis.clock, PROBE_WITHIN_MS, readBooked(stores, [allOf(NOBODY, 0)]));
+}
+
+/** A balance that has counted all that the books have of a record. */
+function allOf(billing: BillingRef, epoch: number): Balance {
+  const all = Number.MAX_SAFE_INTEGER;
+  const sequences = new Map([[epoch, all]]);
+  return { billing, atMs: 0, epoch, usedMicros: 0, counted: 0, adjustment: all, sequences };
+}
+
+/** Gives the records that another process has set aside since. */
+async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<FailedRecord[]> {
+  const { redis, books } = stores;
+  const asked = records.map(({ billing }) => allOf(billing, grant(billing.shard).epoch));
+  const booked = await readBooked(stores, asked);
+  for (const [i, record] of records.entries()) requireAll(record, asked[i]!.epoch, booked.get(record.billing.id)!);
+  const turns = await readTurnLines(
+    books,
+    records.flatMap(({ billing: { id, workspaceId } }) => {
+      const turn = booked.get(id)!.lastTurn;
+      return turn ? [{ id, workspaceId, turn }] : [];
+    }),
+  );
+  const holds = await restoreHolds(stores, records, booked, grant);
+  // One that is not set aside and never had a line is what it has to be.
+  const known = records.filter(({ billing: { id }, mark }) => mark !== '' || booked.get(id)!.lastMicros !== undefined);
+  const lost = await mapLimited(
+    pagesOf(known, ({ billing }) => billing.shard),
+    SCRIPTS_AT_ONCE,
+    async (page) => {
+      const {
+        mark,
+        billing: { shard },
+      } = page[0]!;
+      const { epoch } = grant(shard);
+      const args = page.flatMap(({ billing }) => {
+        const { id } = billing;
+        return argsOf({
+          billing,
+          epoch,
+          booked: booked.get(id)!,
+          turn: turns.get(id),
+          holds: holds.get(id) ?? NO_HOLDS,
+        });
+      });
+      const keys = [keyspace.outbox(shard), keyspace.due(shard), ...page.map(({ billing }) => billingKey(billing))];
+      const answers = await write(redis, 'rebuild', shard, keys, [epoch, mark, ...args], grant);
+      const error = new Error('the record was set aside by another process');
+      return page.filter((_, i) => answers[i] !== 'OK').map(({ billing }) => ({ billing, error }));
+    },
+  );
+  return lost.flat();
+}
+
+function pagesOf<Item>(items: Item[], shardOf: (item: Item) => number): Item[][] {
+  return [...Map.groupBy(items, shardOf).values()].flatMap((some) => chunks(some, RECORDS_PER_SCRIPT));
+}
+
+/** Throws where the books have yet to get some of the lines that a record has given. */
+function requireAll({ sequence, adjustment }: SetAside, epoch: number, { epochs, adjustments }: BookedRecord): void {
+  const numbers = epochs.find((one) => one.epoch === epoch)?.own.numbers ?? 0;
+  if (numbers < sequence || adjustments.own.numbers < adjustment)
+    throw new Error('the books have yet to get the last lines of the record');
+}
+
+/** What holds of a record reserve, and what puts their lines right. */
+type Holds = { heldMicros: number; lines: Partial<UsageEvent>[]; costMicros: number };
+
+/** Writes the holds of some records; gives what they come to, by record. */
+async function restoreHolds(
+  { redis, books }: RebuildStores,
+  records: SetAside[],
+  booked: Map<string, BookedRecord>,
+  grant: WriteGrant,
+): Promise<Map<string, Holds>> {
+  const nowMs = await redis.now();
+  const first = firstDayOfHolds(nowMs);
+  const asked = records.map(({ billing: { id, workspaceId } }) => {
+    return { id, workspaceId, days: booked.get(id)!.holdDays.filter((day) => day >= first) };
+  });
+  const byId = new Map(records.map((record) => [record.billing.id, record]));
+  const found = new Map<string, Holds>();
+  let waiting: { record: SetAside; holds: BookedHold[] } | undefined;
+  const flush = async () => {
+    if (!waiting) return;
+    const {
+      holds,
+      record: { billing, mark },
+    } = waiting;
+    const args = holds.flatMap(({ id, text, open, keptSeconds }) => [id, text, open?.endsAtMs ?? '', keptSeconds]);
+    const keys = [billingKey(billing), ...holdKeys(billing)];
+    await write(redis, 'restore-holds', billing.shard, keys, [mark, ...args], grant);
+    waiting = undefined;
+  };
+  for await (const [id, hold] of readHolds(books, asked, nowMs)) {
+    const record = byId.get(id)!;
+    if (waiting && (waiting.record !== record || waiting.holds.length === HOLDS_PER_SCRIPT)) await flush();
+    waiting ??= { record, holds: [] };
+    waiting.holds.push(hold);
+    found.set(id, withHold(found.get(id) ?? NO_HOLDS, hold));
+  }
+  await flush();
+  return found;
+}
+
+function withHold({ heldMicros, lines, costMicros }: Holds, hold: BookedHold): Holds {
+  const { heldChangeMicros: change, costChangeMicros: cost } = hold;
+  const line = { holdId: hold.id, keyId: hold.keyId, usageName: hold.usageName, detail: 'lost' };
+  const right: Partial<UsageEvent>[] = [];
+  if (change < 0) right.push({ ...line, kind: 'release', holdMicros: -change });
+  if (change > 0 || cost !== 0)
+    right.push({ ...line, kind: 'correction', costMicros: cost, holdMicros: Math.max(0, change) });
+  return {
+    heldMicros: heldMicros + (hold.open?.micros ?? 0),
+    lines: right.length === 0 ? lines : [...lines, ...right],
+    costMicros: costMicros + cost,
+  };
+}
+
+type Rebuilt = { billing: BillingRef; epoch: number; booked: BookedRecord; turn: TurnLine | undefined; holds: Holds };
+
+/** The arguments that say to the script what a record becomes. */
+function argsOf({ billing, epoch, booked, turn, holds }: Rebuilt): (string | number)[] {
+  const { epochs, adjustments, lastMicros = 0, lastHeldMicros } = booked;
+  const bookedMicros = sum(epochs.map(({ own }) => own.micros)) + adjustments.own.micros;
+  const usedMicros = bookedMicros + holds.costMicros;
+  const { heldMicros } = holds;
+  const lines = [...holds.lines];
+  // The last line in the books must show the balance in Redis.
+  if (lines.length === 0 && (lastMicros !== usedMicros || lastHeldMicros !== heldMicros))
+    lines.push({ kind: 'settlement' });
+  const { id: billingId, workspaceId } = billing;
+  const texts = lines.map((line) =>
+    beginEvent({ kind: 'settlement', ...line, id: newId('evt'), billingId, workspaceId, usedMicros, heldMicros }),
+  );
+  const counted = sum(epochs.filter((one) => one.epoch < epoch).map(({ own }) => own.numbers));
+  const state = turn ? [turn.totalMicros, turn.expiredMicros, turn.state].join(END) : '';
+  return [usedMicros, heldMicros, counted, adjustments.own.last, state, texts.map((text) => text + END).join('')];
+}
+
+function holdKeys({ shard, workspaceId, externalMeterId }: BillingRef): string[] {
+  return [
+    keyspace.openHolds(shard, workspaceId, externalMeterId),
+    keyspace.holdEnds(shard, workspaceId, externalMeterId),
+  ];
+}
+
+/** Runs a script by the grant; gives what it answers behind its time. Throws an ApiError where the server fails or the shard is closed. */
+async function write(
+  redis: ShardedRedis,
+  script: 'set-aside' | 'restore-holds' | 'rebuild',
+  shard: number,
+  keys: string[],
+  args: (string | number)[],
+  grant: WriteGrant,
+): Promise<string[]> {
+  const node = redis.node(shard);
+  const all = [grant(shard).fence, node.notAfter(WITHIN_MS), ...args];
+  const [status, , ...answer] = await node.script(script, [keyspace.meta(shard), ...keys], all, WITHIN_MS);
+  if (status !== 'OK')
+    throw new ApiError('redis_unavailable', { cause: new Error(`the ${script} script answered ${status}`) });
+  return answer;
+}

@@ -1,0 +1,86 @@
+import type { Logger } from '../../runtime/log.ts';
+import { startLoop, type Loop } from '../../runtime/loop.ts';
+import type { Metrics } from '../../runtime/metrics.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { openShards } from '../../stores/fence.ts';
+import type { Sql } from '../../stores/postgres.ts';
+import type { ShardedRedis } from '../../stores/redis.ts';
+import { findBalances, type FailedRecord } from '../balances.ts';
+import { behindBooks, readBooked } from '../sums/booked-records.ts';
+import { rebuild, setAside } from './rebuild.ts';
+import { countUnsettled, postpone, removeSettled, takeUnsettled, type UnsettledRecord } from './unsettled-records.ts';
+
+type Stores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
+
+const LOOK_EVERY_MS = 1_000;
+const LOOK_WITHIN_MS = 1_000;
+const COUNT_EVERY_MS = 1_000;
+// Half of what a query on the books costs is the query itself.
+const RECORDS_AT_ONCE = 2_000;
+// About a minute and a half: what the books have not got by then, they will not get.
+const PATIENT_ATTEMPTS = 10;
+
+/** Rebuilds noted records of open shards, until stopped. Any number of processes may do so at a time. */
+export function startRebuilder({ metrics, ...stores }: Stores & { metrics: Metrics }): Loop {
+  let countedAt = -Infinity;
+  const loop = startLoop(stores.redis.clock, LOOK_EVERY_MS, stores.log, 'rebuilding balances', async () => {
+    if ((await rebuildNoted(stores)) === RECORDS_AT_ONCE) loop.soon();
+    if (stores.redis.clock.monotonic() - countedAt < COUNT_EVERY_MS) return;
+    const { waiting, failing } = await countUnsettled(stores.sql);
+    metrics.unsettledRecords.set(waiting);
+    metrics.failingRecords.set(failing);
+    countedAt = stores.redis.clock.monotonic();
+  });
+  return loop;
+}
+
+/**
+ * Rebuilds noted records of open shards, one page of those that are due; gives how many it took.
+ * 1. Take the notes. After a crash here they are due again some seconds later.
+ * 2. Set aside those whose balance lacks what the books have, or is not known; their calls get 503.
+ * 3. Rebuild these once the books have all that they had given.
+ * 4. Remove the notes, but for those that were noted again meanwhile. Records that failed alone wait for their next attempt.
+ */
+export async function rebuildNoted(stores: Stores): Promise<number> {
+  const open = await openShards(stores.redis, LOOK_WITHIN_MS);
+  if (open.size === 0) return 0;
+  const notes = await takeUnsettled(stores.sql, [...open.keys()], RECORDS_AT_ONCE);
+  if (notes.length === 0) return 0;
+  const epochs = new Map([...open].map(([shard, { epoch }]) => [shard, epoch]));
+  const failed = new Map((await rebuildSome(stores, notes, epochs)).map(({ billing, error }) => [billing.id, error]));
+  await removeSettled(
+    stores.sql,
+    notes.filter(({ id }) => !failed.has(id)),
+  );
+  const failing = notes.filter(({ id }) => failed.has(id));
+  await postpone(stores.sql, failing);
+  for (const { id, attempts } of failing) {
+    const why = { error: failed.get(id), billingId: id, attempts: attempts + 1 };
+    stores.log.error(why, 'a billing record can not be rebuilt now; it will be tried again');
+  }
+  return notes.length;
+}
+
+/** Rebuilds those of some records that need it; gives those that failed alone. */
+async function rebuildSome(
+  stores: Stores,
+  notes: UnsettledRecord[],
+  epochs: Map<number, number>,
+): Promise<FailedRecord[]> {
+  const { redis, log } = stores;
+  const { balances, aside, corrupt } = await findBalances(redis, notes);
+  const booked = await readBooked(stores, balances);
+  const behind = balances.filter((balance) => behindBooks(balance, booked.get(balance.billing.id)!) > 0);
+  const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: epochs.get(shard)! });
+  const wanted = [...aside, ...[...behind, ...corrupt].map(({ billing }) => billing)];
+  const patience = new Map(notes.map(({ id, attempts }) => [id, attempts < PATIENT_ATTEMPTS]));
+  const records = (await setAside(redis, wanted, grant)).map((record) =>
+    patience.get(record.billing.id) ? record : { ...record, sequence: 0, adjustment: 0 },
+  );
+  const failed = await rebuild(stores, records, grant);
+  if (records.length > failed.length)
+    log.warn({ records: records.length - failed.length }, 'balances were behind the books and were rebuilt from them');
+  const here = new Set([...balances.map(({ billing }) => billing), ...wanted].map(({ id }) => id));
+  const absent = notes.filter(({ id }) => !here.has(id));
+  return [...failed, ...absent.map((billing) => ({ billing, error: new Error('the record is not in Redis') }))];
+}

@@ -1,0 +1,45 @@
+-- uses: names time build
+-- Writes holds that the books have of a record that is set aside, or of a shard that is built: open ones, and those that were settled
+-- within 48 h. Written again, they are the same. In a shard that is built, what open ones reserve is counted by their limits.
+--
+-- KEYS  1 meta, 2 the record, 3 its open holds, 4 when they end
+-- ARGV  1 fence: run id of the open shard, or "build:<token>" of its builder
+--       2 not after: Redis time in ms
+--       3 mark that the record was set aside with; "" in a shard that is built
+--       then four per hold: its 26 characters, its text (of an open one as parts/holds.lua packs it, of a settled one as it keeps
+--       it), when an open one ends in ms ("" of a settled one), and for how long a settled one is kept, in s
+-- Gives {"OK" | "CLOSED" | "LATE", now in ms}; nothing is written where another one has set it aside since
+local mark = ARGV[3]
+
+local function makeCount()
+  -- uses: limits limits-of-holds
+  local tag, place = string.sub(KEYS[2], 1, 5), string.sub(KEYS[2], 8)
+  return function(text)
+    local micros, endsAtMs, onExpiry, turn, openedMs, epoch, keyId, usageName, limitsAt = struct.unpack('ssssssss', text)
+    local own = {}
+    local lost = { held = 0, used = tonumber(micros), isLost = true }
+    correctLimits(string.sub(text, limitsAt), { tag .. 'l:' .. keyId, tag .. 'l:' .. place }, lost, own)
+    for _, counters in pairs(own) do
+      if counters.changed then writeCounters(counters, call) end
+    end
+  end
+end
+local count
+
+if not passFence(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
+if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
+local isOurs = mark == '' or call('HGET', KEYS[2], 'u') == 'aside ' .. mark
+for i = 4, isOurs and #ARGV or 0, 4 do
+  local id, text, endsAtMs, keptSeconds = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  if endsAtMs ~= '' then
+    local isNew = call('HSET', KEYS[3], id, text) == 1
+    call('ZADD', KEYS[4], endsAtMs, id)
+    if isNew and mark == '' and string.byte(text, -1) ~= 0 then
+      count = count or makeCount()
+      count(text)
+    end
+  else
+    call('SETEX', string.sub(KEYS[1], 1, 5) .. 'z:' .. id, keptSeconds, text)
+  end
+end
+return { 'OK', nowText }
