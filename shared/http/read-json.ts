@@ -11,7 +11,7 @@ export async function readJson(request: IncomingMessage, limit: number): Promise
 }
 
 /** Whether a request announces a body; throws when its type, its encoding or its announced length is refused. */
-function hasJsonBody(headers: IncomingHttpHeaders, limit: number): boolean {
+export function hasJsonBody(headers: IncomingHttpHeaders, limit: number): boolean {
   const announced = Number(headers['content-length'] ?? 0);
   if (announced === 0 && headers['transfer-encoding'] === undefined) return false;
   if (!isJson(headers['content-type'])) throw new ApiError('not_json');
@@ -22,7 +22,7 @@ function hasJsonBody(headers: IncomingHttpHeaders, limit: number): boolean {
 }
 
 /** The JSON value of a body's bytes; undefined when there are none. */
-function parseJson(bytes: Buffer): unknown {
+export function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new ApiError('invalid_json');
   const text = bytes.toString();

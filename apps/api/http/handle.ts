@@ -6,7 +6,6 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { CacheableAnswer, ExportAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
-import { readJson } from '../../../shared/http/read-json.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asBooksUnavailable, booksUntil } from '../../../shared/stores/clickhouse.ts';
@@ -14,6 +13,7 @@ import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.t
 import { auditClient, operationName } from '../resources/audit.ts';
 import { answerOf, send, type Answer } from './answer.ts';
 import { describeRequest, type Repeatable } from './idempotency.ts';
+import { bodyReader } from './read-body.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
 import { writeInTransaction, writeTooLate, type WriteProgress } from './write-transaction.ts';
 
@@ -27,6 +27,7 @@ const NOBODY: Caller = { tokenId: '', teamId: '', permissions: new Set(), worksp
 export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware {
   const readParams = route.params && parameterValidator(route.params);
   const readQuery = parameterValidator(route.query ?? { type: 'object', additionalProperties: false });
+  const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
   const validateBody = route.body && bodyValidator(route.accepts ?? route.body);
   const verifies = route.permission === 'key:verify';
   const needsToken = route.permission !== undefined || route.anyToken === true || route.portal !== undefined;
@@ -78,7 +79,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     { caller, clientAddress, deadline }: { caller: Caller; clientAddress: string; deadline: Deadline },
   ): Promise<Answer | CacheableAnswer | ExportAnswer> {
     // An optional body that is left out is the same as an empty object.
-    const json = validateBody && (await readJson(ctx.req, route.bodyLimit ?? BODY_LIMIT));
+    const json = validateBody && (await readBody(ctx));
     const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
     const call = {
       ...options.services,
