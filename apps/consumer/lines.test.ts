@@ -10,6 +10,7 @@ import { readTurnLines } from '../../shared/books/rebuilding/turn-lines.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { dayOf } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
+import { storeWatermark } from '../../shared/events/watermark.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { usageByDay } from './helpers/usage-by-day.ts';
@@ -73,6 +74,7 @@ test('captures and corrections of a lost epoch are late as verifications are, an
   ledger.capture(hold, 8, 'charged');
   ledger.correct(hold, -2);
   await own.book(Date.now(), ledger.events);
+  await storeWatermark(own.sql, 9e15);
   await rebuildNoted(own);
   const [found] = await reconcile(own, [ref], 0);
   assert.equal([found!.status, found!.usedMicros, found!.bookedMicros], ['EXACT', 6, 6]);

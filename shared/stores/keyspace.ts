@@ -27,7 +27,7 @@ export const keyspace = {
   workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
   /**
    * Hash: `s` settings (packed record), `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the
-   * number of the last adjustment, `c` how many lines of earlier epochs it was rebuilt from. `u` is `aside <mark>` until its balance is
+   * number of the last adjustment, `c` how many lines of earlier epochs it was rebuilt from. `u` is `aside <mark> <since ms>` until its balance is
    * taken from the books, and of an account (docs/accounts-design.md) a packed text, with `t` its state after the last turn.
    */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,

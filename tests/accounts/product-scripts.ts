@@ -190,7 +190,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   /** Redis loses its balance, which is rebuilt from its lines. */
   async function rebuild(): Promise<string> {
     await redis.hdel(record, 't');
-    await redis.hset(record, 'u', 'aside x');
+    await redis.hset(record, 'u', 'aside x 0');
     const usedMicros = lines.reduce((sum, { cost }) => sum + BigInt(cost), usedAtFirst);
     const { total, expired, state } = lines.findLast((line) => line.turn)?.turn ?? {};
     const turned = total === undefined ? '' : [total, expired, state].join(END);

@@ -24,7 +24,7 @@ export async function fillBalances(
   const { sql, redis, log } = stores;
   const batches = batchesById<BillingRef>((after, limit) => billingRefsAfter(sql, { shards: [shard] }, after, limit));
   for await (const refs of batches) {
-    const records = refs.map((billing) => ({ billing, mark: '', sequence: 0, adjustment: 0 }));
+    const records = refs.map((billing) => ({ billing, mark: '', sequence: 0, adjustment: 0, sinceMs: 0 }));
     const failed = await rebuild(stores, records, grant);
     const billings = failed.map(({ billing }) => billing);
     await setAside(redis, billings, grant);

@@ -23,10 +23,10 @@ export type WriteGrant = (shard: number) => { fence: string; epoch: number };
 export type RebuildStores = { sql: Query; redis: ShardedRedis; books: Books };
 
 /**
- * A record that was set aside, and the last numbers that it has given: once the books have all up to them, it can be rebuilt. `mark`
- * says who set it aside; it is empty in a shard that is built.
+ * A record that was set aside, since when in Unix ms, and the last numbers that it has given: once the books have all up to them, it
+ * can be rebuilt. `mark` says who set it aside; it is empty in a shard that is built.
  */
-export type SetAside = { billing: BillingRef; mark: string; sequence: number; adjustment: number };
+export type SetAside = { billing: BillingRef; mark: string; sequence: number; adjustment: number; sinceMs: number };
 
 const WITHIN_MS = 2_000;
 // A script of so many takes Redis about 100 µs, and one of so many holds about a millisecond.
@@ -61,8 +61,8 @@ export async function setAside(redis: ShardedRedis, billings: BillingRef[], gran
     const keys = page.flatMap((billing) => [billingKey(billing), ...holdKeys(billing)]);
     const [, ...numbers] = await write(redis, 'set-aside', shard, keys, [mark], grant);
     return page.map((billing, i) => {
-      const [sequence, adjustment] = numbers.slice(2 * i, 2 * i + 2).map(Number) as [number, number];
-      return { billing, mark, sequence, adjustment };
+      const [sequence, adjustment, sinceMs] = numbers.slice(3 * i, 3 * i + 3).map(Number) as [number, number, number];
+      return { billing, mark, sequence, adjustment, sinceMs };
     });
   });
   return asides.flat();

@@ -1,3 +1,4 @@
+import { booksWatermark } from '../../events/watermark.ts';
 import type { Logger } from '../../runtime/log.ts';
 import { startLoop, type Loop } from '../../runtime/loop.ts';
 import type { Metrics } from '../../runtime/metrics.ts';
@@ -17,8 +18,10 @@ const LOOK_WITHIN_MS = 1_000;
 const COUNT_EVERY_MS = 1_000;
 // Half of what a query on the books costs is the query itself.
 const RECORDS_AT_ONCE = 2_000;
-// About a minute and a half: what the books have not got by then, they will not get.
-const PATIENT_ATTEMPTS = 10;
+// A record that is set aside waits for what is on its way to the books: it must not be much.
+const BOOKS_BEHIND_MS = 10_000;
+// What the books have not got that long after all that is newer, they will not get.
+const LOST_AFTER_MS = 30_000;
 
 /** Rebuilds noted records of open shards, until stopped. Any number of processes may do so at a time. */
 export function startRebuilder({ metrics, ...stores }: Stores & { metrics: Metrics }): Loop {
@@ -35,7 +38,7 @@ export function startRebuilder({ metrics, ...stores }: Stores & { metrics: Metri
 }
 
 /**
- * Rebuilds noted records of open shards, one page of those that are due; gives how many it took.
+ * Rebuilds noted records of open shards, one page of those that are due; gives how many it took: none while the books are behind.
  * 1. Take the notes. After a crash here they are due again some seconds later.
  * 2. Set aside those whose balance lacks what the books have, or is not known; their calls get 503.
  * 3. Rebuild these once the books have all that they had given.
@@ -43,11 +46,14 @@ export function startRebuilder({ metrics, ...stores }: Stores & { metrics: Metri
  */
 export async function rebuildNoted(stores: Stores): Promise<number> {
   const open = await openShards(stores.redis, LOOK_WITHIN_MS);
-  if (open.size === 0) return 0;
+  const watermarkMs = await booksWatermark(stores.sql);
+  if (open.size === 0 || watermarkMs < (await stores.redis.now()) - BOOKS_BEHIND_MS) return 0;
   const notes = await takeUnsettled(stores.sql, [...open.keys()], RECORDS_AT_ONCE);
   if (notes.length === 0) return 0;
   const epochs = new Map([...open].map(([shard, { epoch }]) => [shard, epoch]));
-  const failed = new Map((await rebuildSome(stores, notes, epochs)).map(({ billing, error }) => [billing.id, error]));
+  const failed = new Map(
+    (await rebuildSome(stores, notes, { epochs, watermarkMs })).map(({ billing, error }) => [billing.id, error]),
+  );
   await removeSettled(
     stores.sql,
     notes.filter(({ id }) => !failed.has(id)),
@@ -65,7 +71,7 @@ export async function rebuildNoted(stores: Stores): Promise<number> {
 async function rebuildSome(
   stores: Stores,
   notes: UnsettledRecord[],
-  epochs: Map<number, number>,
+  { epochs, watermarkMs }: { epochs: Map<number, number>; watermarkMs: number },
 ): Promise<FailedRecord[]> {
   const { redis, log } = stores;
   const { balances, aside, corrupt } = await findBalances(redis, notes);
@@ -73,9 +79,8 @@ async function rebuildSome(
   const behind = balances.filter((balance) => behindBooks(balance, booked.get(balance.billing.id)!) > 0);
   const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: epochs.get(shard)! });
   const wanted = [...aside, ...[...behind, ...corrupt].map(({ billing }) => billing)];
-  const patience = new Map(notes.map(({ id, attempts }) => [id, attempts < PATIENT_ATTEMPTS]));
   const records = (await setAside(redis, wanted, grant)).map((record) =>
-    patience.get(record.billing.id) ? record : { ...record, sequence: 0, adjustment: 0 },
+    watermarkMs > record.sinceMs + LOST_AFTER_MS ? { ...record, sequence: 0, adjustment: 0 } : record,
   );
   const failed = await rebuild(stores, records, grant);
   if (records.length > failed.length)

@@ -30,7 +30,7 @@ local function balanceText(used, held, lastTurn)
 end
 
 local function rebuild(name, used, held, counted, adjustment, lastTurn, lines)
-  if mark ~= '' and call('HGET', name, 'u') ~= 'aside ' .. mark then return 'LOST' end
+  if mark ~= '' and not string.find(call('HGET', name, 'u') or '', 'aside ' .. mark .. ' ', 1, true) then return 'LOST' end
   local fields = call('HKEYS', name)
   local sequence = tonumber(call('HGET', name, 'n' .. epoch) or '0')
   local numbered = {}
