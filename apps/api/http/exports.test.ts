@@ -1,6 +1,6 @@
 import { EventEmitter, on, once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import Koa from 'koa';
 import { test } from 'uvu';
@@ -91,7 +91,7 @@ test('an export that breaks, or that nobody reads, is cut off, so that no part o
 
 type Made = { team: string; signal: AbortSignal; done(opened?: OpenExport): void; fail(error: Error): void };
 
-async function serve(limits: Partial<ExportLimits>, before?: (ctx: Koa.Context) => Promise<void>) {
+async function serve(limits: Partial<ExportLimits>) {
   const send = makeSendExport({ ofTeam: 2, ofAll: 16, made: 2, unreadMs: 60_000, ...limits });
   const events = new EventEmitter();
   const [made, arrivals, departures] = ['made', 'arrival', 'departure'].map((name) => on(events, name));
@@ -105,7 +105,6 @@ async function serve(limits: Partial<ExportLimits>, before?: (ctx: Koa.Context) 
       events.emit('made', { team, signal, done: (opened = whole) => resolve(opened), fail: reject });
       return promise;
     };
-    await before?.(ctx);
     try {
       const sent = send(ctx, team, new ExportAnswer('text/csv', 'usage.csv', open));
       events.emit('arrival');
@@ -124,15 +123,8 @@ async function serve(limits: Partial<ExportLimits>, before?: (ctx: Koa.Context) 
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
-    server,
     get: (team: string, signal?: AbortSignal) =>
       fetch(`http://127.0.0.1:${port}/${team}`, { ...(signal && { signal }) }),
-    /** Asks for an export on a connection of its own, which the server's end does not end. */
-    ask(team: string): Socket {
-      const client = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {});
-      client.write(`GET /${team} HTTP/1.1\r\nHost: x\r\n\r\n`);
-      return client.resume();
-    },
     /** The next export that is to be made. */
     nextMade: async () => ((await made!.next()).value as [Made])[0],
     arrival: () => arrivals!.next(),

@@ -103,14 +103,10 @@ function makeStage(limits: Partial<typeof TURNS>) {
   const began: string[] = [];
   const refusals: unknown[] = [];
   const ends: (() => void)[] = [];
-  let asked = 0;
   return {
-    fair,
     began,
     refusals,
-    waitingOf: () => asked - began.length - refusals.length,
     turns(team: string, token: string) {
-      asked += 1;
       const work = () => {
         began.push(`${team} ${token}`);
         return new Promise<void>((resolve) => ends.push(resolve));

@@ -2,16 +2,15 @@ import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, outputListeners } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/api-key/import';
-let workspaceId: string;
 let output = '';
 const hear = (text: string) => void (output += text);
 outputListeners.add(hear);
 const world = await joinWorld();
-workspaceId = await newWorkspace();
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 test.after(() => void outputListeners.delete(hear));
 
@@ -135,11 +134,11 @@ test('a secret that was imported is told and not made twice: in one request, aga
 test('a text may be a key of two teams, neither of which learns of the other; in another workspace of the team it is taken', async () => {
   const [key, ours] = [foreign(), foreign()];
   const theirs = await world.newTeam();
-  const their = await newWorkspace(theirs.token);
+  const their = await newWorkspace(world, {}, theirs);
   const item = { name: 'n', workspaceId: their, key, customerId: 'theirs' };
   await must(200, world.call('post', PATH, { keys: [item] }, theirs));
   assert.equal(await verify(key), { status: 'INVALID', reason: 'MALFORMED' }, 'for us it is no key');
-  await importKeys([{ key: ours, workspaceId: await newWorkspace() }]);
+  await importKeys([{ key: ours, workspaceId: await newWorkspace(world) }]);
   const results = await importKeys([{ key, customerId: 'ours' }, { hash: hashOf(key, 'hex') }, { key: ours }]);
   assert.equal(
     results.map(({ result, error }) => result ?? error!.code),
@@ -270,10 +269,6 @@ async function importKeys(items: object[]): Promise<Result[]> {
 
 async function verify(key: string) {
   return (await must(200, customers.verify({ key }))).body;
-}
-
-async function newWorkspace(token = world.team.token): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }, { token }))).body.workspace.id;
 }
 
 async function counted() {

@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, outputListeners } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/api-key/leaked';
@@ -14,7 +14,7 @@ test.after(() => void outputListeners.delete(hear));
 
 test('keys in a text are disabled at once, named by id and mask, and told by the audit log', async () => {
   const { token } = await world.newTeam();
-  const workspaceId = await newWorkspace(token);
+  const workspaceId = await newWorkspace(world, {}, { token });
   const first = await newKey(workspaceId, token);
   const off = await newKey(workspaceId, token);
   await must(200, world.call('patch', pathOf(workspaceId, off), { enabled: false }, { token }));
@@ -40,10 +40,10 @@ test('keys in a text are disabled at once, named by id and mask, and told by the
 
 test("another team's secrets, those of other workspaces and made-up ones all look the same, and stay as they are", async () => {
   const theirs = await world.newTeam();
-  const theirKey = await newKey(await newWorkspace(theirs.token), theirs.token);
+  const theirKey = await newKey(await newWorkspace(world, {}, { token: theirs.token }), theirs.token);
   const { token, id } = await world.newTeam();
-  const ours = await newWorkspace(token);
-  const [inReach, outside] = [await newKey(ours, token), await newKey(await newWorkspace(token), token)];
+  const ours = await newWorkspace(world, {}, { token });
+  const [inReach, outside] = [await newKey(ours, token), await newKey(await newWorkspace(world, {}, { token }), token)];
   const limited = await world.newToken(id, ['key:write', 'token:write'], [ours]);
   const secrets = [theirKey.key, outside.key, makeKeyText('key', 5), theirs.token, token];
   assert.equal(await report([...secrets, inReach.key].join('\n'), limited), {
@@ -56,7 +56,7 @@ test("another team's secrets, those of other workspaces and made-up ones all loo
 
 test('a secret that a rotation replaced does no harm to its key, unless its grace lasts', async () => {
   const { token } = await world.newTeam();
-  const workspaceId = await newWorkspace(token);
+  const workspaceId = await newWorkspace(world, {}, { token });
   const rotated = async (key: Key, graceSeconds: number): Promise<Key> =>
     (await must(200, world.call('post', `${pathOf(workspaceId, key)}/rotate`, { graceSeconds }, { token }))).body
       .apiKey;
@@ -76,7 +76,7 @@ test('tokens in a text are revoked by who may revoke them, with what they made, 
   const { token: admin, id } = await world.newTeam();
   const leaked = await newToken(admin);
   const child = await newToken(leaked.token);
-  const ofCustomer = { workspaceId: await newWorkspace(admin), customerId: 'c' };
+  const ofCustomer = { workspaceId: await newWorkspace(world, {}, { token: admin }), customerId: 'c' };
   const link = (await must(201, world.call('post', '/api/v1/link-token', ofCustomer, { token: admin }))).body.linkToken;
   const text = `${leaked.token} ${link.token}`;
   const results = (result: string) => ({
@@ -116,10 +116,6 @@ test('at most 200 secrets may stand in a text', async () => {
 });
 
 type Key = { id: string; key: string };
-
-async function newWorkspace(token: string): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }, { token }))).body.workspace.id;
-}
 
 function pathOf(workspaceId: string, { id }: Key): string {
   return `/api/v1/workspace/${workspaceId}/api-key/${id}`;

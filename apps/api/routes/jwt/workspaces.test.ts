@@ -9,7 +9,7 @@ import { makeJwts, PATH } from './helpers/jwts.ts';
 const CLAIM = 'keytally_workspaces';
 const world = await joinWorld();
 const jwts = makeJwts(world);
-const [a, b, c] = [await make(), await make(), await make()];
+const [a, b, c] = [await newWorkspace(world), await newWorkspace(world), await newWorkspace(world)];
 
 test('a JWT carries the workspaces that its signer is limited to, and verifying it answers them', async () => {
   const jwt = await jwts.sign(await limitedTo(b, a));
@@ -53,7 +53,7 @@ test('a JWT of workspaces that the verifying token may not use is INVALID for it
 });
 
 test('a JWT whose workspaces are all deleted is INVALID, and none can be signed for them', async () => {
-  const [gone, left] = [await make(), await make()];
+  const [gone, left] = [await newWorkspace(world), await newWorkspace(world)];
   const limited = await limitedTo(gone);
   const [jwt, both] = [await jwts.sign(limited), await jwts.sign(world.team, { workspaceIds: [gone, left] })];
   await must(200, world.call('delete', `/api/v1/workspace/${gone}`));
@@ -71,10 +71,6 @@ test('a token of more workspaces than a JWT may carry must say which, and the lo
   const jwt = await jwts.sign(limited, longest);
   assert.ok(jwt.length < 8192, `${jwt.length} characters`);
 });
-
-async function make(): Promise<string> {
-  return newWorkspace(world);
-}
 
 async function limitedTo(...workspaceIds: string[]): Promise<{ token: string }> {
   return { token: await world.newToken(world.team.id, ['jwt:sign', 'jwt:verify'], workspaceIds) };

@@ -75,29 +75,8 @@ test('a kept refusal is answered again, with the request id of the repetition', 
 
 test('a name that people see is not blank and hides nothing, and letters, emoji and joined scripts are taken', async () => {
   const status = async (name: string) => (await world.call('post', '/api/v1/workspace', { name })).status;
-  for (const name of [
-    ' ',
-    '\u3000 ',
-    'Ac\u200bme',
-    '\u202eemcA',
-    'Acme\u2066',
-    'Ac\u200dme',
-    '\ufeffAcme',
-    '\u00ad',
-    '\u200d',
-    '\u3164',
-  ])
-    assert.is(await status(name), 400, JSON.stringify(name));
-  for (const name of [
-    'A',
-    ' Acme GmbH & Co. ',
-    'naïve 日本',
-    '👩\u200d💻 lab',
-    '❤️\u200d🔥',
-    'می\u200cخواهم',
-    'שלום',
-    'क्\u200dष',
-    '$',
-  ])
-    assert.is(await status(name), 201, JSON.stringify(name));
+  const hidden = ' |\u3000 |Ac\u200bme|\u202eemcA|Acme\u2066|Ac\u200dme|\ufeffAcme|\u00ad|\u200d|\u3164';
+  for (const name of hidden.split('|')) assert.is(await status(name), 400, JSON.stringify(name));
+  const seen = 'A| Acme GmbH & Co. |naïve 日本|👩\u200d💻 lab|❤️\u200d🔥|می\u200cخواهم|שלום|क्\u200dष|$';
+  for (const name of seen.split('|')) assert.is(await status(name), 201, JSON.stringify(name));
 });

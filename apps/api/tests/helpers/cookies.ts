@@ -5,20 +5,6 @@ export const own = { 'Sec-Fetch-Site': 'same-origin' };
 /** The same with the header that no page of another origin can send. */
 export const marked = { ...own, 'X-Keytally-Session': '1' };
 
-/** What browsers say of requests of pages of other origins; `allowed` is one that CORS lets in. */
-export function foreignHeaders(url: string, allowed: string): Record<string, string>[] {
-  const { origin, port } = new URL(url);
-  return [
-    { 'Sec-Fetch-Site': 'cross-site' },
-    { 'Sec-Fetch-Site': 'none' },
-    { 'Sec-Fetch-Site': 'same-site', Origin: origin },
-    { Origin: 'null' },
-    { Origin: `http://127.0.0.1:${Number(port) + 1}` },
-    { Origin: `http://localhost:${port}` },
-    { Origin: allowed },
-  ];
-}
-
 /** The cookie that an answer sets, as a request sends it back. */
 export function cookieOf(answer: Answer): string {
   return answer.headers.get('set-cookie')!.split(';', 1)[0]!;

@@ -9,10 +9,8 @@ const broken = [
   ['9'.repeat(400), '0.'.padEnd(300, '0') + '1', 'x'.repeat(5_000), '🦀'.repeat(2_000), 'é'.repeat(129)],
 ].flat();
 const strange: unknown[] = [
-  [null, true, false, 0, -0, -1, 1, 0.1, 1e-7, 1e21, 1e308, -1e308, 2 ** 31, 2 ** 53, 2 ** 63, 2 ** 64],
-  [{}, [], [[]], [null], { length: 1e9 }, { toString: 1 }, { toJSON: null }, { $ne: 1 }, { raw: [] }],
+  [-0, 1e-7, 1e21, 1e308, 2 ** 31, 2 ** 53, 2 ** 64, { length: 1e9 }, { toString: 1 }, { toJSON: null }, { $ne: 1 }],
   [Array.from({ length: 2_000 }, (_, i) => i), JSON.parse('['.repeat(2_000) + ']'.repeat(2_000))],
-  [Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`k${i}`, i]))],
 ].flat();
 
 /** Texts that are known to break programs, and any others. */
@@ -47,24 +45,25 @@ function placesOf(value: unknown, path: string[] = []): string[][] {
 }
 
 const plain = (text: string) => Buffer.from(text);
+const textsOf: ((text: string) => string)[] = [
+  (text) => text.slice(0, text.length / 2),
+  (text) => `\ufeff${text}`,
+  (text) => text.replace('{', '{"name":1,"name":2,'),
+  (text) => text.replace('{', '{"__proto__":{"x":1},'),
+  (text) => text + ' '.repeat(70_000),
+  () => '',
+  () => '['.repeat(200_000),
+  () => '{"a":'.repeat(2_500) + '1' + '}'.repeat(2_500),
+  () => 'null',
+  () => '1e999',
+];
 
 /** Ways to send a body that is JSON, and others. */
 export const encodings: fc.Arbitrary<(text: string) => Buffer> = fc.oneof(
   { arbitrary: fc.constant(plain), weight: 14 },
-  fc.constantFrom<(text: string) => Buffer>(
-    (text) => Buffer.from(text.slice(0, text.length / 2)),
-    (text) => Buffer.from(`\ufeff${text}`),
-    (text) => Buffer.from(text, 'utf16le'),
-    (text) => Buffer.concat([Buffer.from(text), Buffer.from([0xff, 0xc0, 0xaf])]),
-    (text) => Buffer.from(text.replace('{', '{"name":1,"name":2,')),
-    (text) => Buffer.from(text.replace('{', '{"__proto__":{"x":1},')),
-    (text) => Buffer.from(text + ' '.repeat(70_000)),
-    () => Buffer.alloc(0),
-    () => Buffer.alloc(200_000, '['),
-    () => Buffer.from('{"a":'.repeat(2_500) + '1' + '}'.repeat(2_500)),
-    () => Buffer.from('null'),
-    () => Buffer.from('1e999'),
-  ),
+  fc.constantFrom(...textsOf).map((of) => (text: string) => Buffer.from(of(text))),
+  fc.constant((text: string) => Buffer.from(text, 'utf16le')),
+  fc.constant((text: string) => Buffer.concat([Buffer.from(text), Buffer.from([0xff, 0xc0, 0xaf])])),
 );
 
 /** What stands behind a path. */
@@ -78,12 +77,9 @@ export const oddHeaders: fc.Arbitrary<[string, string][]> = fc.oneof(
   { arbitrary: fc.constant<[string, string][]>([]), weight: 8 },
   fc.array(
     fc.oneof(
-      fc.tuple<[string, string]>(
+      fc.tuple(
         fc.constantFrom('Authorization', 'Content-Type', 'Idempotency-Key', 'X-Request-Id', 'Accept', 'Cookie'),
-        fc.string({
-          unit: fc.constantFrom(...Array.from('abcXYZ019 ,;=/"()<>@:\\[]?{}~!#$%&\'*+-.^_`|é\u00ff\t')),
-          maxLength: 60,
-        }),
+        fc.stringMatching(/^[\t -~\u00e9\u00ff]{0,60}$/),
       ),
       fc.constantFrom<[string, string]>(
         ['Authorization', 'Basic a2V5Og=='],

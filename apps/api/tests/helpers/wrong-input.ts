@@ -18,6 +18,9 @@ export function faultsOf(schema: any): Fault[] {
   if (schema.format) faults.push(...here('no such form'));
   if (schema.minLength > 0) faults.push(...here(''));
   if (schema.maxLength !== undefined) faults.push(...here('x'.repeat(schema.maxLength + 1)));
+  const bytes = schema['x-max-bytes'];
+  // Four bytes each: few enough characters, and one too many bytes.
+  if (bytes !== undefined) faults.push(...here('𝕏'.repeat(bytes / 4 + 1)));
   if (schema.pattern && !new RegExp(schema.pattern, 'u').test('\u0007')) faults.push(...here('\u0007'));
   if (schema.minimum !== undefined) faults.push(...here(schema.minimum - 1));
   if (schema.maximum !== undefined) faults.push(...here(schema.maximum + 1));
