@@ -40,7 +40,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     const deadline = startDeadline(options.services.clock, options.deadlineMs);
     const answering = answerTo(ctx, progress, deadline).catch((error: unknown) => {
       noteDenied(ctx, error);
-      throw error;
+      throw asUnavailable(error);
     });
     const answer = await withTimeout(options.services.clock, deadline.leftMs(), answering, () => {
       deadline.end();
@@ -197,13 +197,8 @@ function tooLate(ctx: Koa.Context, progress: WriteProgress): ApiError {
 }
 
 async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer | CacheableAnswer | ExportAnswer> {
-  try {
-    const result: unknown = await route.handle(call);
-    const isAnswer = result instanceof CacheableAnswer || result instanceof ExportAnswer;
-    return isAnswer ? result : answerOf(route, result);
-  } catch (error) {
-    throw asUnavailable(error);
-  }
+  const result: unknown = await route.handle(call);
+  return result instanceof CacheableAnswer || result instanceof ExportAnswer ? result : answerOf(route, result);
 }
 
 function asUnavailable(error: unknown): unknown {

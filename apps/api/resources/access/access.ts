@@ -3,7 +3,7 @@ import { blocksOf } from '../../../../shared/auth/allowed-addresses.ts';
 import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import { asPostgresUnavailable, type Query, type Sql, type Transaction } from '../../../../shared/stores/postgres.ts';
+import type { Query, Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 
 /** Loads access tokens from Postgres, so that operations that need no verification state work without Redis. */
 export function tokensFromPostgres(sql: Sql) {
@@ -12,9 +12,7 @@ export function tokensFromPostgres(sql: Sql) {
       select id, team_id, permissions, workspace_ids, allowed_ips,
              (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
       from access_tokens t
-      where hash = ${hash} and ${isInForce(sql)}`.catch((error: unknown) => {
-      throw asPostgresUnavailable(error);
-    });
+      where hash = ${hash} and ${isInForce(sql)}`;
     return row && callerOf(row);
   };
 }

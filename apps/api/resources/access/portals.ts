@@ -2,7 +2,7 @@ import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { cacheCallers, type Authenticate } from '../../../../shared/auth/access-token.ts';
 import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { asPostgresUnavailable, type Query, type Sql } from '../../../../shared/stores/postgres.ts';
+import type { Query, Sql } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { opensPortal } from './access.ts';
@@ -76,9 +76,7 @@ async function findPortal(sql: Sql, rest: ReturnType<Query>): Promise<Caller> {
   const [row] = await sql<PortalRow[]>`
     select l.id, l.team_id, l.created_by, l.workspace_id, l.customer_id, l.billing_id, l.permissions, l.expires_at,
            (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = l.team_id) as team_per_second,
-           ${rest} and ${opensPortal(sql)}`.catch((error: unknown) => {
-    throw asPostgresUnavailable(error);
-  });
+           ${rest} and ${opensPortal(sql)}`;
   if (!row) throw new ApiError('portal_ended');
   return {
     // Who made the link answers for what it does; with no permission, every other operation refuses it too.

@@ -5,18 +5,16 @@ import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { bodyValidator } from '../../../../shared/contract/validate.ts';
-import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import type { Query, Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { newId } from '../../../../shared/values/ids.ts';
-import { mayUse } from '../access/access.ts';
 import { requireFuture } from '../expires-at.ts';
 import { importedTextFields, readImportedText, type ImportedText } from './imported-texts.ts';
 import { set } from '../rows.ts';
 import type { Recorded } from '../record.ts';
 import { billImported, importedBilling } from './imported-billing.ts';
-import { grantRows, refuseWrongScopes, replaceGrants } from './key-scopes.ts';
-import { DEFAULT_PREFIX, giveMeter, jsonValue, newKeyFields, readKey, type presentKey } from './keys.ts';
+import { endOf, holdWorkspaces, insertKeys, placeKey, type NewKey } from './new-keys.ts';
+import { replaceGrants } from './key-scopes.ts';
+import { giveMeter, jsonValue, newKeyFields, readKey, type presentKey } from './keys.ts';
 
 /** A key to import: its secret, and the fields of a creation. */
 export const importedKey = object({
@@ -47,9 +45,8 @@ export type MadeKey = {
 };
 export type Importing = { sql: Query; redis: ShardedRedis; caller: Caller; requestId: string; now: number };
 
-type Workspace = { id: string; prefix: string | null; lifetimeSeconds: number | null; scopeIds: Map<string, string> };
 type Item = { fields: Fields; text: ImportedText };
-type Wanted = Item & { workspace: Workspace; id: string; shard: number };
+type Wanted = NewKey & Item;
 
 /**
  * Imports keys, each on its own; what can't be imported keeps no other from it. A secret that is a key of the same workspace
@@ -61,10 +58,16 @@ export async function importKeys(
 ): Promise<{ results: Imported[]; made: MadeKey[] }> {
   const { sql, caller, now } = importing;
   const read = items.map((item) => orError(() => readItem(item, caller, now)));
-  const workspaces = await holdWorkspaces(sql, caller, good(read));
-  const wanted = read.map((one) => ('error' in one ? one : orError(() => placeItem(one, workspaces))));
+  const workspaces = await holdWorkspaces(
+    sql,
+    caller,
+    good(read).map(({ fields }) => fields),
+  );
+  const wanted = read.map((one) =>
+    'error' in one ? one : orError(() => ({ ...placeKey(one.fields, workspaces, one.text.home), ...one })),
+  );
   const plain = good(wanted).filter(({ fields }) => !fields.billing);
-  const ids = await insert(sql, caller, plain, now);
+  const ids = await insertKeys(sql, caller, plain, { imported: true, now });
   const made = plain
     .filter(({ id }) => ids.has(id))
     .map(({ id, shard, text, workspace }) => ({ id, shards: placesOf(shard, text), workspaceId: workspace.id }));
@@ -115,7 +118,7 @@ type Billing = Importing & { seenAt: Map<string, number> };
 
 /** Inserts one whose meter it brings credits for; undefined where somebody has its hash. */
 async function insertBilled(sql: Query, billing: Billing, one: Wanted): Promise<MadeKey | undefined> {
-  const ids = await insert(sql, billing.caller, [one], billing.now);
+  const ids = await insertKeys(sql, billing.caller, [one], { imported: true, now: billing.now });
   if (!ids.has(one.id)) return undefined;
   const { id, shard, text, workspace } = one;
   return { id, shards: placesOf(shard, text), workspaceId: workspace.id, billed: await billOf(sql, billing, one) };
@@ -175,96 +178,6 @@ function readItem(item: unknown, caller: Caller, now: number): Item {
   const text = readImportedText(fields, caller.teamId);
   if (typeof fields.expiresAt === 'number') requireFuture(fields.expiresAt, now);
   return { fields, text };
-}
-
-function placeItem(item: Item, workspaces: ReadonlyMap<string, Workspace>): Wanted {
-  const { workspaceId, scopes = [], externalMeterId } = item.fields;
-  const workspace = workspaces.get(workspaceId);
-  if (!workspace) throw new ApiError('workspace_forbidden');
-  refuseWrongScopes(
-    scopes.map(({ representation }) => representation),
-    workspace.scopeIds,
-  );
-  // A key that draws on a billing record lives with the record.
-  const shard = externalMeterId === undefined ? item.text.home : meterShard(workspaceId, externalMeterId);
-  return { ...item, workspace, id: newId('key'), shard };
-}
-
-/** The workspaces of the items that the caller may use, held, with the scopes of theirs that items name, held too. */
-async function holdWorkspaces(sql: Query, caller: Caller, items: Item[]): Promise<Map<string, Workspace>> {
-  const ids = [...new Set(items.map(({ fields }) => fields.workspaceId))].filter((id) => mayUse(caller, id));
-  const rows = await sql<Omit<Workspace, 'scopeIds'>[]>`
-    select id, default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces
-    where id = any(${ids}) and team_id = ${caller.teamId} and deleted_at is null order by id for key share`;
-  const workspaces = new Map(rows.map((row) => [row.id, { ...row, scopeIds: new Map<string, string>() }]));
-  const named = [...new Set(items.flatMap(({ fields }) => (fields.scopes ?? []).map((scope) => scope.representation)))];
-  if (named.length === 0) return workspaces;
-  const scopes = await sql<{ id: string; workspaceId: string; representation: string }[]>`
-    select id, workspace_id, representation from scopes
-    where workspace_id = any(${[...workspaces.keys()]}) and representation = any(${named}) and deleted_at is null
-    order by id for key share`;
-  for (const scope of scopes) workspaces.get(scope.workspaceId)!.scopeIds.set(scope.representation, scope.id);
-  return workspaces;
-}
-
-/**
- * Inserts those whose hash nobody has; gives their ids. One statement: the hashes decide which rows of keys are made, and in
- * their order two requests with the same ones wait for each other, never both ways.
- */
-async function insert(sql: Query, caller: Caller, wanted: Wanted[], now: number): Promise<Set<string>> {
-  const rows = wanted.map((one, place) => ({ place, ...rowOf(one, now) }));
-  const made = await sql<{ id: string }[]>`
-    with wanted as (
-      select * from json_to_recordset(${jsonValue(sql, rows)}) as t (
-        place int, hash text, pointer_shard smallint, id text, workspace_id text, shard smallint, name text, prefix text,
-        masked_key text, enabled boolean, expires_at bigint, customer_id text, external_meter_id text, metadata text,
-        rate_limit_per_second int, limits json, allowed_ips text[], grants smallint)
-    ), texts as (
-      insert into key_texts (hash, team_id, key_id, imported, pointer_shard)
-      select hash, ${caller.teamId}, id, true, pointer_shard from wanted order by hash, place
-      on conflict do nothing returning key_id
-    )
-    insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-                          external_meter_id, metadata, rate_limit_per_second, limits, allowed_ips, grants)
-    select id, ${caller.teamId}, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-           external_meter_id, metadata::json, rate_limit_per_second, limits, allowed_ips, grants
-    from wanted where id in (select key_id from texts)
-    returning id`;
-  const ids = new Set(made.map(({ id }) => id));
-  const grants = wanted.flatMap(({ id, fields: { scopes = [] }, workspace }) =>
-    ids.has(id) ? grantRows({ teamId: caller.teamId, keyId: id }, scopes, workspace.scopeIds) : [],
-  );
-  if (grants.length > 0) await sql`insert into key_grants ${sql(grants)}`;
-  return ids;
-}
-
-function endOf({ fields, workspace: { lifetimeSeconds } }: Wanted, now: number): number | null {
-  const byDefault = lifetimeSeconds === null ? null : now + lifetimeSeconds * 1000;
-  return fields.expiresAt === undefined ? byDefault : fields.expiresAt;
-}
-
-function rowOf(one: Wanted, now: number) {
-  const { fields, text, workspace, id, shard } = one;
-  return {
-    hash: text.hash,
-    pointer_shard: text.home === shard ? null : text.home,
-    id,
-    workspace_id: workspace.id,
-    shard,
-    name: fields.name,
-    prefix: fields.prefix ?? workspace.prefix ?? DEFAULT_PREFIX,
-    masked_key: text.maskedKey,
-    enabled: fields.enabled ?? true,
-    expires_at: endOf(one, now),
-    customer_id: fields.customerId ?? null,
-    external_meter_id: fields.externalMeterId ?? null,
-    // As text: within JSON Postgres would refuse an escaped NUL.
-    metadata: fields.metadata === undefined ? null : JSON.stringify(fields.metadata),
-    rate_limit_per_second: fields.rateLimitPerSecond ?? null,
-    limits: fields.limits ?? null,
-    allowed_ips: fields.allowedIPs ?? null,
-    grants: fields.scopes?.length ?? 0,
-  };
 }
 
 /** The keys of the caller's team that have these secrets, by their hashes. */

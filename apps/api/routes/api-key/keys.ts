@@ -10,17 +10,15 @@ import {
   name,
   rateLimit,
 } from '../../../../shared/contract/schemas.ts';
-import { meterShard } from '../../../../shared/stores/keyspace.ts';
-import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { requireFuture, expiresAtInput } from '../../resources/expires-at.ts';
 import { replaceGrants } from '../../resources/keys/key-scopes.ts';
+import { holdWorkspaces, insertKeys, placeKey, prefixOf } from '../../resources/keys/new-keys.ts';
 import {
   apiKeyWithText,
-  DEFAULT_PREFIX,
   jsonValue,
   newKeyFields,
   readKey,
@@ -46,29 +44,15 @@ export const createKey = route('post', '/api/v1/api-key', {
   errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
 
   async handle({ sql, body, caller, changed, clock }) {
-    const { workspaceId, externalMeterId, metadata } = body;
+    const { workspaceId } = body;
     checkLimits('limits', body.limits);
-    await requireWorkspace(sql, caller, workspaceId, { hold: true });
-    const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
-      select default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces where id = ${workspaceId}`;
+    const placed = placeKey(body, await holdWorkspaces(sql, caller, [body]), randomShard());
     const now = clock.now();
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, now);
-    const byDefault = defaults.lifetimeSeconds === null ? null : now + defaults.lifetimeSeconds * 1000;
-    const expiresAt = body.expiresAt === undefined ? byDefault : body.expiresAt;
-    const prefix = body.prefix ?? defaults.prefix ?? DEFAULT_PREFIX;
-
-    const akid = newId('key');
-    const shard = externalMeterId === undefined ? randomShard() : meterShard(workspaceId, externalMeterId);
-    const text = makeKeyText(prefix, shard);
-    await sql`
-      insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-                            external_meter_id, metadata, rate_limit_per_second, limits, allowed_ips, grants)
-      values (${akid}, ${caller.teamId}, ${workspaceId}, ${shard}, ${body.name}, ${prefix}, ${maskKeyText(text)},
-              ${body.enabled ?? true}, ${expiresAt}, ${body.customerId ?? null}, ${externalMeterId ?? null},
-              ${jsonValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null}, ${jsonValue(sql, body.limits) ?? null},
-              ${body.allowedIPs ?? null}, ${body.scopes?.length ?? 0})`;
-    await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
-    await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
+    const { id: akid, shard } = placed;
+    const text = makeKeyText(prefixOf(placed), shard);
+    const stored = { hash: hashKeyText(text), home: shard, maskedKey: maskKeyText(text) };
+    await insertKeys(sql, caller, [{ ...placed, text: stored }], { imported: false, now });
     const made = await readKey(sql, { id: workspaceId, akid });
     changed('api_key', akid, { after: made, shards: [shard], step: { type: 'key.created', workspaceId } });
     return { apiKey: { ...made, key: text } };
