@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { limitName } from './limits.ts';
-import { credits, named, object, textOf } from './schema-kinds.ts';
+import { credits, named, object, textOf, plainText, whole } from './schema-kinds.ts';
 
 const when = object(
   {
@@ -32,19 +32,15 @@ export const alerts = Type.Array(alert, {
 export const crossedAlert = named(
   'AlertTold',
   object({
-    id: Type.String({ maxLength: 64, description: 'its own id', examples: ['alert_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
+    id: plainText(64, 'its own id', 'alert_01kafc6v3nf0qtmhd7d5ryx2s9'),
     name: alert.properties.name,
     when,
-    at: Type.Integer({ description: 'when it was crossed, in Unix milliseconds', examples: [1_795_162_200_000] }),
+    at: whole('when it was crossed, in Unix milliseconds', 1_795_162_200_000),
     usedCredits: Type.String({
       pattern: '^-?\\d{1,10}(\\.\\d{1,6})?$',
       description: 'usedCredits after what crossed it: decimal text',
       examples: ['80'],
     }),
-    eventId: Type.String({
-      maxLength: 64,
-      description: 'id of the event that crossed it',
-      examples: ['evt_01kafc6v3nf0qtmhd7d5ryx2s9'],
-    }),
+    eventId: plainText(64, 'id of the event that crossed it', 'evt_01kafc6v3nf0qtmhd7d5ryx2s9'),
   }),
 );

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { isTimezone } from '../values/calendar.ts';
 import { CREDITS_PATTERN, parseCredits } from '../values/credits.ts';
 import { ApiError, type ErrorDetail } from './errors.ts';
-import { instant, named, object, textOf, usageName } from './schema-kinds.ts';
+import { instant, named, object, textOf, usageName, plainText } from './schema-kinds.ts';
 
 // Limits over windows: of a key, of the keys of a workspace, and of a billing record.
 
@@ -46,11 +46,7 @@ export const limit = named(
       examples: ['day'],
     }),
     timezone: Type.Optional(
-      Type.String({
-        maxLength: 64,
-        description: 'the zone of the calendar, by its IANA name; without one UTC',
-        examples: ['Europe/Berlin'],
-      }),
+      plainText(64, 'the zone of the calendar, by its IANA name; without one UTC', 'Europe/Berlin'),
     ),
     usageName: Type.Optional(usageName('counts only calls under this name')),
     shadow: Type.Optional(

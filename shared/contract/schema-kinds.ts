@@ -22,6 +22,26 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
   return Type.Unsafe<Static<Schema> | null>({ ...schema, type: [type, 'null'] });
 }
 
+/** Text of an answer, or of a request that is looked up as it stands. */
+export function plainText(maxLength: number, description: string, example: string) {
+  return Type.String({ maxLength, description, examples: [example] });
+}
+
+/** A whole number. */
+export function whole(description: string, example: number) {
+  return Type.Integer({ description, examples: [example] });
+}
+
+/** How many there are of something. */
+export function count(description: string, example: number) {
+  return Type.Integer({ minimum: 0, description, examples: [example] });
+}
+
+/** Whether something is to be done, where a request says it. */
+export function flag(description: string, byDefault: boolean) {
+  return Type.Boolean({ default: byDefault, description });
+}
+
 /** Text without control characters: they do not belong into a name, and one of them separates fields in Redis records. */
 export function textOf(maxLength: number, description: string, example: string) {
   const pattern = '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$';
@@ -70,20 +90,12 @@ export const MOST_TEXT = 65_536;
 
 /** The id of a kind of thing; `more` is added to the description. */
 export function id(what: keyof typeof idPrefixes, more = '') {
-  return Type.String({
-    maxLength: MOST_TEXT,
-    description: `id of the ${what}${more}`,
-    examples: [`${idPrefixes[what]}_01kafc6v3nf0qtmhd7d5ryx2s9`],
-  });
+  return plainText(MOST_TEXT, `id of the ${what}${more}`, `${idPrefixes[what]}_01kafc6v3nf0qtmhd7d5ryx2s9`);
 }
 
 /** The secret of a key or a token. The example has the form of one and belongs to nobody. */
 export function secretText(what: string, prefix: string) {
-  return Type.String({
-    maxLength: MOST_TEXT,
-    description: what,
-    examples: [`${prefix}_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1`],
-  });
+  return plainText(MOST_TEXT, what, `${prefix}_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1`);
 }
 
 /** A time as text. */
@@ -97,7 +109,7 @@ export function timestamp(what: string) {
 
 /** A time as a number. */
 export function instant(what: string) {
-  return Type.Integer({ description: `${what}, in Unix milliseconds`, examples: [1_795_162_200_000] });
+  return whole(`${what}, in Unix milliseconds`, 1_795_162_200_000);
 }
 
 /** A day. */
@@ -138,5 +150,5 @@ export function jsonObject(what: string, limits: JsonLimits, example: Record<str
 
 /** The X-Request-Id of a request, as answers name it. */
 export function requestIdText(example: string) {
-  return Type.String({ maxLength: 128, description: 'X-Request-Id of the request', examples: [example] });
+  return plainText(128, 'X-Request-Id of the request', example);
 }

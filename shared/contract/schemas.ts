@@ -13,6 +13,7 @@ import {
   signedCredits,
   textOf,
   timestamp,
+  plainText,
 } from './schema-kinds.ts';
 
 // The fields and objects that more than one route has. Each JSON Schema is the source: it validates, it is the type
@@ -108,16 +109,12 @@ export const billing = named(
 );
 
 const detail = object({
-  path: Type.String({
-    maxLength: MOST_TEXT,
-    description: 'a JSON pointer into the body, or the name of a parameter',
-    examples: ['/alerts/0/when/limit'],
-  }),
-  message: Type.String({
-    maxLength: MOST_TEXT,
-    description: 'what is wrong there, or what would be right',
-    examples: ['names no limit of the record for a day, a week or a month, so the alert is never told'],
-  }),
+  path: plainText(MOST_TEXT, 'a JSON pointer into the body, or the name of a parameter', '/alerts/0/when/limit'),
+  message: plainText(
+    MOST_TEXT,
+    'what is wrong there, or what would be right',
+    'names no limit of the record for a day, a week or a month, so the alert is never told',
+  ),
 });
 
 /** What an answer says of a request that was done and yet has not the effect that it seems to have. */
@@ -139,16 +136,8 @@ export const errorSchema = named(
       }),
       message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong and what would be right' }),
       requestId: Type.String({ maxLength: 128, description: 'the X-Request-Id of the answer' }),
-      reason: Type.Optional(
-        Type.String({
-          maxLength: 128,
-          description: 'why an end client was refused, for programs',
-          examples: ['CREDITS_USED_UP'],
-        }),
-      ),
-      limit: Type.Optional(
-        Type.String({ maxLength: 128, description: 'the name of the limit that refused it', examples: ['monthly'] }),
-      ),
+      reason: Type.Optional(plainText(128, 'why an end client was refused, for programs', 'CREDITS_USED_UP')),
+      limit: Type.Optional(plainText(128, 'the name of the limit that refused it', 'monthly')),
       details: Type.Optional(Type.Array(detail, { maxItems: 1_000 })),
     }),
   }),

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Type, type TSchema } from 'typebox';
+import { plainText } from '../../../shared/contract/schema-kinds.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 
 const CURSOR = 'd3NfMDFrYWZjNnYzbmYwcXRtaGQ3ZDVyeXgyczkuM2Y5dEtxX2ExYkM0';
@@ -20,18 +21,10 @@ export const pageParameters = {
     default: 50,
     description: 'maximum number of items in one answer',
   }),
-  cursor: Type.Optional(
-    Type.String({ maxLength: 256, description: '`nextCursor` of the previous answer', examples: [CURSOR] }),
-  ),
+  cursor: Type.Optional(plainText(256, '`nextCursor` of the previous answer', CURSOR)),
 };
 
-export const nextCursor = Type.Optional(
-  Type.String({
-    maxLength: 256,
-    description: 'where the next page starts; absent on the last one',
-    examples: [CURSOR],
-  }),
-);
+export const nextCursor = Type.Optional(plainText(256, 'where the next page starts; absent on the last one', CURSOR));
 
 /** The items of a page, for the response of a list. */
 export function pageItems<Item extends TSchema>(item: Item) {

@@ -9,12 +9,12 @@ import {
   type Quotas,
   type StoredQuota,
 } from '../../../shared/contract/quotas.ts';
-import { named, object } from '../../../shared/contract/schema-kinds.ts';
+import { named, object, count, whole } from '../../../shared/contract/schema-kinds.ts';
 import type { Config } from '../../../shared/runtime/variables.ts';
 import { PostgresError, type Query } from '../../../shared/stores/postgres.ts';
 
-const limit = Type.Integer({ minimum: 0, description: 'how many the team may have', examples: [1_000] });
-const used = Type.Integer({ description: 'how many it has', examples: [12] });
+const limit = count('how many the team may have', 1_000);
+const used = whole('how many it has', 12);
 const isStored = (name: QuotaName): name is StoredQuota => (storedQuotas as readonly string[]).includes(name);
 const of = (name: QuotaName) =>
   Type.Object(isStored(name) ? { limit, used } : { limit }, {

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { plainText } from '../../../shared/contract/schema-kinds.ts';
 import { invalidField } from '../../../shared/contract/errors.ts';
 import { isTimezone } from '../../../shared/values/calendar.ts';
 import {
@@ -22,32 +23,25 @@ const MOST_DAYS = 3_660;
 /** The query parameters of every operation that divides usage into periods. */
 export const rangeParameters = {
   from: Type.Optional(
-    Type.String({
-      maxLength: 40,
-      description: `first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default ${DEFAULT_DAYS - 1} days before \`to\``,
-      examples: ['2026-11-01'],
-    }),
+    plainText(
+      40,
+      `first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default ${DEFAULT_DAYS - 1} days before \`to\``,
+      '2026-11-01',
+    ),
   ),
   to: Type.Optional(
-    Type.String({
-      maxLength: 40,
-      description:
-        'last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now',
-      examples: ['2026-11-30'],
-    }),
+    plainText(
+      40,
+      'last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now',
+      '2026-11-30',
+    ),
   ),
   interval: Type.Optional(
     Type.Enum([...intervals], {
       description: `length of a period, default day; weeks begin on Monday; hours of at most ${MOST_DAYS_BY_HOUR} days, others of at most ${MOST_DAYS}`,
     }),
   ),
-  timezone: Type.Optional(
-    Type.String({
-      maxLength: 64,
-      description: 'IANA time zone of days, weeks and months, default UTC',
-      examples: ['Europe/Berlin'],
-    }),
-  ),
+  timezone: Type.Optional(plainText(64, 'IANA time zone of days, weeks and months, default UTC', 'Europe/Berlin')),
 };
 
 export type GivenRange = {

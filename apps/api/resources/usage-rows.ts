@@ -18,7 +18,7 @@ import {
   type UsageQuestion,
 } from '../../../shared/books/usage/sql.ts';
 import { ApiError, invalidField } from '../../../shared/contract/errors.ts';
-import { id, named, object } from '../../../shared/contract/schema-kinds.ts';
+import { id, named, object, count, plainText } from '../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../shared/contract/schemas.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { formatSum } from '../../../shared/values/credits.ts';
@@ -45,35 +45,22 @@ const LAST_QUARTER = (65_536 * DAY_MS) / QUARTER_MS;
 export const usageOfPeriod = named(
   'UsageOfPeriod',
   object({
-    start: Type.String({
-      maxLength: 32,
-      description:
-        'where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone',
-      examples: ['2026-11-01T00:00:00+01:00'],
-    }),
+    start: plainText(
+      32,
+      'where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone',
+      '2026-11-01T00:00:00+01:00',
+    ),
     billingId: Type.Optional(id('billing record', '; absent for keys without one')),
     externalMeterId: Type.Optional({ ...externalMeterId, description: "the record's external meter" }),
-    usageName: Type.Optional(Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] })),
+    usageName: Type.Optional(plainText(128, 'what is counted', 'tokens')),
     apiKeyId: Type.Optional(id('API key', '; absent for corrections')),
-    route: Type.Optional(
-      Type.String({ maxLength: 2_048, description: 'what the verifications named', examples: ['GET /v1/models'] }),
-    ),
+    route: Type.Optional(plainText(2_048, 'what the verifications named', 'GET /v1/models')),
     other: Type.Optional(
       Type.Boolean({ description: `true for all routes beyond the ${MOST_ROUTES} largest of the answer together` }),
     ),
-    customerId: Type.Optional(
-      Type.String({ maxLength: 256, description: "the key's customer", examples: ['customer-17'] }),
-    ),
-    totalBillingUsage: Type.String({
-      maxLength: 48,
-      description: 'credits used, decimal text; corrections may make it negative',
-      examples: ['12.5'],
-    }),
-    events: Type.Integer({
-      minimum: 0,
-      description: 'number of verifications and captures, also of those that cost nothing',
-      examples: [42],
-    }),
+    customerId: Type.Optional(plainText(256, "the key's customer", 'customer-17')),
+    totalBillingUsage: plainText(48, 'credits used, decimal text; corrections may make it negative', '12.5'),
+    events: count('number of verifications and captures, also of those that cost nothing', 42),
     partial: Type.Optional(
       Type.Boolean({
         description: 'true where `from` or `to` lies within the period: the row has only what is between',

@@ -1,7 +1,16 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../shared/contract/errors.ts';
-import { id, MOST_TEXT, named, object, textOf, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import {
+  id,
+  MOST_TEXT,
+  named,
+  object,
+  textOf,
+  timestamp,
+  plainText,
+  whole,
+} from '../../../shared/contract/schema-kinds.ts';
 import { webhookEventTypes } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { hasRoomForDelivery } from '../../../shared/stores/notify-webhooks.ts';
@@ -40,21 +49,18 @@ const webhookFields = {
   ),
   disabledAt: Type.Optional(timestamp('when it was disabled')),
   failingSince: Type.Optional(timestamp('since when every try failed')),
-  missedEvents: Type.Integer({
-    description: 'events that it did not get, because too many were waiting',
-    examples: [0],
-  }),
+  missedEvents: whole('events that it did not get, because too many were waiting', 0),
   createdAt: timestamp('when it was made'),
   updatedAt: timestamp('when its settings last changed'),
 };
 
 /** A webhook as the API answers it. */
 export const webhook = named('Webhook', object(webhookFields));
-export const webhookSecret = Type.String({
-  maxLength: 64,
-  description: 'the secret that signs: only this answer contains it',
-  examples: ['whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE='],
-});
+export const webhookSecret = plainText(
+  64,
+  'the secret that signs: only this answer contains it',
+  'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE=',
+);
 export const newWebhook = named('NewWebhook', object({ ...webhookFields, secret: webhookSecret }));
 
 export type WebhookRow = Row<typeof webhook>;
@@ -103,17 +109,11 @@ const webhookTry = named(
   'WebhookTry',
   object({
     at: timestamp('when it began'),
-    durationMs: Type.Integer({ description: 'how long it took', examples: [120] }),
-    status: Type.Optional(Type.Integer({ description: 'HTTP status of the answer', examples: [204] })),
-    error: Type.Optional(
-      Type.String({ maxLength: 256, description: 'why there was no whole answer', examples: ['connect ECONNREFUSED'] }),
-    ),
+    durationMs: whole('how long it took', 120),
+    status: Type.Optional(whole('HTTP status of the answer', 204)),
+    error: Type.Optional(plainText(256, 'why there was no whole answer', 'connect ECONNREFUSED')),
     answer: Type.Optional(
-      Type.String({
-        maxLength: MOST_TEXT,
-        description: 'the first 1 KB of the answer; of a receiver inside 200 bytes',
-        examples: ['thanks'],
-      }),
+      plainText(MOST_TEXT, 'the first 1 KB of the answer; of a receiver inside 200 bytes', 'thanks'),
     ),
   }),
 );
@@ -125,12 +125,8 @@ export const webhookDelivery = named(
   'WebhookDelivery',
   object({
     id: id('webhook delivery'),
-    eventId: Type.String({
-      maxLength: MOST_TEXT,
-      description: '`webhook-id` of the event, the same at every try',
-      examples: ['msg_01kafc6v3nf0qtmhd7d5ryx2s9'],
-    }),
-    type: Type.String({ maxLength: 64, description: 'type of the event', examples: ['credits.alert'] }),
+    eventId: plainText(MOST_TEXT, '`webhook-id` of the event, the same at every try', 'msg_01kafc6v3nf0qtmhd7d5ryx2s9'),
+    type: plainText(64, 'type of the event', 'credits.alert'),
     state: Type.Enum(['WAITING', 'DELIVERED', 'FAILED']),
     createdAt: timestamp('when the event was told'),
     nextTryAt: Type.Optional(timestamp('when it is tried next')),

@@ -4,7 +4,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { invalidField } from '../../../shared/contract/errors.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { limits } from '../../../shared/contract/limits.ts';
-import { id, nullable, named, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { id, nullable, named, object, timestamp, plainText } from '../../../shared/contract/schema-kinds.ts';
 import { allowedIps, name, prefix, rateLimit } from '../../../shared/contract/schemas.ts';
 import { isTimezone } from '../../../shared/values/calendar.ts';
 import { mayUse } from './access/access.ts';
@@ -18,11 +18,11 @@ export const expirationSeconds = Type.Integer({
 });
 
 const timezone = (more = '') =>
-  Type.String({
-    maxLength: 64,
-    description: `name of the time zone (IANA) in whose days and calendar months statements are made${more}`,
-    examples: ['Europe/Berlin'],
-  });
+  plainText(
+    64,
+    `name of the time zone (IANA) in whose days and calendar months statements are made${more}`,
+    'Europe/Berlin',
+  );
 
 const keepClientAddresses = Type.Boolean({
   description:

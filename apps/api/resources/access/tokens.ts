@@ -5,7 +5,15 @@ import { exampleOf } from '../../../../shared/contract/example.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { id, instant, named, object, secretText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  id,
+  instant,
+  named,
+  object,
+  secretText,
+  timestamp,
+  plainText,
+} from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import { resourceOf, type Row } from '../rows.ts';
 
@@ -19,11 +27,7 @@ export const tokenAddresses = Type.Array(Type.String({ maxLength: 64, format: 'i
 const accessTokenFields = {
   id: id('access token'),
   name,
-  maskedToken: Type.String({
-    maxLength: 64,
-    description: 'the part of the token that may be shown',
-    examples: ['kt_17aT****JpQ1'],
-  }),
+  maskedToken: plainText(64, 'the part of the token that may be shown', 'kt_17aT****JpQ1'),
   permissions: Type.Array(Type.Enum([...permissions]), { maxItems: permissions.length }),
   workspaceIds: Type.Optional(
     Type.Array(id('workspace'), { maxItems: 100, description: 'the workspaces it is limited to; absent: all' }),

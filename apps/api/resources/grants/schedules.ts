@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { credits, id, instant, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { credits, id, instant, named, object, timestamp, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { name as grantName } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { calendarUnits, isTimezone, periodAt, periodStart } from '../../../../shared/values/calendar.ts';
@@ -16,11 +16,11 @@ const MOST_SCHEDULES = 10;
 const AHEAD = 2;
 
 export const every = Type.Enum([...calendarUnits], { description: 'how long a period is', examples: ['month'] });
-export const timezone = Type.String({
-  maxLength: 64,
-  description: 'name of a time zone (IANA), in whose local time periods are counted',
-  examples: ['Europe/Berlin'],
-});
+export const timezone = plainText(
+  64,
+  'name of a time zone (IANA), in whose local time periods are counted',
+  'Europe/Berlin',
+);
 export const rollover = object({ maxCredits: credits('most that lives on when a period ends, for one period more') });
 
 /** A grant schedule as the API answers it. */

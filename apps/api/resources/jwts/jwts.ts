@@ -2,18 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify, SignJWT, type JWTPayload } from 'jose';
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
-import { id, MOST_TEXT } from '../../../../shared/contract/schema-kinds.ts';
+import { id, MOST_TEXT, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { isIssuerOf } from './settings.ts';
 import { publicKeyOf, type PublicJwk, type SigningKey } from './signing-keys.ts';
 
 /** A JWT as text; the example belongs to nobody. */
-export const jwt = Type.String({
-  maxLength: MOST_TEXT,
-  description: 'the JWT',
-  examples: ['eyJhbGciOiJFZERTQSIsImtpZCI6ImtQcksiLCJ0eXAiOiJKV1QifQ.eyJyb2xlIjoiYWRtaW4ifQ.c2lnbmF0dXJl'],
-});
+export const jwt = plainText(
+  MOST_TEXT,
+  'the JWT',
+  'eyJhbGciOiJFZERTQSIsImtpZCI6ImtQcksiLCJ0eXAiOiJKV1QifQ.eyJyb2xlIjoiYWRtaW4ifQ.c2lnbmF0dXJl',
+);
 export const audience = Type.String({
   minLength: 1,
   maxLength: 256,

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { MOST_TEXT, named, object } from '../../../../shared/contract/schema-kinds.ts';
+import { MOST_TEXT, named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 
 const ISSUERS = ['TEAM_ID', 'URL'] as const;
@@ -23,11 +23,7 @@ export const jwtSettings = named(
   object({
     sharedKeySet: Type.Boolean({ description: "whether the key set of all teams contains the team's keys" }),
     issuer: Type.Enum([...ISSUERS], { description: 'what new JWTs name as `iss`' }),
-    iss: Type.String({
-      maxLength: MOST_TEXT,
-      description: 'the `iss` of new JWTs',
-      examples: ['team_01kafc6v3nf0qtmhd7d5ryx2s9'],
-    }),
+    iss: plainText(MOST_TEXT, 'the `iss` of new JWTs', 'team_01kafc6v3nf0qtmhd7d5ryx2s9'),
     jwksUri: Type.String({
       maxLength: MOST_TEXT,
       description: "address of the team's own key set",

@@ -2,17 +2,13 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { calculateJwkThumbprint } from 'jose';
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { named, object } from '../../../../shared/contract/schema-kinds.ts';
+import { named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys, type Sealer } from '../../../../shared/values/seal.ts';
 import { lockJwtSettings, type JwtSettings } from './settings.ts';
 
 /** The id of a signing key: its thumbprint (RFC 7638). */
-export const kid = Type.String({
-  maxLength: 43,
-  description: 'id of the signing key',
-  examples: ['kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'],
-});
+export const kid = plainText(43, 'id of the signing key', 'kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k');
 
 /** A public signing key (RFC 8037). */
 export const publicJwk = named(
@@ -20,11 +16,7 @@ export const publicJwk = named(
   object({
     kty: Type.Literal('OKP'),
     crv: Type.Literal('Ed25519'),
-    x: Type.String({
-      maxLength: 43,
-      description: 'the key itself, base64url',
-      examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
-    }),
+    x: plainText(43, 'the key itself, base64url', '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'),
     kid,
     alg: Type.Literal('EdDSA'),
     use: Type.Literal('sig'),

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
+import { credits, instant, object, flag } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { newId } from '../../../../shared/values/ids.ts';
@@ -17,12 +17,7 @@ import type { Recorded } from '../record.ts';
 /** What a key that is imported brings for its meter. */
 export const importedBilling = {
   ...object({
-    allowOverages: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description: 'whether a record that is made for it lets use go on beyond its credits',
-      }),
-    ),
+    allowOverages: Type.Optional(flag('whether a record that is made for it lets use go on beyond its credits', false)),
     credits: Type.Optional(credits('credits granted at once')),
     expiresAt: Type.Optional(instant('when these end; absent: never')),
     schedule: Type.Optional(

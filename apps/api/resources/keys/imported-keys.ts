@@ -3,7 +3,7 @@ import type { Caller } from '../../../../shared/contract/caller.ts';
 import { requirePermission } from '../../../../shared/auth/access-token.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
-import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { object, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { bodyValidator } from '../../../../shared/contract/validate.ts';
 import type { Query, Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
@@ -22,11 +22,10 @@ export const importedKey = object({
   ...newKeyFields,
   billing: Type.Optional(importedBilling),
   restore: Type.Optional(
-    Type.Boolean({
-      default: false,
-      description:
-        'whether a deleted key of this secret comes back, with the fields of this item that PATCH can change, and with its first meter if it has none',
-    }),
+    flag(
+      'whether a deleted key of this secret comes back, with the fields of this item that PATCH can change, and with its first meter if it has none',
+      false,
+    ),
   ),
 });
 type Fields = Static<typeof importedKey>;

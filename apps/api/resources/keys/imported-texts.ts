@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { object, plainText, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { bitsOf, LEAST_BITS, whyNoSecret } from '../../../../shared/values/guessable.ts';
 import {
   FOREIGN_PATTERN,
@@ -26,18 +26,15 @@ export const importedTextFields = {
     object({
       algorithm: Type.Enum(['sha256']),
       encoding: Type.Enum(['hex', 'base64'], { description: 'base64 with `+/` or `-_`, with or without `=`' }),
-      value: Type.String({
-        maxLength: 64,
-        description: 'the SHA-256 of the secret',
-        examples: ['9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'],
-      }),
+      value: plainText(
+        64,
+        'the SHA-256 of the secret',
+        '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+      ),
     }),
   ),
   allowWeak: Type.Optional(
-    Type.Boolean({
-      default: false,
-      description: 'whether a text with fewer than 64 random bits, which could be guessed, is taken all the same',
-    }),
+    flag('whether a text with fewer than 64 random bits, which could be guessed, is taken all the same', false),
   ),
 };
 type Given = Static<ReturnType<typeof object<typeof importedTextFields>>>;

@@ -14,6 +14,7 @@ import {
   object,
   secretText,
   timestamp,
+  plainText,
 } from '../../../../shared/contract/schema-kinds.ts';
 import {
   allowedIps,
@@ -36,11 +37,7 @@ import { present, type Row } from '../rows.ts';
 const apiKeyFields = {
   id: id('API key'),
   name,
-  maskedKey: Type.String({
-    maxLength: 64,
-    description: 'the key without its middle part',
-    examples: ['acme_17aT****JpQ1'],
-  }),
+  maskedKey: plainText(64, 'the key without its middle part', 'acme_17aT****JpQ1'),
   prefix,
   expiresAt: Type.Optional(instant('when it expires; absent: never')),
   scopes: answeredScopes,

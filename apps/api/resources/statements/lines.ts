@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import type { MovementKind } from '../../../../shared/books/statements/movements.ts';
 import type { Statement } from '../../../../shared/books/statements/statements.ts';
 import type { Span } from '../../../../shared/books/statements/span.ts';
-import { day, id, named, object } from '../../../../shared/contract/schema-kinds.ts';
+import { day, id, named, object, count, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { amount, presentBalances } from './statements.ts';
@@ -15,7 +15,7 @@ export const statementLine = named(
     externalMeterId,
     from: day('first day, in the time zone'),
     to: day('last day, in the time zone'),
-    timezone: Type.String({ maxLength: 64, description: "the workspace's time zone", examples: ['Europe/Berlin'] }),
+    timezone: plainText(64, "the workspace's time zone", 'Europe/Berlin'),
     openingTotal: amount('credits granted before'),
     openingUsed: amount('credits used before'),
     openingExpired: amount('credits expired before'),
@@ -26,7 +26,7 @@ export const statementLine = named(
     usage: amount('usage'),
     adjustments: amount('adjustments'),
     late: amount('usage of months that were closed before'),
-    events: Type.Integer({ minimum: 0, description: 'verifications and captures', examples: [3] }),
+    events: count('verifications and captures', 3),
     closingTotal: amount('credits granted until the end'),
     closingUsed: amount('credits used until the end'),
     closingExpired: amount('credits expired until the end'),

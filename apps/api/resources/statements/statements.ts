@@ -2,17 +2,23 @@ import { Type, type Static } from 'typebox';
 import { movementKinds, type Balances, type Movement } from '../../../../shared/books/statements/movements.ts';
 import type { Statement } from '../../../../shared/books/statements/statements.ts';
 import { dayBefore, type Span } from '../../../../shared/books/statements/span.ts';
-import { credits, day, id, named, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  credits,
+  day,
+  id,
+  named,
+  object,
+  signedCredits,
+  count,
+  plainText,
+  whole,
+} from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 
 /** An exact amount of a statement. */
 export const amount = (what: string) =>
-  Type.String({
-    maxLength: 32,
-    description: `${what}: decimal text, exact; negative where it takes away`,
-    examples: ['1.5'],
-  });
+  plainText(32, `${what}: decimal text, exact; negative where it takes away`, '1.5');
 
 const balances = named(
   'StatementBalances',
@@ -33,20 +39,16 @@ const movement = named(
         'grants that began, what expired of them or was voided; usage by name; adjustments; what is late, of a month that was closed before; usage that was lost, which adds nothing',
       examples: ['usage'],
     }),
-    name: Type.String({ maxLength: 256, description: 'usage name, or name of the grant', examples: ['tokens'] }),
+    name: plainText(256, 'usage name, or name of the grant', 'tokens'),
     balance: Type.Enum(['total', 'used', 'expired'], { description: 'what it adds to', examples: ['used'] }),
     amount: amount('what it adds'),
     events: Type.Optional(
-      Type.Integer({
-        description:
-          'verifications and captures; of a loss those that were lost, of lines that are told as one how many',
-        examples: [3],
-      }),
+      whole('verifications and captures; of a loss those that were lost, of lines that are told as one how many', 3),
     ),
     grantId: Type.Optional(id('grant')),
     eventId: Type.Optional(id('event', ' of the adjustment')),
     tokenId: Type.Optional(id('access token', ' that made the adjustment')),
-    reason: Type.Optional(Type.String({ maxLength: 1024, description: 'why', examples: ['counted twice'] })),
+    reason: Type.Optional(plainText(1024, 'why', 'counted twice')),
     month: Type.Optional(monthOf('the closed month that what is late belongs to')),
     lost: Type.Optional(signedCredits('what a loss would have cost, where that is known')),
   }),
@@ -59,9 +61,7 @@ const proof = named(
       description: 'the books have all that was debited; or events are on their way to them; or they differ',
       examples: ['EXACT'],
     }),
-    pendingEvents: Type.Optional(
-      Type.Integer({ minimum: 0, description: 'how many are on their way, as far as that is known', examples: [2] }),
-    ),
+    pendingEvents: Type.Optional(count('how many are on their way, as far as that is known', 2)),
     differences: Type.Optional(
       Type.Array(
         object({
@@ -87,7 +87,7 @@ export const statement = named(
     month: Type.Optional(monthOf('the month, if one was asked for')),
     from: day('first day, in the time zone'),
     to: day('last day, in the time zone'),
-    timezone: Type.String({ maxLength: 64, description: "the workspace's time zone", examples: ['Europe/Berlin'] }),
+    timezone: plainText(64, "the workspace's time zone", 'Europe/Berlin'),
     closed: Type.Boolean({
       description: 'whether the month is closed for this record: then nothing of it changes any more',
     }),

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { notCovered } from '../../../../shared/auth/allowed-addresses.ts';
 import { permissions, type Caller, type Permission } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { id, object, flag, whole } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
@@ -96,15 +96,12 @@ export const deleteAccessToken = route('delete', '/api/v1/access-token/{id}', {
   permission: 'token:write',
   revokes: true,
   query: object({
-    descendants: Type.Boolean({
-      default: true,
-      description: 'whether the tokens that it made, and that these made, are revoked too',
-    }),
+    descendants: flag('whether the tokens that it made, and that these made, are revoked too', true),
   }),
   response: object({
     accessToken,
     descendants: object({
-      revoked: Type.Integer({ description: 'how many of its descendants this call revoked', examples: [2] }),
+      revoked: whole('how many of its descendants this call revoked', 2),
       pending: Type.Boolean({
         description: 'whether some are revoked later: all of them were with this answer',
         examples: [false],

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { MOST_TEXT, named, object } from '../../../../shared/contract/schema-kinds.ts';
+import { MOST_TEXT, named, object, plainText, whole } from '../../../../shared/contract/schema-kinds.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { importedKey, importKeys as importEach } from '../../resources/keys/imported-keys.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
@@ -9,12 +9,12 @@ const MOST_KEYS = 100;
 const atMost = { minItems: 1, maxItems: MOST_KEYS };
 
 const itemError = object({
-  code: Type.Integer({ description: 'as in answers that refuse a whole request', examples: [40930] }),
+  code: whole('as in answers that refuse a whole request', 40930),
   message: Type.String({ maxLength: MOST_TEXT, examples: ['The secret is a key already.'] }),
   details: Type.Optional(
     Type.Array(
       object({
-        path: Type.String({ maxLength: MOST_TEXT, description: 'a JSON pointer into the item', examples: ['/name'] }),
+        path: plainText(MOST_TEXT, 'a JSON pointer into the item', '/name'),
         message: Type.String({ maxLength: MOST_TEXT, examples: ['must be given'] }),
       }),
       { maxItems: 1_000 },

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { id, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { findKeyTexts } from '../../../../shared/values/find-key-texts.ts';
 import { findForeignTexts } from '../../../../shared/values/find-words.ts';
@@ -15,11 +15,7 @@ import { route } from '../../http/route.ts';
 
 const MOST_SECRETS = 200;
 
-const masked = Type.String({
-  maxLength: 64,
-  description: 'the secret without its middle part',
-  examples: ['acme_17aT****JpQ1'],
-});
+const masked = plainText(64, 'the secret without its middle part', 'acme_17aT****JpQ1');
 const tokenResult = Type.Enum(['revoked', 'was_revoked', 'reported'], {
   description:
     'revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it',

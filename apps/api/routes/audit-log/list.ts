@@ -1,5 +1,15 @@
 import { Type } from 'typebox';
-import { day, id, named, object, requestIdText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  day,
+  id,
+  named,
+  object,
+  requestIdText,
+  textOf,
+  timestamp,
+  plainText,
+  whole,
+} from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { auditResources, type AuditResource } from '../../resources/audit.ts';
 import { columnsOf, matching, present, type Row } from '../../resources/rows.ts';
@@ -21,43 +31,31 @@ const auditEntry = named(
   'AuditEntry',
   object({
     id: id('audit entry'),
-    operation: Type.String({
-      maxLength: 128,
-      description: 'method and path of the operation, or the command of the operator',
-      examples: ['PATCH /api/v1/workspace/{id}'],
-    }),
+    operation: plainText(
+      128,
+      'method and path of the operation, or the command of the operator',
+      'PATCH /api/v1/workspace/{id}',
+    ),
     outcome: Type.Enum([...outcomes], {
       description: '`denied`: attempts of a known access token that were refused with 401 or 403, and touched nothing',
       examples: ['changed'],
     }),
-    errorCode: Type.Optional(Type.Integer({ description: 'why attempts were denied', examples: [40301] })),
+    errorCode: Type.Optional(whole('why attempts were denied', 40301)),
     attempts: Type.Optional(
-      Type.Integer({
-        description:
-          'how many attempts of this token, operation and error were denied; the line tells of the first one',
-        examples: [12],
-      }),
+      whole('how many attempts of this token, operation and error were denied; the line tells of the first one', 12),
     ),
     resource: Type.Optional(Type.Enum([...auditResources], { examples: ['workspace'] })),
-    resourceId: Type.Optional(
-      Type.String({ maxLength: 64, description: 'id of what changed', examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
-    ),
+    resourceId: Type.Optional(plainText(64, 'id of what changed', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
     actor: Type.Enum([...actors], { description: 'who it was', examples: ['access_token'] }),
     tokenId: Type.Optional(id('access token', ' that made the change; absent: the operator')),
     address: Type.Optional(
-      Type.String({
-        maxLength: 64,
-        description: 'address of the client; absent: the operator, or work that went on after the answer',
-        examples: ['203.0.113.7'],
-      }),
+      plainText(
+        64,
+        'address of the client; absent: the operator, or work that went on after the answer',
+        '203.0.113.7',
+      ),
     ),
-    userAgent: Type.Optional(
-      Type.String({
-        maxLength: 256,
-        description: 'User-Agent of the client, at most 256 characters',
-        examples: ['curl/8.14.1'],
-      }),
-    ),
+    userAgent: Type.Optional(plainText(256, 'User-Agent of the client, at most 256 characters', 'curl/8.14.1')),
     requestId: Type.Optional(requestIdText('req-1')),
     before: Type.Optional(state('was; absent: it was created')),
     after: Type.Optional(state('is since then; absent: it is gone')),

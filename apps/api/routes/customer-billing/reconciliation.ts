@@ -4,18 +4,15 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { GrantProof } from '../../../../shared/books/reconciling/grant-proof.ts';
 import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/reconciling/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconciling/reconcile.ts';
-import { id, named, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
+import { id, named, object, signedCredits, whole } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 
 const end = named(
   'EventPosition',
   object({
-    epoch: Type.Integer({
-      description: "the epoch of the record's shard, which grows each time the shard opens",
-      examples: [7],
-    }),
-    number: Type.Integer({ description: 'the number of the event in its epoch', examples: [4211] }),
+    epoch: whole("the epoch of the record's shard, which grows each time the shard opens", 7),
+    number: whole('the number of the event in its epoch', 4211),
     eventId: Type.Optional(id('event', ' in the books')),
   }),
 );
@@ -24,7 +21,7 @@ const gap = named(
   object({
     after: end,
     before: Type.Optional(end),
-    events: Type.Integer({ description: 'how many numbers are missing', examples: [2] }),
+    events: whole('how many numbers are missing', 2),
     credits: Type.Optional(signedCredits('their cost, by the balances before and after them')),
   }),
 );

@@ -3,7 +3,7 @@ import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
 import { alerts } from '../../../../shared/contract/alerts.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
-import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
+import { credits, id, nullable, object, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
@@ -35,9 +35,7 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
     workspaceId: id('workspace'),
     externalMeterId,
     totalCredits: Type.Optional(credits('initial credits', { default: '0' })),
-    allowOverages: Type.Optional(
-      Type.Boolean({ default: false, description: 'whether use may go on beyond totalCredits' }),
-    ),
+    allowOverages: Type.Optional(flag('whether use may go on beyond totalCredits', false)),
     spendCap: Type.Optional(credits('most that may be used')),
     limits: Type.Optional(limits),
     alerts: Type.Optional(nullable(alerts)),

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { jsonObject, object, instant } from '../../../../shared/contract/schema-kinds.ts';
+import { jsonObject, object, instant, whole } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { mayUse, requireWholeTeam } from '../../resources/access/access.ts';
@@ -42,7 +42,7 @@ const response = object({
       examples: [{ role: 'admin' }],
     }),
   ),
-  exp: Type.Optional(Type.Integer({ description: 'when it expires, in Unix seconds', examples: [1_795_162_200] })),
+  exp: Type.Optional(whole('when it expires, in Unix seconds', 1_795_162_200)),
   aud: Type.Optional(audience),
   workspaceIds: Type.Optional({
     ...workspaceIds,

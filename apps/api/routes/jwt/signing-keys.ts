@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object, id, MOST_TEXT } from '../../../../shared/contract/schema-kinds.ts';
+import { object, id, MOST_TEXT, plainText, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { keySet, keySetAnswer } from '../../resources/jwts/key-sets.ts';
@@ -22,10 +22,7 @@ export const rotateSigningKey = route('post', '/api/v1/jwt/rotate', {
   bodyOptional: true,
   body: object({
     retireNow: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description: 'ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID',
-      }),
+      flag('ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID', false),
     ),
   }),
   response: object({ kid }),
@@ -61,12 +58,8 @@ export const getOpenIdConfiguration = route('get', '/team/{team}/.well-known/ope
   description: 'The OpenID Connect discovery document of a team: the key set is found by the issuer.',
   // What OpenID Connect Discovery 1.0 requires, as far as it is about keys: keytally logs nobody in.
   response: object({
-    issuer: Type.String({ maxLength: MOST_TEXT, description: 'the `iss` of the JWTs', examples: [ISSUER] }),
-    jwks_uri: Type.String({
-      maxLength: MOST_TEXT,
-      description: 'address of the key set',
-      examples: [`${ISSUER}/.well-known/jwks.json`],
-    }),
+    issuer: plainText(MOST_TEXT, 'the `iss` of the JWTs', ISSUER),
+    jwks_uri: plainText(MOST_TEXT, 'address of the key set', `${ISSUER}/.well-known/jwks.json`),
     response_types_supported: Type.Array(Type.Enum(['id_token']), { maxItems: 1 }),
     subject_types_supported: Type.Array(Type.Enum(['public']), { maxItems: 1 }),
     id_token_signing_alg_values_supported: Type.Array(Type.Enum(['EdDSA']), { maxItems: 1 }),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { MOST_FILTERED_RECORDS, type UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import type { Portal } from '../../../../shared/contract/caller.ts';
-import { day, named, object } from '../../../../shared/contract/schema-kinds.ts';
+import { day, named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { usageOfPortal } from '../../resources/access/access.ts';
@@ -14,7 +14,7 @@ const usageRow = named(
   'PortalUsageRow',
   object({
     day: day('the day'),
-    billingUsageName: Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] }),
+    billingUsageName: plainText(128, 'what is counted', 'tokens'),
     totalBillingUsage,
     events,
   }),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { invalidField } from '../../../../shared/contract/errors.ts';
-import { day, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
+import { day, named, object, textOf, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
@@ -25,9 +25,7 @@ const usageRow = named(
   object({
     ...ofPeriod,
     day: Type.Optional(day('the day, in rows without `start`')),
-    billingUsageName: Type.Optional(
-      Type.String({ maxLength: 128, description: 'what is counted, in rows with `day`', examples: ['tokens'] }),
-    ),
+    billingUsageName: Type.Optional(plainText(128, 'what is counted, in rows with `day`', 'tokens')),
     start: Type.Optional(start),
   }),
 );

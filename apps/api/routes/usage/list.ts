@@ -9,7 +9,7 @@ import {
 import { liveDaysOf, openBooksFile } from '../../../../shared/books/usage/query.ts';
 import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { id, object, textOf, usageName } from '../../../../shared/contract/schema-kinds.ts';
+import { id, object, textOf, usageName, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { QUARTER_MS } from '../../../../shared/values/periods.ts';
@@ -56,9 +56,7 @@ const query = object({
     default: 1_000,
     description: 'maximum number of rows in JSON',
   }),
-  cursor: Type.Optional(
-    Type.String({ maxLength: 8_192, description: '`nextCursor` of the previous answer', examples: [CURSOR] }),
-  ),
+  cursor: Type.Optional(plainText(8_192, '`nextCursor` of the previous answer', CURSOR)),
 });
 type Given = Static<typeof query>;
 
@@ -71,20 +69,13 @@ export const listUsage = route('get', '/api/v1/usage', {
   response: object({
     data: Type.Array(usageOfPeriod, { maxItems: MOST_ROWS }),
     openFrom: Type.Optional(
-      Type.String({
-        maxLength: 32,
-        description:
-          'start of the first period that is not over: usage from there on may still change, also between pages',
-        examples: ['2026-11-20T00:00:00+01:00'],
-      }),
+      plainText(
+        32,
+        'start of the first period that is not over: usage from there on may still change, also between pages',
+        '2026-11-20T00:00:00+01:00',
+      ),
     ),
-    nextCursor: Type.Optional(
-      Type.String({
-        maxLength: 8_192,
-        description: 'where the next page starts; absent on the last one',
-        examples: [CURSOR],
-      }),
-    ),
+    nextCursor: Type.Optional(plainText(8_192, 'where the next page starts; absent on the last one', CURSOR)),
   }),
   alternative: {
     type: formTypes.csv,

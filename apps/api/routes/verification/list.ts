@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
+import { id, named, object, textOf, count, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId, name } from '../../../../shared/contract/schemas.ts';
 import {
   outcomeGroups,
@@ -21,23 +21,13 @@ const MOST_READ = 50_000_000;
 const MOST_KEYS = 1_000;
 
 const counted = object({
-  start: Type.String({
-    maxLength: 32,
-    description: 'when the period begins, RFC 3339 with the offset of the zone',
-    examples: ['2026-11-20T08:00:00+00:00'],
-  }),
+  start: plainText(32, 'when the period begins, RFC 3339 with the offset of the zone', '2026-11-20T08:00:00+00:00'),
   status: Type.Optional(outcome.status),
   reason: outcome.reason,
-  limit: Type.Optional(
-    Type.String({
-      maxLength: 160,
-      description: 'the limit that refused: its place, a slash, and its name',
-      examples: ['billing/daily'],
-    }),
-  ),
+  limit: Type.Optional(plainText(160, 'the limit that refused: its place, a slash, and its name', 'billing/daily')),
   apiKeyId: Type.Optional(id('API key')),
   apiKeyName: Type.Optional({ ...name, description: "the key's name now; only for tokens with `key:read`" }),
-  count: Type.Integer({ minimum: 0, description: 'how many calls', examples: [12] }),
+  count: count('how many calls', 12),
 });
 const counts = Type.Array(named('VerificationCount', counted), { maxItems: MOST_ROWS });
 const bound = (description: string) => Type.String({ maxLength: 40, description, examples: ['2026-11-20'] });

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { reasons, statuses } from '../../../../shared/verification/operation.ts';
 import { keylessReasons } from '../../../../shared/verification/outcomes.ts';
 
@@ -10,9 +11,7 @@ export const outcome = {
       description: 'why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID',
     }),
   ),
-  route: Type.Optional(
-    Type.String({ maxLength: 1024, description: 'the route that the call named', examples: ['GET /documents'] }),
-  ),
+  route: Type.Optional(plainText(1024, 'the route that the call named', 'GET /documents')),
 };
 
 /** A row of the books without what they leave empty. */

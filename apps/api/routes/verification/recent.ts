@@ -3,7 +3,7 @@ import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/book
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { limitedByLimit } from '../../../../shared/contract/limits.ts';
-import { id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { id, named, object, timestamp, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
@@ -25,11 +25,11 @@ const decision = named(
     ...outcome,
     limitedBy: Type.Optional(refusedBy),
     clientAddress: Type.Optional(
-      Type.String({
-        maxLength: 64,
-        description: "of a refusal: the end client's address, where the call named it and the workspace keeps it",
-        examples: ['203.0.113.9'],
-      }),
+      plainText(
+        64,
+        "of a refusal: the end client's address, where the call named it and the workspace keeps it",
+        '203.0.113.9',
+      ),
     ),
   }),
 );

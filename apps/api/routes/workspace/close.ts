@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { beginMonth, lastDayOf, nextMonth } from '../../../../shared/books/statements/closing.ts';
 import { monthColumns, type ClosedMonth } from '../../../../shared/books/statements/lines.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { day, id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { day, id, named, object, timestamp, count, plainText, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { monthOf } from '../../resources/statements/statements.ts';
 import { readWorkspace } from '../../resources/workspaces.ts';
 import { present } from '../../resources/rows.ts';
@@ -13,22 +13,18 @@ const closing = named(
   object({
     workspaceId: id('workspace'),
     month: monthOf('the month'),
-    timezone: Type.String({
-      maxLength: 64,
-      description: 'the time zone in which it was closed',
-      examples: ['Europe/Berlin'],
-    }),
+    timezone: plainText(64, 'the time zone in which it was closed', 'Europe/Berlin'),
     from: day('first day, in the time zone'),
     to: day('last day, in the time zone'),
     status: Type.Enum(['CLOSING', 'CLOSED'], {
       description: 'lines of records are being stored; or all are, and nothing of the month changes any more',
       examples: ['CLOSED'],
     }),
-    records: Type.Optional(Type.Integer({ minimum: 0, description: 'how many records have a line', examples: [120] })),
+    records: Type.Optional(count('how many records have a line', 120)),
     waitsFor: Type.Optional(
       object({
-        pending: Type.Integer({ minimum: 0, description: 'records of which events are on their way', examples: [1] }),
-        different: Type.Integer({ minimum: 0, description: 'records whose books differ', examples: [0] }),
+        pending: count('records of which events are on their way', 1),
+        different: count('records whose books differ', 0),
         billingIds: Type.Array(id('billing record'), { maxItems: 10, description: 'the first of them' }),
       }),
     ),
@@ -44,10 +40,7 @@ export const closeMonth = route('post', '/api/v1/workspace/{id}/close', {
   body: object({
     month: monthOf('the month to close'),
     acceptDifferences: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description: 'also store lines of records whose books differ; they say what differs',
-      }),
+      flag('also store lines of records whose books differ; they say what differs', false),
     ),
   }),
   response: object({ closing }),

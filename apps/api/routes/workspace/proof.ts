@@ -1,6 +1,14 @@
 import { Type } from 'typebox';
 import { readProof } from '../../../../shared/books/reconciling/unproved-records.ts';
-import { id, named, object, signedCredits, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  id,
+  named,
+  object,
+  signedCredits,
+  timestamp,
+  count,
+  plainText,
+} from '../../../../shared/contract/schema-kinds.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
@@ -11,11 +19,7 @@ const different = named(
   'DifferentRecord',
   object({
     billingId: id('billing record'),
-    externalMeterId: Type.String({
-      maxLength: 128,
-      description: "the record's external meter",
-      examples: ['acme-prod'],
-    }),
+    externalMeterId: plainText(128, "the record's external meter", 'acme-prod'),
     status: Type.Enum(['MISSING', 'TOO_MUCH'], {
       description: 'whether the books contain less than was used, or more',
     }),
@@ -37,12 +41,8 @@ export const getWorkspaceProof = route('get', '/api/v1/workspace/{id}/proof', {
         provedAt: Type.Optional(
           timestamp('when the last comparison of all records began; absent before the first one'),
         ),
-        differentRecords: Type.Integer({ minimum: 0, description: 'records that differ', examples: [0] }),
-        undecidedRecords: Type.Integer({
-          minimum: 0,
-          description: 'records whose events were still on their way to the books',
-          examples: [0],
-        }),
+        differentRecords: count('records that differ', 0),
+        undecidedRecords: count('records whose events were still on their way to the books', 0),
         different: Type.Array(different, {
           maxItems: MOST_DIFFERENT,
           description: `the first ${MOST_DIFFERENT} records that differ`,
