@@ -4,10 +4,10 @@ import { billings, billingSettings, type BillingRow } from '../billings/billings
 import { disableLockedKeys } from '../keys/keys.ts';
 import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
 import { retiredKey, revokedLink, revokedToken } from './revocations.ts';
-import { scopes, type ScopeRow } from '../keys/scopes.ts';
+import { scopes } from '../keys/scopes.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
-import { accessTokens, type TokenRow } from '../access/tokens.ts';
-import { workspaces, type WorkspaceRow } from '../workspaces.ts';
+import { accessTokens } from '../access/tokens.ts';
+import { workspaces } from '../workspaces.ts';
 
 // What is refused after Postgres was restored from an older backup (apps/api/commands/restored.ts), with a line in the audit
 // log for each: the operator did it.
@@ -24,30 +24,20 @@ const ROWS_AT_ONCE = 500;
 /** Disables, revokes or deletes what changed after the backup. */
 export async function refuseChanged(tx: Transaction, changed: ChangedLater): Promise<void> {
   for (const ids of pages(changed.keys)) await disableKeys(tx, ids);
-  for (const ids of pages(changed.tokens))
-    await audited(
-      tx,
-      revokedToken,
-      await tx<OfTeam<TokenRow>[]>`
-      update access_tokens set revoked_at = now() where id = any(${ids}) and revoked_at is null
-      returning ${accessTokens.columns(tx)}, team_id as of_team`,
-    );
-  for (const ids of pages(changed.scopes))
-    await audited(
-      tx,
-      goneLine('scope', scopes.present),
-      await tx<OfTeam<ScopeRow>[]>`
-      update scopes set deleted_at = now() where id = any(${ids}) and deleted_at is null
-      returning ${scopes.columns(tx)}, team_id as of_team`,
-    );
-  for (const ids of pages(changed.deletedWorkspaces))
-    await audited(
-      tx,
-      goneLine('workspace', workspaces.present),
-      await tx<OfTeam<WorkspaceRow>[]>`
-      update workspaces set deleted_at = now() where id = any(${ids}) and deleted_at is null
-      returning ${workspaces.columns(tx)}, team_id as of_team`,
-    );
+  const gone = (resource: AuditResource, present: (row: never) => object) => (row: { id: string }) =>
+    ({ resource, id: row.id, before: present(row as never) }) satisfies AuditLine;
+  const ended = [
+    ['access_tokens', 'revoked_at', changed.tokens, accessTokens, revokedToken],
+    ['scopes', 'deleted_at', changed.scopes, scopes, gone('scope', scopes.present)],
+    ['workspaces', 'deleted_at', changed.deletedWorkspaces, workspaces, gone('workspace', workspaces.present)],
+  ] as const;
+  for (const [table, column, all, { columns }, lineOf] of ended)
+    for (const ids of pages(all)) {
+      const rows = await tx<{ id: string; ofTeam: string }[]>`
+        update ${tx(table)} set ${tx(column)} = now() where id = any(${ids}) and ${tx(column)} is null
+        returning ${columns(tx)}, team_id as of_team`;
+      for (const { ofTeam, ...row } of rows) await recordAudit(tx, operator(ofTeam), [lineOf(row as never)]);
+    }
   for (const limit of changed.limits) await keepLowerLimit(tx, limit);
 }
 
@@ -122,14 +112,6 @@ async function endLinkTokens(sql: Sql, teamId: string): Promise<number> {
 
 function isLive(sql: Sql | Transaction) {
   return sql`revoked_at is null and expires_at > extract(epoch from now()) * 1000 and ${ofLiveWorkspace(sql)}`;
-}
-
-async function audited<Row>(tx: Transaction, lineOf: (row: Row) => AuditLine, rows: OfTeam<Row>[]): Promise<void> {
-  for (const { ofTeam, ...row } of rows) await recordAudit(tx, operator(ofTeam), [lineOf(row as Row)]);
-}
-
-function goneLine<Row extends { id: string }>(resource: AuditResource, present: (row: Row) => object) {
-  return (row: Row): AuditLine => ({ resource, id: row.id, before: present(row), after: undefined });
 }
 
 function operator(teamId: string): AuditOrigin {
