@@ -43,26 +43,20 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
   stalePostgres.refuse();
   const transact = () =>
     teamSql.begin(async (tx): Promise<KeptAnswer> => {
-      const [transaction] = await Promise.all([
-        transactionId(tx),
+      await Promise.all([
         setTeam(tx, call.caller.teamId),
         lockTokens(tx, call.caller, { alone: route.revokes === true }),
       ]);
       const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
       if (first) return first;
       if (route.grows) options.requireMemory();
-      const { status, text, recorded } = await attempt(
-        route,
-        call,
-        tx,
-        repeatable !== undefined && !call.caller.portal,
-      );
+      const keepRefusal = repeatable !== undefined && !call.caller.portal;
+      const { status, text, recorded } = await attempt(route, call, tx, keepRefusal);
       const client = auditClient(call.clientAddress, call.header('user-agent'));
       const changes = await storeRecorded(tx, originOf(route, call.caller, call.requestId, client), recorded);
       const answer = { status, text, changeIds: changes.map((change) => change.id) };
       if (repeatable) await keepAnswer(tx, masterKeys, repeatable, answer);
       if (changes.length > 0) await requireInForce(tx, services.redis, changes);
-      await requireSameTransaction(tx, transaction);
       if (progress.stage === 'given up') throw new ApiError('deadline');
       progress.stage = 'committing';
       return answer;
@@ -130,24 +124,6 @@ async function requireInForce(tx: Transaction, redis: ShardedRedis, changes: Sto
   if (newer.length === 0) return;
   const known = await tx`select id from changes where id = any(${newer}) and id <> all(${changeIds})`;
   if (known.length < newer.length) throw new ApiError('postgres_stale');
-}
-
-/**
- * Ends the process when the connection is no longer in the transaction that we began: our commit or rollback would end
- * that of another request. The mended driver (shared/stores/postgres-driver.ts) fails the statement instead.
- */
-async function requireSameTransaction(tx: Transaction, transaction: string): Promise<void> {
-  if ((await transactionId(tx)) === transaction) return;
-  await new Promise(() => {
-    process.nextTick(() => {
-      throw new Error('a transaction lost its connection');
-    });
-  });
-}
-
-async function transactionId(tx: Transaction): Promise<string> {
-  const [row] = await tx<[{ id: string }]>`select pg_current_xact_id()::text as id`;
-  return row.id;
 }
 
 function notCommitted(error: unknown, { stage }: WriteProgress): unknown {

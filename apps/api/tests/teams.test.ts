@@ -4,13 +4,14 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { asTeam, connectPostgres, setTeam, type Sql } from '../../../shared/stores/postgres.ts';
 import { makeWorld, once } from '../../../tests/helpers/world.ts';
+import { urlOfApi } from './helpers/own-api.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
 // Postgres keeps teams apart too, in case a query forgets its own condition.
 
 const world = await makeWorld();
-const asApi = connectPostgres(urlOfApi(), { max: 1 });
-const everyTeam = connectPostgres(urlOfApi(), { max: 1, everyTeam: true });
+const asApi = connectPostgres(urlOfApi(world), { max: 1 });
+const everyTeam = connectPostgres(urlOfApi(world), { max: 1, everyTeam: true });
 const other = await world.newTeam();
 for (const { token } of [world.team, other]) await fill(token);
 await world.sql`insert into team_quotas (team_id, limits) select id, '{}' from teams`;
@@ -185,12 +186,6 @@ test("the programs' database roles have no more rights than they need", async ()
       and (rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication)`;
   assert.is(powers!.n, 0);
 });
-
-function urlOfApi(): string {
-  const url = new URL(process.env.TEST_API_POSTGRES_URL!);
-  url.pathname = new URL(world.env.DATABASE_URL!).pathname;
-  return url.href;
-}
 
 async function refused(why: RegExp, act: () => Promise<unknown>): Promise<void> {
   const error = await act().then(

@@ -34,16 +34,11 @@ export const jwtSettings = named(
 
 export type JwtSettings = { sharedKeySet: boolean; issuer: (typeof ISSUERS)[number] };
 
-/** Reads a team's settings. */
-export async function readJwtSettings(sql: Query, teamId: string): Promise<JwtSettings> {
-  const [row] = await sql<[JwtSettings]>`select ${columns(sql)} from teams where id = ${teamId}`;
-  return row;
-}
-
-/** Reads a team's settings and locks its row: its signing keys and revocations change one after the other. */
-export async function lockJwtSettings(sql: Query, teamId: string): Promise<JwtSettings> {
+/** Reads a team's settings. `lock` locks its row: its signing keys and revocations change one after the other. */
+export async function readJwtSettings(sql: Query, teamId: string, { lock = false } = {}): Promise<JwtSettings> {
   const [row] = await sql<[JwtSettings]>`
-    select ${columns(sql)} from teams where id = ${teamId} for no key update`;
+    select shares_signing_keys as shared_key_set, jwt_issuer as issuer from teams where id = ${teamId}
+    ${lock ? sql`for no key update` : sql``}`;
   return row;
 }
 
@@ -88,8 +83,4 @@ function teamUrl(teamId: string, publicUrl: string): string {
 
 function teamPath(teamId: string): string {
   return `/team/${teamId}`;
-}
-
-function columns(sql: Query) {
-  return sql`shares_signing_keys as shared_key_set, jwt_issuer as issuer`;
 }

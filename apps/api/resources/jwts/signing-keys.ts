@@ -5,7 +5,7 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys, type Sealer } from '../../../../shared/values/seal.ts';
-import { lockJwtSettings, type JwtSettings } from './settings.ts';
+import { readJwtSettings, type JwtSettings } from './settings.ts';
 
 /** The id of a signing key: its thumbprint (RFC 7638). */
 export const kid = plainText(43, 'id of the signing key', 'kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k');
@@ -51,14 +51,14 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
     async current(sql, teamId, lifetimeSeconds) {
       const seen = await readCurrent(sql, sealer, teamId);
       if (seen?.hasNext && (await signsFor(sql, seen, lifetimeSeconds))) return seen;
-      const settings = await lockJwtSettings(sql, teamId);
+      const settings = await readJwtSettings(sql, teamId, { lock: true });
       const key = await lockedCurrent(sql, sealer, { teamId, ...settings });
       // Nobody retires it while the team is locked.
       await signsFor(sql, key, lifetimeSeconds);
       return key;
     },
     async rotate(sql, teamId, { retireNow }) {
-      const settings = await lockJwtSettings(sql, teamId);
+      const settings = await readJwtSettings(sql, teamId, { lock: true });
       const retired = retireNow ? await retireAll(sql, teamId) : [];
       const made = await replaceCurrent(sql, sealer, { teamId, ...settings });
       await requireFewKeys(sql, teamId);
@@ -73,7 +73,7 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
  * finds nothing.
  */
 export async function retireAll(sql: Query, teamId: string): Promise<string[]> {
-  await lockJwtSettings(sql, teamId);
+  await readJwtSettings(sql, teamId, { lock: true });
   const unused = await sql<{ kid: string }[]>`
     delete from signing_keys where team_id = ${teamId} and published_until > now() and longest_seconds = 0
     returning kid`;

@@ -19,7 +19,7 @@ import {
   jti,
   type CheckedJwt,
 } from '../../resources/jwts/jwts.ts';
-import { issuerOf, lockJwtSettings } from '../../resources/jwts/settings.ts';
+import { issuerOf, readJwtSettings } from '../../resources/jwts/settings.ts';
 
 const DEFAULT_SECONDS = 3600;
 /** Most JWTs of a team that are revoked and not expired yet. Beyond it, a rotation with `retireNow` ends them all. */
@@ -198,7 +198,7 @@ async function storeRevokedJwt(
   jti: string,
   expiresAt: Date | undefined,
 ): Promise<{ expiresAt: Date; isNew: boolean }> {
-  await lockJwtSettings(sql, teamId);
+  await readJwtSettings(sql, teamId, { lock: true });
   const [known] = await sql<{ expiresAt: Date }[]>`
     select expires_at from revoked_jwts where team_id = ${teamId} and jti = ${jti} and expires_at > now()`;
   if (known) return { ...known, isNew: false };

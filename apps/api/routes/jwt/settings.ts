@@ -6,7 +6,6 @@ import {
   presentJwtSettings,
   readJwtSettings,
   jwtSettingsChange,
-  lockJwtSettings,
   storeJwtSettings,
 } from '../../resources/jwts/settings.ts';
 
@@ -34,7 +33,7 @@ export const updateJwtSettings = route('patch', '/api/v1/jwt/settings', {
 
   async handle({ sql, body, caller, changed, publicUrl }) {
     requireWholeTeam(caller);
-    const before = await lockJwtSettings(sql, caller.teamId);
+    const before = await readJwtSettings(sql, caller.teamId, { lock: true });
     const after = { ...before, ...body };
     const jwtSettings = presentJwtSettings(caller.teamId, after, publicUrl);
     await storeJwtSettings(sql, caller.teamId, after);

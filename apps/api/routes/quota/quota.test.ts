@@ -7,6 +7,7 @@ import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
 import { changeQuotas, describeQuotas, readWantedQuotas } from '../../resources/changed-quotas.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
+import { urlOfApi } from '../../tests/helpers/own-api.ts';
 
 const LIMITS = {
   workspaces: 3,
@@ -20,10 +21,8 @@ const LIMITS = {
 };
 const world = await joinWorld();
 const background = makeBackground(world);
-const url = new URL(process.env.TEST_API_POSTGRES_URL!);
-url.pathname = new URL(world.env.DATABASE_URL!).pathname;
 // With the rights of the operator's command, which are those of the api.
-const sql = connectPostgres(url.href, { max: 1, everyTeam: true });
+const sql = connectPostgres(urlOfApi(world), { max: 1, everyTeam: true });
 test.after(() => sql.end());
 
 test('each quota refuses the next one by name, limit and use, and a deletion gives one back', async () => {
