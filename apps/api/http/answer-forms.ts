@@ -2,7 +2,7 @@ import { PassThrough, pipeline } from 'node:stream';
 import type { ExportFormat } from '../../../shared/books/usage/export.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
 import { requireAnswering } from '../../../shared/stores/clickhouse.ts';
-import { BYTE_ORDER_MARK, preferredType } from './csv.ts';
+import { BYTE_ORDER_MARK } from './csv.ts';
 import type { Services } from './route.ts';
 
 /** The types of an answer that is a list, as a page or as a whole file. */
@@ -13,11 +13,18 @@ export const formTypes = {
 } as const;
 export type AnswerForm = keyof typeof formTypes;
 
-/** The form that a request asks for, by its parameter or else by its Accept header. */
-export function formOf(format: AnswerForm | undefined, accept: string | undefined): AnswerForm {
+const allForms = Object.keys(formTypes) as AnswerForm[];
+
+/** The form that a request asks for, by its parameter or else by its Accept header (RFC 9110); of two equal preferences the first one counts. */
+export function formOf(format: AnswerForm | undefined, accept = '', forms = allForms): AnswerForm {
   if (format) return format;
-  const preferred = preferredType(accept, Object.values(formTypes));
-  return (Object.keys(formTypes) as AnswerForm[]).find((name) => formTypes[name] === preferred) ?? 'json';
+  const asked = accept.split(',').map((range) => {
+    const [type, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    return { form: forms.find((form) => formTypes[form] === type), weight: Number(weight?.slice(2) ?? 1) };
+  });
+  const known = asked.filter(({ form, weight }) => weight > 0 && form);
+  return known.toSorted((a, b) => b.weight - a.weight)[0]?.form ?? 'json';
 }
 
 /** A whole file of a form, which `open` makes once the books have shown that they answer: making it may take them minutes. */

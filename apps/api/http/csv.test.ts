@@ -1,6 +1,9 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { csv, prefersCsv } from './csv.ts';
+import { formOf } from './answer-forms.ts';
+import { csv } from './csv.ts';
+
+const prefersCsv = (accept?: string) => formOf(undefined, accept, ['json', 'csv']) === 'csv';
 
 test('a field with a comma, a quote or a line break is quoted', () => {
   const text = csv(

@@ -23,25 +23,6 @@ export function csvAnswer(name: string, text: string, mark: '0' | '1' | undefine
   return new TextAnswer(type, mark === '1' ? BYTE_ORDER_MARK + text : text, `${name}.csv`);
 }
 
-/** Whether an Accept header prefers CSV to JSON. */
-export function prefersCsv(accept: string | undefined): boolean {
-  return preferredType(accept, ['application/json', 'text/csv']) === 'text/csv';
-}
-
-/** Which of some types an Accept header prefers (RFC 9110), if any; of two equal preferences the first one counts. */
-export function preferredType<Type extends string>(
-  accept: string | undefined,
-  types: readonly Type[],
-): Type | undefined {
-  const asked = (accept ?? '').split(',').map((range) => {
-    const [type, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    const weight = parameters.find((parameter) => parameter.startsWith('q='));
-    return { type, weight: weight === undefined ? 1 : Number(weight.slice(2)) };
-  });
-  const known = asked.filter(({ type, weight }) => weight > 0 && types.some((one) => one === type));
-  return known.toSorted((a, b) => b.weight - a.weight)[0]?.type as Type | undefined;
-}
-
 const amount = /^-?\d+(\.\d+)?$/;
 
 // A spreadsheet runs text that starts like a formula; an apostrophe before it keeps it text. A negative amount starts

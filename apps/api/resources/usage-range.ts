@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { plainText } from '../../../shared/contract/schema-kinds.ts';
 import { invalidField } from '../../../shared/contract/errors.ts';
+import { formats } from '../../../shared/contract/validate.ts';
 import { isTimezone } from '../../../shared/values/calendar.ts';
 import {
   dateAt,
@@ -111,13 +112,7 @@ function checkStored(path: string, ms: number): void {
     throw invalidField(path, `must lie between ${FIRST_DAY} and ${LAST_DAY}`);
 }
 
-/** Whether text is a day, YYYY-MM-DD. */
-export function isDay(text: string): boolean {
-  const ms = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN;
-  return !Number.isNaN(ms) && new Date(ms).toISOString().slice(0, 10) === text;
-}
-
 function checkDay(path: string, text: string): void {
-  if (!isDay(text)) throw invalidField(path, 'must be a day, YYYY-MM-DD, or an instant in RFC 3339');
+  if (!formats.date(text)) throw invalidField(path, 'must be a day, YYYY-MM-DD, or an instant in RFC 3339');
   if (text <= FIRST_DAY || text > LAST_DAY) throw invalidField(path, `must lie between ${FIRST_DAY} and ${LAST_DAY}`);
 }

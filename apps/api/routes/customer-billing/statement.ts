@@ -2,7 +2,8 @@ import { Type, type Static } from 'typebox';
 import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
 import { object, day } from '../../../../shared/contract/schema-kinds.ts';
-import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
+import { formOf } from '../../http/answer-forms.ts';
+import { bom, csv, csvAnswer } from '../../http/csv.ts';
 import { route, type Services } from '../../http/route.ts';
 import { requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { findSpan } from '../../resources/statements/spans.ts';
@@ -73,8 +74,9 @@ export async function readStatement(
 
 /** Answers with a statement in the form that the request asks for. */
 export function answerStatement(statement: StatementAnswer, { format, bom }: Asked, accept: string | undefined) {
-  const asCsv = format ? format === 'csv' : prefersCsv(accept);
-  return asCsv ? csvAnswer('statement', statementCsv(statement), bom) : { statement };
+  return formOf(format, accept, ['json', 'csv']) === 'csv'
+    ? csvAnswer('statement', statementCsv(statement), bom)
+    : { statement };
 }
 
 const COLUMNS = [

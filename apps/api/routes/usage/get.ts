@@ -3,10 +3,12 @@ import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { invalidField } from '../../../../shared/contract/errors.ts';
 import { day, named, object, textOf, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
-import { bom, csv, csvAnswer, prefersCsv } from '../../http/csv.ts';
+import { formats } from '../../../../shared/contract/validate.ts';
+import { formOf } from '../../http/answer-forms.ts';
+import { bom, csv, csvAnswer } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
 import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
-import { isDay, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
+import { rangeParameters, readPeriods } from '../../resources/usage-range.ts';
 import {
   columnsOf,
   groupByParameter,
@@ -72,7 +74,7 @@ export const getUsage = route('get', '/api/v1/usage/{bid}', {
       filters: { billingIds: [record.id], ...(usageName !== undefined && { usageName }) },
     };
     const rows = await readWholeUsage({ sql, books }, question, nowMs);
-    const asCsv = format ? format === 'csv' : prefersCsv(header('accept'));
+    const asCsv = formOf(format, header('accept'), ['json', 'csv']) === 'csv';
     if (!isByDay) {
       const data = presentUsage(question, rows, new Map([[record.id, record.externalMeterId]]));
       return asCsv
@@ -98,7 +100,7 @@ const LAST_DAY = '2149-06-05';
 function readDays(given: { from?: string; to?: string }): Periods {
   const { from = FIRST_DAY, to = LAST_DAY } = given;
   for (const [path, text] of Object.entries({ from, to }))
-    if (!isDay(text)) throw invalidField(path, 'must be a day, YYYY-MM-DD');
+    if (!formats.date(text)) throw invalidField(path, 'must be a day, YYYY-MM-DD');
   if (given.from && given.to && from > to) throw invalidField('from', 'must not be after to');
   return daysOfUtc(clamp(from), clamp(to));
 }
