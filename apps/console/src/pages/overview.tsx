@@ -4,12 +4,12 @@ import { call, Problem } from '../data/call.ts';
 import { useAnswer, useMay, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
 import { DAY_MS, DAYS, lastDays, periodOf, periodsFrom } from '../data/time.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
-import { OutcomeSums, useOutcomes, type Count } from '../parts/outcomes.tsx';
-import { Page, Panel, Section } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, Empty, Loaded, State, Time, UNNAMED } from '../parts/text.tsx';
+import { OutcomeSums, useOutcomes } from '../parts/outcomes.tsx';
+import { Page, Section } from '../parts/page.tsx';
+import { Listed, Table, type Column } from '../parts/table.tsx';
+import { Amount, Empty, Facts, Loaded, State, Time, UNNAMED } from '../parts/text.tsx';
 import { BillingState } from './customers/credits.tsx';
-import { isGivenUp, isOf, WebhookState, WebhookTrouble } from './webhooks/webhooks.tsx';
+import { isGivenUp, isOf, WebhookState } from './webhooks/webhooks.tsx';
 
 const LIVE_MS = 10_000;
 const STATE_MS = 60_000;
@@ -64,15 +64,6 @@ function Now() {
   );
 }
 
-/** The name of something that has a page of its own. */
-function Named({ to, children }: { to: string; children: string }) {
-  return (
-    <a href={useWorkspace().pathOf(to)} title={children}>
-      {children}
-    </a>
-  );
-}
-
 /** The customers with the least left. */
 function LowCustomers() {
   const { id, pathOf } = useWorkspace();
@@ -83,26 +74,23 @@ function LowCustomers() {
     </>
   );
   return (
-    <Panel
+    <Listed
       title="Customers with the least left"
       of={useAnswer('get /api/v1/workspace/{id}/customer-billings', input, STATE_MS)}
+      items={({ billings }) => billings}
+      columns={[
+        { title: 'Meter', isMain: true, text: 'externalMeterId', link: (one) => pathOf(`customers/${one.id}`) },
+        { title: 'Available', amount: 'availableCredits' },
+        { title: 'State', width: '8rem', cell: (one) => <BillingState of={one} /> },
+      ]}
       empty={empty}
-      lines={({ billings }) =>
-        billings.map((one) => (
-          <li key={one.id}>
-            <Named to={`customers/${one.id}`}>{one.externalMeterId}</Named>
-            <Amount of={one.availableCredits} />
-            <BillingState of={one} />
-          </li>
-        ))
-      }
     />
   );
 }
 
 /** The limits that refused calls in the last 24 hours, and of which keys. */
 function HitLimits() {
-  const { id: workspaceId } = useWorkspace();
+  const { id: workspaceId, pathOf } = useWorkspace();
   const read = useRead(
     async (signal) => {
       const endMs = Math.ceil(Date.now() / QUARTER_MS) * QUARTER_MS;
@@ -123,33 +111,27 @@ function HitLimits() {
     workspaceId,
     STATE_MS,
   );
-  const callsOf = (rows: readonly Count[]) => rows.reduce((sum, { count }) => sum + count, 0);
   return (
-    <Panel
+    <Listed
       title="Limits hit, last 24 hours"
       of={read}
-      empty="Nothing to do: no limit refused a call."
-      lines={(rows) =>
+      items={(rows) =>
         [...Map.groupBy(rows, ({ limit, apiKeyId }) => `${limit} ${apiKeyId}`)]
-          .toSorted(([, a], [, b]) => callsOf(b) - callsOf(a))
+          .map(([id, all]) => ({ ...all[0]!, id, refused: all.reduce((sum, { count }) => sum + count, 0) }))
+          .toSorted((a, b) => b.refused - a.refused)
           .slice(0, SHOWN)
-          .map(([name, all]) => {
-            const { limit, apiKeyId, apiKeyName = apiKeyId } = all[0]!;
-            return (
-              <li key={name}>
-                <span>
-                  {apiKeyName && <Named to={`keys/${apiKeyId}`}>{apiKeyName}</Named>}{' '}
-                  <span class="muted" title={limit}>
-                    {limit}
-                  </span>
-                </span>
-                <span class="count">
-                  <Amount of={callsOf(all)} /> refused
-                </span>
-              </li>
-            );
-          })
       }
+      columns={[
+        {
+          title: 'Key',
+          isMain: true,
+          text: ({ apiKeyId, apiKeyName = apiKeyId }) => apiKeyName,
+          link: ({ apiKeyId }) => apiKeyId && pathOf(`keys/${apiKeyId}`),
+        },
+        { title: 'Limit', text: 'limit' },
+        { title: 'Refused', amount: 'refused' },
+      ]}
+      empty="Nothing to do: no limit refused a call."
     />
   );
 }
@@ -165,64 +147,70 @@ function FailingWebhooks() {
     </>
   );
   return (
-    <Panel
+    <Listed
       title="Webhooks that fail"
       of={read}
+      items={() => all.filter((one) => one.failingSince !== undefined || isGivenUp(one))}
+      columns={[
+        {
+          title: 'Webhook',
+          isMain: true,
+          text: ({ description, url }) => description ?? url,
+          link: (one) => pathOf(`webhooks/${one.id}`),
+        },
+        { title: 'State', width: '8rem', cell: (one) => <WebhookState of={one} /> },
+        { title: 'Since', time: ({ enabled, failingSince, disabledAt }) => (enabled ? failingSince : disabledAt) },
+      ]}
       empty={all.length > 0 ? 'Nothing to do: all get through.' : none}
-      lines={() =>
-        all
-          .filter((one) => one.failingSince !== undefined || isGivenUp(one))
-          .map((one) => (
-            <li key={one.id}>
-              <Named to={`webhooks/${one.id}`}>{one.description ?? one.url}</Named>
-              <WebhookState of={one} />
-              <span class="muted whole">
-                <WebhookTrouble of={one} />
-              </span>
-            </li>
-          ))
-      }
     />
   );
 }
-
-const many = (count: number, text = 'record', texts = 'records') => (
-  <>
-    <Amount of={count} /> {count === 1 ? text : texts}
-  </>
-);
 
 /** Whether the books were proved, when, and which records differ. */
 function Books() {
   const { id, pathOf } = useWorkspace();
   return (
-    <Panel
-      title="Books"
-      of={useAnswer('get /api/v1/workspace/{id}/proof', { id }, STATE_MS)}
-      empty="Not proved yet: each hour all records are compared with their events, for the first time within the hour to
-        come. Until then a customer's own page proves its record at once."
-      lines={({ proof: { provedAt, differentRecords, undecidedRecords, different } }) => {
-        if (provedAt === undefined) return [];
-        const differs = <State kind="bad">{many(differentRecords, 'record differs', 'records differ')}</State>;
-        return [
-          <li key="state">{differentRecords === 0 ? <State kind="good">Exact</State> : differs}</li>,
-          ...different.map(({ billingId, externalMeterId, difference, since }) => (
-            <li key={billingId}>
-              <span class="whole">
-                <a href={pathOf(`customers/${billingId}`)}>{externalMeterId}</a> by <Amount of={difference} />, since{' '}
-                <Time at={since} />
-              </span>
-            </li>
-          )),
-          <li key="when" class="muted">
-            <span class="whole">
-              Proved <Time at={provedAt} />
-              {undecidedRecords > 0 && <>; of {many(undecidedRecords)} events were on their way</>}.
-            </span>
-          </li>,
-        ];
-      }}
-    />
+    <Section title="Books">
+      <Loaded of={useAnswer('get /api/v1/workspace/{id}/proof', { id }, STATE_MS)}>
+        {({ proof: { provedAt, differentRecords, undecidedRecords, different } }) => {
+          if (provedAt === undefined)
+            return (
+              <Empty>
+                Not proved yet: each hour all records are compared with their events, for the first time within the hour
+                to come. Until then a customer's own page proves its record at once.
+              </Empty>
+            );
+          const isExact = differentRecords === 0;
+          return (
+            <>
+              <Facts
+                of={[
+                  ['State', <State kind={isExact ? 'good' : 'bad'}>{isExact ? 'Exact' : 'Different'}</State>],
+                  ['Records that differ', <Amount of={differentRecords} />],
+                  ['Records with events on their way', <Amount of={undecidedRecords} />],
+                  ['Proved', <Time at={provedAt} />],
+                ]}
+              />
+              <Table
+                label="Records that differ"
+                columns={[
+                  {
+                    title: 'Meter',
+                    isMain: true,
+                    text: 'externalMeterId',
+                    link: (one) => pathOf(`customers/${one.billingId}`),
+                  },
+                  { title: 'By', amount: 'difference' },
+                  { title: 'Since', time: 'since' },
+                ]}
+                items={different}
+                keyOf={({ billingId }) => billingId}
+              />
+            </>
+          );
+        }}
+      </Loaded>
+    </Section>
   );
 }
 

@@ -4,8 +4,8 @@ import { useAnswer, useSession, useWorkspace } from '../data/hooks.ts';
 import { Ask } from '../parts/dialog.tsx';
 import { Limits } from '../parts/limits.tsx';
 import { Page, Section } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Facts, Loaded, None, Time } from '../parts/text.tsx';
+import { Listed, type Column } from '../parts/table.tsx';
+import { Facts, None, Time } from '../parts/text.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}'>, 'id'>;
 type Quota = { name: string; limit: number; used?: number };
@@ -53,17 +53,12 @@ export function Settings() {
         read={async () => (await call('get /api/v1/workspace/{id}', { id })).workspace.defaultLimits}
         onChange={(defaultLimits) => change({ defaultLimits })}
       />
-      <Section title="Quota of the team">
-        <Loaded of={useAnswer('get /api/v1/quota', {})}>
-          {({ quota }) => (
-            <Table
-              label="Quota of the team"
-              columns={quotaColumns}
-              items={Object.entries(quota).map(([name, one]): Quota => ({ name, ...one }))}
-            />
-          )}
-        </Loaded>
-      </Section>
+      <Listed
+        title="Quota of the team"
+        of={useAnswer('get /api/v1/quota', {})}
+        items={({ quota }) => Object.entries(quota).map(([name, one]): Quota => ({ name, ...one }))}
+        columns={quotaColumns}
+      />
       <Section title="Signed in">
         <Facts
           of={[

@@ -3,7 +3,7 @@ import { useContext, useEffect, useState } from 'preact/hooks';
 import { Problem, signOut } from '../data/call.ts';
 import { EndedContext, useSession, type Read } from '../data/hooks.ts';
 import { DialogContext } from './dialog.tsx';
-import { Loaded, ProblemNote } from './text.tsx';
+import { ProblemNote } from './text.tsx';
 
 type PageProps = { title: string; action?: ComponentChildren; children: ComponentChildren };
 
@@ -46,25 +46,6 @@ export function Section({ title, action, children }: PageProps) {
         {action}
       </header>
       {children}
-    </section>
-  );
-}
-
-type PanelProps<Value> = {
-  title: string;
-  of: Read<Value>;
-  empty: ComponentChildren;
-  lines(value: Value): ComponentChildren[];
-};
-
-/** One of several short answers beside each other: some of a list, each in a line. */
-export function Panel<Value>({ title, of, empty, lines }: PanelProps<Value>) {
-  const shown = (all: ComponentChildren[]) =>
-    all.length > 0 ? <ul class="plain lines">{all}</ul> : <p class="muted">{empty}</p>;
-  return (
-    <section class="panel" aria-label={title}>
-      <h2>{title}</h2>
-      <Loaded of={of}>{(value) => shown(lines(value))}</Loaded>
     </section>
   );
 }

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Operation } from '../data/call.ts';
-import { useMay, usePages, type ItemOf, type ListInput, type Needs, type Pages } from '../data/hooks.ts';
+import { useMay, usePages, type ItemOf, type ListInput, type Needs, type Pages, type Read } from '../data/hooks.ts';
 import { Section } from './page.tsx';
-import { Amount, Empty, None, ProblemNote, Time } from './text.tsx';
+import { Amount, Empty, Loaded, None, ProblemNote, Time } from './text.tsx';
 
 /** A value of an item: by the name of its field, or by what finds it. */
 type Of<Item, Value> =
@@ -108,6 +108,21 @@ export function Table<Item>(props: TableProps<Item>) {
         </tbody>
       </table>
     </div>
+  );
+}
+
+type ListedProps<Value, Item> = Omit<TableProps<Item>, 'label' | 'items'> & {
+  title: string;
+  of: Read<Value>;
+  items(value: Value): readonly Item[];
+};
+
+/** A part of a page: what an answer has, as a table. */
+export function Listed<Value, Item>({ title, of, items, ...table }: ListedProps<Value, Item>) {
+  return (
+    <Section title={title}>
+      <Loaded of={of}>{(value) => <Table {...table} label={title} items={items(value)} />}</Loaded>
+    </Section>
   );
 }
 

@@ -5,7 +5,7 @@ import { useAnswer, useMay, usePages, useWorkspace, type ItemOf } from '../../da
 import { Ask, AskDialog, Dialog, Opens, secretOf } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { PageOf, Section } from '../../parts/page.tsx';
-import { PagedTable, type Column } from '../../parts/table.tsx';
+import { PagedTable, Table, type Column } from '../../parts/table.tsx';
 import { Amount, Facts, State, Time } from '../../parts/text.tsx';
 import { eventField, WebhookState, WebhookTrouble, type Webhook as One } from './webhooks.tsx';
 
@@ -137,6 +137,13 @@ const columns: readonly Column<Delivery>[] = [
   { title: 'Last answer', cell: ({ tries }) => <Answer of={tries.at(-1)} />, isExtra: true },
 ];
 
+const tryColumns: readonly Column<Delivery['tries'][number]>[] = [
+  { title: 'When', width: '11.5rem', time: 'at' },
+  { title: 'Answer', cell: (one) => <Answer of={one} /> },
+  { title: 'ms', width: '5rem', amount: 'durationMs' },
+  { title: 'It said', text: 'answer' },
+];
+
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
 function Deliveries({ of: { id: wid, enabled }, onTried }: Props) {
   const pages = usePages('get /api/v1/webhook/{wid}/deliveries', { wid, limit: 50 });
@@ -193,20 +200,14 @@ function Opened({ of: delivery }: { of: Delivery }) {
           ['Tried next', nextTryAt && <Time at={nextTryAt} />],
         ]}
       />
-      <h3>Tries</h3>
-      {tries.length === 0 && <p class="muted">None yet.</p>}
-      <ol class="tries">
-        {tries.map((one) => (
-          <li key={one.at}>
-            <Answer of={one} />, <Time at={one.at} />, after {one.durationMs} ms
-            {one.answer && (
-              <pre tabIndex={0} aria-label="Answer">
-                {one.answer}
-              </pre>
-            )}
-          </li>
-        ))}
-      </ol>
+      <Table
+        label="Tries"
+        columns={tryColumns}
+        items={tries}
+        keyOf={({ at }) => at}
+        isFlat="wraps"
+        empty="No try yet."
+      />
     </>
   );
   if (!mayChange) return <Dialog title={type}>{details}</Dialog>;
