@@ -95,7 +95,7 @@ test('a token that only reads is offered nothing that changes anything, on any p
     [`keys/${id}`, 'Recent decisions'],
     ['customers', 'read'],
     [`customers/${billingId}`, 'Nothing was used.'],
-    ['usage', 'Nothing was used in this time.'],
+    ['usage', 'Summed up by'],
     ['why', 'Key or customer'],
     ['scopes', 'Scopes'],
     ['webhooks', target.url],

@@ -1,19 +1,18 @@
+import type { Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/world.ts';
 import { inTable, requireInAllLooks, rowOf, visit } from '../console/helpers/browser.ts';
 import { focused, press, tabTo } from '../console/helpers/keyboard.ts';
 import { shownSuite } from '../console/helpers/suite.ts';
-import { makeLinks } from './helpers/portal.ts';
 
 // What a customer does who has opened a link, by keyboard alone, in all looks.
 
 const { test, own, shown } = await shownSuite('the portal in a browser');
-const { link, go, open } = makeLinks(own, shown.workspaceId);
 
 test('a customer finds their own keys, balance by grant, usage by day and the statement, with a file of it', async () => {
   const { page, complaints, close } = await visit(own.browser);
-  await open(page, { billingId: shown.billingId });
+  await go(page, await link({ billingId: shown.billingId }));
   await inTable(page, 'Keys', 'Northwind backend');
   assert.is(await rowOf(page, 'Keys', 'Harbour office').count(), 0, "no other customer's");
   assert.is(await page.getByRole('button', { name: /^Rotate/ }).count(), 0, 'the link does not permit it');
@@ -38,7 +37,7 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
 
 test('a customer rotates a key: the new secret is shown once and verifies; who has left sees nothing more', async () => {
   const { page, close } = await visit(own.browser);
-  await open(page, { permissions: ['rotate'] });
+  await go(page, await link({ permissions: ['rotate'] }));
   await press(page, 'Rotate Northwind backend');
   await page.getByRole('dialog', { name: 'Rotate the key' }).waitFor();
   await requireInAllLooks(page, 'portal-rotate');
@@ -96,3 +95,15 @@ test('a page that is open closes when its link is revoked, and shows nothing mor
   assert.not.ok((await page.content()).includes('Northwind'));
   await close();
 });
+
+/** Makes a link, of the customer `northwind` unless another is named. */
+async function link(fields: object = {}): Promise<string> {
+  const body = { workspaceId: shown.workspaceId, customerId: 'northwind', ...fields };
+  return (await must(201, own.world.call('post', '/api/v1/link-token', body))).body.linkToken.token;
+}
+
+/** Opens a link as its customer does. */
+async function go(page: Page, token: string): Promise<void> {
+  await page.goto('about:blank');
+  await page.goto(`${own.world.api.url}/portal#${token}`);
+}

@@ -140,8 +140,8 @@ const columns: readonly Column<Delivery>[] = [
 const tryColumns: readonly Column<Delivery['tries'][number]>[] = [
   { title: 'When', width: '11.5rem', time: 'at' },
   { title: 'Answer', cell: (one) => <Answer of={one} /> },
-  { title: 'ms', width: '5rem', amount: 'durationMs' },
-  { title: 'It said', text: 'answer' },
+  { title: 'ms', width: '5rem', amount: 'durationMs', isExtra: true },
+  { title: 'It said', text: 'answer', isMain: true },
 ];
 
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
