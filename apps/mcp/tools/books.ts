@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { chunks } from '../../../shared/values/chunks.ts';
 import { cursor, nextCursor, object, recordOf, which, type Which } from '../schemas.ts';
 import { more, tally, tool, type Options, type Reader } from '../tool.ts';
 
@@ -25,12 +26,8 @@ export default tool({
   async run({ cursor, ...one }, reader, options) {
     const { billings, nextCursor } = await wantedRecords(one, cursor, reader, options);
     const records: Awaited<ReturnType<typeof proofOf>>[] = [];
-    let next = 0;
-    const work = async () => {
-      for (let at = next++; at < billings.length; at = next++)
-        records[at] = await proofOf(billings[at]!, reader, options);
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    for (const some of chunks(billings, AT_ONCE))
+      records.push(...(await Promise.all(some.map((one) => proofOf(one, reader, options)))));
     return {
       text: `${records.length} records: ${tally(records, ({ status }) => status)}.${more(nextCursor)}`,
       data: { records, nextCursor },
