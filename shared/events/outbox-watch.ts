@@ -4,10 +4,10 @@ import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { runPipeline } from '../stores/pipeline.ts';
-import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
 import { withTimeout } from '../runtime/timeout.ts';
+import { chunks } from '../values/chunks.ts';
 
 /** Watches how much waits in Redis and how much memory it has left, so that debits stop well before it takes nothing more. */
 export type OutboxWatch = Loop & {
@@ -116,33 +116,36 @@ function showMemories(metrics: Metrics, memories: Memory[]): void {
 
 /** How many usage events wait in all outboxes, and the age of the oldest by Redis's clock. */
 export async function outboxState(redis: ShardedRedis): Promise<{ events: number; oldestAgeMs: number }> {
-  const ofNodes = await Promise.all([...redis.byNode()].map(async ([node, shards]) => nodeState(node, shards)));
+  const ofNodes = await readOutboxes(redis);
   return {
-    events: ofNodes.reduce((sum, one) => sum + one.events, 0),
-    oldestAgeMs: Math.max(0, ...ofNodes.map((one) => one.oldestAgeMs)),
+    events: ofNodes.reduce((sum, { events }) => sum + events, 0),
+    oldestAgeMs: Math.max(0, ...ofNodes.map(({ nowMs, oldestMs }) => nowMs - oldestMs)),
   };
 }
 
-async function nodeState(node: RedisNode, shards: number[]) {
-  const [{ events, oldestMs }, nowMs] = await Promise.all([readOutboxes(node, shards), node.now()]);
-  return { events, oldestAgeMs: Math.max(0, nowMs - oldestMs) };
+/** The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers. */
+export async function outboxWatermark(redis: ShardedRedis): Promise<number> {
+  return Math.min(...(await readOutboxes(redis)).flatMap(({ nowMs, oldestMs }) => [nowMs, oldestMs]));
 }
 
-/** How many events the outboxes of a server hold, and the time of the oldest. */
-async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ events: number; oldestMs: number }> {
-  const pipeline = node.client.pipeline();
-  for (const shard of shards) {
-    pipeline.xlen(keyspace.outbox(shard));
-    pipeline.get(keyspace.more(shard));
-    pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
-  }
-  const answers = await runPipeline(node.clock, pipeline, WITHIN_MS);
-  const events = shards.map((_, i) => eventsIn(answers[3 * i], answers[3 * i + 1]));
-  const oldest = shards.map((_, i) => {
-    const [first] = (answers[3 * i + 2] ?? []) as [id: string, fields: string[]][];
-    return first ? timeOf(first) : Infinity;
-  });
-  return { events: events.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };
+/** How many events the outboxes of each server hold, and the time of the oldest. */
+async function readOutboxes(redis: ShardedRedis) {
+  return Promise.all(
+    [...redis.byNode()].map(async ([node, shards]) => {
+      // The clock is read first: an event that is appended while we look at the streams is younger.
+      const nowMs = await node.now();
+      const pipeline = node.client.pipeline();
+      for (const shard of shards) {
+        pipeline.xlen(keyspace.outbox(shard));
+        pipeline.get(keyspace.more(shard));
+        pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
+      }
+      const ofShards = chunks(await runPipeline(node.clock, pipeline, WITHIN_MS), 3);
+      const events = ofShards.reduce((sum, [length, more]) => sum + eventsIn(length, more), 0);
+      const firsts = ofShards.flatMap(([, , first]) => first as [id: string, fields: string[]][]);
+      return { nowMs, events, oldestMs: Math.min(...firsts.map(timeOf)) };
+    }),
+  );
 }
 
 // Redis dates an entry when it appends it, and a script dates its events when it begins: a pause of the machine may lie between.
@@ -155,17 +158,4 @@ function timeOf([id, fields]: [id: string, fields: string[]]): number {
 export function eventsIn(length: unknown, more: unknown): number {
   const entries = Number(length ?? 0);
   return entries === 0 ? 0 : entries + Math.max(0, Number(more ?? 0) || 0);
-}
-
-/** The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers. */
-export async function outboxWatermark(redis: ShardedRedis): Promise<number> {
-  const ofNodes = await Promise.all(
-    [...redis.byNode()].map(async ([node, shards]) => {
-      // The clock is read first: an event that is appended while we look at the streams is younger.
-      const nowMs = await node.now();
-      const { oldestMs } = await readOutboxes(node, shards);
-      return Math.min(nowMs, oldestMs);
-    }),
-  );
-  return Math.min(...ofNodes);
 }

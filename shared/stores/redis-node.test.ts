@@ -5,7 +5,7 @@ import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { systemClock } from '../runtime/clock.ts';
 import { makeLogger } from '../runtime/log.ts';
-import { connectNode } from './redis-node.ts';
+import { connectNode, nodeOf } from './redis-node.ts';
 
 test('a Redis that refuses the password, or speaks no TLS where it is wanted, is unavailable, and the log says why', async () => {
   const { url, admin } = await makeOwnRedis('refusing');
@@ -26,4 +26,18 @@ test('a Redis that refuses the password, or speaks no TLS where it is wanted, is
     for (const line of told) assert.not.match(line, 'a-wrong-one');
     node.client.disconnect();
   }
+});
+
+test('a primary of a cluster that was demoted and promoted again is another server, though it was not started again', async () => {
+  const { admin } = await makeOwnRedis('identity');
+  const learned = async (inCluster: boolean) => {
+    const node = nodeOf(admin, makeLogger('test', 'silent'), systemClock, { inCluster });
+    await node.refresh();
+    return node.runId();
+  };
+  const [alone, before] = [await learned(false), await learned(true)];
+  await admin.replicaof('127.0.0.1', 1);
+  await admin.replicaof('NO', 'ONE');
+  assert.is(await learned(false), alone);
+  assert.is.not(await learned(true), before);
 });

@@ -4,10 +4,9 @@ import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
+import { makeKnownServer } from './known-server.ts';
 import { makeReplicaWait } from './replica-wait.ts';
 import { callScript, defineScripts, isReplicated, type ScriptName } from './scripts.ts';
-import { makeServerClock } from './server-clock.ts';
-import { makeServerIdentity } from './server-identity.ts';
 import { endSilentConnections } from './silence-watch.ts';
 
 const NOW_WITHIN_MS = 1_000;
@@ -54,32 +53,28 @@ export function connectNode(url: string, log: Logger, clock: Clock, options: Nod
 
 /** The server behind a client that knows the scripts. */
 export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
-  const serverClock = makeServerClock(client, clock);
-  const identity = makeServerIdentity(client, serverClock, clock, options.inCluster ?? false);
+  const server = makeKnownServer(client, clock, options.inCluster ?? false);
   const replicas = makeReplicaWait(client, clock, options.minReplicas ?? 0);
   client.on('ready', () => {
     learn().catch((error: unknown) => log.warn({ error }, 'redis did not answer with its run id'));
   });
-  client.on('close', () => {
-    identity.forget();
-    serverClock.forget();
-  });
+  client.on('close', server.forget);
   client.on('error', (error) => log.warn({ error, hint: hintFor(error, client) }, 'redis connection failed'));
 
   async function learn(): Promise<void> {
-    await identity.learn();
+    await server.learn();
     client.emit('known');
   }
 
   return {
     client,
     clock,
-    runId: identity.runId,
-    now: () => withTimeout(clock, NOW_WITHIN_MS, serverClock.ask()),
-    notAfter: serverClock.notAfter,
+    runId: server.runId,
+    now: () => withTimeout(clock, NOW_WITHIN_MS, server.askTime()),
+    notAfter: server.notAfter,
     refresh: () => withTimeout(clock, NOW_WITHIN_MS, learn()),
     async connected(withinMs) {
-      if (identity.isKnown()) return;
+      if (server.isKnown()) return;
       // Not events.once: that rejects at the first failed attempt to connect.
       const { promise, resolve } = Promise.withResolvers<void>();
       client.once('known', resolve);
@@ -94,7 +89,7 @@ export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOp
       try {
         const answer = await withTimeout(clock, withinMs, both);
         options.metrics?.scriptSeconds.observe({ script: name }, (clock.monotonic() - sentAt) / 1000);
-        serverClock.note(Number(answer[1]), sentAt);
+        server.noteTime(Number(answer[1]), sentAt);
         return answer;
       } catch (error) {
         throw new ApiError('redis_unavailable', { cause: error });
@@ -103,7 +98,7 @@ export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOp
     async copied(runId, write) {
       if (!replicas.isNeeded) return;
       await Promise.all([write(), replicas.copied()]);
-      if (identity.runId() !== runId) throw new Error('another redis server answers');
+      if (server.runId() !== runId) throw new Error('another redis server answers');
     },
     async close() {
       await client.quit().catch(() => client.disconnect());

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { addressListBytes, isListed, packAddressList } from './address-list.ts';
+import { isListed, packAddressList } from './address-list.ts';
 import { addressBits, blockBits } from './ip.ts';
 
 // Few different bytes, so that blocks meet, touch and repeat.
@@ -36,12 +36,10 @@ test('a list takes 5 bytes for an IPv4 block and 17 for an IPv6 block, whatever 
   assert.is(packAddressList(v4s).length, 2 + 5 * 1_000);
   const v6s = many(1_000, (i) => `2001:db8::${(2 * i).toString(16)}`);
   assert.is(packAddressList(v6s).length, 2 + 17 * 1_000);
-  assert.is(addressListBytes(v6s), 2 + 17 * 1_000);
   assert.equal(packAddressList(v6s.toReversed()), packAddressList(v6s));
   assert.is(packAddressList(['10.0.0.0/8', '10.1.0.0/16', '10.1.2.3', '10.0.0.0/8']).length, 2 + 5);
   assert.equal(packAddressList(many(256, (i) => `192.0.2.${i}`)), packAddressList(['192.0.2.0/24']));
   assert.equal(packAddressList(['0.0.0.0/1', '128.0.0.0/1']), packAddressList(['0.0.0.0/0']));
-  assert.is(addressListBytes([]), 0);
 });
 
 test('a list of all addresses of one family holds none of the other, and nothing that is no address', () => {

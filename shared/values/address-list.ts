@@ -14,11 +14,6 @@ export function packAddressList(texts: readonly string[]): Buffer {
   return Buffer.concat([count, ...blocks.map((block) => Buffer.from([...bytesOf(block), block.length - 2]))]);
 }
 
-/** How many bytes Redis stores of such a list; 0 of an empty one, which is not stored. */
-export function addressListBytes(texts: readonly string[]): number {
-  return texts.length === 0 ? 0 : packAddressList(texts).length;
-}
-
 /** Whether an address lies in a block of a packed list. What is no address lies in none. */
 export function isListed(list: Buffer, address: string): boolean {
   const bits = addressBits(address);
