@@ -11,52 +11,38 @@ export type FairQueue<Item extends Waiting> = {
   size(): number;
 };
 
-type Line<Item> = { team: string; allowance: number; first: Link<Item>; last: Link<Item> };
-type Link<Item> = { item: Item; next: Link<Item> | undefined };
-
 /**
  * Deficit round robin: in its turn a team may take what costs `turn` in all; what it leaves of that, it has in its next
  * turn too. A team that waits alone waits for nobody.
  */
 export function makeFairQueue<Item extends Waiting>(turn: number): FairQueue<Item> {
   // In the order of turns: the first one's turn is now.
-  const lines = new Map<string, Line<Item>>();
+  const lines = new Map<string, { allowance: number; items: Item[] }>();
   let size = 0;
-
-  function firstLine(): Line<Item> | undefined {
-    for (const line of lines.values()) return line;
-    return undefined;
-  }
 
   return {
     push(item) {
-      const link = { item, next: undefined };
       const line = lines.get(item.team);
-      if (line) {
-        line.last.next = link;
-        line.last = link;
-      } else lines.set(item.team, { team: item.team, allowance: turn, first: link, last: link });
+      if (line) line.items.push(item);
+      else lines.set(item.team, { allowance: turn, items: [item] });
       size += 1;
     },
     take() {
-      let line = firstLine();
-      if (!line) return undefined;
-      while (line.allowance < line.first.item.cost) {
+      // A line that is put to the end is come to again.
+      for (const [team, line] of lines) {
+        const next = line.items[0]!;
+        if (line.allowance >= next.cost) {
+          line.allowance -= next.cost;
+          line.items.shift();
+          if (line.items.length === 0) lines.delete(team);
+          size -= 1;
+          return next;
+        }
         line.allowance += turn;
-        if (lines.size === 1) continue;
-        lines.delete(line.team);
-        lines.set(line.team, line);
-        line = firstLine()!;
+        lines.delete(team);
+        lines.set(team, line);
       }
-      const { first } = line;
-      const { item, next } = first;
-      // One that is among V8's old objects would keep all that came after it.
-      first.next = undefined;
-      line.allowance -= item.cost;
-      size -= 1;
-      if (next) line.first = next;
-      else lines.delete(line.team);
-      return item;
+      return undefined;
     },
     charge(team, cost) {
       const line = lines.get(team);
