@@ -47,29 +47,9 @@ test('sums and differences of amounts are exact', () => {
 });
 
 test('text that is not an amount is refused', () => {
-  for (const text of [
-    '',
-    '.',
-    '.5',
-    '5.',
-    '-1',
-    '+1',
-    '1e3',
-    ' 1',
-    '1 ',
-    '1\n',
-    '1,5',
-    '0x1',
-    '١',
-    '1.0000000',
-    'NaN',
-    'Infinity',
-  ]) {
-    assert.is(parseCredits(text), undefined, text);
-  }
-  for (const text of ['9000000000.000001', '9000000001', '9999999999.999999', '00000000001']) {
-    assert.is(parseCredits(text), undefined, text);
-  }
+  const words =
+    '. .5 5. -1 +1 1e3 1,5 0x1 ١ 1.0000000 NaN Infinity 9000000000.000001 9000000001 9999999999.999999 00000000001';
+  for (const text of ['', ' 1', '1 ', '1\n', ...words.split(' ')]) assert.is(parseCredits(text), undefined, text);
   assert.is(parseCredits('9000000000'), MAX_MICROS);
   fc.assert(
     fc.property(fc.string(), (text) => {

@@ -12,22 +12,18 @@ const v6Text = (words: Uint16Array) => [...words].map((word) => word.toString(16
 const v4Bits = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('');
 const v6Bits = (words: Uint16Array) => [...words].map((word) => word.toString(2).padStart(16, '0')).join('');
 
-test('an IPv4 address lies in a block exactly when their first bits are equal', () => {
-  fc.assert(
-    fc.property(v4Bytes, v4Bytes, fc.integer({ min: 0, max: 32 }), (address, block, length) => {
-      const inside = addressBits(v4Text(address))!.startsWith(blockBits(`${v4Text(block)}/${length}`)!);
-      assert.is(inside, v4Bits(address).slice(0, length) === v4Bits(block).slice(0, length));
-    }),
-  );
-});
-
-test('an IPv6 address lies in a block exactly when their first bits are equal', () => {
-  fc.assert(
-    fc.property(v6Words, v6Words, fc.integer({ min: 0, max: 128 }), (address, block, length) => {
-      const inside = addressBits(v6Text(address))!.startsWith(blockBits(`${v6Text(block)}/${length}`)!);
-      assert.is(inside, v6Bits(address).slice(0, length) === v6Bits(block).slice(0, length));
-    }),
-  );
+test('an address lies in a block exactly when their first bits are equal', () => {
+  const liesAsItsBitsSay = <Address>(of: fc.Arbitrary<Address>, text: (of: Address) => string, bits: typeof text) => {
+    const longest = bits(fc.sample(of, 1)[0]!).length;
+    fc.assert(
+      fc.property(of, of, fc.integer({ min: 0, max: longest }), (address, block, length) => {
+        const inside = addressBits(text(address))!.startsWith(blockBits(`${text(block)}/${length}`)!);
+        assert.is(inside, bits(address).slice(0, length) === bits(block).slice(0, length));
+      }),
+    );
+  };
+  liesAsItsBitsSay(v4Bytes, v4Text, v4Bits);
+  liesAsItsBitsSay(v6Words, v6Text, v6Bits);
 });
 
 test('an address is a block of one, and lies in every block made from it', () => {
@@ -48,24 +44,9 @@ test('an IPv4-mapped IPv6 address counts as IPv4, and the families never mix', (
 });
 
 test('text that is not an address or a block is refused', () => {
-  for (const text of [
-    '',
-    'a',
-    '10.1',
-    '010.0.0.1',
-    '1.2.3.4.5',
-    '256.1.1.1',
-    '0x7f.0.0.1',
-    '1.2.3.4 ',
-    ':::',
-    '10.0.0.0/33',
-    '::/129',
-    '10.0.0.0/08',
-    '::/000',
-    '10.0.0.0/',
-    '10.0.0.0/-1',
-    '1.1.1.1/8/8',
-  ]) {
+  const words =
+    'a 10.1 010.0.0.1 1.2.3.4.5 256.1.1.1 0x7f.0.0.1 ::: 10.0.0.0/33 ::/129 10.0.0.0/08 ::/000 10.0.0.0/ 10.0.0.0/-1 1.1.1.1/8/8';
+  for (const text of ['', '1.2.3.4 ', ...words.split(' ')]) {
     assert.is(blockBits(text), undefined, text);
     assert.is(addressBits(text), undefined, text);
   }
