@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { entryOf } from '../../../shared/runtime/entry-of.ts';
+import { makeSlots } from '../../../shared/verification/slots.ts';
 
 /** Lets management calls run in turn, so that no team and no token holds up the others. */
 export type FairTurns = {
@@ -55,23 +56,18 @@ const UNCOUNTED_BYTES = 64 * 1024;
  */
 export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
   const teams = new Map<string, Team>();
+  const waiting = makeSlots(limits.waiting);
   let running = 0;
-  let waiting = 0;
-  let waitingTeams = 0;
 
   function requireRoom({ teamId, tokenId }: Caller): void {
     const team = teams.get(teamId);
     if ((team?.unsent ?? 0) > limits.unsentOfTeam) throw full();
     const token = team?.tokens.get(tokenId);
-    if (!mayRun(team, token) && !mayWait(team, token)) throw full();
-  }
-
-  function mayWait(team: Team | undefined, token: Waiting | undefined): boolean {
-    const own = team?.waiting ?? 0;
-    if (own >= limits.waitingOfTeam || (token?.queue.length ?? 0) >= limits.waitingOfToken) return false;
-    if (waiting < limits.waiting) return true;
-    // As many again for teams below their share: all of those together never have more than the share of all teams.
-    return waiting < 2 * limits.waiting && (own === 0 || own < limits.waiting / waitingTeams);
+    const mayWait =
+      (team?.waiting ?? 0) < limits.waitingOfTeam &&
+      (token?.queue.length ?? 0) < limits.waitingOfToken &&
+      waiting.hasRoom(teamId);
+    if (!mayRun(team, token) && !mayWait) throw full();
   }
 
   async function inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result> {
@@ -80,9 +76,8 @@ export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
     if (mayRun(team, token)) begin(team, token);
     else {
       requireRoom(caller);
-      if (team.waiting === 0) waitingTeams += 1;
       team.waiting += 1;
-      waiting += 1;
+      waiting.enter(caller.teamId);
       await new Promise<void>((resolve) => token.queue.push(resolve));
     }
     try {
@@ -121,15 +116,14 @@ export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
 
   /** Gives one turn, if one is free and somebody may have it. */
   function giveTurn(): boolean {
-    if (waiting === 0 || running >= limits.running) return false;
+    if (running >= limits.running) return false;
     for (const [teamId, team] of teams) {
       if (team.waiting === 0 || team.running >= limits.ofTeam) continue;
       for (const [tokenId, token] of team.tokens) {
         if (token.queue.length === 0 || !hasTurn(team, token)) continue;
         begin(team, token);
         team.waiting -= 1;
-        waiting -= 1;
-        if (team.waiting === 0) waitingTeams -= 1;
+        waiting.leave(teamId);
         toEnd(team.tokens, tokenId, token);
         toEnd(teams, teamId, team);
         token.queue.shift()!();
