@@ -52,6 +52,7 @@ export async function capture(request: object, usage: string): Promise<Captured 
     },
   );
   held.captures = Promise.all([held.captures, noted]);
+  noteSettling(held.client, noted);
   return capturing;
 }
 

@@ -85,7 +85,8 @@ export async function repeat<Result>(
 // The calls of a batch that fails have one error: what is known of one call is told by a copy.
 function withDoubt(error: KeytallyError, mayBeDebited: boolean): KeytallyError {
   if (error.mayBeDebited === mayBeDebited) return error;
-  return new KeytallyError(error.message, { ...error, mayBeDebited }, { cause: error.cause });
+  const { message, status, code, requestId, details, retryAfterSeconds, cause } = error;
+  return new KeytallyError(message, { status, code, requestId, details, retryAfterSeconds, mayBeDebited }, { cause });
 }
 
 /** The headers that requests have alike. */
