@@ -130,13 +130,10 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 		if !errors.As(err, &failed) {
 			return err
 		}
-		// Its own: the calls of a batch that fails have one error.
-		own := *failed
-		failed = &own
 		mayBeDebited = mayBeDebited || failed.debits()
 		failed.mayBeDebited = mayBeDebited
 		if !failed.passing() {
-			return failed
+			return err
 		}
 		if failed.Code != 0 {
 			answered = failed
@@ -148,7 +145,7 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 				answered.mayBeDebited = mayBeDebited
 				return answered
 			}
-			return failed
+			return err
 		}
 		if s.onRetry != nil {
 			safely("OnRetry", func() { s.onRetry(failed) })

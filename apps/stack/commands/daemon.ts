@@ -7,7 +7,6 @@ import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
 import { kafkaLogin, prepareKafka } from '../servers/kafka.ts';
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
-import { identify } from '../process/processes.ts';
 import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from '../servers/programs.ts';
 import { reservePort, whyTaken } from '../process/ports.ts';
 import { prepareServers } from '../servers/servers.ts';
@@ -28,7 +27,7 @@ process.on('disconnect', () => up || void stop('make up ended before the stack w
 
 let leaveHome: homes.LeaveHome = () => {};
 try {
-  leaveHome = homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout, bus: home.bus });
+  leaveHome = homes.takeHome(home);
   await startAll();
   up = true;
   await tell({ ready: true });
@@ -147,10 +146,4 @@ async function stop(why: string): Promise<void> {
 
 async function tell(message: Message): Promise<void> {
   if (process.connected) await new Promise((resolve) => process.send?.(message, resolve));
-}
-
-function itself() {
-  const id = identify(process.pid);
-  if (!id) throw new Error('cannot tell which process this is');
-  return id;
 }

@@ -8,7 +8,6 @@ import * as homes from '../process/home.ts';
 import { checkout, type Home } from '../process/home.ts';
 import { replaceDurably } from '../process/files.ts';
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
-import { identify } from '../process/processes.ts';
 import { findLost } from '../restore/lost.ts';
 import {
   finishSwap,
@@ -58,10 +57,9 @@ async function replaceByBackup(home: Home, file: string, cutOff: AbortSignal): P
 
   const fresh = await prepareFresh(home);
   const kept = nameForOld(home, new Date());
-  const note = { ...itself(), apiPort: home.apiPort, checkout, bus: home.bus };
-  const leaveFresh = homes.takeHome(fresh, note);
+  const leaveFresh = homes.takeHome(fresh);
   const hadOld = existsSync(home.folder);
-  const leaveOld = hadOld ? homes.takeHome(home, note) : undefined;
+  const leaveOld = hadOld ? homes.takeHome(home) : undefined;
   try {
     homes.copyMasterKey(masterKey, fresh);
     const lost = await loadInto(fresh, file, { home, usageBefore, cutOff });
@@ -195,10 +193,4 @@ async function runRestore(
   const [printed, code] = await Promise.all([text(child.stdout!), ended]);
   if (code !== 0) throw new StackError('nothing was restored');
   return JSON.parse(printed) as Contents;
-}
-
-function itself() {
-  const id = identify(process.pid);
-  if (!id) throw new Error('cannot tell which process this is');
-  return id;
 }

@@ -5,7 +5,6 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { mountDisk, unmountBelow } from '../../../tests/helpers/disk.ts';
 import { checkout, findSupervisor, masterKeyFile, openHome, takeHome } from './home.ts';
-import { identify } from './processes.ts';
 
 // Processes that want one home, and a full disk.
 
@@ -21,10 +20,9 @@ test('a home is one process’s at a time, over the note of one that is gone, un
   const code = `
     import { readFileSync } from 'node:fs';
     const { masterKeyFile, takeHome } = await import(process.argv[1] + '/apps/stack/process/home.ts');
-    const { identify } = await import(process.argv[1] + '/apps/stack/process/processes.ts');
     const home = { folder: process.argv[2] };
     let took = true;
-    try { globalThis.leave = takeHome(home, { ...identify(process.pid), apiPort: 8080, checkout: '', bus: 'redis' }); }
+    try { globalThis.leave = takeHome(home); }
     catch (error) { took = /was just taken/.test(error.message) ? false : error.message; }
     console.log(JSON.stringify({ took, key: readFileSync(masterKeyFile(home), 'utf8') }));
     process.kill(process.pid, 'SIGKILL');`;
@@ -34,7 +32,7 @@ test('a home is one process’s at a time, over the note of one that is gone, un
     );
   const { took, key } = other();
   assert.is(took, true);
-  const leave = takeHome(home, { ...identify(process.pid)!, apiPort: 8080, checkout, bus: 'redis' });
+  const leave = takeHome(home);
   assert.is(findSupervisor(home)?.pid, process.pid);
   assert.equal(other(), { took: false, key });
   assert.match(key, /^[\w+/]{43}=\n$/);

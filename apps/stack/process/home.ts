@@ -18,7 +18,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describeFailure, StackError } from './errors.ts';
 import { readJson, replaceDurably, replaceFile, writeOnce } from './files.ts';
 import { freePorts, reservePort } from './ports.ts';
-import { isAlive, type ProcessId } from './processes.ts';
+import { identify, isAlive, type ProcessId } from './processes.ts';
 
 /** The checkout that this file belongs to. */
 export const checkout = resolve(import.meta.dirname, '../../..');
@@ -97,7 +97,10 @@ export function findSupervisor({ folder }: Pick<Home, 'folder'>): SupervisorNote
 export type LeaveHome = (home: Pick<Home, 'folder'>) => void;
 
 /** Takes the home for one supervisor; gives how to leave it. */
-export function takeHome(home: Home, note: SupervisorNote): LeaveHome {
+export function takeHome(home: Home): LeaveHome {
+  const id = identify(process.pid);
+  if (!id) throw new Error('cannot tell which process this is');
+  const note: SupervisorNote = { ...id, apiPort: home.apiPort, checkout, bus: home.bus };
   const leave = lockHome(home);
   replaceFile(noteFile(home), JSON.stringify(note));
   return leave;
