@@ -115,13 +115,13 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'no key has a scope that was deleted',
     file: 'apps/api/routes/scope/scopes.ts',
-    from: `    changed('scope', row.id, { before: presentScope(before) });`,
+    from: `    changed('scope', row.id, { before: scopes.present(before) });`,
     to: ``,
   },
   {
     rule: 'a deleted workspace has no keys',
     file: 'apps/api/routes/workspace/workspaces.ts',
-    from: `    changed('workspace', row.id, { before: presentWorkspace(before) });`,
+    from: `    changed('workspace', row.id, { before: workspaces.present(before) });`,
     to: ``,
   },
   {

@@ -303,9 +303,13 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     await startDelivering();
     let idle = 0;
     let before = '';
-    // The longest hold ends meanwhile, and the longest pause of a webhook.
-    for (let round = 0; round < 3 || idle < 2; round++) {
-      if (round === 2) await pass(130_000);
+    let isLate = false;
+    for (let round = 0; !isLate || idle < 2; round++) {
+      if (idle >= 2) {
+        // What was asked is answered. The longest hold ends meanwhile, and the longest pause of a webhook.
+        await pass(130_000);
+        isLate = true;
+      }
       if (round >= 2) await pass(Math.max(0, await longestPause()));
       if (round > 120) return work.breaks(`it comes to no rest: ${await unrest()}`);
       await settle();
