@@ -32,7 +32,7 @@ const unasked = new Set([
   'c.told_epoch < (select epoch',
   '(next_at, id) >',
   'coalesce(keys_removed_at',
-  'select billing_id from unsettled_records',
+  "job = 'books_reach'",
   'from audit_unchained',
   'secret_sealed as first',
   'private_encrypted as first',
