@@ -3,7 +3,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Balance } from '../../shared/books/balances.ts';
-import type { Sums } from '../../shared/books/sums/booked-lines.ts';
+import type { ClassSums, Sums } from '../../shared/books/sums/booked-lines.ts';
 import { readBooked, type BookedRecord } from '../../shared/books/sums/booked-records.ts';
 import { findMissingNumbers } from '../../shared/books/reconciling/missing-numbers.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
@@ -169,9 +169,20 @@ function expected(events: UsageEvent[], balance: Balance, openDays: string[]) {
     .filter((event) => partOf(event, balance, openDays) === 'own')
     .toSorted((a, b) => a.epoch - b.epoch || a.sequence - b.sequence || a.number - b.number);
   const last = known.at(-1);
-  const turn = known.findLast(({ kind }) => kind === 'turn');
-  const lastTurn = turn && { epoch: turn.epoch, number: turn.sequence, day: turn.day };
-  return { epochs, adjustments, lastMicros: last?.usedMicros, lastHeldMicros: last?.heldMicros ?? 0, lastTurn };
+  const lastMs = Math.max(0, ...known.map(({ timeMs }) => timeMs));
+  const classes = new Map<number, ClassSums>();
+  for (const { classes: changes, costMicros } of known)
+    for (const [number = 0, used = 0, held = 0, expired = 0] of changes.length > 0 ? changes : [[1, costMicros]]) {
+      const before = classes.get(number) ?? { usedMicros: 0, heldMicros: 0, expiredMicros: 0 };
+      const { usedMicros, heldMicros, expiredMicros } = before;
+      const after = {
+        usedMicros: usedMicros + used,
+        heldMicros: heldMicros + held,
+        expiredMicros: expiredMicros + expired,
+      };
+      classes.set(number, after);
+    }
+  return { epochs, adjustments, lastMicros: last?.usedMicros, lastHeldMicros: last?.heldMicros ?? 0, classes, lastMs };
 }
 
 function sumsOf(events: UsageEvent[]): Sums {
@@ -197,7 +208,8 @@ function sorted({
   adjustments,
   lastMicros,
   lastHeldMicros,
-  lastTurn,
+  classes,
+  lastMs,
 }: Omit<BookedRecord, 'epochs' | 'openDays' | 'closedMicros' | 'holdDays'> & {
   epochs: Omit<BookedRecord['epochs'][number], 'lastNumber'>[];
 }) {
@@ -205,7 +217,9 @@ function sorted({
     .map(({ epoch, own, ahead }) => ({ epoch, own, ahead }))
     .filter((one) => one.own.numbers + one.ahead.numbers > 0)
     .toSorted((a, b) => a.epoch - b.epoch);
-  return { parts, adjustments, lastMicros, lastHeldMicros, lastTurn };
+  // Of classes that sum up to nothing there is no sum.
+  const changed = [...classes].filter(([, one]) => Object.values(one).some((micros) => micros !== 0));
+  return { parts, adjustments, lastMicros, lastHeldMicros, lastMs, classes: changed.toSorted(([a], [b]) => a - b) };
 }
 
 /** Epoch, number before, how many, and their cost, for each stretch of events that were not kept. */

@@ -2,7 +2,6 @@ import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeNoteLateEvents } from './note-late-events.ts';
-import { makeNoteReturned } from './note-returned.ts';
 import { makeNotifyAlerts } from './notify-alerts.ts';
 import { makeNotifyCredits } from './notify-credits.ts';
 import { makeNotifyHolds } from './notify-holds.ts';
@@ -21,15 +20,13 @@ type Options = {
 
 /**
  * 1. Note the records whose balances may lack late events. Without the note they would stay too low.
- * 2. Note what gave credits back to ended grants. Without the note, the copies of what these gave would stay as they are.
- * 3. Store the alerts that they crossed, and notify webhooks. One that is stored already stays as it is.
- * 4. Notify webhooks of holds that ended by themselves, of each once.
- * 5. Note the records whose credits may be exhausted or replenished: somebody looks at them, and notifies webhooks.
+ * 2. Store the alerts that they crossed, and notify webhooks. One that is stored already stays as it is.
+ * 3. Notify webhooks of holds that ended by themselves, of each once.
+ * 4. Note the records whose credits may be exhausted or replenished: somebody looks at them, and notifies webhooks.
  */
 export function makeFollowUps({ sql, redis, rebuildSoon = () => {}, lookSoon = () => {} }: Options): FollowUps {
   return [
     { what: 'noting late events', work: makeNoteLateEvents(sql, redis, rebuildSoon) },
-    { what: 'noting returned credits', work: makeNoteReturned(sql) },
     { what: 'notifying of alerts', work: makeNotifyAlerts(sql, redis.clock) },
     { what: 'notifying webhooks of holds', work: makeNotifyHolds(sql, redis.clock) },
     { what: 'noting credits to look at', work: makeNotifyCredits(sql, redis.clock, lookSoon) },

@@ -55,7 +55,7 @@ test('ClickHouse takes every event that decodes, and gives back what it was', as
                 workspace_id as workspaceId, customer_id as customerId, toString(day) as day,
                 usage_name as usageName, route, actor, reason, toUnixTimestamp64Milli(time) as timeMs,
                 cost_micros as costMicros, used_micros as usedMicros, epoch, seq as sequence, number,
-                held_micros as heldMicros, hold_id as holdId, hold_micros as holdMicros, detail, crossed
+                held_micros as heldMicros, hold_id as holdId, hold_micros as holdMicros, detail, classes, crossed
          from usage_events where event_id in {ids:Array(String)}`,
         { ids: events.map(({ id }) => id) },
       );
@@ -63,6 +63,7 @@ test('ClickHouse takes every event that decodes, and gives back what it was', as
       const read = rows.map((row) => ({
         ...row,
         ...Object.fromEntries(numbers.map((name) => [name, Number(row[name])])),
+        classes: (row.classes as unknown as string[][]).map((one) => one.map(Number)),
       }));
       assert.equal(byId(read as unknown as UsageEvent[]), byId(events));
     }),
@@ -125,7 +126,10 @@ const entries = fc
     y: oddText,
     h: likely(1, oddNumber),
     m: likely(1, oddNumber),
-    g: oddText,
+    f: oddText,
+    g: fc.array(fc.tuple(fc.nat(), likely(1, oddNumber), fc.constantFrom(0, -5), fc.constantFrom(0, 7)), {
+      maxLength: 3,
+    }),
     l: oddText,
     p: oddText,
   })

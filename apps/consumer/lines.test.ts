@@ -1,12 +1,9 @@
 // Lines of accounts in the books: holds, captures, releases, extensions, corrections and turns, beside verifications.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { Balance } from '../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
-import { readBooked } from '../../shared/books/sums/booked-records.ts';
 import { reconcile } from '../../shared/books/reconciling/reconcile.ts';
 import { rebuildNoted } from '../../shared/books/rebuilding/rebuilder.ts';
-import { readTurnLines } from '../../shared/books/rebuilding/turn-lines.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { dayOf } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
@@ -42,26 +39,6 @@ test('captures, charges and corrections are usage, and other lines are not, on a
   }
 });
 
-test('of the last turn of a record its line is read', async () => {
-  const billingId = newId('bill');
-  const { events } = everyKind(billingId, YESTERDAY);
-  await own.book(NOON, events);
-  await rollUp(own, NOON, never);
-  const { lastTurn } = await read(balanceOf(billingId, 2, []));
-  const turn = (await readTurnLines(own.books, [{ id: billingId, workspaceId: '', turn: lastTurn! }])).get(billingId);
-  const { id, usedMicros, heldMicros, sequence } = events.findLast(({ kind }) => kind === 'turn')!;
-  assert.equal(turn, {
-    id,
-    usedMicros,
-    heldMicros,
-    totalMicros: 100_000_000,
-    expiredMicros: 0,
-    before: '',
-    told: ['began a 5 0 0', ''],
-    state: `${sequence}\x001\0`,
-  });
-});
-
 test('captures and corrections of a lost epoch are late as verifications are, and a late hold alone is noted, too', async () => {
   const ref = await newRecord();
   const epoch = (await shardEpoch()) - 1;
@@ -94,16 +71,6 @@ test('a hold is a use of its key, and what ends it is none: a key is not used ag
     select used_micros as micros from billing_records where id = ${billingId}`;
   assert.is(record.micros, 5);
 });
-
-async function read(balance: Balance) {
-  return (await readBooked(own, [balance])).get(balance.billing.id)!;
-}
-
-function balanceOf(billingId: string, epoch: number, sequences: [number, number][]): Balance {
-  const billing = { id: billingId, shard: 0, workspaceId: '', externalMeterId: '' };
-  const nothing = { usedMicros: 0, counted: 0, adjustment: 0 };
-  return { billing, atMs: 0, epoch, ...nothing, sequences: new Map(sequences) };
-}
 
 async function newRecord(): Promise<BillingRef> {
   const { billingId, workspaceId } = await own.storeKeyAndBilling();

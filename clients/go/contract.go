@@ -1058,7 +1058,7 @@ type Grant struct {
 	UsedCredits string `json:"usedCredits"`
 	// what was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000
 	ExpiredCredits string `json:"expiredCredits"`
-	// the rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000
+	// the rest; of an ended one what open holds drew from it: decimal text, at most six decimals, at most 9000000000
 	RemainingCredits string `json:"remainingCredits"`
 	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
 	Priority int64 `json:"priority"`

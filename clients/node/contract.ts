@@ -1489,7 +1489,7 @@ export type Grant = {
   usedCredits: string;
   /** what was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000 */
   expiredCredits: string;
-  /** the rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000 */
+  /** the rest; of an ended one what open holds drew from it: decimal text, at most six decimals, at most 9000000000 */
   remainingCredits: string;
   /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority: number;

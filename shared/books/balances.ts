@@ -27,8 +27,8 @@ export type Balance = {
   /** Of an account: all credits that have begun, and those of them that expired. */
   totalMicros?: number;
   expiredMicros?: number;
-  /** When something falls due at it, and its state after the last turn (account-state.ts). */
-  account?: { untilMs: number; state: string };
+  /** When something falls due at it, and its fields `u` and `t` (account-state.ts). */
+  account?: { untilMs: number; hot: string; state: string };
   /** It has an account that has yet to take in its settings, or will have one. */
   lacksSettings?: boolean;
   /** How many lines of the books it was rebuilt from. */
@@ -142,7 +142,7 @@ function addBalance(
     usedMicros: known.get('u') ?? 0,
     version: versionOf(fields.s!),
     ...account,
-    ...(account && { account: { untilMs: Number(fields.u!.split(END)[6]), state: fields.t ?? '' } }),
+    ...(account && { account: { untilMs: Number(fields.u!.split(END)[6]), hot: fields.u!, state: fields.t ?? '' } }),
     lacksSettings: account
       ? versionTaken(fields.t ?? '') !== versionOf(fields.s!)
       : hasClasses(readRecord('billing', fields.s!).limitMicros),

@@ -27,10 +27,11 @@ const events = fc
   })
   .map(testEvent);
 
+const classes = fc.array(fc.tuple(fc.nat(), number(-MAX, MAX)), { minLength: 1, maxLength: 3 });
 const lines = fc
   .record({
     kind: fc.constantFrom('hold', 'capture', 'release', 'extension', 'correction', 'turn'),
-    fields: fc.record({ heldMicros: number(0, MAX), crossed: text, detail: fc.string({ minLength: 1 }) }),
+    fields: fc.record({ heldMicros: number(0, MAX), crossed: text, classes }),
   })
   .map(({ kind, fields }) => testLine(kind, fields));
 const ofAccounts = fc

@@ -6,7 +6,7 @@
  * - hold, extension: credits were reserved, or the end of a hold was moved.
  * - capture, release: a hold ended, with usage or without.
  * - correction: the usage of a hold that had ended was corrected, or a verification was cancelled.
- * - turn: the state of an account after a moment (docs/accounts-design.md).
+ * - turn: what a moment did to classes of credits, or that it crossed an alert (docs/accounts-design.md).
  */
 export const eventKinds = [
   ...(['verification', 'adjustment', 'settlement'] as const),
@@ -23,9 +23,8 @@ export const ENDING_HOLDS: Kinds = new Set(['capture', 'release', 'extension', '
 export const OF_KEYS: Kinds = new Set(['verification', ...OF_HOLDS]);
 /** Kinds that a key without a meter has, too: what it did, and what was cancelled. */
 export const UNMETERED: Kinds = new Set(['verification', 'correction']);
-/** Kinds with a detail, and those that say nothing without it. */
-export const DETAILED: Kinds = new Set([...OF_HOLDS, 'turn']);
-export const NEVER_WITHOUT_DETAIL: Kinds = new Set(['hold', 'extension', 'turn']);
+/** Kinds that say nothing without a detail. */
+export const NEVER_WITHOUT_DETAIL: Kinds = new Set(['hold', 'extension']);
 export const FREE: Kinds = new Set(['hold', 'release', 'extension', 'turn']);
 /** Kinds whose cost may be below zero. */
 export const GIVING_BACK: Kinds = new Set(['adjustment', 'correction']);

@@ -1,7 +1,7 @@
 // Events as the Lua scripts append them to the outbox of a real Redis: the protocol of event.ts, field by field.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
+import { dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent, NO_CHANGES } from './event.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
@@ -123,7 +123,7 @@ test('usage_events has exactly the columns of the table of fields, besides the t
   assert.equal(columns.toSorted(), [...eventColumns, 'inserted_at'].toSorted());
 });
 
-const NO_ACCOUNT = { heldMicros: 0, holdId: '', holdMicros: 0, detail: '', crossed: '' };
+const NO_ACCOUNT = { heldMicros: 0, holdId: '', holdMicros: 0, detail: '', classes: NO_CHANGES, crossed: '' };
 const NO_ADJUSTMENT = { number: 0, actor: '', reason: '', ...NO_ACCOUNT };
 const ZEROES = { billingId: '', usedMicros: 0, sequence: 0, epoch: 0, costMicros: 0 };
 

@@ -28,6 +28,7 @@ const adjustments = fc
   .record({ timeMs, usageName: text, actor: text, reason: text, costMicros: signed, usedMicros: signed })
   .map((some) => testEvent({ ...event, ...some, kind: 'adjustment', keyId: '', day: '2026-01-31', number: 7 }));
 const others = fc.constant(testEvent({ kind: 'settlement', keyId: '', billingId: event.billingId, costMicros: 0 }));
+const classes = fc.array(fc.tuple(fc.nat(), signed, signed), { minLength: 1, maxLength: 3 });
 const lines = fc
   .record({
     kind: fc.constantFrom('hold', 'capture', 'release', 'extension', 'correction', 'turn'),
@@ -35,10 +36,10 @@ const lines = fc
       timeMs,
       sequence: micros,
       heldMicros: micros,
-      detail: fc.string({ minLength: 1 }),
       crossed: text,
+      classes,
     }),
-    ofHold: fc.record({ holdMicros: micros, usageName: text }),
+    ofHold: fc.record({ holdMicros: micros, usageName: text, detail: fc.string({ minLength: 1 }) }),
     cost: signed,
   })
   .map(({ kind, fields, ofHold, cost }) =>
@@ -50,7 +51,7 @@ const lines = fc
     }),
   );
 const ofAccounts = fc
-  .record({ heldMicros: micros, crossed: text, event: fc.oneof(verifications, adjustments) })
+  .record({ heldMicros: micros, crossed: text, classes, event: fc.oneof(verifications, adjustments) })
   .map(({ event, ...more }) => ({ ...event, ...more }));
 const events = fc.oneof(verifications, adjustments, others, lines, ofAccounts);
 
@@ -75,13 +76,15 @@ test('a line is refused without what it has to say: its hold, the amount, the st
     [{ ...hold, o: 'secret' }, /field o is not a hold/],
     [{ ...hold, m: undefined }, /field m is not a whole number/],
     [{ ...hold, m: -1 }, /field m is not a whole number/],
-    [{ ...hold, g: undefined }, /field g is empty/],
+    [{ ...hold, f: undefined }, /field f is empty/],
     [{ ...hold, h: -1 }, /field h is not a whole number/],
     [{ ...hold, k: '' }, /field k is not an id/],
     [{ ...hold, b: '' }, /field b is not an id/],
     [{ ...hold, c: 1 }, /field c is not a whole number/],
     [{ ...hold, l: 7 }, /field l is missing/],
-    [{ ...turn, g: '' }, /field g is empty/],
+    [{ ...turn, g: '' }, /field g is not a list/],
+    [{ ...turn, g: [[1]] }, /field g is not a list of changes/],
+    [{ ...turn, g: [[1, 0.5]] }, /field g is not a whole number/],
     [{ ...turn, c: -1 }, /field c is not a whole number/],
     [{ ...capture, c: -1 }, /field c is not a whole number/],
   ];
@@ -124,9 +127,10 @@ test('the Lua scripts write exactly the JSON names that the table of fields has 
   const known = [timeMs, keyId, billingId, workspaceId, customerId, usedMicros, sequence, epoch].map(
     ({ json }) => json,
   );
-  // Lines of turns and of holds are a script's own.
-  const { kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, crossed } = eventFields;
-  const own = [kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, crossed];
+  // Lines of moments and of holds are a script's own.
+  const { kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, classes, crossed } =
+    eventFields;
+  const own = [kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, classes, crossed];
   assert.equal([...written].toSorted(), [...known, ...own.map(({ json }) => json)].toSorted());
 });
 

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { isId } from '../values/ids.ts';
 import {
   ADJUSTMENTS,
-  DETAILED,
   eventKinds,
   FREE,
   GIVING_BACK,
@@ -16,7 +15,11 @@ import {
 /** An entry that is not an event. The message names the wrong field and never shows its content. */
 export class UnreadableEvent extends Error {}
 
-type Field<Value extends string | number> = {
+/** What an event does to classes of credits: of each its number, and used, held and expired micro-credits, as many as are not 0 at the end. */
+export type ClassChanges = readonly (readonly number[])[];
+type FieldValue = string | number | ClassChanges;
+
+type Field<Value extends FieldValue> = {
   /** The field's name in an event's JSON. Lua scripts write some of these names; event.test.ts compares them. */
   json: string;
   /** The field's column in usage_events. */
@@ -34,6 +37,10 @@ const MAX_UINT32 = 2 ** 32 - 1;
 // ClickHouse's Date ends in 2149. No event is older than 2020.
 const EARLIEST_MS = Date.UTC(2020, 0);
 const LATEST_MS = Date.UTC(2149, 0);
+
+/** Of an event that leaves them out. */
+export const NO_CHANGES: ClassChanges = [];
+const FIELDS_OF_CLASS = 4;
 
 /**
  * Every field of an event: its name in JSON, its column, and how it is checked. All that reads or writes events
@@ -80,8 +87,10 @@ export const eventFields = {
   holdId: field({ json: 'o', column: 'hold_id', read: readHoldId, of: OF_HOLDS }),
   /** By how much a line of a hold changes what is reserved; of an extension, how much the hold reserves. */
   holdMicros: field({ json: 'm', column: 'hold_micros', read: whole(0, MAX_INT), of: OF_HOLDS }),
-  /** A hold or an extension: the hold. A turn: the state. A capture, release or correction: how it came, where that is special. */
-  detail: field({ json: 'g', column: 'detail', read: readDetail, of: DETAILED, omitted: '' }),
+  /** A hold or an extension: the hold. A capture, release or correction: how it came, where that is special. */
+  detail: field({ json: 'f', column: 'detail', read: readDetail, of: OF_HOLDS, omitted: '' }),
+  /** What it does to classes of credits; left out where its cost is used of the plain class, as always of a plain record. */
+  classes: field({ json: 'g', column: 'classes', read: readClasses, omitted: NO_CHANGES }),
   /** The alerts that the event crossed. */
   crossed: field({ json: 'l', column: 'crossed', read: readText, omitted: '' }),
 };
@@ -91,7 +100,7 @@ export type UsageEvent = {
   [Name in keyof typeof eventFields]: ReturnType<(typeof eventFields)[Name]['read']>;
 };
 
-/** The id of a line that a script makes: of a hold's characters, or of a billing record for a turn, and of its own number. */
+/** The id of a line that a script makes: of a hold's characters, or of a billing record for a moment, and of its own number. */
 export function lineId(of: string, epoch: number, sequence: number): string {
   return `evt_0${createHash('sha1').update(`${of} ${epoch} ${sequence}`).digest('hex').slice(0, 25)}`;
 }
@@ -141,8 +150,12 @@ export function decodeEvent(value: Buffer | string | null | undefined): UsageEve
 export const eventColumns = Object.values(eventFields).map(({ column }) => column) as [string, ...string[]];
 
 /** An event as a row of usage_events, for JSONCompactEachRow: both sides work half as much as with JSONEachRow. */
-export function eventRow(event: UsageEvent): (string | number)[] {
-  return fields.map(([name]) => event[name]);
+export function eventRow(event: UsageEvent): unknown[] {
+  return fields.map(([name]) => (name === 'classes' ? event.classes.map(padded) : event[name]));
+}
+
+function padded(change: readonly number[]): number[] {
+  return Array.from({ length: FIELDS_OF_CLASS }, (_, i) => change[i] ?? 0);
 }
 
 /** The UTC day of an instant, `YYYY-MM-DD`. */
@@ -156,7 +169,7 @@ export function dayOf(timeMs: number): string {
 const DAY_MS = 86_400_000;
 let lastDay = { number: NaN, text: '' };
 
-const fields = Object.entries(eventFields) as [keyof UsageEvent, Field<string | number>][];
+const fields = Object.entries(eventFields) as [keyof UsageEvent, Field<FieldValue>][];
 const fieldsInJson = new Map(
   eventKinds.map((kind) => {
     const ofKind = fields.filter(([, { of }]) => !of || of.has(kind));
@@ -198,13 +211,14 @@ function fromJson(json: Record<string, unknown>): UsageEvent {
     heldMicros: f.heldMicros.read(json[f.heldMicros.json] ?? 0, f.heldMicros.json, kind),
     holdId: ofHold ? f.holdId.read(json[f.holdId.json], f.holdId.json, kind) : '',
     holdMicros: ofHold ? f.holdMicros.read(json[f.holdMicros.json], f.holdMicros.json, kind) : 0,
-    detail: DETAILED.has(kind) ? f.detail.read(json[f.detail.json] ?? '', f.detail.json, kind) : '',
+    detail: ofHold ? f.detail.read(json[f.detail.json] ?? '', f.detail.json, kind) : '',
+    classes: f.classes.read(json[f.classes.json] ?? NO_CHANGES, f.classes.json, kind),
     crossed: f.crossed.read(json[f.crossed.json] ?? '', f.crossed.json, kind),
   };
 }
 
 /** Keeps the exact type of a field's value. */
-function field<Value extends string | number>(field: Field<Value>): Field<Value> {
+function field<Value extends FieldValue>(field: Field<Value>): Field<Value> {
   return field;
 }
 
@@ -253,6 +267,17 @@ function readDetail(value: unknown, name: string, kind: EventKind): string {
   const detail = readText(value, name);
   if (detail === '' && NEVER_WITHOUT_DETAIL.has(kind)) throw new UnreadableEvent(`field ${name} is empty`);
   return detail;
+}
+
+function readClasses(value: unknown, name: string): ClassChanges {
+  if (!Array.isArray(value)) throw new UnreadableEvent(`field ${name} is not a list`);
+  for (const one of value as unknown[]) {
+    if (!Array.isArray(one) || one.length < 2 || one.length > FIELDS_OF_CLASS)
+      throw new UnreadableEvent(`field ${name} is not a list of changes`);
+    wholeBetween(one[0], name, 0, MAX_UINT32);
+    for (const micros of one.slice(1)) wholeBetween(micros, name, -MAX_INT, MAX_INT);
+  }
+  return value as number[][];
 }
 
 function readDay(value: unknown, name: string): string {

@@ -4,12 +4,14 @@ import { END } from './fields.ts';
 import { withOwnLimits } from './limits.ts';
 import { packRecord } from './records.ts';
 
-// The settings of a billing record with classes of credits, as scripts read them (lua/parts/open-account.lua).
+// The settings of a billing record with classes of credits, as scripts read them (lua/parts/moments.lua).
 
 /** All grants of one priority and end. A grant that rolls over is a class of its own, and parts the older from the younger. */
 export type CreditClass = {
   /** Its name: what decides between classes of one priority and end comes first, then priority and end. */
   ref: string;
+  /** By which lines and sums name it: `PLAIN_NUMBER` of the plain class, then from 2 on within its record. */
+  number: number;
   priority: number;
   /** `NEVER` without one. */
   endsAtMs: number;
@@ -28,6 +30,8 @@ export const NEVER = 9_000_000_000_000_000;
 
 /** The class of credits that a record without others has: what was bought, without an end. */
 export const PLAIN_CLASS = `${'b'.padStart(17, '0')}:50:${NEVER}`;
+
+export const PLAIN_NUMBER = 1;
 
 /** When an alert of an account is crossed: at so much of its credits used, at so little left, or by what a limit counts. */
 export type PackedAlert = { name: string } & (
@@ -83,7 +87,7 @@ export function hasClasses(limitMicros: string): boolean {
 const ACCOUNT = '@';
 
 const CLASSES_AT = 4;
-const FIELDS_OF_CLASS = 11;
+const FIELDS_OF_CLASS = 9;
 const FIELDS_OF_ALERT = 4;
 
 function readLimitAlerts([count = '', ...fields]: string[]): LimitAlert[] {
@@ -94,9 +98,8 @@ function readLimitAlerts([count = '', ...fields]: string[]): LimitAlert[] {
 }
 
 function pack(one: CreditClass): string {
-  const { ref, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, firstVersion, begunMicros, pending } = one;
+  const { ref, number, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, firstVersion, begunMicros, pending } = one;
   const pairs = pending.map(({ beginsAtMs, micros }) => `${beginsAtMs}:${micros}`).join(',');
-  // The zeros stand where a state has what was taken of the class, what is in it, and what it gave.
-  const fields = [ref, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, 0, 0, 0, firstVersion, begunMicros, pairs];
+  const fields = [ref, number, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, firstVersion, begunMicros, pairs];
   return fields.join(END) + END;
 }

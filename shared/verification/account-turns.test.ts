@@ -4,7 +4,7 @@ import { readLine } from '../../tests/accounts/lines.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
-import { NEVER, packAccountSettings, PLAIN_CLASS } from '../stores/account-settings.ts';
+import { NEVER, packAccountSettings, PLAIN_CLASS, PLAIN_NUMBER } from '../stores/account-settings.ts';
 import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { newId } from '../values/ids.ts';
@@ -26,8 +26,8 @@ async function makeRecord() {
   const settings = packAccountSettings(
     { version: 1, billingId, answerPart: '"totalCredits":"0.000005","allowOverages":false' },
     [
-      { ref: PLAIN_CLASS, priority: 50, endsAtMs: NEVER, begunMicros: 5, ...nothing },
-      { ref: 'ends', priority: 10, endsAtMs: ENDS_MS, begunMicros: 100, ...nothing },
+      { ref: PLAIN_CLASS, number: PLAIN_NUMBER, priority: 50, endsAtMs: NEVER, begunMicros: 5, ...nothing },
+      { ref: 'ends', number: 2, priority: 10, endsAtMs: ENDS_MS, begunMicros: 100, ...nothing },
     ],
   );
   await node.client.hset(key, { s: settings, u: 60 });

@@ -1,7 +1,5 @@
-import { tracePart, withTracePart } from '../events/carried-trace.ts';
-import { beginEvent } from '../events/event.ts';
+import { tracePart } from '../events/carried-trace.ts';
 import { packFields, readFields } from '../stores/fields.ts';
-import { newId } from '../values/ids.ts';
 import type { HoldFields } from './hold-id.ts';
 
 // What is sent to capture.lua and what it answers, as script-protocol.ts says it of verify.lua.
@@ -17,15 +15,13 @@ export const captureFields = [
   'epoch',
   /** What was answered with the settings of the record that the caller keeps; empty without any. */
   'known',
-  /** The JSON of the line of an open hold that is captured or released, without its closing brace; the script adds what only it knows. */
-  'eventStart',
-  /** What any other line has behind its id: nothing where the call is not traced. */
+  'billingId',
+  /** What its line has behind its id: nothing where the call is not traced. */
   'trace',
   /** The rest of what the hold's id says. */
   'micros',
   'endsAtMs',
   'onExpiry',
-  'turn',
   'openedMs',
   'keyId',
   'usageName',
@@ -57,15 +53,7 @@ type Hold = Omit<HoldFields, 'shard' | 'meter'>;
 
 /** Packs a call of the capture script for a hold. */
 export function packCapture(asked: Settling, hold: Hold): string {
-  const { what, trace } = asked;
-  const eventStart = what === 'extend' ? '' : withTracePart(beginLine(what, asked.amount, hold), trace);
-  return packFields(captureFields, { ...hold, ...asked, eventStart, trace: tracePart(trace) });
-}
-
-function beginLine(kind: 'capture' | 'release', costMicros: number, hold: Hold): string {
-  const { keyId, usageName, billingId, workspaceId, id: holdId } = hold;
-  const said = { usageName, keyId, billingId, workspaceId, holdId, holdMicros: Number(hold.micros) };
-  return beginEvent({ kind, id: newId('evt'), costMicros, ...said });
+  return packFields(captureFields, { ...hold, ...asked, trace: tracePart(asked.trace) });
 }
 
 /** Reads what the capture script answered to so many calls. */

@@ -16,7 +16,7 @@ export function heldPart(
   { caller, body, keys }: { caller: Caller; body: VerifyBody; keys: readonly Buffer[] },
 ): string {
   // After the amounts of the account.
-  const [, , , , id, openedMs, endsAtMs, epoch, turn] = fields.usedMicros.split(' ');
+  const [, , , , id, openedMs, endsAtMs, epoch] = fields.usedMicros.split(' ');
   if (!lookup || id === undefined) return '';
   const { billingKey, rateKey } = readLookup(lookup.text);
   const place = billingKey.slice(TAG_AND_KIND);
@@ -33,7 +33,6 @@ export function heldPart(
     openedMs: openedMs!,
     endsAtMs: endsAtMs!,
     epoch: epoch!,
-    turn: turn!,
     onExpiry: body.billing!.hold!.onExpiry ?? 'release',
   };
   const holdId = makeHoldId(said, caller.teamId, keys[0]!);

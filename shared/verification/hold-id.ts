@@ -17,8 +17,6 @@ const holdFields = [
   'openedMs',
   'endsAtMs',
   'epoch',
-  /** The number of the account's turn that it was opened in. */
-  'turn',
   'onExpiry',
 ] as const;
 

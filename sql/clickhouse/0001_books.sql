@@ -5,10 +5,11 @@
 -- - settlement: the balance after Redis took usage over from the books. It costs nothing and is not usage.
 -- - hold, capture, release, extension, correction: what happens to reserved credits. Captures and corrections are usage; of a
 --   capture and a correction the cost is what it debits, all others cost nothing.
--- - turn: the state of an account after a moment, in `detail`. It costs nothing and is not usage.
+-- - turn: what a moment did to classes of credits. It costs nothing and is not usage.
 -- All but adjustments are numbered in the record's one sequence. held_micros: the reserved micro-credits after the line; hold_id: the
--- hold it is of; hold_micros: by how much it changes what is reserved (of an extension: how much the hold reserves); crossed: the
--- alerts that it crossed.
+-- hold it is of; hold_micros: by how much it changes what is reserved (of an extension: how much the hold reserves); classes: what it
+-- does to classes of credits, of each its number, and used, held and expired micro-credits (empty: its cost is used of class 1); crossed:
+-- the alerts that it crossed.
 -- When Redis loses an adjustment and it is applied again, its event replaces the first one: the higher epoch stays.
 -- fsync: without it a machine that dies can lose an acknowledged batch, while Redis keeps the debits.
 create table if not exists usage_events (
@@ -30,6 +31,7 @@ create table if not exists usage_events (
   hold_id      String,
   hold_micros  Int64,
   detail       String,
+  classes      Array(Tuple(UInt32, Int64, Int64, Int64)),
   crossed      String,
   route        String,
   actor        String,
@@ -81,7 +83,8 @@ settings index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory 
 -- - balance: the used micro-credits after the last of the events, by epoch, sequence number and number of adjustment.
 -- - held_micros: after the last of the events, the one of `balance`.
 -- - held_change: what the events added to the reserved credits, less what they took.
--- - last_turn: the highest number of a turn; 0 without one.
+-- - classes: what the events did to classes of credits: their numbers, and used, held and expired micro-credits of each.
+-- - last_ms: the time of the last of the events.
 -- - has_holds: whether an event is of a hold. A search for holds reads no other day.
 create table if not exists booked_days (
   billing_id   String,
@@ -96,7 +99,8 @@ create table if not exists booked_days (
   balance      Tuple(epoch UInt32, seq UInt64, number UInt32, micros Int64),
   held_micros  Int64,
   held_change  Int64,
-  last_turn    UInt64,
+  classes      Tuple(Array(UInt32), Array(Int64), Array(Int64), Array(Int64)),
+  last_ms      Int64,
   has_holds    Bool,
   all_events   UInt64
 )

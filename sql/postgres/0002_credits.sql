@@ -2,8 +2,8 @@
 
 -- used_micros, held_micros, expired_micros and total_of_account_micros are copies to read while Redis is unavailable; Redis and the
 -- books have the truth. What is declared and has begun since the copy is in total_micros and granted_micros, the sum of the grants that
--- have begun and are not in total_micros; totals never fall. last_adjustment is the number of the newest row in adjustments. A record
--- that has only grants of priority 50 without an end has no account, and its settings no classes.
+-- have begun and are not in total_micros; totals never fall. last_adjustment is the number of the newest row in adjustments,
+-- last_class the highest number of a class: 1 is what is in total_micros. A record that has only grants of priority 50 without an end has no account, and its settings no classes.
 create table billing_records (
   id                      text primary key,
   team_id                 text not null,
@@ -18,6 +18,7 @@ create table billing_records (
   total_of_account_micros bigint not null default 0,
   has_classes             boolean not null default false,
   last_adjustment         int not null default 0,
+  last_class              int not null default 1,
   allow_overages          boolean not null,
   spend_cap_micros        bigint check (spend_cap_micros between 0 and 9000000000000000),
   limits                  json,
@@ -72,7 +73,8 @@ create table adjustments (
   day           date not null,
   reason        text not null,
   grant_id      text,
-  class         text,
+  class         int,
+  void_number   int,
   before_micros bigint,
   grant_micros  bigint,
   token_id      text not null,
@@ -88,11 +90,12 @@ create trigger adjustments_append_only before update or delete or truncate on ad
   for each statement execute function refuse_change();
 
 -- All grants of one priority and end, but those in total_micros: first credits, refills and grants of priority 50 without an end that
--- have begun are there and in credit_ledger. What has begun is a sum, so no cost grows with their number. used_micros and held_micros
--- are of one that has ended: copied from the account in Redis, as of a turn of an epoch.
+-- have begun are there and in credit_ledger. What has begun is a sum, so no cost grows with their number. By its number lines of the
+-- books say what they do to a class.
 create table grant_classes (
   billing_id      text not null,
   ref             text not null,
+  number          int not null,
   team_id         text not null,
   priority        smallint not null check (priority between 0 and 100),
   ends_at         bigint,
@@ -100,20 +103,15 @@ create table grant_classes (
   roll_max_micros bigint not null default 0,
   first_version   bigint not null,
   begun_micros    bigint not null default 0,
-  used_micros     bigint,
-  held_micros     bigint,
-  told_epoch      bigint,
-  told_turn       bigint,
   primary key (billing_id, ref),
+  unique (billing_id, number),
   foreign key (team_id, billing_id) references billing_records (team_id, id)
 );
 create index grant_classes_by_end on grant_classes (billing_id, (coalesce(rolls_until, ends_at, 9000000000000000)));
-create index grant_classes_ended on grant_classes ((coalesce(rolls_until, ends_at))) where ends_at is not null;
-create index grant_classes_untold on grant_classes ((coalesce(rolls_until, ends_at))) where ends_at is not null and told_turn is null;
-create index grant_classes_held on grant_classes (billing_id) where held_micros > 0;
 
 -- before_micros is what stands before it in its class; null until it is counted as begun. One in total_micros names its row of
--- credit_ledger, the first credits of a record the record itself. What is voided of a class of its own keeps its own numbers.
+-- credit_ledger, the first credits of a record the record itself. What is voided becomes a class of its own, void_number, but for one
+-- that rolls over, which is one already.
 create table grants (
   id            text primary key,
   team_id       text not null,
@@ -132,10 +130,7 @@ create table grants (
   ledger_id     text unique,
   voided_at     bigint,
   void_reason   text,
-  used_micros   bigint,
-  held_micros   bigint,
-  told_epoch    bigint,
-  told_turn     bigint,
+  void_number   int,
   token_id      text,
   request_id    text,
   created_at    timestamptz not null default now(),
@@ -146,9 +141,6 @@ create table grants (
 create index on grants (billing_id, id);
 create index grants_to_begin on grants (billing_id, begins_at) where before_micros is null and voided_at is null;
 create index grants_voided on grants (billing_id, class, before_micros) where voided_at is not null and before_micros is not null;
-create index grants_ended on grants (voided_at) where voided_at is not null and before_micros is not null;
-create index grants_untold on grants (voided_at) where voided_at is not null and before_micros is not null and told_turn is null;
-create index grants_held on grants (billing_id) where held_micros > 0;
 create index grants_of_record_by_beginning on grants (billing_id, begins_at);
 create index grants_of_class on grants (billing_id, class);
 -- What begins, ends or is about to: each is looked for by its time.

@@ -39,8 +39,6 @@ grant usage on sequence unsettled_records_seq, credit_looks_seq to keytally_api,
 grant select on api_keys, grant_classes, grants, credit_ledger, adjustments, workspaces, billing_records, webhooks to keytally_consumer;
 grant select (id, team_id) on access_tokens to keytally_consumer;
 grant update (used_micros, held_micros, expired_micros, total_of_account_micros) on billing_records to keytally_consumer;
--- A consumer notes that what ended grants gave has to be copied again: credits were given back to them.
-grant update (told_turn) on grant_classes, grants to keytally_consumer;
 grant update (month_due_at) on workspaces to keytally_consumer;
 grant select, insert, update on
   key_last_used, token_last_used, job_watermarks, workspace_months, webhook_sequences, credit_states

@@ -15,7 +15,7 @@ export type Command =
   | { do: 'adjust'; micros: bigint }
   | { do: 'settings'; allowOverages: boolean; spendCap: bigint | undefined }
   | { do: 'alerts'; alerts: Alert[] }
-  /** Redis loses the record, which is rebuilt from its lines. */
+  /** Redis loses the record. */
   | { do: 'rebuild' };
 
 // Few instants and small amounts, so that much happens in one ms and everything is used up: with wide ranges 12,000

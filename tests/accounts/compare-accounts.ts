@@ -11,7 +11,7 @@ type Sequence = { total: bigint; used: bigint; commands: Command[] };
 /** How many random sequences are tried, and by which seed; `most`: the most steps of one, by default 50. */
 export type Run = { sequences: number; seed: number; most?: number };
 
-/** Compares all that is done to an account, a record that is lost and rebuilt among it. Gives the shortest sequence that differs. */
+/** Compares all that is done to an account. Gives the shortest sequence that differs. */
 export async function compareAccounts(redis: Redis, run: Run): Promise<string | undefined> {
   const scripts = await loadScripts(redis);
   const sequence = fc.record({

@@ -1,5 +1,5 @@
 import type { Command } from './commands.ts';
-import { left, type Account, type Answer } from './model.ts';
+import { partOf, type Account, type Answer } from './model.ts';
 
 // Examples in words, one step each. Times are ms after the beginning, grants and holds are named by their place.
 //
@@ -34,7 +34,14 @@ export async function play({ account, do: run }: Played, steps: readonly string[
 
 const told: Record<string, (account: Account) => string> = {
   amounts: ({ total, used, available, held, expired }) => [total, used, available, held, expired].join(' '),
-  gave: ({ grants }) => grants.map((grant) => [grant.used, grant.expired, left(grant)].join('/')).join(' '),
+  gave: ({ grants }) =>
+    grants
+      .map((grant) => {
+        const { used, expired } = partOf(grant);
+        const begun = grant.of ? grant.micros : 0n;
+        return [used, expired, begun - used - expired].join('/');
+      })
+      .join(' '),
   overdrawn: ({ overdrawn }) => String(overdrawn),
   crossed: ({ crossed }) => crossed.join(' '),
 };

@@ -198,7 +198,7 @@ test('an alert on a limit has one name in its window, whichever call or capture 
   assert.is(await one.settleHold('capture', 'first', 1_000_000), 'DONE');
   assert.equal(crossings(), []);
   assert.is(await one.settleHold('capture', 'second', 8_000_000), 'DONE');
-  assert.equal(crossings(), [`turn: ${today}`]);
+  assert.equal(crossings(), [`capture: ${today}`]);
   await setMicros(client, NOON + 86_400_000_000n);
   await one.verify(8_000_000);
   const [again = ''] = crossings();

@@ -14,15 +14,16 @@ export type Line = {
   crossed: { name: string; armed: string }[];
   /** Of a line of a hold: its 26 characters, what it adds to what is held, and its detail. */
   hold?: { id: string; change: number; detail: string };
-  /** What a turn tells. */
-  turn?: { before: string; total: string; expired: string; told: string[]; state: string };
+  /** What it does to classes: used, held and expired of each. */
+  classes: [number: number, used: number, held: number, expired: number][];
 };
 
 type Json = { x?: string; i: string; c: number; t: number; u: number; s: number; e: number } & {
   h?: number;
   o?: string;
   m?: number;
-  g?: string;
+  f?: string;
+  g?: number[][];
   l?: string;
 };
 
@@ -30,9 +31,23 @@ const CHANGES: Record<string, number> = { hold: 1, correction: 1, capture: -1, r
 
 /** Reads the JSON of a line. */
 export function readLine(text: string): Line {
-  const { x = 'verification', i, c, t, u, s, e, h = 0, o, m = 0, g = '', l = '' } = JSON.parse(text) as Json;
-  const hold = o !== undefined && { hold: { id: o, change: m * CHANGES[x]!, detail: g } };
-  const line = {
+  const {
+    x = 'verification',
+    i,
+    c,
+    t,
+    u,
+    s,
+    e,
+    h = 0,
+    o,
+    m = 0,
+    f = '',
+    g = [[1, c]],
+    l = '',
+  } = JSON.parse(text) as Json;
+  const hold = o !== undefined && { hold: { id: o, change: m * CHANGES[x]!, detail: f } };
+  return {
     kind: x,
     id: i,
     cost: c,
@@ -42,13 +57,8 @@ export function readLine(text: string): Line {
     sequence: s,
     epoch: e,
     crossed: readCrossed(l),
+    classes: g.map(([number = 0, used = 0, held = 0, expired = 0]) => [number, used, held, expired]),
     ...hold,
-  };
-  if (x !== 'turn') return line;
-  const [before = '', total = '', expired = '', told = '', ...state] = g.split(END);
-  return {
-    ...line,
-    turn: { before, total, expired, told: told === '' ? [] : told.split('\n'), state: state.join(END) },
   };
 }
 

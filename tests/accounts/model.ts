@@ -1,5 +1,5 @@
-// Credits of one billing record as docs/accounts-design.md means them, simple and slow: every draw is made at once, from each
-// grant, with exact integers. What decides in Redis is compared with it.
+// Credits of one billing record as docs/accounts-design.md means them, simple and slow: every draw is made at once, with exact
+// integers. What decides in Redis is compared with it.
 
 export const MOST_MICROS = 9_000_000_000_000_000n;
 export const NEVER = Infinity;
@@ -9,7 +9,7 @@ export type NewGrant = {
   priority?: number;
   beginsAt?: number;
   endsAt?: number;
-  /** What is left lives on until `endsAt`, at most `most` of what no hold needs. */
+  /** What is left lives on until `endsAt`, at most `most` of what no hold owns. */
   rollover?: { endsAt: number; most: bigint };
 };
 
@@ -21,12 +21,30 @@ export type Grant = {
   endsAt: number;
   rollover: NewGrant['rollover'];
   state: 'PENDING' | 'ACTIVE' | 'ENDED' | 'VOIDED';
+  /** Where it is drawn from, once it has begun. */
+  of?: CreditClass;
+};
+
+/**
+ * All grants of one priority and end: what it gave is laid over them, the older first. A grant that rolls over is a class of its own,
+ * and parts those that are older than it from those that are younger; a voided one becomes a class of its own.
+ */
+export type CreditClass = {
+  grants: Grant[];
+  priority: number;
+  endsAt: number;
+  rollover: NewGrant['rollover'];
+  rolls: boolean;
+  /** The youngest grant that rolls over and is older than these. */
+  parted: Grant | undefined;
   used: bigint;
+  /** What open holds own of it. */
+  held: bigint;
   expired: bigint;
-  /** Kept, after its end, for holds that were open then. */
-  pinned: bigint;
-  /** The place of its end among all ends. */
+  /** The place of its end among all ends; 0 of an open one. */
   ended: number;
+  /** Of a voided grant the class that it was of, whose holds own it. */
+  from?: CreditClass;
 };
 
 export type Hold = {
@@ -37,8 +55,8 @@ export type Hold = {
   /** Expired by release, or by a charge, or settled by a call. */
   state: 'OPEN' | 'CAPTURED' | 'RELEASED' | 'EXPIRED' | 'CHARGED';
   usage: bigint;
-  /** It was open when something was last pinned. */
-  old: boolean;
+  /** What it drew when it opened, in drawing order: less than it reserves where that was beyond all grants. */
+  owned: { of: CreditClass; micros: bigint }[];
 };
 
 /** A call that was VALID: what it cost, or what it held. */
@@ -65,6 +83,8 @@ export class Account {
   armed = new Set<Alert>();
   /** The names of those that were, ever. */
   crossed: string[] = [];
+  /** Of which grants have begun, also those that have ended. */
+  classes: CreditClass[] = [];
   private alerts: Alert[] = [];
   private ends = 0;
 
@@ -73,24 +93,21 @@ export class Account {
   }
 
   get total(): bigint {
-    return sum(this.begun().map(({ micros }) => micros));
+    return sum(this.classes.map(grantedBy));
   }
 
   get expired(): bigint {
-    return sum(this.begun().map(({ expired }) => expired));
+    return sum(this.classes.map(({ expired }) => expired));
   }
 
   get held(): bigint {
     return sum(this.open().map(({ micros }) => micros));
   }
 
-  get pinned(): bigint {
-    return sum(this.grants.map(({ pinned }) => pinned));
-  }
-
-  /** Counted from what is left of each grant, and not from the identity that it has to fulfil. */
+  /** Counted from what is left of each class, and not from the identity that it has to fulfil. */
   get available(): bigint {
-    return sum(this.drawingOrder().map(left)) - this.overdrawn - (this.held - this.pinned);
+    const owned = sum(this.classes.map(({ held }) => held));
+    return sum(this.drawingOrder().map(leftOf)) - this.overdrawn - (this.held - owned);
   }
 
   /** The most that used and held may reach. */
@@ -115,18 +132,17 @@ export class Account {
   grant({ micros, priority = 50, beginsAt = this.now, endsAt = NEVER, rollover }: NewGrant): Grant {
     const id = this.grants.length;
     const from = Math.max(beginsAt, this.now);
-    const nothing = { used: 0n, expired: 0n, pinned: 0n, ended: 0 };
-    const grant: Grant = { id, micros, priority, beginsAt: from, endsAt, rollover, state: 'PENDING', ...nothing };
+    const grant: Grant = { id, micros, priority, beginsAt: from, endsAt, rollover, state: 'PENDING' };
     this.grants.push(grant);
     this.advance(this.now);
     return grant;
   }
 
-  /** What is left of the grant is gone; what it covers of open holds stays for these. */
+  /** What is left of the grant is gone; what holds own of it stays with them. */
   voidGrant(grant: Grant): Answer {
     if (grant.state === 'ENDED') return 'CONFLICT';
-    if (grant.state === 'PENDING') grant.state = 'VOIDED';
-    if (grant.state === 'ACTIVE') this.end(grant, 'VOIDED');
+    if (grant.state === 'ACTIVE') this.end(this.alone(grant));
+    grant.state = 'VOIDED';
     this.watch();
     return 'DONE';
   }
@@ -153,7 +169,14 @@ export class Account {
   hold(micros: bigint, expiresIn: number, onExpiry: Hold['onExpiry'] = 'release'): Hold | undefined {
     if (!this.passes(micros)) return undefined;
     const id = this.holds.length;
-    const hold: Hold = { id, micros, endsAt: this.now + expiresIn, onExpiry, state: 'OPEN', usage: 0n, old: false };
+    const hold: Hold = { id, micros, endsAt: this.now + expiresIn, onExpiry, state: 'OPEN', usage: 0n, owned: [] };
+    let rest = micros;
+    for (const of of this.drawingOrder()) {
+      const part = min(leftOf(of), rest);
+      if (part > 0n) hold.owned.push({ of, micros: part });
+      of.held += part;
+      rest -= part;
+    }
     this.holds.push(hold);
     this.calls.push({ micros, hold, isCancelled: false });
     return hold;
@@ -172,12 +195,14 @@ export class Account {
     else this.use(change);
     hold.state = 'CAPTURED';
     hold.usage = usage;
+    this.cover();
     this.watch();
     return 'DONE';
   }
 
   release(hold: Hold): Answer {
     if (hold.state === 'OPEN') this.settle(hold, 'RELEASED', 0n);
+    this.cover();
     this.watch();
     return hold.state === 'RELEASED' || hold.state === 'EXPIRED' ? 'DONE' : 'CONFLICT';
   }
@@ -207,18 +232,12 @@ export class Account {
     return 'DONE';
   }
 
-  /** Active grants: lower priority first, then the one that ends first, then the older. */
-  drawingOrder(): Grant[] {
-    return this.grants
-      .filter(({ state }) => state === 'ACTIVE')
-      .toSorted(
-        (a, b) =>
-          a.priority - b.priority || compare(a.endsAt, b.endsAt) || compare(a.beginsAt, b.beginsAt) || a.id - b.id,
-      );
-  }
-
-  private begun(): Grant[] {
-    return this.grants.filter(({ state, ended }) => state === 'ACTIVE' || ended > 0);
+  /** Open classes: lower priority first, then the one that ends first, then the older. */
+  drawingOrder(): CreditClass[] {
+    const age = ({ grants: [first] }: CreditClass) => (first ? first.beginsAt * 1_000 + first.id : 0);
+    return this.classes
+      .filter(({ ended }) => ended === 0)
+      .toSorted((a, b) => a.priority - b.priority || compare(a.endsAt, b.endsAt) || age(a) - age(b));
   }
 
   private open(): Hold[] {
@@ -231,34 +250,36 @@ export class Account {
 
   /** When something falls due. */
   *moments(): Generator<number> {
-    for (const { state, beginsAt, endsAt } of this.grants) {
-      if (state === 'PENDING') yield beginsAt;
-      if (state === 'ACTIVE') yield endsAt;
-    }
+    for (const { state, beginsAt } of this.grants) if (state === 'PENDING') yield beginsAt;
+    for (const { endsAt, grants } of this.drawingOrder()) if (grants.length > 0) yield endsAt;
     for (const { endsAt } of this.open()) yield endsAt;
     yield NEVER;
   }
 
   /** Holds end, then grants end, then grants begin. */
   private moment(at: number): void {
-    for (const hold of this.open().filter(({ endsAt }) => endsAt <= at)) {
-      if (hold.onExpiry === 'charge') this.settle(hold, 'CHARGED', hold.micros);
-      else this.settle(hold, 'EXPIRED', 0n);
-    }
-    // One order for all that end now: a grant that rolls over keeps its place until the others have ended too.
-    const order = this.drawingOrder();
-    for (const grant of order.filter(({ endsAt }) => endsAt <= at)) {
-      if (grant.rollover) this.rollOver(grant, order);
-      else this.end(grant, 'ENDED', order);
+    const ending = this.open().filter(({ endsAt }) => endsAt <= at);
+    // What is released is there for what is charged.
+    for (const hold of ending) if (hold.onExpiry === 'release') this.settle(hold, 'EXPIRED', 0n);
+    for (const hold of ending) if (hold.onExpiry === 'charge') this.settle(hold, 'CHARGED', hold.micros);
+    this.cover();
+    for (const one of this.drawingOrder().filter(({ endsAt }) => endsAt <= at)) {
+      if (one.rollover) this.rollOver(one);
+      else this.end(one);
     }
     const beginning = this.grants.filter(({ state, beginsAt }) => state === 'PENDING' && beginsAt <= at);
-    for (const grant of beginning) grant.state = 'ACTIVE';
-    for (const grant of this.drawingOrder().filter((one) => beginning.includes(one))) {
-      const covered = min(left(grant), this.overdrawn);
-      grant.used += covered;
+    for (const grant of beginning.toSorted((a, b) => a.beginsAt - b.beginsAt || a.id - b.id)) this.begin(grant);
+    this.cover();
+    this.watch();
+  }
+
+  /** What is there pays for what is overdrawn. */
+  private cover(): void {
+    for (const one of this.drawingOrder()) {
+      const covered = min(leftOf(one), this.overdrawn);
+      one.used += covered;
       this.overdrawn -= covered;
     }
-    this.watch();
   }
 
   private isReached({ when }: Alert): boolean {
@@ -275,27 +296,48 @@ export class Account {
     }
   }
 
-  /** What a grant covers of the holds that are not pinned elsewhere, after the grants that are drawn before it. */
-  private covered(grant: Grant, order: Grant[]): bigint {
-    const before = sum(order.slice(0, order.indexOf(grant)).map(left));
-    return min(left(grant), max(0n, this.held - this.pinned - before));
+  private begin(grant: Grant): void {
+    const { priority, endsAt, rollover } = grant;
+    // Those that rolled over have another end since.
+    const rolling = this.grants.filter(
+      (one) => one.rollover && one.of && one.priority === priority && endsOf(one).includes(endsAt),
+    );
+    const parted = rolling.toSorted((a, b) => a.beginsAt - b.beginsAt || a.id - b.id).at(-1);
+    let of = this.drawingOrder().find(
+      (one) => !rollover && !one.rolls && one.parted === parted && one.priority === priority && one.endsAt === endsAt,
+    );
+    if (!of) {
+      const nothing = { used: 0n, held: 0n, expired: 0n, ended: 0 };
+      of = { grants: [], priority, endsAt, rollover, rolls: rollover !== undefined, parted, ...nothing };
+      this.classes.push(of);
+    }
+    of.grants.push(grant);
+    Object.assign(grant, { of, state: 'ACTIVE' });
   }
 
-  private end(grant: Grant, state: 'ENDED' | 'VOIDED', order = this.drawingOrder()): void {
-    const covered = this.covered(grant, order);
-    grant.expired += left(grant) - covered;
-    grant.state = state;
-    grant.pinned = covered;
-    grant.ended = ++this.ends;
-    if (covered > 0n) for (const hold of this.open()) hold.old = true;
+  /** A grant that is voided becomes a class of its own, with its part of what its class gave, and of what holds own of it. */
+  private alone(grant: Grant): CreditClass {
+    const of = grant.of!;
+    const { used, held, expired } = partOf(grant);
+    Object.assign(of, { used: of.used - used, held: of.held - held, expired: of.expired - expired });
+    of.grants.splice(of.grants.indexOf(grant), 1);
+    const own = { ...of, grants: [grant], used, held, expired, from: of };
+    this.classes.push(own);
+    grant.of = own;
+    return own;
   }
 
-  private rollOver(grant: Grant, order: Grant[]): void {
-    const { endsAt, most } = grant.rollover!;
-    const free = left(grant) - this.covered(grant, order);
-    grant.expired += free - min(free, most);
-    grant.endsAt = endsAt;
-    grant.rollover = undefined;
+  private end(one: CreditClass): void {
+    one.expired += leftOf(one);
+    one.ended = ++this.ends;
+    for (const grant of one.grants) grant.state = 'ENDED';
+  }
+
+  private rollOver(one: CreditClass): void {
+    const { endsAt, most } = one.rollover!;
+    one.expired += leftOf(one) - min(leftOf(one), most);
+    one.endsAt = endsAt;
+    one.rollover = undefined;
   }
 
   private use(micros: bigint): void {
@@ -305,9 +347,9 @@ export class Account {
 
   private draw(micros: bigint): void {
     let rest = micros;
-    for (const grant of this.drawingOrder()) {
-      const part = min(left(grant), rest);
-      grant.used += part;
+    for (const one of this.drawingOrder()) {
+      const part = min(leftOf(one), rest);
+      one.used += part;
       rest -= part;
     }
     this.overdrawn += rest;
@@ -318,26 +360,20 @@ export class Account {
     hold.usage = usage;
     this.used += usage;
     let rest = usage;
-    const pins = this.grants.filter(({ pinned }) => pinned > 0n).toSorted((a, b) => a.ended - b.ended);
-    if (hold.old) {
-      let payable = min(usage, hold.micros);
-      for (const grant of pins) {
-        const part = min(grant.pinned, payable);
-        grant.pinned -= part;
-        grant.used += part;
-        payable -= part;
-        rest -= part;
+    for (const { of, micros } of hold.owned) {
+      let part = micros;
+      // What was voided of a class since goes first, whichever hold owned it.
+      for (const one of [...this.classes.filter(({ from, held }) => from === of && held > 0n), of]) {
+        const owned = one === of ? part : min(one.held, part);
+        const paid = min(owned, rest);
+        one.held -= owned;
+        one.used += paid;
+        if (one.ended > 0) one.expired += owned - paid;
+        part -= owned;
+        rest -= paid;
       }
     }
     this.draw(rest);
-    // What no old hold is left to take, expires.
-    let excess = this.pinned - sum(this.open().map(({ old, micros }) => (old ? micros : 0n)));
-    for (const grant of pins) {
-      const part = min(grant.pinned, max(0n, excess));
-      grant.pinned -= part;
-      grant.expired += part;
-      excess -= part;
-    }
   }
 
   /** First what is overdrawn, then active grants in reverse order of drawing, then ended ones, the latest first. */
@@ -347,19 +383,39 @@ export class Account {
     const overdrawn = min(this.overdrawn, rest);
     this.overdrawn -= overdrawn;
     rest -= overdrawn;
-    const ended = this.grants.filter(({ ended }) => ended > 0).toSorted((a, b) => b.ended - a.ended);
-    for (const grant of [...this.drawingOrder().toReversed(), ...ended]) {
-      const part = min(grant.used, rest);
-      grant.used -= part;
-      if (grant.ended > 0) grant.expired += part;
+    const ended = this.classes.filter((one) => one.ended > 0).toSorted((a, b) => b.ended - a.ended);
+    for (const one of [...this.drawingOrder().toReversed(), ...ended]) {
+      const part = min(one.used, rest);
+      one.used -= part;
+      if (one.ended > 0) one.expired += part;
       rest -= part;
     }
   }
 }
 
-/** What is left of a grant: not used, not expired, not pinned. */
-export function left({ micros, used, expired, pinned }: Grant): bigint {
-  return micros - used - expired - pinned;
+/** What a grant gave, what holds own of it, and what of it expired: what its class did, laid over its grants in this order. */
+export function partOf(grant: Grant): { used: bigint; held: bigint; expired: bigint } {
+  const { of, micros } = grant;
+  if (!of) return { used: 0n, held: 0n, expired: 0n };
+  const { used, held } = of;
+  const before = sum(of.grants.slice(0, of.grants.indexOf(grant)).map((one) => one.micros));
+  const overlap = (from: bigint, to: bigint) => max(0n, min(to, before + micros) - max(from, before));
+  // Of an open one that is what did not roll over, from its end.
+  const expired = overlap(grantedBy(of) - of.expired, grantedBy(of));
+  return { used: overlap(0n, used), held: overlap(used, used + held), expired };
+}
+
+function grantedBy({ grants }: CreditClass): bigint {
+  return sum(grants.map(({ micros }) => micros));
+}
+
+/** What is left of a class: not used, not expired, and owned by no hold. */
+function leftOf(one: CreditClass): bigint {
+  return grantedBy(one) - one.used - one.held - one.expired;
+}
+
+function endsOf({ endsAt, rollover }: Grant): number[] {
+  return [endsAt, rollover!.endsAt];
 }
 
 function sum(amounts: bigint[]): bigint {

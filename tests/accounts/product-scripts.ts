@@ -1,7 +1,13 @@
 import type { Redis } from 'ioredis';
 import { lineId } from '../../shared/events/event.ts';
+import { accountInBooks, type Void } from '../../shared/books/rebuilding/lost-accounts.ts';
 import { readLine, type Line } from './lines.ts';
-import { packAccountSettings, packDefaultAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
+import {
+  packAccountSettings,
+  packDefaultAlerts,
+  PLAIN_NUMBER,
+  type PackedAlert,
+} from '../../shared/stores/account-settings.ts';
 import { plainClass } from '../../apps/api/sync/loaders/classes.ts';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { END, packFields, readFields } from '../../shared/stores/fields.ts';
@@ -27,14 +33,15 @@ import {
   scriptArguments,
 } from '../../shared/verification/script-protocol.ts';
 import { newId } from '../../shared/values/ids.ts';
-import type { Call, Doer } from './record.ts';
+import type { Call, Doer, Outcome } from './record.ts';
 import { byClock, FIRST_EPOCH, openShard, RUN_ID, setClock, SHARD } from './test-shard.ts';
 
 // The scripts of the product, with their fence, outbox and numbers, by a clock that the test sets.
 
 const LATEST = 9e15;
 const MOST_LOOKUPS = 5;
-const epoch = FIRST_EPOCH;
+// A shard whose Redis has lost its tail is opened again in the next one.
+let epoch = FIRST_EPOCH;
 const [teamId, workspaceId] = [newId('team'), newId('ws')];
 
 const used = ['verify', 'cancel', 'adjust', 'capture', 'turn', 'rebuild'] as const;
@@ -73,10 +80,12 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   const lookups = makeLookupCache();
   // What a verify process keeps: a lookup, and that it has the settings for captures.
   let [lookup, known]: [Lookup | undefined, string] = [undefined, ''];
-  let [adjustments, sequence, lastTurn, held] = [0, 0, '', 0];
+  let [adjustments, sequence, held] = [0, 0, 0];
+  const voids: Void[] = [];
+  /** Used, held and expired of each class, as its lines sum up to it. */
+  const sums = new Map<number, [number, number, number]>();
   // What the id of a hold says, by the name that the test has for it.
   const holds = new Map<string, Omit<HoldFields, 'shard' | 'meter'>>();
-  let usedAtFirst = 0n;
 
   /** Verifies the key, once for each cost or hold, in one script, as a verify process asks. */
   async function verify(...asked: Asked[]): Promise<Answered[]> {
@@ -127,9 +136,9 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   }
 
   function noteHold({ name, micros, onExpiry, usageName = '' }: AskedCost & Partial<AskedHold>, usedMicros: string) {
-    const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = '', turn = ''] = usedMicros.split(' ');
+    const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = ''] = usedMicros.split(' ');
     if (name === undefined || id === '') return;
-    const told = { id, endsAtMs, onExpiry: onExpiry!, turn, openedMs, epoch, keyId, usageName, workspaceId, billingId };
+    const told = { id, endsAtMs, onExpiry: onExpiry!, openedMs, epoch, keyId, usageName, workspaceId, billingId };
     holds.set(name, { ...told, micros: String(micros) });
   }
 
@@ -182,26 +191,48 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   }
 
   async function turn(): Promise<string> {
-    const [status] = (await redis.evalsha(scripts.turn, 4, meta, record, outbox, due, RUN_ID, LATEST)) as string[];
+    const [status, , why] = (await redis.evalsha(
+      scripts.turn,
+      4,
+      meta,
+      record,
+      outbox,
+      due,
+      RUN_ID,
+      LATEST,
+    )) as string[];
+    if (status === 'UNSETTLED') throw new Error(why);
     await takeLines();
     return status === 'AGAIN' ? turn() : String(status);
   }
 
   /** Redis loses its balance, which is rebuilt from its lines. */
   async function rebuild(): Promise<string> {
+    await turn();
     await redis.hdel(record, 't');
     await redis.hset(record, 'u', 'aside x 0');
-    const usedMicros = lines.reduce((sum, { cost }) => sum + BigInt(cost), usedAtFirst);
-    const { total, expired, state } = lines.findLast((line) => line.turn)?.turn ?? {};
-    const turned = total === undefined ? '' : [total, expired, state].join(END);
-    const args = [RUN_ID, LATEST, epoch, 'x', String(usedMicros), held, 0, adjustments, turned, ''];
+    const classes = new Map(
+      [...sums].map(([number, [usedMicros, heldMicros, expiredMicros]]) => [
+        number,
+        { usedMicros, heldMicros, expiredMicros },
+      ]),
+    );
+    const usedMicros = [...classes.values()].reduce((sum, one) => sum + one.usedMicros, 0);
+    const owned = new Map<number, number>();
+    for (const text of await redis.hvals(keyspace.openHolds(SHARD, workspaceId, billingId)))
+      for (const [, number, micros] of text.split(END)[3]!.matchAll(/(\d+):(\d+) /g))
+        owned.set(Number(number), (owned.get(Number(number)) ?? 0) + Number(micros));
+    const lastMs = Math.max(0, ...lines.map(({ timeMs }) => timeMs));
+    const told = accountInBooks({ classes, lastMs }, voids, { heldMicros: held, owned, costMicros: 0 });
+    const args = [RUN_ID, LATEST, epoch, 'x', usedMicros, held, 0, adjustments, told, ''];
     const answer = (await redis.evalsha(scripts.rebuild, 4, meta, outbox, due, record, ...args)) as string[];
     if (answer[2] !== 'OK') throw new Error(`rebuilding answered ${answer.join(' ')}`);
+    await takeLines();
     await turn();
     return 'DONE';
   }
 
-  async function answerTo([command, ...args]: Call): Promise<string> {
+  async function answerTo([command, ...args]: Call, nowMs: number): Promise<string> {
     const [first = 0, ...rest] = args;
     if (command === 'rebuild') return rebuild();
     if (command === 'adjust') return adjust(BigInt(first));
@@ -213,7 +244,11 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       // Real holds are not cancelled a day later.
       return status === 'OK' ? 'DONE' : status === 'UNSETTLED' ? detail : status;
     }
-    if (command === 'void') return adjust(0, first, ...rest);
+    if (command === 'void') {
+      const [from = 0] = rest.map(Number);
+      voids.push({ billingId, number: Number(first) || from, class: from, voidedAtMs: nowMs });
+      return adjust(0, first, ...rest);
+    }
     if (command === 'capture' || command === 'release' || command === 'extend')
       return settleHold(command, String(first), Number(rest[0] ?? 0));
     if (command !== 'verify' && command !== 'hold') return turn();
@@ -223,7 +258,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       command === 'hold' ? askedHold(String(first), rest) : { micros: Number(first), once: String(rest[0] ?? '') };
     const costs = [...(isBatch ? [0] : []), asked];
     const { status, reason } = (await verify(...costs)).at(-1)!;
-    if (status === 'AGAIN') return answerTo([command, ...args]);
+    if (status === 'AGAIN') return answerTo([command, ...args], nowMs);
     if (status === 'VALID') return 'VALID';
     return reason === 'CREDITS_USED_UP' ? 'REFUSED' : `${status} ${reason}`;
   }
@@ -238,15 +273,21 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
         sequence = line.sequence;
         held += line.hold?.change ?? 0;
         if (line.held !== held) throw new Error(`a ${line.kind} tells ${line.held} held, the lines ${held}`);
-        if (line.turn) {
-          if (line.id !== lineId(billingId, epoch, sequence)) throw new Error(`a turn has the id ${line.id}`);
-          if (line.turn.before !== '' && line.turn.before !== lastTurn)
-            throw new Error(`a turn names ${line.turn.before}, not ${lastTurn}`);
-          lastTurn = line.id;
-        }
+        if (line.kind === 'turn' && line.id !== lineId(billingId, epoch, sequence))
+          throw new Error(`a turn has the id ${line.id}`);
+        addToSums(line);
         lines.push(line);
       }
       await redis.xdel(outbox, entry);
+    }
+  }
+
+  function addToSums({ kind, cost, classes }: Line): void {
+    if (classes.reduce((sum, [, used]) => sum + used, 0) !== cost)
+      throw new Error(`a ${kind} of cost ${cost} uses ${JSON.stringify(classes)}`);
+    for (const [number, ...changes] of classes) {
+      const before = sums.get(number) ?? [0, 0, 0];
+      sums.set(number, changes.map((change, i) => before[i]! + change) as [number, number, number]);
     }
   }
 
@@ -268,6 +309,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     name: record,
     counters,
     lines,
+    sums,
     verify,
     settleHold,
     settleHolds,
@@ -276,12 +318,19 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     holdOf: (name: string) => holds.get(name),
     cancel,
     turn,
-    rebuild,
     /** All that Redis has of it. */
     fields: () => redis.hgetall(record),
+    /** Redis loses all of it but its settings. */
+    async lose() {
+      const { s = '' } = await redis.hgetall(record);
+      await redis.del(record);
+      await redis.hset(record, 's', s);
+      sequence = 0;
+      held = 0;
+    },
     async startPlain(usedMicros: bigint) {
-      usedAtFirst = usedMicros;
       await redis.hset(record, { u: String(usedMicros) });
+      sums.set(PLAIN_NUMBER, [Number(usedMicros), 0, 0]);
       await setKey([]);
     },
     declare,
@@ -293,24 +342,26 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       await setKey(ofKey);
       await declare(alerts ? packAccountSettings(settings, [plainClass(9e15)], alerts) : plain());
     },
-    async run(nowMs: number, call: Call) {
+    async run(nowMs: number, call: Call): Promise<Outcome> {
       await setClock(redis, nowMs);
       const from = lines.length;
-      const answer = await answerTo(call);
+      const answer = await answerTo(call, nowMs);
       const [hot = '', state = '', numbered] = await redis.hmget(record, 'u', 't', `n${epoch}`);
       if (Number(numbered ?? 0) !== sequence)
         throw new Error(`the record has number ${numbered}, its lines ${sequence}`);
-      const [, usedMicros = '', held = '', total = '', expired = '', limit = '', untilMs = ''] = hot!.split(END);
-      const crossed = lines.slice(from).flatMap((line) => line.crossed);
-      const crossedText = crossed.map(({ name, armed }) => [name, '', '', '', armed, ''].join(END)).join('');
+      const [, used, held, total, expired, limit, untilMs, , , overdrawn, , classes = ''] = hot!.split(END);
       const last = lines.at(-1);
-      if (last && last.used !== Number(usedMicros))
-        throw new Error(`the last line tells ${last.used}, not ${usedMicros}`);
-      const turned = lines.findLast((line) => line.turn)?.turn;
-      if (turned && [turned.total, turned.expired, turned.state].join() !== [total, expired, state].join())
-        throw new Error('the last turn tells another state than the record has');
-      const told = lines.slice(from).flatMap((line) => line.turn?.told ?? []);
-      return [answer, usedMicros, held, total, expired, limit, untilMs, state!, told.join('\n'), crossedText];
+      if (last && last.used !== Number(used)) throw new Error(`the last line tells ${last.used}, not ${used}`);
+      return {
+        answer,
+        amounts: [used, held, total, expired, limit].map((one) => BigInt(one ?? 0)),
+        untilMs: Number(untilMs),
+        overdrawn: BigInt(overdrawn ?? 0),
+        left: new Map(classes.split(' ').map((one) => [Number(one.split(':')[0]), BigInt(one.split(':')[1] ?? 0)])),
+        sums,
+        crossed: lines.slice(from).flatMap((line) => line.crossed),
+        state: state!.split(END),
+      };
     },
     async remove() {
       await redis.del(key, record, ...counters);

@@ -1,10 +1,15 @@
-import { NEVER as LATEST, packAccountSettings } from '../../shared/stores/account-settings.ts';
-import { END } from '../../shared/stores/fields.ts';
+import {
+  NEVER as LATEST,
+  packAccountSettings,
+  PLAIN_CLASS,
+  PLAIN_NUMBER,
+} from '../../shared/stores/account-settings.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
+import { plainClass } from '../../apps/api/sync/loaders/classes.ts';
 import { apply } from './apply.ts';
-import { readCrossed } from './lines.ts';
+import type { Line } from './lines.ts';
 import { grantOf, type Command } from './commands.ts';
-import { Account, left, NEVER, type Alert, type Answer, type Grant } from './model.ts';
+import { Account, NEVER, partOf, type Alert, type Answer, type Grant } from './model.ts';
 
 const CLOCK_BACK_MS = 7;
 // No event is older than 2020.
@@ -19,25 +24,48 @@ export type Doer = {
   /** What the record had used as a plain one, and its settings with each new version. */
   startPlain(used: bigint): Promise<void>;
   declare(settings: string): Promise<void>;
-  /** Does a command at a time. Gives its answer, used, held, total, expired, limit, untilMs, the state, what lines told, and alerts crossed. */
-  run(nowMs: number, call: Call): Promise<string[]>;
+  /** Does a command at a time. */
+  run(nowMs: number, call: Call): Promise<Outcome>;
   remove(): Promise<void>;
 };
 
+/** What Redis has after a command, and what its lines tell. */
+export type Outcome = {
+  answer: string;
+  /** Used, held, total and expired, and the most that used and held may reach. */
+  amounts: bigint[];
+  untilMs: number;
+  overdrawn: bigint;
+  /** Of each open class. */
+  left: ReadonlyMap<number, bigint>;
+  /** Used, held and expired of each class, as all lines sum up to it. */
+  sums: ReadonlyMap<number, readonly number[]>;
+  /** By the lines of this command. */
+  crossed: Line['crossed'];
+  state: string[];
+};
+
 /** A grant as Postgres keeps it: with the end that it was given. */
-type Stored = { grant: Grant; endsAt: number; rollEndsAt: number; most: bigint; firstVersion: number; gone: boolean };
-/** A class, or a grant of one, that has ended, as the lines told it. */
-type Ended = { name: string; ref: string; used: bigint; expired: bigint; pinned: bigint };
+type Stored = {
+  grant: Grant;
+  endsAt: number;
+  rollEndsAt: number;
+  most: bigint;
+  firstVersion: number;
+  gone: boolean;
+  voided?: number;
+};
 
 /** A billing record in Redis, and its model. Each command goes to both, and then all of both is compared. */
 export class Record {
   readonly model = new Account(START);
+  private isRebuilt = false;
   private stored: Stored[] = [];
   private version = 0;
-  private ended: Ended[] = [];
-  private lost = new Map<string, bigint>();
+  private numbers = new Map([[PLAIN_CLASS, PLAIN_NUMBER]]);
+  private classes = PLAIN_NUMBER;
   private alerts: Alert[] = [];
-  private crossed: { name: string; armed: string }[] = [];
+  private crossed: Line['crossed'] = [];
   /** The time that Redis was last told. */
   private toldMs = 0;
   private readonly doer: Doer;
@@ -59,8 +87,8 @@ export class Record {
     // What the api refuses never comes to Redis.
     const refused = call[0] === 'adjust' && expected !== 'DONE';
     const answer = await this.run(refused ? ['turn'] : call);
-    if (call[0] !== 'turn' && !refused && answer[0] !== expected)
-      throw new Error(`answered ${answer[0]}, model ${expected}`);
+    if (call[0] !== 'turn' && !refused && answer.answer !== expected)
+      throw new Error(`answered ${answer.answer}, model ${expected}`);
     this.compare(answer);
     return expected;
   }
@@ -119,9 +147,10 @@ export class Record {
     if (one?.grant.state === 'PENDING') one.gone = true;
     if (one?.grant.state !== 'ACTIVE') return ['turn'];
     const before = this.activeOf(this.refOf(one)).filter((other) => ageOf(other) < ageOf(one));
-    const micros = one.rollEndsAt > 0 ? -1 : one.grant.micros;
-    const name = `${this.refOf(one)}/${one.grant.id}`;
-    return ['void', name, sum(before.map(({ grant }) => grant.micros)), micros];
+    const from = this.numberOf(one);
+    if (one.rollEndsAt > 0) return ['void', 0, from, 0, -1];
+    one.voided = ++this.classes;
+    return ['void', one.voided, from, sum(before.map(({ grant }) => grant.micros)), one.grant.micros];
   }
 
   private store(grant: Grant, command: Extract<Command, { do: 'grant' }>): void {
@@ -149,6 +178,14 @@ export class Record {
     return `${String(age).padStart(16, '0')}${rolls ? 'a' : 'b'}:${priority}:${instant(one.endsAt)}`;
   }
 
+  /** Of a voided grant its own, else that of its class. */
+  private numberOf(one: Stored): number {
+    const ref = this.refOf(one);
+    const number = one.voided ?? this.numbers.get(ref) ?? ++this.classes;
+    if (one.voided === undefined) this.numbers.set(ref, number);
+    return number;
+  }
+
   private activeOf(ref: string): Stored[] {
     return this.stored
       .filter((one) => this.refOf(one) === ref && one.grant.state === 'ACTIVE')
@@ -168,6 +205,7 @@ export class Record {
       const pending = grants.filter(({ grant }) => grant.beginsAt > this.model.now);
       return {
         ref,
+        number: this.numbers.get(ref) ?? this.numberOf(first),
         priority: first.grant.priority,
         endsAtMs: instant(first.endsAt),
         rollEndsAtMs: instant(first.rollEndsAt),
@@ -177,6 +215,7 @@ export class Record {
         pending: pending.map(({ grant }) => ({ beginsAtMs: grant.beginsAt, micros: Number(grant.micros) })),
       };
     });
+    if (!declared.has(PLAIN_CLASS)) classes.push(plainClass(0));
     const { allowOverages, spendCap } = this.model.settings;
     const cap = spendCap !== undefined && { spendCap: formatCredits(Number(spendCap)) };
     const answerPart = JSON.stringify({ totalCredits: '0', allowOverages, ...cap }).slice(1, -1);
@@ -184,66 +223,54 @@ export class Record {
     await this.doer.declare(packAccountSettings(settings, classes, this.alerts.map(packed)));
   }
 
-  private async run(call: Call): Promise<string[]> {
+  private async run(call: Call): Promise<Outcome> {
     const { now } = this.model;
     // A clock that was set back, seen by what depends on it in nothing else.
     const back =
-      this.toldMs === now && !['hold', 'extend', 'capture', 'cancel', 'rebuild'].includes(String(call[0]))
+      this.toldMs === now && !['hold', 'extend', 'void', 'capture', 'cancel', 'rebuild'].includes(String(call[0]))
         ? CLOCK_BACK_MS
         : 0;
     this.toldMs = now;
     const answer = await this.doer.run(now - back, call);
-    for (const line of (answer[8] ?? '').split('\n')) if (line !== '') this.note(line.split(' '));
-    this.crossed.push(...readCrossed(answer[9] ?? ''));
+    this.crossed.push(...answer.crossed);
+    this.isRebuilt ||= call[0] === 'rebuild';
     return answer;
   }
 
-  /** What a line tells of grants that have ended. */
-  private note([what = '', name = '', ...micros]: string[]): void {
-    const [first = 0n, second = 0n, third = 0n] = micros.map(BigInt);
-    const [ref = ''] = name.split('/');
-    const pin = this.ended.find((one) => one.name === name && one.pinned > 0n);
-    if (what === 'left') this.ended.push({ name, ref, used: first, expired: second, pinned: third });
-    if (what === 'rolled') this.lost.set(ref, first);
-    if (what === 'paid' || what === 'expired') {
-      pin!.pinned -= first;
-      pin![what === 'paid' ? 'used' : 'expired'] += first;
-    }
-    let rest = what === 'returned' ? first : 0n;
-    for (const one of this.ended.toReversed()) {
-      const part = one.used < rest ? one.used : rest;
-      one.used -= part;
-      one.expired += part;
-      rest -= part;
-    }
-    if (rest > 0n) throw new Error('more was given back than ended grants have given');
-  }
-
-  private compare([, used, held, total, expired, limit, untilMs, turn = '']: string[]): void {
+  private compare({ amounts, untilMs, overdrawn, left, sums, state }: Outcome): void {
     const { model } = this;
-    const names = 'used held total expired limit';
-    same(names, [used, held, total, expired, limit], [model.used, model.held, model.total, model.expired, model.limit]);
+    const { used, held, total, expired, limit } = model;
+    same('used held total expired limit', amounts, [used, held, total, expired, limit]);
     const next = Math.min(...model.moments(), LATEST);
-    if (Number(untilMs) > next) throw new Error(`its next moment is ${untilMs}, model ${next}`);
-    this.compareAlerts(turn);
-    const { usedAtTurn, overdrawn, classes } = readTurn(turn);
-    let drawn = model.used - usedAtTurn;
-    for (const { ref, granted, gave } of classes) {
-      const part = granted - gave < drawn ? granted - gave : drawn;
-      drawn -= part;
-      this.compareClass(ref, gave + part);
+    if (untilMs > next) throw new Error(`its next moment is ${untilMs}, model ${next}`);
+    this.compareAlerts(state);
+    same('overdrawn', [overdrawn], [model.overdrawn]);
+    const [used0 = 0, held0 = 0, expired0 = 0] = sums.get(0) ?? [];
+    same('overdrawn by lines', [used0 + held0 + expired0], [overdrawn]);
+    const ended = [0n, 0n, 0n];
+    const begun = this.stored.filter(({ grant }) => grant.of);
+    for (const [number, ofClass] of Map.groupBy(begun, (one) => this.numberOf(one))) {
+      const parts = ofClass.map(({ grant }) => partOf(grant));
+      const wanted = (['used', 'held', 'expired'] as const).map((name) => sum(parts.map((part) => part[name])));
+      const told = sums.get(number) ?? [0, 0, 0];
+      const isOpen = ofClass[0]!.grant.state === 'ACTIVE';
+      // What ended more than a day ago has no name where it is given back.
+      if (isOpen || (expired0 === 0 && !this.isRebuilt)) same(`used, held and expired of ${number}`, [...told], wanted);
+      if (!isOpen) for (const [i, micros] of wanted.entries()) ended[i]! += BigInt(told[i]!) - micros;
+      const granted = sum(ofClass.map(({ grant }) => grant.micros));
+      same(`left of ${number}`, [left.get(number) ?? 0], [granted - sum(told.map(BigInt))]);
     }
-    same('overdrawn', [overdrawn + drawn], [model.overdrawn]);
-    for (const ref of new Set(this.stored.map((one) => this.refOf(one)))) this.compareEnded(ref);
+    // A rebuilt account gives back to what ended in one moment in another order.
+    if (expired0 === 0) same('what lines tell of all that ended, less the model', ended, [0, 0, 0]);
   }
 
   /** Crossed as often as in the model, each arming once, and armed as there. */
-  private compareAlerts(turn: string): void {
+  private compareAlerts(fields: string[]): void {
     const names = this.crossed.map(({ name }) => name);
     same('alerts crossed', names, this.model.crossed);
     const armings = new Set(this.crossed.map(({ name, armed }) => `${name} ${armed}`));
     same('alerts that were crossed twice', [this.crossed.length - armings.size], [0]);
-    const state = turn.split(END).slice(-1 - 5 * this.alerts.length, -1);
+    const state = fields.slice(-1 - 5 * this.alerts.length, -1);
     const armed = this.alerts.map(({ name }, i) => [name, state[5 * i], state[5 * i + 4] !== ''].join());
     const isArmed = (name: string) => [...this.model.armed].some((alert) => alert.name === name);
     same(
@@ -252,41 +279,6 @@ export class Record {
       this.alerts.map(({ name }) => [name, name, isArmed(name)].join()),
     );
   }
-
-  /** What each active grant of a class gave: the class's use laid over them, the older first. */
-  private compareClass(ref: string, gave: bigint): void {
-    let rest = gave;
-    for (const { grant } of this.activeOf(ref)) {
-      const micros = grant.micros - (this.lost.get(ref) ?? 0n);
-      const used = micros < rest ? micros : rest;
-      rest -= used;
-      same(`used and left of grant ${grant.id}`, [used, micros - used], [grant.used, left(grant)]);
-    }
-    same(`beyond the grants of ${ref}`, [rest], [0n]);
-  }
-
-  private compareEnded(ref: string): void {
-    const told = this.ended.filter((one) => one.ref === ref);
-    const model = this.stored.filter((one) => this.refOf(one) === ref && one.grant.ended > 0).map(({ grant }) => grant);
-    const expired = sum(told.map((one) => one.expired)) + (told.length > 0 ? (this.lost.get(ref) ?? 0n) : 0n);
-    const pinned = sum(told.map((one) => one.pinned));
-    const wanted = [
-      sum(model.map((one) => one.used)),
-      sum(model.map((one) => one.expired)),
-      sum(model.map((one) => one.pinned)),
-    ];
-    same(`used, expired and pinned of ended ${ref}`, [sum(told.map((one) => one.used)), expired, pinned], wanted);
-  }
-}
-
-function readTurn(text: string) {
-  const fields = text.split(END);
-  const [, , , usedAtTurn, overdrawn, , , count] = fields.map((one) => (/^\d+$/.test(one) ? BigInt(one) : 0n));
-  const classes = Array.from({ length: Number(count) }, (_, i) => {
-    const [ref = '', , , , , , granted = 0, gave = 0] = fields.slice(12 + 8 * i);
-    return { ref, granted: BigInt(granted), gave: BigInt(gave) };
-  });
-  return { usedAtTurn: usedAtTurn!, overdrawn: overdrawn!, classes };
 }
 
 function same(what: string, got: unknown[], wanted: unknown[]): void {

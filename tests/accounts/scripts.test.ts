@@ -1,8 +1,13 @@
 import type { Redis } from 'ioredis';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readAccountState } from '../../shared/books/account-state.ts';
-import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
+import {
+  NEVER,
+  PLAIN_CLASS,
+  PLAIN_NUMBER,
+  packAccountSettings,
+  type CreditClass,
+} from '../../shared/stores/account-settings.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
@@ -21,11 +26,11 @@ const plain = (begunMicros: number): CreditClass => classOf({ ref: PLAIN_CLASS, 
 
 function classOf(changed: Partial<CreditClass>): CreditClass {
   const nothing = { rollEndsAtMs: 0, rollMaxMicros: 0, firstVersion: 1, begunMicros: 0, pending: [] };
-  return { ref: PLAIN_CLASS, priority: 50, endsAtMs: NEVER, ...nothing, ...changed };
+  return { ref: PLAIN_CLASS, number: PLAIN_NUMBER, priority: 50, endsAtMs: NEVER, ...nothing, ...changed };
 }
 
 function ending(endsAtMs: number, begunMicros: number): CreditClass {
-  return classOf({ ref: `${'b'.padStart(17, '0')}:10:${endsAtMs}`, priority: 10, endsAtMs, begunMicros });
+  return classOf({ ref: `${'b'.padStart(17, '0')}:10:${endsAtMs}`, number: 2, priority: 10, endsAtMs, begunMicros });
 }
 
 /** A record of a plain past, with settings that have classes. */
@@ -72,11 +77,6 @@ const held = (name: string, micros: number, forMs = 60_000, onExpiry: 'release' 
   return { name, micros, forMs, onExpiry };
 };
 
-/** Of what has ended the name, what it gave, and what it keeps for holds. */
-function endedOf({ t = '' }: Record<string, string>): string[] {
-  return readAccountState(t).ended.map(({ ref, usedMicros, heldMicros }) => `${ref} ${usedMicros} ${heldMicros}`);
-}
-
 async function plainRecord(limitMicros: number) {
   const record = await begin(client, []);
   const answerPart = `"totalCredits":"${formatCredits(limitMicros)}","allowOverages":false`;
@@ -118,35 +118,39 @@ test('a hold can be captured until 24 h after its end, and how it was settled is
   await record.remove();
 });
 
-test('a void that Redis hears of after the grant has ended gives the grant numbers of its own, with what it keeps for holds', async () => {
+test('a void that Redis hears of after the grant has ended parts it from its class, with what holds own of it', async () => {
   const record = await begin(client, [plain(50), ending(NOON + 10, 30)]);
-  const { ref } = ending(NOON + 10, 30);
+  const sums = async () => [...record.sums].filter(([number]) => number > 1).map((one) => one.flat().join(' '));
   await record.verify(13);
   await record.verify(held('a', 12));
   await setClock(client, NOON + 10);
   await record.turn();
-  // Three grants of 10: the first is used up, of the second 3 are used and 7 kept, of the third 5 are kept.
-  assert.equal(endedOf(await record.fields()), [`${ref} 13 12`]);
-  await record.run(NOON + 11, ['void', `${ref}/grant_y`, 10, 10]);
-  assert.equal(endedOf(await record.fields()), [`${ref} 10 5`, `${ref}/grant_y 3 7`]);
-  await record.run(NOON + 12, ['void', `${ref}/grant_z`, 10, 10]);
-  assert.equal(endedOf(await record.fields()), [`${ref} 10 0`, `${ref}/grant_y 3 7`, `${ref}/grant_z 0 5`]);
+  // Three grants of 10: the first is used up, of the second 3 are used and 7 held, of the third 5 are held.
+  assert.equal(await sums(), ['2 13 12 5']);
+  await record.run(NOON + 11, ['void', 3, 2, 10, 10]);
+  assert.equal(await sums(), ['2 10 5 5', '3 3 7 0']);
+  await record.run(NOON + 12, ['void', 4, 2, 10, 10]);
+  assert.equal(await sums(), ['2 10 0 0', '3 3 7 0', '4 0 5 5']);
   assert.is(await record.settleHold('capture', 'a', 8), 'DONE');
-  assert.equal(endedOf(await record.fields()), [`${ref} 10 0`, `${ref}/grant_y 10 0`, `${ref}/grant_z 1 0`]);
+  assert.equal(await sums(), ['2 10 0 0', '3 10 0 0', '4 1 0 9']);
   assert.is((await record.verify(0))[0]!.amounts, '21 0 80 9');
   await record.remove();
 });
 
-test('a grant of an end that is past when Redis hears of it counts once, whatever settings follow', async () => {
-  const record = await begin(client, [plain(50), ending(NOON + 10, 30)]);
-  await record.verify(4);
+test('a grant that began before Redis heard of its void is voided, and one that did not never counts', async () => {
+  const pending = [{ beginsAtMs: NOON + 10, micros: 7 }];
+  const record = await begin(client, [plain(50), { ...ending(NOON + 100, 20), pending }]);
+  await record.verify(23);
+  await record.declare(settings(record.billingId, 2, [plain(50), ending(NOON + 100, 20)]));
+  await record.run(NOON + 5, ['void', 3, 2, -1, 7]);
+  assert.is((await record.verify(0))[0]!.amounts, '23 0 70 0');
+  await record.declare(settings(record.billingId, 3, [plain(50), { ...ending(NOON + 100, 20), pending }]));
   await setClock(client, NOON + 10);
-  await record.turn();
-  for (const version of [2, 3, 4]) {
-    await record.declare(settings(record.billingId, version, [plain(50), ending(NOON + 10, 40)]));
-    assert.is((await record.verify(0))[0]!.amounts, '4 0 90 36');
-  }
-  assert.equal(endedOf(await record.fields()), [`${ending(NOON + 10, 0).ref} 4 0`]);
+  await record.verify(1);
+  await record.declare(settings(record.billingId, 4, [plain(50), ending(NOON + 100, 20)]));
+  await record.run(NOON + 15, ['void', 4, 2, -1, 7]);
+  assert.is((await record.verify(0))[0]!.amounts, '24 0 77 6');
+  assert.equal(record.sums.get(4), [1, 0, 6]);
   await record.remove();
 });
 
@@ -200,7 +204,7 @@ test('at its memory limit Redis takes no debit, refuses what it would refuse, an
     assert.equal([reason, amounts], ['CREDITS_USED_UP', '60 0 105 40']);
     assert.is(record.lines.length, 2);
     assert.is(await record.turn(), 'OK');
-    assert.equal(record.lines.at(-1)!.turn!.told, [`left ${ending(NOON + 10, 0).ref} 60 40 0`]);
+    assert.equal(record.lines.at(-1)!.classes, [[2, 0, 0, 40]]);
   } finally {
     await own.remove();
   }

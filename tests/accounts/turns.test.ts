@@ -9,6 +9,6 @@ import { SHARD } from './test-shard.ts';
 const RUN = { sequences: 150, seed: 1 };
 const { client } = (await connectTestRedis()).node(SHARD);
 
-test('the scripts decide as the model does, and their numbered lines tell every amount and what each class gave', async () => {
+test('the scripts decide as the model does, and their numbered lines tell every amount and what they do to each class', async () => {
   assert.is(await compareAccounts(client, RUN), undefined);
 });

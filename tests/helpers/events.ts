@@ -1,4 +1,4 @@
-import { dayOf, lineId, type UsageEvent } from '../../shared/events/event.ts';
+import { dayOf, lineId, NO_CHANGES, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 
 /** A line of a hold, or of a turn, with the fields that a test chooses. */
@@ -9,9 +9,8 @@ export function testLine(
   const { billingId = newId('bill'), epoch = 1, sequence = 1 } = chosen;
   const place = { billingId, epoch, sequence };
   if (kind === 'turn') {
-    const detail = `\x00100000000\x000\0began a 5 0 0\n\0${sequence}\x001\0`;
     const id = lineId(billingId, epoch, sequence);
-    return testEvent({ kind, id, keyId: '', usageName: '', detail, ...FREE, ...place, ...chosen });
+    return testEvent({ kind, id, keyId: '', usageName: '', classes: [[2, 0, 0, 5]], ...FREE, ...place, ...chosen });
   }
   const { holdId = newId('evt').slice('evt_'.length) } = chosen;
   const id = kind === 'hold' ? `evt_${holdId}` : lineId(holdId, epoch, sequence);
@@ -47,6 +46,7 @@ export function testEvent(chosen: Partial<UsageEvent>): UsageEvent {
     holdId: '',
     holdMicros: 0,
     detail: '',
+    classes: NO_CHANGES,
     crossed: '',
     ...chosen,
   };

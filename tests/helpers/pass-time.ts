@@ -1,4 +1,3 @@
-import { copyRecord } from '../../apps/api/sync/ended-grants.ts';
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
@@ -22,7 +21,7 @@ const MOVE = `
 
 /**
  * Lets time pass for one billing record: moves the instants of its grants, schedules and open holds so many ms into the past, in
- * Postgres and in Redis, does what is due by then, and copies what ended.
+ * Postgres and in Redis, and does what is due by then.
  */
 export async function passTime({ sql }: World, redis: ShardedRedis, id: string, ms: number): Promise<void> {
   const record = await recordOf(sql, id);
@@ -41,7 +40,6 @@ export async function passTime({ sql }: World, redis: ShardedRedis, id: string, 
   const keys = [billingKey(record), ...holds, keyspace.due(shard)];
   await redis.node(shard).client.eval(MOVE, keys.length, ...keys, ms);
   await turnAccount(redis, shard, billingKey(record));
-  await copyRecord(sql, redis, record);
 }
 
 /** A billing record as the functions of the api name it. */

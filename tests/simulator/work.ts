@@ -158,7 +158,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
       const some = undecided.length > 0 && random.chance(0.5) ? undecided : recent;
       if (some.length === 0) return;
       const { debit, key, idempotencyKey } = random.pick(some);
-      await verifyKey(key, debit, idempotencyKey);
+      await verifyKey(key, debit, idempotencyKey, askOne, true);
     },
     /** With a text that a rotation ended. */
     async verifyEnded() {
@@ -322,6 +322,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     debit: Debit,
     idempotencyKey: string | undefined,
     asking: Asking = askOne,
+    isRepeated = false,
   ): Promise<void> {
     const body = { key: key.text, billing: { usage: formatCredits(debit.micros) } };
     const asked = asking(body, idempotencyKey);
@@ -329,15 +330,16 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home,
     const answer = await decided(debit, () => decide(asked, key, debit.micros, idempotencyKey !== undefined));
     if (!answer) {
       // As clients do.
-      if (idempotencyKey && isRemembered(debit) && random.chance(0.5)) await verifyKey(key, debit, idempotencyKey);
+      if (idempotencyKey && isRemembered(debit) && random.chance(0.5))
+        await verifyKey(key, debit, idempotencyKey, askOne, true);
       return;
     }
     // A key that was revoked since is refused, whatever it is asked again.
     const isRefused = ['USAGE_LIMITED', 'RATE_LIMITED'].includes(answer.status);
     if (debit.state === 'sure' && isRefused && !debit.mayBeLost && !debit.isForgotten)
       breaks(`a verification of ${debit.micros} was VALID, and ${answer.status} when it was asked for again`);
-    // Another request for it may still be under way.
-    if (answer.status === 'VALID' || debit.asking === 0)
+    // Another request for it may still be under way; and what a key that was revoked since answers says nothing of the first one.
+    if (answer.status === 'VALID' || (debit.asking === 0 && (isRefused || !isRepeated)))
       decideDebit(debit, answer.status === 'VALID' ? 'sure' : 'none');
   }
 

@@ -1,13 +1,16 @@
 import { readBalances, type Balance } from '../../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
-import { readAccountState, type AccountState } from '../../../shared/books/account-state.ts';
+import { readAccountState, type AccountState, type ClassUse } from '../../../shared/books/account-state.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { NEVER, PLAIN_CLASS } from '../../../shared/stores/account-settings.ts';
+import { PLAIN_NUMBER } from '../../../shared/stores/account-settings.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { turnAccount } from '../../../shared/verification/account-turns.ts';
 
-/** A record's balance, and what its classes of credits gave; nothing of it is due. */
-export type RecordAccount = { balance: Balance; state: AccountState };
+/**
+ * A record's balance, and what its classes of credits gave; nothing of it is due. `forgotten`: of classes that ended more than a day
+ * ago, by number, as far as they were asked for.
+ */
+export type RecordAccount = { balance: Balance; state: AccountState; forgotten: ReadonlyMap<number, ClassUse> };
 
 type PlainRecord = BillingRef & { totalMicros: number };
 
@@ -29,20 +32,13 @@ export async function readAccount(redis: ShardedRedis, record: PlainRecord): Pro
 /** The account of a record by its balance; that of a plain one is its one class. 503 where Redis does not know it. */
 export function accountOf(record: PlainRecord, balance: Balance | undefined): RecordAccount {
   if (!balance) throw new ApiError('redis_unavailable');
-  const state = balance.account ? readAccountState(balance.account.state) : plainState(record, balance);
-  return { balance, state };
+  const { account } = balance;
+  const state = account ? readAccountState(account.hot, account.state) : plainState(record, balance);
+  return { balance, state, forgotten: new Map() };
 }
 
 function plainState({ totalMicros }: PlainRecord, { usedMicros }: Balance): AccountState {
   const gaveMicros = Math.min(usedMicros, totalMicros);
-  return {
-    number: 0,
-    version: 0,
-    usedAtTurn: usedMicros,
-    overdrawnMicros: usedMicros - gaveMicros,
-    pinnedMicros: 0,
-    classes: [{ ref: PLAIN_CLASS, endsAtMs: NEVER, grantedMicros: totalMicros, gaveMicros }],
-    ended: [],
-    returnedMicros: 0,
-  };
+  const plain = { number: PLAIN_NUMBER, grantedMicros: totalMicros, usedMicros: gaveMicros, heldMicros: 0 };
+  return { version: 0, overdrawnMicros: usedMicros - gaveMicros, classes: [plain], ended: [] };
 }

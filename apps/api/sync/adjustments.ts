@@ -1,10 +1,8 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { beginEvent } from '../../../shared/events/event.ts';
-import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { copyRecord } from './ended-grants.ts';
 
 type Adjustment = {
   id: string;
@@ -20,7 +18,8 @@ type Adjustment = {
   externalMeterId: string;
   /** Of the void of a grant. */
   grantId: string | null;
-  class: string;
+  class: number;
+  voidNumber: number | null;
   beforeMicros: number;
   grantMicros: number;
 };
@@ -28,7 +27,6 @@ type Adjustment = {
 const WITHIN_MS = 2_000;
 // Each does a hundred steps of an account that has more due.
 const CALLS = 100;
-const COPIES_AT_ONCE = 4;
 // About half a second; one with more before it waits for the next sweep.
 const EARLIER_AT_ONCE = 500;
 
@@ -40,18 +38,15 @@ const EARLIER_AT_ONCE = 500;
 export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<Set<string>> {
   const notApplied = new Set<string>();
   const adjustments = await load(sql, ids);
-  const applied: Adjustment[] = [];
   // One that waits holds up those after it of its record, and no other record.
   const waiting = new Set<string>();
   for (const adjustment of adjustments) {
     if (!waiting.has(adjustment.billingId)) {
       const done = await applyWithEarlier(sql, redis, adjustment);
-      applied.push(...done);
       if (done.at(-1)?.id !== adjustment.id) waiting.add(adjustment.billingId);
     }
     if (waiting.has(adjustment.billingId)) notApplied.add(adjustment.id);
   }
-  await copyVoids(sql, redis, applied);
   return notApplied;
 }
 
@@ -63,13 +58,6 @@ async function applyWithEarlier(sql: Sql, redis: ShardedRedis, adjustment: Adjus
   const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
   for (const [i, earlier] of missing.entries()) if ((await apply(redis, earlier)) !== 'OK') return missing.slice(0, i);
   return missing;
-}
-
-/** What is voided has numbers of its own then. */
-async function copyVoids(sql: Sql, redis: ShardedRedis, adjustments: Adjustment[]): Promise<void> {
-  const voided = adjustments.filter(({ grantId }) => grantId !== null);
-  const records = new Map(voided.map((one) => [one.billingId, { ...one, id: one.billingId }]));
-  await mapLimited([...records.values()], COPIES_AT_ONCE, (record) => copyRecord(sql, redis, record));
 }
 
 /** Applies one adjustment; returns OK, UNSETTLED, or the number of the last applied one if earlier ones are missing. */
@@ -87,8 +75,8 @@ async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<strin
     costMicros: amountMicros,
     ...texts,
   });
-  const { grantId, class: ref, beforeMicros, grantMicros } = adjustment;
-  const voided = grantId === null ? [] : [`${ref}/${grantId}`, beforeMicros, grantMicros];
+  const { grantId, class: from, voidNumber, beforeMicros, grantMicros } = adjustment;
+  const voided = grantId === null ? [] : [voidNumber ?? from, from, beforeMicros, grantMicros];
   const adjust = () =>
     node.script(
       'adjust',
@@ -111,7 +99,7 @@ function failure({ number, billingId }: Adjustment, status: string): ApiError {
 async function load(sql: Sql, ids: string[]): Promise<Adjustment[]> {
   return sql<Adjustment[]>`
     select a.id, a.billing_id, a.number, a.amount_micros, a.usage_name, a.day, a.reason, a.token_id,
-           a.grant_id, a.class, a.before_micros, a.grant_micros,
+           a.grant_id, a.class, a.void_number, a.before_micros, a.grant_micros,
            b.shard, b.workspace_id, b.external_meter_id
     from adjustments a join billing_records b on b.id = a.billing_id
     where a.id = any(${ids})

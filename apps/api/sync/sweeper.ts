@@ -8,7 +8,6 @@ import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { isPostgresStale, type StalePostgresWatch } from './stale-postgres.ts';
 import type { StoredChange } from './change.ts';
 import { adoptHistory, moveCheckpoints } from './checkpoints.ts';
-import { copyEnded } from './ended-grants.ts';
 import { applyChanges } from './sync.ts';
 
 const EVERY_MS = 1_000;
@@ -22,33 +21,18 @@ const ADOPT_FOR_MS = 500;
 export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch, log: Logger): Loop {
   let checkpoint = { history: '', horizon: 0 };
   let checkpointed = 0;
-  let epochs = '';
   return startLoop(redis.clock, EVERY_MS, log, 'sweeping changes', () =>
     unlessStale(sql, redis, watch, async () => {
       // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
       while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
-      epochs = await copyGrants(sql, redis, epochs);
       if (redis.clock.monotonic() - checkpointed > CHECKPOINT_EVERY_MS) {
         checkpoint = await moveCheckpoints(sql, redis, checkpoint);
-        await copyEnded(sql, redis, [...(await openShards(redis, LOOK_WITHIN_MS)).keys()], 'held');
         checkpointed = redis.clock.monotonic();
       }
       const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
       while ((await adoptHistory(sql, redis)) && redis.clock.monotonic() < adoptUntil);
     }),
   );
-}
-
-/**
- * Copies what ended grants gave, and, where shards were opened again since the epochs that were seen last, what was copied before;
- * gives the epochs.
- */
-async function copyGrants(sql: Sql, redis: ShardedRedis, seen: string): Promise<string> {
-  const shards = [...(await openShards(redis, LOOK_WITHIN_MS)).keys()];
-  await copyEnded(sql, redis, shards, 'untold');
-  const rows = await sql<{ epoch: number }[]>`select epoch from shards order by shard`;
-  const epochs = `${shards.length} ${rows.map(({ epoch }) => epoch).join()}`;
-  return epochs !== seen && (await copyEnded(sql, redis, shards, 'epochs')) > 0 ? seen : epochs;
 }
 
 /** Does this work unless Postgres is older than Redis: then an operator must decide. */

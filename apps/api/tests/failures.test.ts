@@ -27,9 +27,6 @@ let toPostgres = (_bytes: Buffer, _connection: object) => {};
 /** What an api looks for unasked, and has not looked for yet. */
 const unasked = new Set([
   "created_at < now() - interval '3 seconds'",
-  'c.told_turn is null',
-  'c.held_micros > 0',
-  'c.told_epoch < (select epoch',
   '(next_at, id) >',
   'coalesce(keys_removed_at',
   "job = 'books_reach'",

@@ -46,13 +46,13 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
   }
 }
 
-type Amounts = { used: number; held: number; total?: number; expired?: number };
+type Amounts = { used: number; held: number; expired?: number };
 
 async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
   const answer = await stores.books.client.query({
     query: `select billing_id, argMax(used_micros, (epoch, seq, number)), argMax(held_micros, (epoch, seq, number)),
-              argMaxIf(arraySlice(splitByChar('\\0', detail, 4), 2, 2), (epoch, seq), kind = 'turn'),
-              max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64}), any(workspace_id)
+              max(kind = 'turn' or arrayExists(change -> change.4 != 0, classes))
+                or max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64}), any(workspace_id)
             from usage_events
             where billing_id != '' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
             group by billing_id`,
@@ -60,25 +60,18 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
     format: 'JSONCompactEachRow',
   });
   for await (const chunk of answer.stream<
-    [id: string, used: string, held: string, ofTurn: string[], late: number, workspaceId: string]
+    [id: string, used: string, held: string, isWhole: number, workspaceId: string]
   >()) {
     signal.throwIfAborted();
     const rows = chunk.map((row) => row.json());
     const amounts = new Map(
-      rows.map(([id, used, held, [total, expired]]): [string, Amounts] => [
-        id,
-        {
-          used: Number(used),
-          held: Number(held),
-          ...(expired !== undefined && { total: Number(total), expired: Number(expired) }),
-        },
-      ]),
+      rows.map(([id, used, held]): [string, Amounts] => [id, { used: Number(used), held: Number(held) }]),
     );
-    // A late event is not the last one: newer events may have been inserted before the time that this run looks at. What the last
-    // one says of turns stays, until there is another.
-    const late = rows.filter((row) => row[4] === 1).map(([id, , , , , workspaceId]) => ({ id, workspaceId }));
-    for (const [billingId, last] of await readLastBalances(stores, late))
-      amounts.set(billingId, { used: last.usedMicros, held: last.heldMicros });
+    // What has expired is a sum of all its lines. And a late event is not the last one: newer events may have been inserted before the
+    // time that this run looks at.
+    const whole = rows.filter((row) => row[3] === 1).map(([id, , , , workspaceId]) => ({ id, workspaceId }));
+    for (const [billingId, last] of await readLastBalances(stores, whole))
+      amounts.set(billingId, { used: last.usedMicros, held: last.heldMicros, expired: last.expiredMicros });
     await store(stores.sql, amounts);
   }
 }
@@ -88,11 +81,17 @@ async function store(sql: Query, amounts: Map<string, Amounts>): Promise<void> {
   await sql`
     update billing_records b
     set used_micros = last.used, held_micros = last.held, expired_micros = coalesce(last.expired, b.expired_micros),
-        total_of_account_micros = coalesce(last.total, b.total_of_account_micros)
+        total_of_account_micros = begun.total
     from unnest(${[...amounts.keys()]}::text[], ${all.map(({ used }) => used)}::bigint[], ${all.map(({ held }) => held)}::bigint[],
-                ${all.map(({ expired }) => expired ?? null)}::bigint[], ${all.map(({ total }) => total ?? null)}::bigint[])
-      as last (id, used, held, expired, total)
+                ${all.map(({ expired }) => expired ?? null)}::bigint[]) as last (id, used, held, expired)
+    cross join lateral (
+      -- What began since somebody counted it.
+      select r.total_micros + r.granted_micros + coalesce(sum(g.amount_micros), 0) as total
+      from billing_records r
+      left join grants g on g.billing_id = r.id and g.before_micros is null and g.voided_at is null
+        and g.begins_at <= extract(epoch from now()) * 1000
+      where r.id = last.id group by r.id) begun
     where b.id = last.id and b.id = any(${eachOf(sql, [...amounts.keys()])})
       and (b.used_micros, b.held_micros, b.expired_micros, b.total_of_account_micros) <>
-      (last.used, last.held, coalesce(last.expired, b.expired_micros), coalesce(last.total, b.total_of_account_micros))`;
+      (last.used, last.held, coalesce(last.expired, b.expired_micros), begun.total)`;
 }

@@ -12,7 +12,7 @@ import { countUnproved, readProof } from '../../../shared/books/reconciling/unpr
 import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
-import { NEVER, PLAIN_CLASS } from '../../../shared/stores/account-settings.ts';
+import { NEVER, PLAIN_CLASS, PLAIN_NUMBER } from '../../../shared/stores/account-settings.ts';
 import { END } from '../../../shared/stores/fields.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
@@ -170,32 +170,9 @@ test('a difference of grants is told with its amount, and told again when it is 
   >`select version from billing_records where id = ${record.id}`;
   // An account with one class of 10 credits, of which it has told Postgres.
   const total = 10 * CREDIT;
-  const turn = [
-    1,
-    version,
-    Date.now(),
-    0,
-    0,
-    0,
-    0,
-    1,
-    0,
-    0,
-    0,
-    '',
-    PLAIN_CLASS,
-    50,
-    NEVER,
-    0,
-    0,
-    total,
-    total,
-    0,
-    0,
-    '',
-  ];
-  const amounts = ['@', CREDIT, 0, total, 0, total, NEVER, ''];
-  await own.node.client.hset(billingKey({ ...record, shard: 0 }), { u: amounts.join(END), t: turn.join(END) });
+  const state = [version, Date.now(), 1, PLAIN_CLASS, PLAIN_NUMBER, 50, NEVER, 0, 0, total, total, 0, 0, 0, ''];
+  const hot = ['@', CREDIT, 0, total, 0, total, NEVER, '', NEVER, 0, 0, `${PLAIN_NUMBER}:${total - CREDIT}:${CREDIT} `];
+  await own.node.client.hset(billingKey({ ...record, shard: 0 }), { u: hot.join(END), t: state.join(END) });
   for (const [more, found] of [
     [0, 'EXACT'],
     [1, 'MISSING'],

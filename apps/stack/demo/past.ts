@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Keytally } from '../../../clients/node/index.ts';
 import { noteUnsettled } from '../../../shared/books/rebuilding/unsettled-records.ts';
-import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../../shared/events/event.ts';
+import { dayOf, eventColumns, eventRow, NO_CHANGES, type UsageEvent } from '../../../shared/events/event.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { markDays } from '../../../shared/stores/usage-marks.ts';
@@ -24,6 +24,7 @@ const ofOtherKinds = {
   holdId: '',
   holdMicros: 0,
   detail: '',
+  classes: NO_CHANGES,
   crossed: '',
 };
 const ROWS_AT_ONCE = 20_000;

@@ -1189,7 +1189,7 @@ class Grant(TypedDict):
     expiredCredits: str
     """What was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000"""
     remainingCredits: str
-    """The rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000"""
+    """The rest; of an ended one what open holds drew from it: decimal text, at most six decimals, at most 9000000000"""
     priority: int
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
     beginsAt: int

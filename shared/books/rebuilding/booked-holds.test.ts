@@ -14,7 +14,7 @@ const ENDS = NOW + HOUR_MS;
 const workspaceId = newId('ws');
 const { books } = await connectTestStores();
 
-const text = (endsAtMs: number, limits = '') => ['5', endsAtMs, 'release', 3, 1, 2, 'key', 'n', limits].join('\0');
+const text = (endsAtMs: number, limits = '') => ['5', endsAtMs, 'release', '3:5 ', 1, 2, 'key', 'n', limits].join('\0');
 type Told = [kind: Parameters<typeof testLine>[0], hoursAgo: number, chosen?: Partial<UsageEvent>];
 const opened: Told = ['hold', 3, { holdMicros: 5, detail: text(ENDS, 'of limits') }];
 const captured = (micros: number, chosen: Partial<UsageEvent> = {}): Told => [
@@ -22,7 +22,7 @@ const captured = (micros: number, chosen: Partial<UsageEvent> = {}): Told => [
   2,
   { costMicros: micros, holdMicros: 5, ...chosen },
 ];
-const open = { micros: 5, endsAtMs: ENDS };
+const open = { micros: 5, owned: [[3, 5]], endsAtMs: ENDS };
 const KEPT = 46 * 3_600;
 const nothingToMend = { heldChangeMicros: 0, costChangeMicros: 0 };
 const settled = (how: string, usage: number, { late = '', limits = 'of limits', ends = ENDS } = {}) => ({
@@ -38,7 +38,12 @@ const cases: Record<string, { lines: Told[]; wanted: object | undefined }> = {
   },
   'one that was extended': {
     lines: [opened, ['extension', 2, { holdMicros: 5, detail: text(ENDS + 1), sequence: 2 }]],
-    wanted: { open: { micros: 5, endsAtMs: ENDS + 1 }, text: text(ENDS + 1), keptSeconds: KEPT, ...nothingToMend },
+    wanted: {
+      open: { micros: 5, owned: [[3, 5]], endsAtMs: ENDS + 1 },
+      text: text(ENDS + 1),
+      keptSeconds: KEPT,
+      ...nothingToMend,
+    },
   },
   'a captured one': { lines: [opened, captured(4)], wanted: settled('captured', 4) },
   'a released one': {

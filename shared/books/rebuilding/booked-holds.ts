@@ -8,8 +8,8 @@ export type BookedHold = {
   id: string;
   keyId: string;
   usageName: string;
-  /** Of an open one what it reserves, and when it ends in Unix ms. */
-  open?: { micros: number; endsAtMs: number };
+  /** Of an open one what it reserves, what of which class it owns, and when it ends in Unix ms. */
+  open?: { micros: number; owned: [number: number, micros: number][]; endsAtMs: number };
   /** The text that Redis keeps of it, for so many seconds where it was settled. */
   text: string;
   keptSeconds: number;
@@ -75,19 +75,23 @@ function readHold(
   [id, keyId, usageName, text, isWhole, last, held, cost, capture, charge, release]: RowOfHold,
   nowMs: number,
 ): BookedHold {
-  const [micros, endsAt = last] = text === '' ? ['0'] : text.split(END);
+  const [micros, endsAt = last, , owned = ''] = text === '' ? ['0'] : text.split(END);
   const end = endOf(capture, charge, release);
   const reserved = end ? 0 : Number(micros);
   return {
     id,
     keyId,
     usageName,
-    ...(!end && { open: { micros: reserved, endsAtMs: Number(endsAt) } }),
+    ...(!end && { open: { micros: reserved, owned: ownedIn(owned), endsAtMs: Number(endsAt) } }),
     text: end ? [end.how, end.usage, endsAt, end.late, end.how === 'released' ? '' : limitsIn(text)].join(END) : text,
     keptSeconds: Math.max(1, Math.ceil((Number(last) + KEPT_MS - nowMs) / 1000)),
     heldChangeMicros: isWhole ? reserved - Number(held) : 0,
     costChangeMicros: (end?.usage ?? 0) - Number(cost),
   };
+}
+
+function ownedIn(text: string): [number: number, micros: number][] {
+  return [...text.matchAll(/(\d+):(\d+) /g)].map(([, number, micros]) => [Number(number), Number(micros)]);
 }
 
 type End = { how: string; usage: number; late: string };

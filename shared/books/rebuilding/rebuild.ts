@@ -15,7 +15,7 @@ import { billingKey, type BillingRef } from '../billing-refs.ts';
 import { byHalves } from '../by-halves.ts';
 import { readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
 import { firstDayOfHolds, readHolds, type BookedHold } from './booked-holds.ts';
-import { readTurnLines, type TurnLine } from './turn-lines.ts';
+import { accountInBooks, readVoids, type Void } from './lost-accounts.ts';
 
 /** Permission to write the balances of a shard: its fence, and its epoch, or the next one while it is built. */
 export type WriteGrant = (shard: number) => { fence: string; epoch: number };
@@ -34,7 +34,7 @@ const RECORDS_PER_SCRIPT = 16;
 const HOLDS_PER_SCRIPT = 200;
 const SCRIPTS_AT_ONCE = 8;
 const PROBE_WITHIN_MS = 5_000;
-const NO_HOLDS: Holds = { heldMicros: 0, lines: [], costMicros: 0 };
+const NO_HOLDS: Holds = { heldMicros: 0, owned: new Map(), lines: [], costMicros: 0 };
 
 /**
  * Rebuilds the balances of records that are set aside, or in a shard that is built, from the books: used credits, the account, its
@@ -85,16 +85,13 @@ function allOf(billing: BillingRef, epoch: number): Balance {
 
 /** Gives the records that another process has set aside since. */
 async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<FailedRecord[]> {
-  const { redis, books } = stores;
+  const { redis, sql } = stores;
   const asked = records.map(({ billing }) => allOf(billing, grant(billing.shard).epoch));
   const booked = await readBooked(stores, asked);
   for (const [i, record] of records.entries()) requireAll(record, asked[i]!.epoch, booked.get(record.billing.id)!);
-  const turns = await readTurnLines(
-    books,
-    records.flatMap(({ billing: { id, workspaceId } }) => {
-      const turn = booked.get(id)!.lastTurn;
-      return turn ? [{ id, workspaceId, turn }] : [];
-    }),
+  const voids = await readVoids(
+    sql,
+    records.map(({ billing }) => billing.id),
   );
   const holds = await restoreHolds(stores, records, booked, grant);
   // One that is not set aside and never had a line is what it has to be.
@@ -114,7 +111,7 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
           billing,
           epoch,
           booked: booked.get(id)!,
-          turn: turns.get(id),
+          voids: voids.get(id) ?? [],
           holds: holds.get(id) ?? NO_HOLDS,
         });
       });
@@ -138,8 +135,8 @@ function requireAll({ sequence, adjustment }: SetAside, epoch: number, { epochs,
     throw new Error('the books have yet to get the last lines of the record');
 }
 
-/** What holds of a record reserve, and what puts their lines right. */
-type Holds = { heldMicros: number; lines: Partial<UsageEvent>[]; costMicros: number };
+/** What holds of a record reserve, what open ones own of its classes, and what puts their lines right. */
+type Holds = { heldMicros: number; owned: Map<number, number>; lines: Partial<UsageEvent>[]; costMicros: number };
 
 /** Writes the holds of some records; gives what they come to, by record. */
 async function restoreHolds(
@@ -178,24 +175,27 @@ async function restoreHolds(
   return found;
 }
 
-function withHold({ heldMicros, lines, costMicros }: Holds, hold: BookedHold): Holds {
+function withHold({ heldMicros, owned, lines, costMicros }: Holds, hold: BookedHold): Holds {
   const { heldChangeMicros: change, costChangeMicros: cost } = hold;
   const line = { holdId: hold.id, keyId: hold.keyId, usageName: hold.usageName, detail: 'lost' };
   const right: Partial<UsageEvent>[] = [];
+  const all = new Map(owned);
+  for (const [number, micros] of hold.open?.owned ?? []) all.set(number, (all.get(number) ?? 0) + micros);
   if (change < 0) right.push({ ...line, kind: 'release', holdMicros: -change });
   if (change > 0 || cost !== 0)
     right.push({ ...line, kind: 'correction', costMicros: cost, holdMicros: Math.max(0, change) });
   return {
     heldMicros: heldMicros + (hold.open?.micros ?? 0),
+    owned: all,
     lines: right.length === 0 ? lines : [...lines, ...right],
     costMicros: costMicros + cost,
   };
 }
 
-type Rebuilt = { billing: BillingRef; epoch: number; booked: BookedRecord; turn: TurnLine | undefined; holds: Holds };
+type Rebuilt = { billing: BillingRef; epoch: number; booked: BookedRecord; voids: Void[]; holds: Holds };
 
 /** The arguments that say to the script what a record becomes. */
-function argsOf({ billing, epoch, booked, turn, holds }: Rebuilt): (string | number)[] {
+function argsOf({ billing, epoch, booked, voids, holds }: Rebuilt): (string | number)[] {
   const { epochs, adjustments, lastMicros = 0, lastHeldMicros } = booked;
   const bookedMicros = sum(epochs.map(({ own }) => own.micros)) + adjustments.own.micros;
   const usedMicros = bookedMicros + holds.costMicros;
@@ -209,8 +209,8 @@ function argsOf({ billing, epoch, booked, turn, holds }: Rebuilt): (string | num
     beginEvent({ kind: 'settlement', ...line, id: newId('evt'), billingId, workspaceId, usedMicros, heldMicros }),
   );
   const counted = sum(epochs.filter((one) => one.epoch < epoch).map(({ own }) => own.numbers));
-  const state = turn ? [turn.totalMicros, turn.expiredMicros, turn.state].join(END) : '';
-  return [usedMicros, heldMicros, counted, adjustments.own.last, state, texts.map((text) => text + END).join('')];
+  const told = accountInBooks(booked, voids, holds);
+  return [usedMicros, heldMicros, counted, adjustments.own.last, told, texts.map((text) => text + END).join('')];
 }
 
 function holdKeys({ shard, workspaceId, externalMeterId }: BillingRef): string[] {

@@ -1,80 +1,75 @@
 import type { Query } from '../../stores/postgres.ts';
-import { gaveUntilNow, readAccountState } from '../account-state.ts';
+import { readAccountState } from '../account-state.ts';
 import type { Balance } from '../balances.ts';
+import { sum, type BookedRecord } from '../sums/booked-records.ts';
 
-/** What an account says of all its grants together, beside what Postgres knows of each. */
+/** What an account says of all its grants together, beside what Postgres and the books know of each. */
 export type GrantProof = {
   totalMicros: number;
   /** The sum of all grants that have begun, by Postgres. */
   grantedMicros: number;
   expiredMicros: number;
-  /** What of the grants is neither used, nor held, nor left. */
+  /** What of the grants has expired by the lines of their classes. */
   grantsExpiredMicros: number;
-  /** Micro-credits that the account lacks in total, or else in what has expired, or else in what was used; negative: too much. */
+  /** Micro-credits that the account lacks in total, or else in what has expired, or else in a class; negative: too much. */
   differenceMicros: number;
 };
 
 /**
- * Compares accounts with their grants: total, used and expired of an account are the sums of what each grant has. Records that are
- * being changed, of which something is due or not copied, and those whose ended grants keep credits for holds, are left out.
+ * Compares accounts with their grants and the lines of the books: what was granted of a class, less what was used, held and expired by
+ * lines, is left of it. Records that are being changed, and those of which something is due, are left out.
  */
-export async function proveGrants(sql: Query, balances: Balance[]): Promise<Map<string, GrantProof>> {
-  const asked = balances.filter(({ account, atMs }) => account && account.untilMs > atMs);
+export async function proveGrants(
+  sql: Query,
+  compared: { balance: Balance; booked: BookedRecord }[],
+): Promise<Map<string, GrantProof>> {
+  const asked = compared.filter(({ balance: { account, atMs } }) => account && account.untilMs > atMs);
   if (asked.length === 0) return new Map();
   const rows = await sql<Known[]>`
     select b.id, b.version, b.last_adjustment, (b.total_micros + b.granted_micros + coalesce(u.micros, 0))::bigint as granted_micros,
-           (coalesce(c.used, 0) + coalesce(v.used, 0))::bigint as used_micros,
-           (coalesce(c.held, 0) + coalesce(v.held, 0))::bigint as held_micros,
-           coalesce(c.untold, false) or coalesce(v.untold, false) as untold
-    from unnest(${asked.map(({ billing }) => billing.id)}::text[], ${asked.map(({ atMs }) => atMs)}::bigint[]) as r (id, at)
+           coalesce(v.numbers, '{}') as voided_to_come
+    from unnest(${asked.map(({ balance }) => balance.billing.id)}::text[], ${asked.map(({ balance }) => balance.atMs)}::bigint[])
+      as r (id, at)
     join billing_records b on b.id = r.id
     cross join lateral (
       select sum(amount_micros) as micros from grants
       where billing_id = b.id and before_micros is null and voided_at is null and begins_at <= r.at) u
+    -- Where Redis heard of the void late, they have begun.
     cross join lateral (
-      select sum(used_micros) as used, sum(held_micros) as held, bool_or(told_turn is null) as untold from grant_classes
-      where billing_id = b.id and ends_at is not null and coalesce(rolls_until, ends_at) <= r.at) c
-    cross join lateral (
-      select sum(used_micros) as used, sum(held_micros) as held, bool_or(told_turn is null) as untold from grants
-      where billing_id = b.id and voided_at is not null and before_micros is not null) v`;
+      select array_agg(coalesce(g.void_number, c.number)) as numbers from grants g
+      left join grant_classes c on c.billing_id = b.id and c.ref = g.class
+      where g.billing_id = b.id and g.before_micros is null and g.voided_at is not null) v`;
   const known = new Map(rows.map((row) => [row.id, row]));
   return new Map(
-    asked.flatMap((balance): [string, GrantProof][] => {
+    asked.flatMap(({ balance, booked }): [string, GrantProof][] => {
       const row = known.get(balance.billing.id);
-      const proof = row && prove(balance, row);
+      const proof = row && prove(balance, booked, row);
       return proof ? [[balance.billing.id, proof]] : [];
     }),
   );
 }
 
-type Known = {
-  id: string;
-  version: number;
-  lastAdjustment: number;
-  grantedMicros: number;
-  usedMicros: number;
-  heldMicros: number;
-  untold: boolean;
-};
+type Known = { id: string; version: number; lastAdjustment: number; grantedMicros: number; voidedToCome: number[] };
 
-function prove(balance: Balance, row: Known): GrantProof | undefined {
-  const state = readAccountState(balance.account!.state);
-  const isSettled = state.version === row.version && balance.adjustment === row.lastAdjustment && !row.untold;
-  if (!isSettled || row.heldMicros > 0 || state.pinnedMicros > 0) return undefined;
-  const { usedMicros, totalMicros = 0, expiredMicros = 0 } = balance;
-  const gave = gaveUntilNow(state, usedMicros);
-  const given = sum(state.classes.map(({ ref, gaveMicros }) => gave.get(ref)! - gaveMicros));
-  const overdrawn = state.overdrawnMicros + usedMicros - state.usedAtTurn - given;
-  // What was given back of grants that the account has forgotten was theirs, and has expired.
-  const endedUsed = row.usedMicros - state.returnedMicros;
-  const open = sum(state.classes.map(({ grantedMicros }) => grantedMicros));
-  const grantsUsed = sum([...gave.values()]) + endedUsed + overdrawn;
-  const grantsExpiredMicros = row.grantedMicros - open - endedUsed;
+function prove(balance: Balance, { classes }: BookedRecord, row: Known): GrantProof | undefined {
+  const { hot, state: text } = balance.account!;
+  const state = readAccountState(hot, text);
+  if (state.version !== row.version || balance.adjustment !== row.lastAdjustment) return undefined;
+  const { totalMicros = 0, expiredMicros = 0 } = balance;
+  const takenOf = (number: number) => {
+    const { usedMicros = 0, heldMicros = 0, expiredMicros: expired = 0 } = classes.get(number) ?? {};
+    return usedMicros + heldMicros + expired;
+  };
+  const grantedMicros = row.grantedMicros + sum(row.voidedToCome.map(takenOf));
+  const grantsExpiredMicros = sum([...classes.values()].map((one) => one.expiredMicros));
+  const leftMicros = sum(state.classes.map((one) => one.grantedMicros - one.usedMicros - one.heldMicros));
+  const byLines = grantedMicros - sum([...classes.keys()].map(takenOf));
   const differenceMicros =
-    row.grantedMicros - totalMicros || grantsExpiredMicros - expiredMicros || grantsUsed - usedMicros;
-  return { totalMicros, grantedMicros: row.grantedMicros, expiredMicros, grantsExpiredMicros, differenceMicros };
+    grantedMicros - totalMicros ||
+    grantsExpiredMicros - expiredMicros ||
+    takenOf(OVERDRAWN) - state.overdrawnMicros ||
+    byLines - (leftMicros - state.overdrawnMicros);
+  return { totalMicros, grantedMicros, expiredMicros, grantsExpiredMicros, differenceMicros };
 }
 
-function sum(numbers: number[]): number {
-  return numbers.reduce((total, one) => total + one, 0);
-}
+const OVERDRAWN = 0;

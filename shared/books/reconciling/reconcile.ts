@@ -120,7 +120,7 @@ async function compare(stores: Stores, balances: Balance[]): Promise<Compared[]>
     books,
     incomplete.filter((one) => !isExplained(one)),
   );
-  const proofs = await proveGrants(stores.sql, balances);
+  const proofs = await proveGrants(stores.sql, asked);
   return compared.map((one) => {
     const { balance, ahead } = one;
     const result = withGrants(one.result, proofs.get(balance.billing.id));

@@ -15,15 +15,18 @@ const DAY_MS = 86_400_000;
 const DAYS = 30;
 const stores = await connectTestStores();
 
-test('what very many turns tell is read by day, and the statement is as if each had been read', async () => {
+test('what very many lines let expire is read by day, and the statement is as if each had been read', async () => {
   const [busy, calm] = await newRecords();
   const wanted = {
-    [busy.id]: await turn(busy, 30_000, (i) =>
-      i % 10 === 0 ? ['left class/grant 5 3 2', 'began class 7 0 0'] : ['left class 1 0 4', 'rolled class 2 0 0'],
+    [busy.id]: await expire(busy, 30_000, (i) =>
+      i % 10 === 0
+        ? [[3, 0, 0, 2]]
+        : [
+            [2, 0, 0, 4],
+            [4, 0, 0, 2],
+          ],
     ),
-    [calm.id]: await turn(calm, 4_000, (i) =>
-      i % 2 === 0 ? [] : [i % 4 === 1 ? 'returned - 6 0 0' : 'expired class/grant 1 0 0'],
-    ),
+    [calm.id]: await expire(calm, 4_000, (i) => (i % 2 === 0 ? [] : i % 4 === 1 ? [[2, -6, 0, 6]] : [[3, 0, -1, 1]])),
   };
   const { statements, read } = await september([busy, calm]);
   assert.ok(read < MOST_READ, `${read} characters are read`);
@@ -59,6 +62,44 @@ test('very many adjustments and losses are read by day, and the statement is as 
     statements.map(({ movements }) => movements.length),
     [3 * DAYS, DAYS + 1_000],
   );
+});
+
+test('what a closed month let expire and the books got later is told late by the next statement', async () => {
+  const [record] = await newRecords();
+  const { id, workspaceId } = record;
+  await stores.sql`
+    insert into statement_lines (workspace_id, month, billing_id, team_id, end_ms, opening_total_micros, opening_used_micros,
+                                 opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
+    values (${workspaceId}, '2026-08', ${id}, ${stores.team.id}, ${START_MS}, 0, 0, 0, 0, 0, 7, '{}', '[]', '{"status":"EXACT"}')`;
+  const expired = (time: string, micros: number) => ({
+    workspace_id: workspaceId,
+    billing_id: id,
+    day: time.slice(0, 10),
+    time,
+    event_id: newId('evt'),
+    kind: 'turn',
+    classes: [[2, 0, 0, micros]],
+  });
+  const values = [
+    expired('2026-08-10T00:00:00', 7),
+    expired('2026-08-20T00:00:00', 5),
+    expired('2026-09-03T00:00:00', 2),
+    expired('2026-10-03T00:00:00', 1),
+  ];
+  await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
+  await stores.sql`
+    insert into usage_marks (workspace_id, billing_id, day)
+    select ${workspaceId}, ${id}, day from unnest(${values.map(({ day }) => day)}::date[]) day`;
+  const [statement] = (await september([record])).statements;
+  const { opening, movements, closing } = statement!;
+  assert.equal(
+    movements.map(({ day, kind, balance, micros }) => [day, kind, balance, micros]),
+    [
+      ['2026-09-01', 'late', 'expired', 5],
+      ['2026-09-03', 'expired', 'expired', 2],
+    ],
+  );
+  assert.equal([opening.expiredMicros, closing.expiredMicros], [7, 14]);
 });
 
 /** Makes statements of September; tells how many characters were read for them. */
@@ -107,34 +148,29 @@ async function newRecords(): Promise<[BillingRef, BillingRef]> {
   return records as [BillingRef, BillingRef];
 }
 
-/** Books turns that tell something; gives the movements of each. */
-async function turn(
+/** Books lines that change classes, voids where the first of them is class 3 and it holds nothing; gives the movements of each. */
+async function expire(
   { id, workspaceId }: BillingRef,
-  turns: number,
-  tell: (i: number) => string[],
+  lines: number,
+  changes: (i: number) => [number, number, number, number][],
 ): Promise<Movement[]> {
   const movements: Movement[] = [];
-  let expired = 0;
-  const values = Array.from({ length: turns }, (_, i) => {
-    const day = dayOf(i, turns);
-    for (const text of tell(i)) {
-      const [what, ref, first, second] = text.split(' ');
-      if (what === 'began') continue;
-      const kind = what === 'left' && ref!.includes('/') ? 'voided' : 'expired';
-      const micros = Number(what === 'left' ? second : first);
-      if (micros > 0) movements.push({ day, kind, name: '', balance: 'expired', micros });
-      expired += micros;
-    }
+  const values = Array.from({ length: lines }, (_, i) => {
+    const day = dayOf(i, lines);
+    const classes = changes(i);
+    const isVoid = classes[0]?.[0] === 3 && classes[0][2] === 0;
+    for (const [, , , micros] of classes)
+      movements.push({ day, kind: isVoid ? 'voided' : 'expired', name: '', balance: 'expired', micros });
     return {
       workspace_id: workspaceId,
       billing_id: id,
       day,
-      time: timeOf(i, turns),
+      time: timeOf(i, lines),
       event_id: newId('evt'),
-      kind: 'turn',
+      kind: isVoid ? 'adjustment' : 'turn',
       epoch: 1,
       seq: i + 1,
-      detail: `before\x000\x00${expired}\0${tell(i).join('\n')}\0state`,
+      classes,
     };
   });
   await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });

@@ -2,7 +2,7 @@ import type { BillingRef } from '../billing-refs.ts';
 import { reconcile, type Stores } from '../reconciling/reconcile.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
 import type { Records } from './ask.ts';
-import { expiredBefore, readExpired } from './expired.ts';
+import { readExpired, readExpiredUntil, sumExpired } from './expired.ts';
 import { readGranted } from './grants.ts';
 import { linesBefore, readLate, type LastLine, type Late, type LateMonth } from './lines.ts';
 import { readLosses } from './losses.ts';
@@ -62,9 +62,11 @@ async function readParts(stores: Stores, records: Records, { span, nowMs, since 
     startDay,
     endDay: span.startDay,
   };
+  // Before what the span tells: what comes meanwhile is no more late than that.
+  const expiredUntil = hasLines ? await readExpiredUntil(stores, records, span) : new Map<string, number>();
   const granted = await readGranted(sql, ids, span, nowMs);
   const expired = await readExpired(stores, records, span);
-  const before = gap.endMs > gap.startMs ? await expiredBefore(stores, records, gap) : new Map<string, number>();
+  const before = gap.endMs > gap.startMs ? await sumExpired(stores, records, gap) : new Map<string, number>();
   const usedBefore = await readUsed(stores, records, gap);
   const { late, open } = hasLines
     ? await readLate(stores, records, since)
@@ -74,6 +76,7 @@ async function readParts(stores: Stores, records: Records, { span, nowMs, since 
   return {
     granted,
     expired,
+    expiredUntil,
     before,
     usedBefore,
     late,
@@ -101,20 +104,26 @@ function statementOf(
   const opening: Balances = {
     totalMicros: line?.endMs === span.startMs ? base.totalMicros : total - sumOf(granted),
     usedMicros: base.usedMicros + (parts.usedBefore.get(id) ?? 0) + lateBefore,
-    expiredMicros: parts.before.get(id) ?? base.expiredMicros,
+    expiredMicros: base.expiredMicros + (parts.before.get(id) ?? 0),
   };
   const { movements: usage, byName } = parts.usage.get(id) ?? { movements: [], byName: {} };
   const movements = [
     ...granted,
-    ...(parts.expired.movements.get(id) ?? []),
+    ...(parts.expired.get(id) ?? []),
     ...usage,
     ...late
       .filter((one) => !isBefore(one) && one.atMs < span.endMs)
       .map(({ atMs, ...one }): Movement => ({ ...one, day: dayIn(span, atMs), kind: 'late', balance: 'used' })),
     ...(parts.losses.get(id) ?? []),
   ];
-  const last = { totalMicros: total, expiredMicros: parts.expired.last.get(id) ?? opening.expiredMicros };
-  movements.push(...restOf(span, after(opening, movements), last));
+  // What came to be known later of a time that is closed: grants are told when they are known.
+  const reached = after(opening, movements);
+  const expiredLate = Math.max(0, (parts.expiredUntil.get(id) ?? 0) - reached.expiredMicros);
+  for (const [balance, micros] of [
+    ['total', total - reached.totalMicros],
+    ['expired', expiredLate],
+  ] as const)
+    if (micros !== 0) movements.push({ day: span.startDay, kind: 'late', name: '', balance, micros });
   const closing = after(opening, movements);
   // Events arrive between two questions; the sum is that of the movements.
   const differs = (parts.used.get(id) ?? 0) - sumOf(usage);
@@ -127,16 +136,6 @@ function statementOf(
     byName,
     proof: isOver ? withDifference(proof, 'the sum of the usage and its movements', differs) : proof,
   };
-}
-
-/** What came to be known later of a time that is closed: of grants and expiries, which are told when they are known. */
-function restOf(span: Span, reached: Balances, last: Pick<Balances, 'totalMicros' | 'expiredMicros'>): Movement[] {
-  const rest = (balance: 'total' | 'expired', micros: number): Movement[] =>
-    micros === 0 ? [] : [{ day: span.startDay, kind: 'late', name: '', balance, micros }];
-  return [
-    ...rest('total', last.totalMicros - reached.totalMicros),
-    ...rest('expired', last.expiredMicros - reached.expiredMicros),
-  ];
 }
 
 async function prove(stores: Stores, billings: BillingRef[], patienceMs: number): Promise<Map<string, Proof>> {

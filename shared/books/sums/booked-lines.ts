@@ -15,8 +15,8 @@ export type Sums = {
   last: number;
 };
 
-/** The line of a turn: its place in the record, and the day that it is booked on. */
-export type TurnPlace = { epoch: number; number: number; day: string };
+/** What lines did to a class of credits. */
+export type ClassSums = { usedMicros: number; heldMicros: number; expiredMicros: number };
 
 /** A record to read, its days that are summed from their events, and what Redis has of it. */
 export type Asked = WithOpenDays & { balance: Balance };
@@ -35,8 +35,9 @@ export type Line = {
   sums: Sums;
   /** After its last event. */
   balance: [epoch: number, sequence: number, number: number, micros: number, heldMicros: number];
-  /** The turn of the highest number. */
-  lastTurn: TurnPlace | undefined;
+  classes: Map<number, ClassSums>;
+  /** The time of its last event. */
+  lastMs: number;
   /** Days with lines of holds. */
   holdDays: string[];
   closedMicros: number;
@@ -68,7 +69,7 @@ export async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> 
     format: 'JSONCompactEachRow',
   });
   const rows = await answer.json<Row>();
-  return rows.map(([billingId, line, epoch, part, numbers, balance, [turn, day], holdDays, closed, splitDays]) => {
+  return rows.map(([billingId, line, epoch, part, numbers, balance, classes, lastMs, holdDays, closed, splitDays]) => {
     const [events, micros, heldMicros, count, first, last] = numbers.map(Number) as SumNumbers;
     return {
       billingId,
@@ -77,7 +78,8 @@ export async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> 
       part,
       sums: { events, micros, heldMicros, numbers: count, first, last },
       balance: balance.map(Number) as Line['balance'],
-      lastTurn: Number(turn) === 0 ? undefined : { epoch, number: Number(turn), day },
+      classes: classesOf(classes),
+      lastMs: Number(lastMs),
       holdDays,
       closedMicros: Number(closed),
       splitDays,
@@ -99,10 +101,20 @@ function textOf({ id, balance: { epoch, sequences, adjustment } }: Asked): strin
   return JSON.stringify([id, Object.fromEntries(known)]);
 }
 
+function classesOf([numbers, used, held, expired]: SumsOfClasses): Line['classes'] {
+  return new Map(
+    numbers.map((number, i) => [
+      number,
+      { usedMicros: Number(used[i]), heldMicros: Number(held[i]), expiredMicros: Number(expired[i]) },
+    ]),
+  );
+}
+
+type SumsOfClasses = [numbers: number[], used: string[], held: string[], expired: string[]];
 type SumNumbers = [events: number, micros: number, heldMicros: number, count: number, first: number, last: number];
 type Row = [
   ...[billingId: string, line: Line['line'], epoch: number, part: Part, sums: string[]],
-  ...[balance: (number | string)[], lastTurn: [number: string, day: string]],
+  ...[balance: (number | string)[], classes: SumsOfClasses, lastMs: string],
   ...[holdDays: string[], closedMicros: string, splitDays: string[]],
 ];
 
@@ -123,7 +135,7 @@ const LINES = `
             is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
     (${sums.events}, ${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
     ((${sums.balance} as last).1, last.2, last.3, last.4, ${sums.held_micros}),
-    (${sums.last_turn}, argMax(day, last_turn)), groupUniqArrayIf(day, has_holds),
+    ${sums.classes}, ${sums.last_ms}, groupUniqArrayIf(day, has_holds),
     sumIf(cost_micros, is_over), groupUniqArrayIf(day, part = 'split')
   from (
     select billing_id, day, toString(line) as line, epoch as line_epoch, last_number as line_number, true as is_over, 0 as at_ms,

@@ -2,7 +2,7 @@ import type { Books } from '../../stores/clickhouse.ts';
 import type { Query } from '../../stores/postgres.ts';
 import type { Balance } from '../balances.ts';
 import { markedDays } from './marked-days.ts';
-import { inPages, queryLines, type Asked, type Line, type Part, type Sums, type TurnPlace } from './booked-lines.ts';
+import { inPages, queryLines, type Asked, type ClassSums, type Line, type Part, type Sums } from './booked-lines.ts';
 
 /**
  * What the books have of a record's events, beside what its balance in Redis says. "Own" are those of earlier epochs, and those that
@@ -22,8 +22,10 @@ export type BookedRecord = {
   lastMicros: number | undefined;
   /** The reserved micro-credits after that event. */
   lastHeldMicros: number;
-  /** The last turn that is own. */
-  lastTurn: TurnPlace | undefined;
+  /** What own events did to classes of credits, by their numbers. */
+  classes: Map<number, ClassSums>;
+  /** The time of the last of these events; 0 without one. */
+  lastMs: number;
   /** Days with lines of holds. */
   holdDays: string[];
   /** Days that were summed from their events; all others from booked_days. */
@@ -95,7 +97,6 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
   );
   const known = counted.filter(({ part, sums }) => part === 'own' && sums.numbers > 0);
   const last = known.toSorted(({ balance: a }, { balance: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])[0];
-  const turns = known.map(({ lastTurn }) => lastTurn).filter((turn) => turn !== undefined);
   return {
     epochs: [...verifications].map(([epoch, ofEpoch]) => ({
       epoch,
@@ -105,11 +106,25 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
     adjustments: booked(counted.filter(({ line }) => line === 'adjustment')),
     lastMicros: last?.balance[3],
     lastHeldMicros: last?.balance[4] ?? 0,
-    lastTurn: turns.toSorted((a, b) => b.epoch - a.epoch || b.number - a.number)[0],
+    classes: addClasses(known.map(({ classes }) => classes)),
+    lastMs: Math.max(0, ...known.map(({ lastMs }) => lastMs)),
     holdDays: [...new Set(lines.flatMap(({ holdDays }) => holdDays))],
     openDays,
     closedMicros: sum(lines.map((line) => line.closedMicros)),
   };
+}
+
+function addClasses(lines: Map<number, ClassSums>[]): Map<number, ClassSums> {
+  const all = new Map<number, ClassSums>();
+  for (const [number, { usedMicros, heldMicros, expiredMicros }] of lines.flatMap((line) => [...line])) {
+    const before = all.get(number) ?? { usedMicros: 0, heldMicros: 0, expiredMicros: 0 };
+    all.set(number, {
+      usedMicros: before.usedMicros + usedMicros,
+      heldMicros: before.heldMicros + heldMicros,
+      expiredMicros: before.expiredMicros + expiredMicros,
+    });
+  }
+  return all;
 }
 
 function booked(lines: Line[]): Booked {

@@ -12,7 +12,8 @@ export const lineOfEvent = `
 export const IS_CHANGE = `kind != 'settlement'`;
 
 /** The columns of usage_events that `eventAsLine` and `sumsOfLine` need besides those of `lineOfEvent`. */
-export const columnsOfEvent = 'kind, epoch, seq, number, cost_micros, used_micros, held_micros, hold_micros';
+export const columnsOfEvent =
+  'kind, epoch, seq, number, cost_micros, used_micros, held_micros, hold_micros, classes, time';
 
 /** An event as a line that has it alone: for a select of `columnsOfEvent` and `lineOfEvent` from usage_events. */
 export const eventAsLine = {
@@ -24,7 +25,8 @@ export const eventAsLine = {
   balance: '(epoch, seq, number, used_micros)',
   held_micros: 'held_micros',
   held_change: `multiIf(kind in ('hold', 'correction'), hold_micros, kind in ('capture', 'release'), -hold_micros, 0)`,
-  last_turn: `if(kind = 'turn', seq, 0)`,
+  classes: `((if(empty(classes), [(toUInt32(1), if(${IS_USAGE}, cost_micros, 0), 0, 0)], classes) as changes).1, changes.2, changes.3, changes.4)`,
+  last_ms: 'toUnixTimestamp64Milli(time)',
   has_holds: `kind in ('hold', 'capture', 'release', 'extension', 'correction')`,
 } as const;
 
@@ -45,7 +47,8 @@ function sumsOf(line: LineColumns): LineColumns {
     balance: `(toUInt32(bitShiftRight(${last}, 96)), toUInt64(bitShiftRight(${last}, 32)), toUInt32(${last}), ${ofLast(`(${line.balance}).4`)})`,
     held_micros: ofLast(line.held_micros),
     held_change: `sum(${line.held_change})`,
-    last_turn: `max(${line.last_turn})`,
+    classes: `sumMap(${line.classes})`,
+    last_ms: `max(${line.last_ms})`,
     has_holds: `toBool(max(${line.has_holds}))`,
   };
 }

@@ -28,28 +28,46 @@ local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '
 
 -- The functions of accounts, made when the first account comes.
 local function makeAccounts()
-  -- uses: hot-account hold-line holds account turns open-account capture-alone
+  -- uses: account account-state holds moments settle-hold
 
-  -- Gives so much back as a turn; the cancelled event's line stands before it. False where more fell due than one script does.
-  local function giveBackTo(account, billingKey, record, micros, lineOf)
-    local changed, whole = turnAccount(account, billingKey, record[2], record[1])
-    if whole and account.used < micros then return nil end
+  -- Appends the lines of what was done, and writes it.
+  local function write(account)
+    if #account.lines > 0 then appendLines(sub(account.billingKey, 1, 5) .. 'outbox', account.lines) end
+    writeAccount(account)
+  end
+
+  -- Gives so much back, and tells it in the cancelled event's line; the status, nil where it is done.
+  local function giveBackTo(account, micros, lineOf)
+    local whole = bringUpToDate(account)
+    if whole and account.used < micros then return 'CONFLICT\31given back' end
+    tellMoment(account)
     if whole then
       giveBack(account, micros)
       watchAlerts(account)
       account.sequence = account.sequence + 1
-      account.lines[#account.lines + 1] = lineOf(account.used, account.sequence, heldPart(account) .. crossedPart(account))
+      local more = changesPart(account, -micros) .. crossedPart(account)
+      account.lines[#account.lines + 1] = lineOf(account.used, account.sequence, heldPart(account), more)
+      settleLimits(account)
     end
-    if changed or whole then tellTurn(account) end
-    if #account.lines > 0 then
-      appendLines(sub(billingKey, 1, 5) .. 'outbox', account.lines)
-      call('HSET', billingKey, 'u', usedTextOf(account), 'n' .. account.epoch, format('%d', account.sequence))
-      writeState(account)
-    end
-    return whole
+    write(account)
+    return not whole and 'AGAIN' or nil
   end
 
-  return { open = openAccount, hasClasses = hasClasses, giveBackTo = giveBackTo, settleAlone = settleAlone }
+  -- Settles a hold as capture.lua does; gives status and detail.
+  local function settle(account, asked)
+    if not bringUpToDate(account) then
+      tellMoment(account)
+      write(account)
+      return 'AGAIN'
+    end
+    tellMoment(account)
+    local status, detail = settleHold(account, asked)
+    settleLimits(account)
+    write(account)
+    return status, detail
+  end
+
+  return { open = openAccount, hasClasses = hasClasses, giveBackTo = giveBackTo, settle = settle, readAsked = readAsked }
 end
 local accounts
 
@@ -69,36 +87,32 @@ end
 -- requests no longer count it.
 local function giveCreditsBack(key, one)
   local billingKey, sequenceField = key.billingKey, 'n' .. one.epoch
-  local billingId, record = '', {}
+  local billingId, billingRecord = ''
   if one.isMetered then
-    record = call('HMGET', billingKey, 's', 't')
-    billingId = match(record[1] or error('a billing record is gone'), '^[^%z]*%z([^%z]*)')
+    billingRecord = call('HGET', billingKey, 's')
+    billingId = match(billingRecord or error('a billing record is gone'), '^[^%z]*%z([^%z]*)')
   end
   -- The time is the call's: so all that sums usage, in whatever zone, sums to nothing.
-  local function lineOf(used, sequence, more)
+  local function lineOf(used, sequence, held, more)
     local id = sub(redis.sha1hex(one.id .. ' ' .. one.epoch .. ' ' .. format('%d', sequence)), 1, 25)
     return format('{"x":"correction","i":"evt_0%s","r":%s,"c":%d,"n":%s,"t":%s,"k":"%s","b":"%s","v":"%s","u":%d,"s":%d,"e":%s%s,' ..
-      '"o":"%s","m":0,"g":"cancelled"}', id, cjson.encode(one.route), -one.micros, cjson.encode(one.usageName), one.atMs, key.id,
-      billingId, key.workspaceId, used, sequence, one.epoch, more, one.id)
+      '"o":"%s","m":0,"f":"cancelled"%s}', id, cjson.encode(one.route), -one.micros, cjson.encode(one.usageName), one.atMs, key.id,
+      billingId, key.workspaceId, used, sequence, one.epoch, held, one.id, more)
   end
   if not one.isMetered then
-    call('XADD', key.tag .. 'outbox', '*', 'e', lineOf(0, 0, ''))
+    call('XADD', key.tag .. 'outbox', '*', 'e', lineOf(0, 0, '', ''))
     return nil
   end
   accounts = accounts or makeAccounts()
   local usedText, used, sequence = readUsed(billingKey, sequenceField)
-  if used and not accounts.hasClasses(record[1], billingKey) then
+  if used and not accounts.hasClasses(billingRecord, billingKey) then
     if used < one.micros then return 'CONFLICT\31given back' end
     used, sequence = used - one.micros, sequence + 1
-    call('XADD', key.tag .. 'outbox', '*', 'e', lineOf(used, sequence, ''))
+    call('XADD', key.tag .. 'outbox', '*', 'e', lineOf(used, sequence, '', ''))
     call('HSET', billingKey, 'u', format('%d', used), sequenceField, format('%d', sequence))
     return nil
   end
-  local account = accounts.open(usedText)
-  account.epoch, account.sequence = one.epoch, sequence
-  local isDone = accounts.giveBackTo(account, billingKey, record, one.micros, lineOf)
-  if isDone == nil then return 'CONFLICT\31given back' end
-  return not isDone and 'AGAIN' or nil
+  return accounts.giveBackTo(accounts.open(usedText, billingKey, one.epoch, sequence), one.micros, lineOf)
 end
 
 -- Releases what a call held, and corrects what was charged at its end; gives the status, nil where it is done, and how much it was.
@@ -107,8 +121,10 @@ local function releaseHold(key, one)
   local micros = text and match(text, '^%d+') or '0'
   accounts = accounts or makeAccounts()
   local function settle(what)
-    local fields = { what, '0', one.id, one.epoch, '', '', '', micros, '0', '', '0', one.atMs, key.id, one.usageName, '' }
-    return match(accounts.settleAlone(key.billingKey, table.concat(fields, '\0'), one.epoch), '^([^\31]*)\31?([^\31]*)')
+    local fields = { what, '0', one.id, one.epoch, '', '', '', micros, '0', '', one.atMs, key.id, one.usageName, '' }
+    local usedText, used, sequence = readUsed(key.billingKey, 'n' .. one.epoch)
+    local account = accounts.open(usedText, key.billingKey, one.epoch, sequence)
+    return accounts.settle(account, accounts.readAsked(table.concat(fields, '\0')))
   end
   local status, detail = settle('release')
   if detail == 'charged' then

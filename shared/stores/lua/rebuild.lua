@@ -1,6 +1,6 @@
--- uses: names time build hot-account
--- Sets the whole balances of some records of one shard from the books, with whose lines they then agree. An account comes back from its
--- last turn there; the next turn lays over its classes what was used since. Its holds are there already (restore-holds.lua).
+-- uses: names time build records
+-- Sets the whole balances of some records of one shard from the books, with whose lines they then agree. An account is made of the sums
+-- of its classes and its settings. Its holds are there already (restore-holds.lua).
 --
 -- KEYS  1 meta, 2 outbox, 3 sorted set of the accounts that have a moment to come, 4 and more: billing records
 -- ARGV  1 fence: run id of the open shard, or "build:<token>" of its builder
@@ -12,24 +12,21 @@
 --       2 held micro-credits
 --       3 how many numbered lines the books have of earlier epochs
 --       4 number of the last adjustment
---       5 of an account, total, expired and state of its last turn in the books, as the turn's line has them ("": none)
+--       5 of an account what restoreAccount is told, as JSON ("": none)
 --       6 JSON of the lines that put the books right, without time, number and epoch, one after the other, with a NUL behind each
 -- Gives {"OK", now in ms, and for each record "OK", or "LOST" where another one has set it aside since}
 --       {"CLOSED" | "LATE", now}
 local FIRST_RECORD, FIRST_FIELD, FIELDS = 4, 5, 6
 local epoch, mark = ARGV[3], ARGV[4]
 
-local function balanceText(used, held, lastTurn)
-  if lastTurn == '' then return used, nil end
-  local total, expired, stateAt = unpackTexts('ss', lastTurn)
-  local number = unpackTexts('s', lastTurn, stateAt)
-  return packHot({
-    used = tonumber(used), held = tonumber(held), total = tonumber(total), expired = tonumber(expired), limit = 0, untilMs = 0,
-    settings = '', alertAt = NO_ALERT, number = tonumber(number),
-  }), string.sub(lastTurn, stateAt)
+-- The functions of accounts, made when the first account comes.
+local function makeAccounts()
+  -- uses: account account-state alerts-mark limits limits-of-holds holds moments restore-account
+  return { open = openAccount, restore = restoreAccount, write = writeAccount }
 end
+local accounts
 
-local function rebuild(name, used, held, counted, adjustment, lastTurn, lines)
+local function rebuild(name, used, held, counted, adjustment, told, lines)
   if mark ~= '' and not string.find(call('HGET', name, 'u') or '', 'aside ' .. mark .. ' ', 1, true) then return 'LOST' end
   local fields = call('HKEYS', name)
   local sequence = tonumber(call('HGET', name, 'n' .. epoch) or '0')
@@ -38,6 +35,15 @@ local function rebuild(name, used, held, counted, adjustment, lastTurn, lines)
     sequence = sequence + 1
     numbered[#numbered + 1] = format('%s,"t":%s,"s":%d,"e":%s}', line, nowText, sequence, epoch)
   end
+  local account
+  if told ~= '' then
+    accounts = accounts or makeAccounts()
+    account = accounts.open('0', name, epoch, sequence)
+    account.adjustments = tonumber(adjustment)
+    accounts.restore(account, tonumber(held), cjson.decode(told))
+    for _, line in ipairs(account.lines) do numbered[#numbered + 1] = line end
+    sequence = account.sequence
+  end
   if #numbered > 0 then
     call('XADD', KEYS[2], '*', 'e', table.concat(numbered, '\n'))
     if #numbered > 1 then redis.pcall('INCRBY', string.sub(name, 1, 5) .. 'more', format('%d', #numbered - 1)) end
@@ -45,11 +51,10 @@ local function rebuild(name, used, held, counted, adjustment, lastTurn, lines)
   for _, field in ipairs(fields) do
     if string.find(field, '^n%d+$') and field ~= 'n' .. epoch then call('HDEL', name, field) end
   end
-  local text, state = balanceText(used, held, lastTurn)
-  call('HSET', name, 'u', text, 'c', counted, 'a', adjustment, 'n' .. epoch, format('%d', sequence))
-  if state then call('HSET', name, 't', state) end
-  -- No turn could take in what its settings became meanwhile.
-  if state or mark ~= '' then redis.pcall('ZADD', KEYS[3], '0', name) end
+  call('HSET', name, 'u', used, 'c', counted, 'a', adjustment, 'n' .. epoch, format('%d', sequence))
+  if account then accounts.write(account) end
+  -- Nobody could take in what its settings became meanwhile.
+  if account or mark ~= '' then redis.pcall('ZADD', KEYS[3], '0', name) end
   return 'OK'
 end
 

@@ -15,7 +15,7 @@ local function makeCount()
   -- uses: limits limits-of-holds
   local tag, place = string.sub(KEYS[2], 1, 5), string.sub(KEYS[2], 8)
   return function(text)
-    local micros, endsAtMs, onExpiry, turn, openedMs, epoch, keyId, usageName, limitsAt = struct.unpack('ssssssss', text)
+    local micros, endsAtMs, onExpiry, owned, openedMs, epoch, keyId, usageName, limitsAt = struct.unpack('ssssssss', text)
     local own = {}
     local lost = { held = 0, used = tonumber(micros), isLost = true }
     correctLimits(string.sub(text, limitsAt), { tag .. 'l:' .. keyId, tag .. 'l:' .. place }, lost, own)

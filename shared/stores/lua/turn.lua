@@ -1,6 +1,6 @@
--- uses: names time fence records used hot-account hold-line alerts-mark account limits limits-of-holds holds turns open-account
--- Brings the account of a billing record up to date: does all that fell due, takes in its settings, and appends the line that
--- tells it. Two at once do no harm, nor does a call where nothing is due.
+-- uses: names time fence records used account account-state alerts-mark limits limits-of-holds holds moments
+-- Brings the account of a billing record up to date: does all that fell due, takes in its settings, and appends the lines that
+-- tell it. Two at once do no harm, nor does a call where nothing is due.
 --
 -- KEYS  1 meta, 2 billing record, 3 outbox, 4 sorted set of the accounts that have a moment to come
 -- ARGV  1 run id
@@ -16,27 +16,22 @@ if not meta then return { 'CLOSED', nowText } end
 if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
 
 local function turn()
-  local record = call('HMGET', KEYS[2], 's', 't')
-  if not record[1] then return 'ABSENT' end
-  local sequenceField = 'n' .. meta[2]
-  local usedText, used, sequence = readUsed(KEYS[2], sequenceField)
-  if used and not hasClasses(record[1], KEYS[2]) then return 'PLAIN' end
+  local billingRecord = call('HGET', KEYS[2], 's')
+  if not billingRecord then return 'ABSENT' end
+  local usedText, used, sequence = readUsed(KEYS[2], 'n' .. meta[2])
+  if used and not hasClasses(billingRecord, KEYS[2]) then return 'PLAIN' end
 
-  local account = openAccount(usedText)
-  account.epoch, account.sequence = meta[2], sequence
-  local changed, whole = turnAccount(account, KEYS[2], record[2], record[1])
-  if changed then
-    tellTurn(account)
-    appendLines(KEYS[3], account.lines)
-    call('HSET', KEYS[2], 'u', usedTextOf(account), sequenceField, format('%d', account.sequence))
-  end
-  writeState(account)
+  local account = openAccount(usedText, KEYS[2], meta[2], sequence)
+  local whole = bringUpToDate(account)
+  tellMoment(account)
+  if #account.lines > 0 then appendLines(KEYS[3], account.lines) end
+  writeAccount(account)
   return whole and 'OK' or 'AGAIN', amountsOf(account)
 end
 
 local read, status, amounts = pcall(turn)
 if not read then
-  -- The sweeper would come for it again and again; the next turn, or a rebuild, notes it again.
+  -- The sweeper would come for it again and again; whoever writes it notes it again.
   redis.pcall('ZREM', KEYS[4], KEYS[2])
   return { 'UNSETTLED', nowText, type(status) == 'table' and status.err or tostring(status) }
 end

@@ -47,23 +47,23 @@ local nowTicksText = format('%d', nowTicks)
 -- {owner, epoch, writes} by hash tag, which the calls of a batch share.
 local shards = {}
 
--- The functions of accounts, made when the first account comes, and those of holds and turns when the first one turns or holds: a
--- script pays for each function that it makes.
+-- The functions of accounts, made when the first account comes, and those of holds and moments when the first one holds or something is
+-- due: a script pays for each function that it makes.
 local function makeAccounts()
-  -- uses: hot-account
+  -- uses: account
 
-  local function makeTurns()
-    -- uses: hold-line alerts-mark limits limits-of-holds holds account turns open-account open-hold
+  local function makeMoments()
+    -- uses: account-state alerts-mark limits limits-of-holds holds moments
     return {
-      turnAccount = turnAccount, tellTurn = tellTurn, appendLines = appendLines, writeState = writeState,
-      watchAlerts = watchAlerts, crossedPart = crossedPart, readAsked = readAsked, mayHold = mayHold, openHold = openHold,
-      correctedCounters = correctedCounters, write = writeCounters,
+      bringUpToDate = bringUpToDate, tellMoment = tellMoment, settleLimits = settleLimits, writeAccount = writeAccount,
+      watchAlerts = watchAlerts, crossedPart = crossedPart, nameHolds = nameHolds, openHolds = openHolds, putHold = putHold,
+      packHold = packHold, noteLimits = noteLimits, write = writeCounters,
     }
   end
   -- uses: account-of-call
   return {
-    open = open, cross = cross, noteTurn = noteTurn, writeTurn = writeTurn, appendLines = appendLines, writeState = writeState,
-    amountsOf = amountsOf, usedTextOf = usedTextOf, heldPart = heldPart, holdTurns = holdTurns,
+    open = open, readAsked = readAsked, mayHold = mayHold, openHold = openHold, addEvent = addEvent, write = write, writeNow = writeNow,
+    amountsOf = amountsOf, draw = draw, makeMoments = makeMoments,
   }
 end
 local accounts
@@ -110,7 +110,7 @@ local function judge(key, packedCall)
   costMicros = tonumber(costText)
   if not costMicros then
     accounts = accounts or makeAccounts()
-    hold = accounts.holdTurns().readAsked(costText, sub(rateKey, 8), epoch)
+    hold = accounts.readAsked(costText, sub(rateKey, 8), epoch)
     costMicros = hold.micros
   end
   local sequenceField, metered, usedText, used, sequence = 'n' .. epoch, limitMicros ~= '', ''
@@ -124,14 +124,12 @@ local function judge(key, packedCall)
     else
       usedText, used, sequence = readUsed(billingKey, sequenceField)
     end
-    if hold or not (used and limit) then
+    if hold or not (used and limit) or batch and batch.accounts[billingKey] then
       accounts = accounts or makeAccounts()
-      account, sequence = accounts.open(billingKey, usedText, sequence, {
-        limitMicros = limitMicros, isNew = lookup ~= nil, epoch = epoch,
-      })
+      account = accounts.open(billingKey, usedText, sequence, { limitMicros = limitMicros, isNew = lookup ~= nil, epoch = epoch })
       if account.isUnfinished then
         if outboxFull then return 'OUTBOX_FULL' end
-        accounts.writeTurn(tag, account, sequenceField, sequence)
+        accounts.write(account)
         return 'AGAIN', lookup, keyRecord, billingRecord, scopes
       end
       usedText, used, limit = accounts.amountsOf(account), account.used + account.held, account.limit
@@ -186,32 +184,23 @@ local function judge(key, packedCall)
   end
   local rateLimit = ratePerSecond
   if refused then
-    if account and account.isTold and not outboxFull then accounts.writeTurn(tag, account, sequenceField, sequence) end
+    -- Redis may have no memory for it: then the next call does what is due.
+    if account and account.hasState and not outboxFull then pcall(accounts.write, account) end
     if limited then rateLimit = ratePerSecond .. '\31' .. format('%d', arrival) end
     if limits then toldLimits = limitFunctions.tell(limits, limitedBy or '', '') end
     return refused .. '\31' .. usedText .. '\31\31' .. rateLimit .. toldLimits, lookup, keyRecord, billingRecord, scopes
   end
   if outboxFull and metered then return 'OUTBOX_FULL' end
-  if hold and account then
-    local holding = batch and batch.holding[billingKey]
-    if not accounts.holdTurns().mayHold(account, billingKey, holding) then return 'HOLDS_FULL' end
-  end
+  if hold and account and not accounts.mayHold(account) then return 'HOLDS_FULL' end
 
   local balance, sequenceText, arrivalText, stored = ',"u":0,"s":0,"e":0}', ''
-  local holdThen, holdPart = '', ''
-  local turned, lastText, crossed, mark = account and account.hasTurned
+  local holdThen, more = '', ''
   if account then
-    sequenceText = format('%d', sequence + 1)
-    if hold then holdThen, holdPart = accounts.holdTurns().openHold(account, hold, limits)
-    else account.used = account.used + costMicros end
+    if hold then holdThen, more = accounts.openHold(account, hold, limits) else accounts.draw(account, costMicros) end
     local byLimits = limits and limits.alerts ~= '' and limitFunctions.crossed(limits)
-    if byLimits or account.used >= account.alertAt then
-      crossed, mark = accounts.cross(account, billingKey, { epoch = epoch, sequence = sequence + 1 }, byLimits)
-      lastText = mark and format('%d', account.sequence)
-    end
-    usedText, stored = accounts.amountsOf(account), accounts.usedTextOf(account)
-    balance = ',"u":' .. format('%d', account.used) .. ',"s":' .. sequenceText .. ',"e":' .. epoch ..
-      accounts.heldPart(account) .. holdPart .. (crossed or '') .. '}'
+    local event = { start = eventStart .. timeOfEvent .. eventIds, more = more, cost = hold and 0 or costMicros }
+    accounts.addEvent(account, event, byLimits)
+    usedText, sequenceText = accounts.amountsOf(account), format('%d', account.sequence)
   elseif metered then
     usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 1)
     balance, stored = ',"u":' .. usedText .. ',"s":' .. sequenceText .. ',"e":' .. epoch .. '}', usedText
@@ -237,21 +226,16 @@ local function judge(key, packedCall)
     (limits and limitFunctions.tell(limits, '', nowTicksText) or '')
 
   if batch then
-    if turned then accounts.noteTurn(tag, account, account.lines) end
-    if holdThen ~= '' then batch.holding[billingKey] = account end
-    if not outboxFull then noteEvent(tag, eventStart, eventIds, balance) end
-    if mark then accounts.noteTurn(tag, account, { mark }) end
-    if metered then noteBalance(billingKey, stored, sequenceField, lastText or sequenceText) end
+    if account then accounts.write(account)
+    elseif not outboxFull then noteEvent(tag, eventStart, eventIds, balance) end
+    if stored then noteBalance(billingKey, stored, sequenceField, sequenceText) end
     if limited then batch.arrivals[rateKey] = arrivalText end
     if onceRecord then batch.onceRecords[onceKey] = onceRecord end
   else
     -- Only writes, the event first: should Redis refuse it, nothing was taken.
-    if turned or mark then
-      local event = eventStart .. timeOfEvent .. eventIds .. balance
-      accounts.appendLines(tag .. 'outbox', turned and account.lines or {}, event, mark)
+    if account then accounts.write(account)
     elseif not outboxFull then call('XADD', tag .. 'outbox', '*', 'e', eventStart .. timeOfEvent .. eventIds .. balance) end
-    if metered then call('HSET', billingKey, 'u', stored, sequenceField, lastText or sequenceText) end
-    if turned or mark or holdThen ~= '' then accounts.writeState(account) end
+    if stored then call('HSET', billingKey, 'u', stored, sequenceField, sequenceText) end
     if limited then call('PSETEX', rateKey, '2000', arrivalText) end
     for _, counters in ipairs(limits or {}) do
       if counters.changed then limitFunctions.write(counters, call) end
@@ -271,6 +255,8 @@ repeat
     local decided, answer, lookup, keyRecord, billingRecord, scopes = pcall(judge, KEYS[i], ARGV[i + 3])
     if not decided then
       answer = type(answer) == 'table' and answer.err or tostring(answer)
+      -- What it has done to an account that the batch shares is not to be gone by.
+      if batch then batch.isSpoilt = true end
       -- At its memory limit Redis refuses the first write of a call, so nothing was taken.
       answer = find(answer, '^OOM') and 'OUTBOX_FULL' or 'CORRUPT\31' .. answer
     end
@@ -281,7 +267,7 @@ repeat
       at = at + 5
     end
   end
-  done = not batch or writeBatch(accounts, limitFunctions)
+  done = not batch or not batch.isSpoilt and writeBatch(accounts, limitFunctions)
   batch = nil
 until done
 return answers

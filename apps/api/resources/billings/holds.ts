@@ -15,7 +15,6 @@ export type OpenHold = {
   micros: number;
   endsAtMs: number;
   onExpiry: string;
-  turn: string;
   openedMs: number;
   epoch: string;
   keyId: string;
@@ -65,15 +64,13 @@ async function placesAfter(client: Redis, ends: string, after: string, take: num
 }
 
 function readOpenHold(place: string, text: string): OpenHold {
-  const [micros, endsAtMs, onExpiry = '', turn = '', openedMs, epoch = '', keyId = '', usageName = ''] =
-    text.split(END);
+  const [micros, endsAtMs, onExpiry = '', , openedMs, epoch = '', keyId = '', usageName = ''] = text.split(END);
   return {
     id: place,
     holdId: holdOf(place),
     micros: Number(micros),
     endsAtMs: Number(endsAtMs),
     onExpiry,
-    turn,
     openedMs: Number(openedMs),
     epoch,
     keyId,

@@ -122,10 +122,14 @@ async function addClass(
   { ref, teamId, priority, expiresAt, rollover }: NewGrant & { ref: string; teamId: string },
 ): Promise<void> {
   await sql`
-    insert into grant_classes (billing_id, ref, team_id, priority, ends_at, rolls_until, roll_max_micros, first_version)
-    select id, ${ref}, ${teamId}, ${priority}, ${expiresAt}, ${rollover?.until ?? null}, ${rollover?.mostMicros ?? 0}, version + 1
-    from billing_records where id = ${billingId}
-    on conflict do nothing`;
+    with numbered as (
+      update billing_records set last_class = last_class + 1
+      where id = ${billingId} and not exists (select from grant_classes where billing_id = ${billingId} and ref = ${ref})
+      returning id, last_class, version)
+    insert into grant_classes (billing_id, ref, number, team_id, priority, ends_at, rolls_until, roll_max_micros, first_version)
+    select id, ${ref}, last_class, ${teamId}, ${priority}, ${expiresAt}, ${rollover?.until ?? null}, ${rollover?.mostMicros ?? 0},
+           version + 1
+    from numbered`;
 }
 
 async function countAsBought(sql: Query, billingId: string, grantId: string): Promise<void> {

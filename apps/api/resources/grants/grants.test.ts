@@ -27,9 +27,9 @@ test('the state of a grant is the first that applies of VOIDED, EXPIRED, PENDING
 
 test('at most 200 grants end within a day; those that ended longer ago keep no other from ending', () => {
   const balance = { atMs: 2 * DAY_MS } as RecordAccount['balance'];
-  const ended = Array.from({ length: 200 }, (_, i) => ({ ref: `${i}`, atMs: DAY_MS, usedMicros: 0, heldMicros: 0 }));
+  const ended = Array.from({ length: 200 }, (_, i) => ({ number: i, atMs: DAY_MS, usedMicros: 0, heldMicros: 0 }));
   const require = (of: typeof ended) =>
-    requireFewEnded({ balance, state: { ended: of } as unknown as RecordAccount['state'] });
+    requireFewEnded({ balance, state: { ended: of } as unknown as RecordAccount['state'], forgotten: new Map() });
   require(ended);
   const today = ended.map((one) => ({ ...one, atMs: DAY_MS + 1 }));
   require(today.slice(1));

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { gaveUntilNow } from '../../../../shared/books/account-state.ts';
+import type { ClassUse } from '../../../../shared/books/account-state.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { credits, id, instant, named, object, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { metadata, name } from '../../../../shared/contract/schemas.ts';
@@ -40,7 +40,7 @@ export const grant = named(
     }),
     usedCredits: credits('credits of it that were used'),
     expiredCredits: credits('what was left of it when it ended or was voided'),
-    remainingCredits: credits('the rest; of an ended one what holds keep that were open then'),
+    remainingCredits: credits('the rest; of an ended one what open holds drew from it'),
     priority,
     beginsAt: instant('when it begins, or began'),
     expiresAt: Type.Optional(instant('when it ends; absent: never')),
@@ -61,7 +61,13 @@ export async function requireGrant(sql: Query, billing: { id: string }, grantId:
   return row;
 }
 
-/** Throws where so many grants of a record ended within a day that no more may: its account keeps them, and each turn tells them. */
+/** Whether a grant was voided before it began: it never counted. */
+function neverBegan({ state, forgotten }: RecordAccount, { voidedAt, hasBegun, voidNumber }: GrantRow): boolean {
+  const isKnown = (number: number) => forgotten.has(number) || state.ended.some((one) => one.number === number);
+  return voidedAt !== null && !hasBegun && !(voidNumber !== null && isKnown(voidNumber));
+}
+
+/** Throws where so many grants of a record ended within a day that no more may: its account keeps them. */
 export function requireFewEnded({ balance, state }: RecordAccount): void {
   const since = balance.atMs - DAY_MS;
   if (state.ended.filter(({ atMs }) => atMs > since).length >= MOST_ENDED)
@@ -71,17 +77,17 @@ export function requireFewEnded({ balance, state }: RecordAccount): void {
 const MOST_ENDED = 200;
 
 /** Presents grants of a record by what its account says. */
-export function grantPresenter(billingId: string, { balance, state }: RecordAccount) {
-  const numbers = numbersBy({ balance, state });
+export function grantPresenter(billingId: string, account: RecordAccount) {
+  const numbers = numbersBy(account);
   return (row: GrantRow): Static<typeof grant> => {
     const { usedMicros, leftMicros } = numbers(row);
-    const is = stateOf(row, leftMicros, balance.atMs);
-    const began = row.voidedAt === null || row.hasBegun;
+    const isNever = neverBegan(account, row);
+    const is = stateOf(row, leftMicros, account.balance.atMs);
     return {
       ...grantSettings(billingId, row),
       state: is,
       usedCredits: formatCredits(usedMicros),
-      expiredCredits: formatCredits(began ? row.amountMicros - usedMicros - leftMicros : 0),
+      expiredCredits: formatCredits(isNever ? 0 : row.amountMicros - usedMicros - leftMicros),
       remainingCredits: formatCredits(leftMicros),
     };
   };
@@ -112,40 +118,29 @@ export function endOf({ expiresAt, rollsUntil }: GrantRow): number {
   return rollsUntil ?? expiresAt ?? NEVER;
 }
 
-/** What a grant gave, and what of it is left or kept for holds, by what a record's account says. */
-export function numbersBy({ balance, state }: RecordAccount) {
-  const gave = gaveUntilNow(state, balance.usedMicros);
-  const granted = new Map(state.classes.map(({ ref, grantedMicros }) => [ref, grantedMicros]));
-  const ended = new Map(state.ended.map((one) => [one.ref, one]));
-  return (row: GrantRow): { usedMicros: number; leftMicros: number } => {
-    const { amountMicros, class: ref } = row;
-    if (row.voidedAt !== null && !row.hasBegun) return { usedMicros: 0, leftMicros: 0 };
-    const own = ended.get(nameOf(row)) ?? copied(row.usedMicros, row.heldMicros);
-    if (own) return { usedMicros: own.usedMicros, leftMicros: own.heldMicros };
-    const of = ended.get(ref) ?? (gave.has(ref) ? undefined : copied(row.classUsedMicros, row.classHeldMicros));
-    // Nobody knows it any more.
-    if (!of && !gave.has(ref) && endOf(row) <= balance.atMs) return { usedMicros: 0, leftMicros: 0 };
-    // The class's use, and what it keeps for holds, are laid over its grants in their order.
-    if (of) {
-      const usedMicros = overlap(row, 0, of.usedMicros);
-      return { usedMicros, leftMicros: overlap(row, of.usedMicros, of.usedMicros + of.heldMicros) };
-    }
-    const usedMicros = overlap(row, 0, gave.get(ref) ?? 0);
+/** What a grant gave, what of it open holds own, and what is left with that, by what a record's account says. */
+export function numbersBy({ balance, state, forgotten }: RecordAccount) {
+  const ended = new Map<number, ClassUse>([...forgotten, ...state.ended.map((one) => [one.number, one] as const)]);
+  const open = new Map(state.classes.map((one) => [one.number, one]));
+  return (row: GrantRow): { usedMicros: number; heldMicros: number; leftMicros: number } => {
+    const { amountMicros, number, voidNumber } = row;
+    const own = voidNumber === null ? undefined : ended.get(voidNumber);
+    if (own) return { usedMicros: own.usedMicros, heldMicros: own.heldMicros, leftMicros: own.heldMicros };
+    const openClass = open.get(number);
+    const of = openClass ?? ended.get(number);
+    const isOver = !row.hasBegun ? row.voidedAt !== null : !of && endOf(row) <= balance.atMs;
+    if (isOver || !of) return { ...NOTHING, leftMicros: isOver ? 0 : amountMicros };
+    // What the class gave, and what holds own of it, are laid over its grants in their order.
+    const usedMicros = overlap(row, 0, of.usedMicros);
+    const heldMicros = overlap(row, of.usedMicros, of.usedMicros + of.heldMicros);
+    if (!openClass) return { usedMicros, heldMicros, leftMicros: heldMicros };
     // What did not roll over is gone from a class that has one grant.
-    const isRolled = row.rollsUntil !== null && granted.has(ref);
-    const left = (isRolled ? Math.min(granted.get(ref)!, amountMicros) : amountMicros) - usedMicros;
-    return { usedMicros, leftMicros: row.voidedAt === null ? left : 0 };
+    const left = (row.rollsUntil === null ? amountMicros : openClass.grantedMicros) - usedMicros;
+    return { usedMicros, heldMicros, leftMicros: row.voidedAt === null ? left : heldMicros };
   };
 }
 
-/** How the account names a grant that was voided. */
-export function nameOf({ id, class: ref }: Pick<GrantRow, 'id' | 'class'>): string {
-  return `${ref}/${id}`;
-}
-
-function copied(usedMicros: number | null, heldMicros: number | null) {
-  return usedMicros === null ? undefined : { usedMicros, heldMicros: heldMicros ?? 0 };
-}
+const NOTHING = { usedMicros: 0, heldMicros: 0 };
 
 /** What of a part of its class lies in a grant. */
 function overlap({ beforeMicros, amountMicros }: GrantRow, from: number, to: number): number {

@@ -1,10 +1,13 @@
-import { PLAIN_CLASS } from '../../../../shared/stores/account-settings.ts';
+import { PLAIN_CLASS, PLAIN_NUMBER } from '../../../../shared/stores/account-settings.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 
 /** A grant as Postgres has it: of `grants`, a refill of the ledger, or the first credits of a record. */
 export type GrantRow = {
   id: string;
   class: string;
+  /** By which the account and the books name its class; and of a voided one the class that it became, null where it had its own. */
+  number: number;
+  voidNumber: number | null;
   amountMicros: number;
   name: string | null;
   priority: number;
@@ -15,11 +18,6 @@ export type GrantRow = {
   scheduleId: string | null;
   voidedAt: number | null;
   voidReason: string | null;
-  /** Of one that has ended or was voided: what it gave, and keeps for holds, as copied from the account. */
-  usedMicros: number | null;
-  heldMicros: number | null;
-  classUsedMicros: number | null;
-  classHeldMicros: number | null;
   /** Whether it was counted as begun; one that was voided before is never counted. */
   hasBegun: boolean;
   /** What stands before it in its class. */
@@ -40,28 +38,28 @@ export async function grantRows(
   return sql<GrantRow[]>`
     with found as (
       (select id, class, amount_micros, name, priority, begins_at, expires_at, rolls_until, metadata::text, schedule_id,
-              voided_at, void_reason, used_micros, held_micros, before_micros, ledger_id, created_at
+              voided_at, void_reason, void_number, before_micros, ledger_id, created_at
        from grants where billing_id = ${billingId} and ${part('id', 'grant')}
        order by id limit ${most})
       union all
       (select ${asGrant(sql, sql`l.id`)}, ${PLAIN_CLASS}, l.amount_micros, null, 50,
-              floor(extract(epoch from l.created_at) * 1000)::bigint, null, null, null, null, null, null, null, null,
+              floor(extract(epoch from l.created_at) * 1000)::bigint, null, null, null, null, null, null, null,
               l.total_micros - l.amount_micros, l.id, l.created_at
        from credit_ledger l
        where l.billing_id = ${billingId} and ${part('l.id', 'ledger')} and not exists (select from grants g where g.ledger_id = l.id)
        order by l.id limit ${most})
       union all
       (select ${asGrant(sql, sql`b.id`)}, ${PLAIN_CLASS}, f.micros, null, 50,
-              floor(extract(epoch from b.created_at) * 1000)::bigint, null, null, null, null, null, null, null, null, 0, b.id,
+              floor(extract(epoch from b.created_at) * 1000)::bigint, null, null, null, null, null, null, null, 0, b.id,
               b.created_at
        from billing_records b, lateral (${firstCredits(sql)}) f
        where b.id = ${billingId} and f.micros > 0 and ${part('b.id', 'bill')}
          and not exists (select from grants g where g.ledger_id = b.id))
       order by 1 limit ${most})
     select f.id, f.class, f.amount_micros, f.name, f.priority, f.begins_at, f.expires_at, f.rolls_until,
-           f.metadata::json as metadata, f.schedule_id, f.voided_at, f.void_reason, f.used_micros, f.held_micros,
-           f.ledger_id, f.created_at, f.before_micros is not null as has_begun, c.used_micros as class_used_micros,
-           c.held_micros as class_held_micros, (place.micros - voided.micros)::bigint as before_micros
+           f.metadata::json as metadata, f.schedule_id, f.voided_at, f.void_reason, f.void_number,
+           f.ledger_id, f.created_at, f.before_micros is not null as has_begun, coalesce(c.number, ${PLAIN_NUMBER})::int as number,
+           (place.micros - voided.micros)::bigint as before_micros
     from found f
     join billing_records b on b.id = ${billingId}
     left join grant_classes c on c.billing_id = b.id and c.ref = f.class

@@ -1,8 +1,6 @@
 import { dayOf } from '../../../../shared/events/event.ts';
-import { gaveUntilNow } from '../../../../shared/books/account-state.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import type { RecordAccount } from '../../sync/accounts.ts';
 import type { LockedRecord } from './classes.ts';
 import type { GrantRow } from './rows.ts';
 import { requireGrant } from './grants.ts';
@@ -42,32 +40,23 @@ export async function voidGrant(
   { teamId, tokenId, requestId, atMs }: Voider,
 ): Promise<string> {
   if (!row.hasBegun) await requireCreditsHeard(sql, { id: billingId });
-  await keepVoided(sql, billingId, teamId, row);
-  const [{ number }] = await sql<[{ number: number }]>`
-    update billing_records set last_adjustment = last_adjustment + 1, has_classes = true where id = ${billingId}
-    returning last_adjustment as number`;
   // A class that rolls over has one grant: whatever is in it.
-  const micros = row.rollsUntil === null ? row.amountMicros : WHOLE_CLASS;
+  const isWhole = row.rollsUntil !== null;
+  const micros = isWhole ? WHOLE_CLASS : row.amountMicros;
+  const [{ number, lastClass }] = await sql<[{ number: number; lastClass: number }]>`
+    update billing_records
+    set last_adjustment = last_adjustment + 1, last_class = last_class + ${isWhole ? 0 : 1}::int, has_classes = true
+    where id = ${billingId} returning last_adjustment as number, last_class`;
+  const voidNumber = isWhole ? null : lastClass;
+  await keepVoided(sql, billingId, teamId, { ...row, voidNumber });
   const adjustmentId = newId('evt');
   await sql`
     insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id,
-                             grant_id, class, before_micros, grant_micros)
+                             grant_id, class, void_number, before_micros, grant_micros)
     values (${adjustmentId}, ${teamId}, ${billingId}, ${number}, 0, 'default', ${dayOf(atMs)}, ${row.voidReason},
-            ${tokenId}, ${requestId}, ${row.id}, ${row.class}, ${row.hasBegun ? row.beforeMicros : TO_COME}, ${micros})`;
+            ${tokenId}, ${requestId}, ${row.id}, ${row.number}, ${voidNumber}, ${row.hasBegun ? row.beforeMicros : TO_COME}, ${micros})`;
   await newVersion(sql, billingId);
   return adjustmentId;
-}
-
-/** What so much of a grant covers of the open holds, of which what is drawn before it covers its own part. */
-export function coveredOf({ balance, state }: RecordAccount, row: GrantRow, leftMicros: number): number {
-  const gave = gaveUntilNow(state, balance.usedMicros);
-  let before = 0;
-  for (const { ref, grantedMicros } of state.classes) {
-    if (ref === row.class) break;
-    before += grantedMicros - gave.get(ref)!;
-  }
-  before += Math.max(0, row.beforeMicros - (gave.get(row.class) ?? 0));
-  return Math.min(leftMicros, Math.max(0, (balance.heldMicros ?? 0) - state.pinnedMicros - before));
 }
 
 const WHOLE_CLASS = -1;
@@ -75,15 +64,16 @@ const TO_COME = -1;
 
 /** Notes that a grant is voided. One that only the ledger has gets a row of its own. */
 async function keepVoided(sql: Query, billingId: string, teamId: string, row: GrantRow): Promise<void> {
-  const { id, amountMicros, priority, beginsAt, voidedAt, voidReason, ledgerId } = row;
+  const { id, amountMicros, priority, beginsAt, voidedAt, voidReason, voidNumber, ledgerId } = row;
   // Its place in its class is what the ledger says: what else was voided is taken off where it is read.
   await sql`
     insert into grants (id, team_id, billing_id, class, amount_micros, priority, begins_at, before_micros, ledger_id, voided_at,
-                        void_reason, created_at)
+                        void_reason, void_number, created_at)
     values (${id}, ${teamId}, ${billingId}, ${row.class}, ${amountMicros}, ${priority}, ${beginsAt},
             coalesce((select total_micros - amount_micros from credit_ledger where id = ${ledgerId}), 0), ${ledgerId}, ${voidedAt},
-            ${voidReason}, ${row.createdAt})
-    on conflict (id) do update set voided_at = excluded.voided_at, void_reason = excluded.void_reason`;
+            ${voidReason}, ${voidNumber}, ${row.createdAt})
+    on conflict (id) do update set voided_at = excluded.voided_at, void_reason = excluded.void_reason,
+                                   void_number = excluded.void_number`;
 }
 
 async function newVersion(sql: Query, billingId: string): Promise<void> {

@@ -8,7 +8,7 @@ import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { copyRecord } from '../../sync/ended-grants.ts';
+import { readBooked } from '../../../../shared/books/sums/booked-records.ts';
 import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.ts';
 
 // The contract's section on grants, by what the api answers. What is drawn, and when, is the model's (tests/accounts).
@@ -47,27 +47,24 @@ test('a grant begins at once, and has the priority 50 and no end unless they are
     assert.is((await world.call(method, path, body)).body.error.code, 40430, 'it is a grant of its own record alone');
 });
 
-test('what is left of a grant when it ends has expired, is copied into Postgres, and copied again when credits are given back to it', async () => {
+test('what is left of a grant when it ends has expired, and so has what is given back of it, also once the account has forgotten it', async () => {
   const { key, id } = await records.record('1');
   await records.granted(id, { credits: '5', expiresAt: Date.now() + HOUR, priority: 10 });
   const other = await records.granted(id, { credits: '3', priority: 20 });
   await records.spend(key, '6');
   await passTime(world, redis, id, 2 * HOUR);
   await records.voided(id, other);
-  const copies = async () => {
-    await copyRecord(world.sql, redis, await recordOf(world.sql, id));
-    const rows = await world.sql`
-      select used_micros from grant_classes where billing_id = ${id} and ends_at is not null
-      union all select used_micros from grants where id = ${other}`;
-    return rows.map((row) => row.usedMicros);
-  };
-  assert.equal(await copies(), [5_000_000, 1_000_000]);
   await records.adjust(id, '-2.5');
-  assert.equal(await copies(), [3_500_000, 0]);
-  assert.equal((await records.numbers(id)).slice(1), ['EXPIRED 3.5 1.5 0', 'VOIDED 0 3 0']);
-  assert.equal(await records.amounts(id), ['9', '3.5', '1', '0', '4.5']);
-  const [, ended] = await records.grants(id);
-  const refused = await records.refused(`${records.path(id)}/grant/${ended!.id}/void`, { reason: 'r' });
+  const ended = ['EXPIRED 3.5 1.5 0', 'VOIDED 0 3 0'];
+  assert.equal((await records.numbers(id)).slice(1), ended);
+  await passTime(world, redis, id, 48 * HOUR);
+  // Whatever is declared next, the account drops what ended more than a day ago.
+  await records.granted(id, { credits: '1', priority: 30 });
+  await world.booked();
+  assert.equal((await records.numbers(id)).slice(1, 3), ended);
+  assert.equal(await records.amounts(id), ['10', '3.5', '2', '0', '4.5']);
+  const [, first] = await records.grants(id);
+  const refused = await records.refused(`${records.path(id)}/grant/${first!.id}/void`, { reason: 'r' });
   assert.is(refused, 40942, 'what has ended is not voided');
 });
 
@@ -207,13 +204,14 @@ test('reconcile proves the five amounts of a record by its grants, and finds wha
   await records.voided(id, other);
   await records.spend(key, '2');
   const record = await recordOf(world.sql, id);
-  await copyRecord(world.sql, redis, record);
   await world.booked();
   const told = { totalCredits: '22', grantedCredits: '22', expiredCredits: '3', grantsExpiredCredits: '3' };
   const proved = await records.proof(id);
   assert.equal([proved.status, proved.grants], ['EXACT', { ...told, difference: '0' }]);
-  await world.sql`update grant_classes set used_micros = used_micros - 1000000 where billing_id = ${id} and ends_at is not null`;
-  const [wrong] = (await proveGrants(world.sql, await readBalances(redis, [record]))).values();
+  const [balance] = await readBalances(redis, [record]);
+  const booked = (await readBooked(world, [balance!])).get(id)!;
+  booked.classes.get(2)!.expiredMicros += 1_000_000;
+  const [wrong] = (await proveGrants(world.sql, [{ balance: balance!, booked }])).values();
   assert.equal([wrong!.grantsExpiredMicros, wrong!.differenceMicros], [4_000_000, 1_000_000]);
 });
 
@@ -227,11 +225,11 @@ async function repeatEnded(id: string, times: number): Promise<void> {
   const record = await recordOf(world.sql, id);
   const { client } = redis.node(record.shard);
   const fields = (await client.hget(billingKey(record), 't'))!.split(END);
-  const [classes = 0, pins = 0, pending = 0, ended = 0] = fields.slice(7, 11).map(Number);
-  assert.is(ended, 1);
-  const at = 12 + 8 * classes + 2 * pins + 10 * pending;
-  const [name, ...rest] = fields.slice(at, at + 5);
-  fields.splice(at, 0, ...Array.from({ length: times }, (_, i) => [`${name}${i}`, ...rest]).flat());
-  fields[10] = String(ended + times);
+  const pendingAt = 3 + 8 * Number(fields[2]);
+  const at = pendingAt + 1 + 8 * Number(fields[pendingAt]);
+  assert.is(fields[at], '1');
+  const [number, ...rest] = fields.slice(at + 1, at + 7);
+  const more = Array.from({ length: times }, (_, i) => [String(Number(number) + 1_000 + i), ...rest]);
+  fields.splice(at, 1, String(1 + times), ...more.flat());
   await client.hset(billingKey(record), 't', fields.join(END));
 }

@@ -28,9 +28,10 @@ import {
   numbersBy,
   voidReason,
 } from '../../resources/grants/grants.ts';
+import { grantReader, withForgotten } from '../../resources/grants/forgotten.ts';
 import { readHeard } from '../../resources/grants/heard.ts';
-import { grantRows } from '../../resources/grants/rows.ts';
-import { coveredOf, voidGrant as storeVoid } from '../../resources/grants/voids.ts';
+import type { GrantRow } from '../../resources/grants/rows.ts';
+import { voidGrant as storeVoid } from '../../resources/grants/voids.ts';
 import { accountOf, readAccount } from '../../sync/accounts.ts';
 
 export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant', {
@@ -84,9 +85,9 @@ export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant',
     const begunMicros = beginsAt > balance.atMs ? 0 : amountMicros;
     const totalMicros = (balance.totalMicros ?? record.totalMicros) + begunMicros;
     // As it will be once it is in force, which it is with the answer.
-    const then = begunMicros > 0 ? withGrant(state, balance.usedMicros, row.class, begunMicros) : state;
+    const then = begunMicros > 0 ? withGrant(state, row.number, begunMicros) : state;
     return {
-      grant: grantPresenter(record.id, { balance, state: then })(row),
+      grant: grantPresenter(record.id, { ...account, state: then })(row),
       billing: presentAmounts(after, { ...balance, totalMicros }),
     };
   },
@@ -102,13 +103,12 @@ export const listGrants = route('get', '/api/v1/customer-billing/{bid}/grants', 
     state: Type.Optional(Type.Enum([...grantStates], { description: 'only grants in this state' })),
   }),
   response: object({ grants: pageItems(grant), nextCursor }),
-  errors: ['redis_unavailable'],
+  errors: ['redis_unavailable', 'usage_unavailable'],
 
-  async handle({ sql, params, query, caller, redis }) {
+  async handle({ sql, books, params, query, caller, redis }) {
     const record = await requireBilling(sql, caller, params.bid);
-    const present = grantPresenter(record.id, await readAccount(redis, record));
-    const read = (after: string, take: number) => grantRows(sql, record.id, { after, take });
-    const wanted = (row: Parameters<typeof present>[0]) => {
+    const { read, present } = await grantReader({ sql, redis, books }, record);
+    const wanted = (row: GrantRow) => {
       const item = present(row);
       return query.state === undefined || item.state === query.state ? item : undefined;
     };
@@ -121,49 +121,55 @@ export const getGrant = route('get', '/api/v1/customer-billing/{bid}/grant/{gid}
   description: 'First credits and refills are grants too: of priority 50, without an end.',
   permission: 'billing:read',
   response: object({ grant }),
-  errors: ['redis_unavailable'],
+  errors: ['redis_unavailable', 'usage_unavailable'],
 
-  async handle({ sql, params, caller, redis }) {
+  async handle({ sql, books, params, caller, redis }) {
     const record = await requireBilling(sql, caller, params.bid);
     const row = await requireGrant(sql, record, params.gid);
-    return { grant: grantPresenter(record.id, await readAccount(redis, record))(row) };
+    const account = await withForgotten({ sql, books }, await readAccount(redis, record), [row]);
+    return { grant: grantPresenter(record.id, account)(row) };
   },
 });
 
 export const voidGrant = route('post', '/api/v1/customer-billing/{bid}/grant/{gid}/void', {
   summary: 'Void a grant: what is left of it is gone at once',
   description:
-    'What was used stays used, and what open holds need of it stays reserved for them. A grant that has yet to begin never counts. Voiding it again changes nothing.',
+    'What was used stays used, and what open holds drew from it stays reserved for them. A grant that has yet to begin never counts. Voiding it again changes nothing.',
   permission: 'billing:write',
   body: object({ reason: voidReason }),
   response: object({ grant, billing }),
   errors: ['workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
 
-  async handle({ sql, params, body, caller, changed, redis, requestId }) {
+  async handle({ sql, books, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, record);
     const account = accountOf(record, await readHeard(redis, record));
     const { balance } = account;
     await countBegun(sql, record, balance.atMs);
     const before = await requireGrant(sql, record, params.gid);
-    const present = grantPresenter(record.id, account);
     const amounts = { ...balance, totalMicros: balance.totalMicros ?? record.totalMicros };
-    if (before.voidedAt !== null) return { grant: present(before), billing: presentAmounts(record, amounts) };
+    if (before.voidedAt !== null) {
+      const known = await withForgotten({ sql, books }, account, [before]);
+      return { grant: grantPresenter(record.id, known)(before), billing: presentAmounts(record, amounts) };
+    }
     if (endOf(before) <= balance.atMs) throw new ApiError('grant_expired');
     if (before.hasBegun) requireFewEnded(account);
 
-    const row = { ...before, voidedAt: balance.atMs, voidReason: hideSecrets(body.reason) };
+    const given = { ...before, voidedAt: balance.atMs, voidReason: hideSecrets(body.reason) };
     let expiredMicros = balance.expiredMicros ?? 0;
     changed('billing', record.id, { shards: [record.shard] });
-    const adjustmentId = await storeVoid(sql, record, row, { ...caller, requestId, atMs: balance.atMs });
+    const adjustmentId = await storeVoid(sql, record, given, { ...caller, requestId, atMs: balance.atMs });
     changed('adjustment', adjustmentId, { shards: [record.shard] });
+    const row = await requireGrant(sql, record, before.id);
+    // As it will be once it is in force, which it is with the answer.
+    const then = new Map(account.forgotten);
     if (before.hasBegun) {
-      // As it will be once it is in force, which it is with the answer.
-      const { usedMicros, leftMicros } = numbersBy(account)(before);
-      row.usedMicros = usedMicros;
-      row.heldMicros = coveredOf(account, before, leftMicros);
-      expiredMicros += leftMicros - row.heldMicros;
+      const { usedMicros, heldMicros, leftMicros } = numbersBy(account)(before);
+      then.set(row.voidNumber ?? row.number, { usedMicros, heldMicros });
+      expiredMicros += leftMicros - heldMicros;
     }
+    const classes = account.state.classes.filter(({ number }) => !then.has(number));
+    const present = grantPresenter(record.id, { ...account, state: { ...account.state, classes }, forgotten: then });
     changed('grant', row.id, { before: grantSettings(record.id, before), after: grantSettings(record.id, row) });
     const after = await requireBilling(sql, caller, record.id);
     return { grant: present(row), billing: presentAmounts(after, { ...amounts, expiredMicros }) };

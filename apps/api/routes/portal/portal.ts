@@ -9,12 +9,11 @@ import { route } from '../../http/route.ts';
 import { permissions } from '../../resources/access/link-tokens.ts';
 import { portalOf, findPortalBilling, requirePortalKey, requirePortalBilling } from '../../resources/access/portals.ts';
 import { presentBilling } from '../../resources/billings/billings.ts';
-import { grant, grantPresenter } from '../../resources/grants/grants.ts';
-import { grantRows } from '../../resources/grants/rows.ts';
+import { grant } from '../../resources/grants/grants.ts';
+import { grantReader } from '../../resources/grants/forgotten.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
 import { present } from '../../resources/rows.ts';
 import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';
-import { readAccount } from '../../sync/accounts.ts';
 
 const portal = named(
   'Portal',
@@ -118,13 +117,12 @@ export const listPortalGrants = route('get', '/api/v1/portal/grants', {
   portal: 'session',
   query: object(pageParameters),
   response: object({ grants: pageItems(grant), nextCursor }),
-  errors: ['billing_not_found', 'redis_unavailable'],
+  errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
 
-  async handle({ sql, query, caller, redis }) {
+  async handle({ sql, redis, books, query, caller }) {
     const record = await requirePortalBilling(sql, portalOf(caller));
-    const present = grantPresenter(record.id, await readAccount(redis, record));
-    const read = (after: string, take: number) => grantRows(sql, record.id, { after, take });
-    return readPage('grants', query, `grants of ${record.id}`, read, (row) => present({ ...row, metadata: null }));
+    const { read, present: shown } = await grantReader({ sql, redis, books }, record);
+    return readPage('grants', query, `grants of ${record.id}`, read, (row) => shown({ ...row, metadata: null }));
   },
 });
 

@@ -1,4 +1,4 @@
-import { NEVER, PLAIN_CLASS, type CreditClass } from '../../../../shared/stores/account-settings.ts';
+import { NEVER, PLAIN_CLASS, PLAIN_NUMBER, type CreditClass } from '../../../../shared/stores/account-settings.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 
 // Redis may come back older: it has to hear of classes that ended since then. Those that ended longer ago it has seen.
@@ -44,12 +44,21 @@ export async function loadClasses(
 /** The class of what a record has bought, without an end: the only one of a record without other grants. */
 export function plainClass(totalMicros: number): CreditClass {
   const never = { endsAtMs: NEVER, rollEndsAtMs: 0, rollMaxMicros: 0 };
-  return { ref: PLAIN_CLASS, priority: 50, ...never, firstVersion: 0, begunMicros: totalMicros, pending: [] };
+  return {
+    ref: PLAIN_CLASS,
+    number: PLAIN_NUMBER,
+    priority: 50,
+    ...never,
+    firstVersion: 0,
+    begunMicros: totalMicros,
+    pending: [],
+  };
 }
 
 type ClassRow = {
   billingId: string;
   ref: string;
+  number: number;
   priority: number;
   endsAt: number | null;
   rollsUntil: number | null;
@@ -61,7 +70,7 @@ type ClassRow = {
 type PendingRow = { billingId: string; class: string; beginsAt: number; amountMicros: number };
 
 function classOf(row: ClassRow, pending: CreditClass['pending']): CreditClass {
-  const { ref, priority, endsAt, rollsUntil, rollMaxMicros, firstVersion, begunMicros } = row;
+  const { ref, number, priority, endsAt, rollsUntil, rollMaxMicros, firstVersion, begunMicros } = row;
   const ends = { endsAtMs: endsAt ?? NEVER, rollEndsAtMs: rollsUntil ?? 0 };
-  return { ref, priority, ...ends, rollMaxMicros, firstVersion, begunMicros, pending };
+  return { ref, number, priority, ...ends, rollMaxMicros, firstVersion, begunMicros, pending };
 }

@@ -1,321 +1,187 @@
--- What the classes of an account gave until its last turn (docs/accounts-design.md), and what is laid over them.
+-- The account of a billing record that has more than one class of credits, or holds (docs/accounts-design.md). Its packed text stands
+-- where a plain record has its used credits. A draw is made when it is made, and each line says what it does to the classes.
 --
--- Needs   names time hot-account
--- Defines readTurn(text)            classes in drawing order, pins, pending grants, what ended lately, and alerts
---         packTurn(turn)            that text
---         newTurn()                 the turn of a record that had no account
---         fold(account)             lays what was used since the last turn over the classes
---         settlePins(account, micros, usage)    lets a hold that was open at the last pinning take what is pinned
---         coveredBy(account, left, before)      what so much of a class covers of the open holds
---         leaveClass(account, class, leaves)    ends what leaves a class: { name, taken, micros, gave, before }
---         partEnded(account, ended, name, before, micros)   what a grant has of a class that has ended is its own, under its name
---         giveBack(account, micros)             takes from used, and gives it to the classes again
---         forgetEnded(turn)                     drops what ended, or changed since then, more than a day ago
---         readAlerts(text, at)                  alerts as settings declare them: their count, then the fields of each
---         takeAlerts(account, declared)         takes in alerts of settings; gives whether any is another one. A new one that
---                                               used has reached already tells nothing
---         watchAlerts(account)                  arms alerts above used again, and notes those that used has reached since
---         nextAlert(account)                    the used micro-credits at which the next alert is crossed; NO_ALERT without one
---         crossedPart(account)                  what the JSON of the next line has of alerts noted as crossed
+-- Needs   names
+-- Defines MAX_MICROS, NEVER      the most that a record can have, and an instant that does not come
+--         NO_ALERT               more than can be used
+--         unpackTexts            struct.unpack
+--         openAccount(usedText, billingKey, epoch, sequence)   the account of such a text; where that is a number (isNew), bringUpToDate
+--                                makes the rest. lines: those that were made and not written yet; sequence: the number of the last one
+--         isNumber(account)      whether it became a plain record again
+--         usedTextOf(account)    the text of the field u
+--         writeHot(account)      writes it, and the number of its last line
+--         appendLines(outbox, lines)     appends the JSON of lines as one entry
+--         amountsOf(account)     used, held, total and expired, with spaces between
+--         heldPart(account)      what an event's JSON has of it beside used, sequence and epoch
+--         change(account, number, used, held, expired)   notes what the next line does to a class
+--         changesPart(account, cost)     what the JSON of a line of this cost has of that: [[class, used, held, expired], ...], without
+--                                what is 0 at the end; nothing where it is [[1, cost]], as of every line of a plain record
+--         classOf(account, number)       an open class: { number, left, used }
+--         draw(account, micros)          uses credits, in drawing order; beyond all classes they are overdrawn, class 0
+--         cover(account)         what is left pays for what is overdrawn: where there is any, nothing is left
+--         reserve(account, micros)       holds credits, in drawing order; gives what the hold owns: "<class>:<micros> ...", less than it
+--                                reserves where that is beyond all classes
+--         settleOwned(account, owned, usage)   takes what a hold owned of its classes, and uses credits: of these first
 local min, max = math.min, math.max
+local MAX_MICROS, NEVER, NO_ALERT = 9e15, 9e15, 9e15 + 1
+local unpackTexts = struct.unpack
 
-local function newTurn()
-  return {
-    number = 0, version = 0, atMs = 0, usedAtTurn = 0, overdrawn = 0, boundary = 0, heldByOld = 0, pinned = 0, line = '',
-    classes = {}, pins = {}, pending = {}, ended = {}, alerts = {},
+local function openAccount(usedText, billingKey, epoch, sequence)
+  local account = {
+    billingKey = billingKey, epoch = epoch, sequence = sequence, lines = {}, changes = {}, classes = {}, held = 0, total = 0, expired = 0,
+    overdrawn = 0, kept = 0, untilMs = NEVER, alertAt = NO_ALERT,
   }
+  if string.byte(usedText) ~= 64 then
+    account.used, account.isNew = tonumber(usedText), true
+    return account
+  end
+  local mark, used, held, total, expired, limit, untilMs, settings, alertAt, overdrawn, kept, classesAt =
+    unpackTexts('sssssssssss', usedText)
+  account.used, account.held, account.total, account.expired = tonumber(used), tonumber(held), tonumber(total), tonumber(expired)
+  account.limit, account.untilMs, account.settings, account.alertAt = tonumber(limit), tonumber(untilMs), settings, tonumber(alertAt)
+  account.overdrawn, account.kept = tonumber(overdrawn), tonumber(kept)
+  for number, left, classUsed in string.gmatch(string.sub(usedText, classesAt), '(%d+):(%d+):(%d+) ') do
+    account.classes[#account.classes + 1] = { number = tonumber(number), left = tonumber(left), used = tonumber(classUsed) }
+  end
+  return account
 end
 
--- Reads so many items of some fields from a place on; gives them and the place after them.
-local function readItems(text, at, count, read)
-  local items = {}
-  for i = 1, tonumber(count) do items[i], at = read(text, at) end
-  return items, at
+local function isNumber(account)
+  return account.isPlain and account.held == 0 and account.overdrawn == 0
 end
 
-local function readClass(text, at)
-  local ref, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, taken, granted, gave, after = unpackTexts('ssssssss', text, at)
-  return {
-    ref = ref, priority = tonumber(priority), endsAtMs = tonumber(endsAtMs), rollEndsAtMs = tonumber(rollEndsAtMs),
-    rollMaxMicros = tonumber(rollMaxMicros), taken = tonumber(taken), granted = tonumber(granted), gave = tonumber(gave),
-  }, after
-end
-
-local function readPending(text, at)
-  local class, after = readClass(text, at)
-  local beginsAtMs, micros
-  beginsAtMs, micros, after = unpackTexts('ss', text, after)
-  return { class = class, beginsAtMs = tonumber(beginsAtMs), micros = tonumber(micros) }, after
-end
-
-local function readPin(text, at)
-  local ref, micros, after = unpackTexts('ss', text, at)
-  return { ref = ref, micros = tonumber(micros) }, after
-end
-
-local function readEnded(text, at)
-  local ref, taken, atMs, used, held, after = unpackTexts('sssss', text, at)
-  return {
-    ref = ref, taken = tonumber(taken), atMs = tonumber(atMs), used = tonumber(used), held = tonumber(held),
-  }, after
-end
-
-local function readAlert(text, at)
-  local name, kind, value, limit, after = unpackTexts('ssss', text, at)
-  return { text = string.sub(text, at, after - 1), kind = kind, value = tonumber(value), armed = '' }, after
-end
-
-local function readAlerts(text, at)
-  local count
-  count, at = unpackTexts('s', text, at)
-  return readItems(text, at, count, readAlert)
-end
-
-local function readArmedAlert(text, at)
-  local alert, after = readAlert(text, at)
-  alert.armed, after = unpackTexts('s', text, after)
-  return alert, after
-end
-
-local function readTurn(text)
-  local number, version, atMs, usedAtTurn, overdrawn, boundary, heldByOld, classes, pins, pending, ended, line, at =
-    unpackTexts('ssssssssssss', text)
-  local turn = {
-    number = tonumber(number), version = tonumber(version), atMs = tonumber(atMs), usedAtTurn = tonumber(usedAtTurn),
-    overdrawn = tonumber(overdrawn), boundary = tonumber(boundary), heldByOld = tonumber(heldByOld), pinned = 0,
-    line = line,
-  }
-  turn.classes, at = readItems(text, at, classes, readClass)
-  turn.pins, at = readItems(text, at, pins, readPin)
-  turn.pending, at = readItems(text, at, pending, readPending)
-  turn.ended, at = readItems(text, at, ended, readEnded)
-  local alerts
-  alerts, at = unpackTexts('s', text, at)
-  turn.alerts = readItems(text, at, alerts, readArmedAlert)
-  for _, pin in ipairs(turn.pins) do turn.pinned = turn.pinned + pin.micros end
-  return turn
-end
-
-local CLASS = '%s\0%d\0%d\0%d\0%d\0%d\0%d\0%d\0'
-local function packClass(class)
-  return format(CLASS, class.ref, class.priority, class.endsAtMs, class.rollEndsAtMs, class.rollMaxMicros, class.taken,
-    class.granted, class.gave)
-end
-
-local function packTurn(turn)
+local HOT = '@\0%d\0%d\0%d\0%d\0%d\0%d\0%s\0%d\0%d\0%d\0'
+local function usedTextOf(account)
+  if isNumber(account) then return format('%d', account.used) end
   local texts = {
-    format('%d\0%d\0%d\0%d\0%d\0%d\0%d\0%d\0%d\0%d\0%d\0%s\0', turn.number, turn.version, turn.atMs,
-      turn.usedAtTurn, turn.overdrawn, turn.boundary, turn.heldByOld, #turn.classes, #turn.pins, #turn.pending, #turn.ended,
-      turn.line),
+    format(HOT, account.used, account.held, account.total, account.expired, account.limit, account.untilMs, account.settings,
+      account.alertAt, account.overdrawn, account.kept),
   }
-  for _, class in ipairs(turn.classes) do texts[#texts + 1] = packClass(class) end
-  for _, pin in ipairs(turn.pins) do texts[#texts + 1] = format('%s\0%d\0', pin.ref, pin.micros) end
-  for _, pending in ipairs(turn.pending) do
-    texts[#texts + 1] = packClass(pending.class) .. format('%d\0%d\0', pending.beginsAtMs, pending.micros)
-  end
-  for _, ended in ipairs(turn.ended) do
-    texts[#texts + 1] = format('%s\0%d\0%d\0%d\0%d\0', ended.ref, ended.taken, ended.atMs, ended.used, ended.held)
-  end
-  texts[#texts + 1] = format('%d\0', #turn.alerts)
-  for _, alert in ipairs(turn.alerts) do texts[#texts + 1] = alert.text .. alert.armed .. '\0' end
+  for i, class in ipairs(account.classes) do texts[i + 1] = format('%d:%d:%d ', class.number, class.left, class.used) end
   return table.concat(texts)
 end
 
--- What the turn's line tells besides the state.
-local function tell(account, what, ref, first, second, third)
-  account.told[#account.told + 1] = format('%s %s %d %d %d', what, ref, first, second or 0, third or 0)
+local function writeHot(account)
+  call('HSET', account.billingKey, 'u', usedTextOf(account), 'n' .. account.epoch, format('%d', account.sequence))
 end
 
-local function fold(account)
-  local turn = account.turn
-  local drawn = account.used - turn.usedAtTurn
-  -- Usage that Redis lost and has not learned of again was given back already: it was drawn then.
-  local repaid = max(min(drawn, -turn.overdrawn), min(drawn, 0))
-  turn.overdrawn, drawn = turn.overdrawn + repaid, drawn - repaid
-  for _, class in ipairs(turn.classes) do
-    if drawn == 0 then break end
-    local part = min(class.granted - class.gave, drawn)
-    class.gave, drawn = class.gave + part, drawn - part
-  end
-  turn.overdrawn, turn.usedAtTurn = turn.overdrawn + drawn, account.used
+local function appendLines(outbox, lines)
+  call('XADD', outbox, '*', 'e', table.concat(lines, '\n'))
+  -- As in verify.lua: the count only steers a limit.
+  if #lines > 1 then redis.pcall('INCRBY', string.sub(outbox, 1, 5) .. 'more', format('%d', #lines - 1)) end
 end
 
--- What ended under a name; without it, the place for what was given back of all that is forgotten.
-local function endedOf(turn, name)
-  for i = #turn.ended, 1, -1 do
-    if turn.ended[i].ref == name then return turn.ended[i] end
-  end
-  local forgotten = { ref = '-', taken = 0, used = 0, held = 0 }
-  table.insert(turn.ended, 1, forgotten)
-  return forgotten
+local function amountsOf(account)
+  return format('%d %d %d %d', account.used, account.held, account.total, account.expired)
 end
 
--- Takes from pins, the oldest first, at most so much; tells it, and gives how much it took.
-local function takePins(account, micros, what)
-  local turn, kept, rest = account.turn, {}, micros
-  for _, pin in ipairs(turn.pins) do
-    local part = min(pin.micros, rest)
-    if part > 0 then
-      local ended = endedOf(turn, pin.ref)
-      ended.held, ended.used, ended.atMs = ended.held - part, ended.used + (what == 'paid' and part or 0), nowMs
-      tell(account, what, pin.ref, part)
-    end
-    pin.micros, rest = pin.micros - part, rest - part
-    if pin.micros > 0 then kept[#kept + 1] = pin end
-  end
-  turn.pins, turn.pinned = kept, turn.pinned - micros + rest
-  return micros - rest
+local function heldPart(account)
+  return account.held > 0 and format(',"h":%d', account.held) or ''
 end
 
-local function settlePins(account, micros, usage)
-  local turn = account.turn
-  turn.heldByOld = turn.heldByOld - micros
-  -- What pins pay, no class will.
-  turn.usedAtTurn = turn.usedAtTurn + takePins(account, min(micros, usage), 'paid')
-  account.expired = account.expired + takePins(account, max(0, turn.pinned - turn.heldByOld), 'expired')
-  if turn.pinned == 0 then turn.boundary, turn.heldByOld = 0, 0 end
-end
-
--- What so much of a class covers of the open holds, of which what stands before it covers its own part.
-local function coveredBy(account, left, before)
-  return min(left, max(0, account.held - account.turn.pinned - before))
-end
-
-local function leaveClass(account, class, leaves)
-  local turn, left = account.turn, leaves.micros - leaves.gave
-  local covered = coveredBy(account, left, leaves.before)
-  class.granted, class.gave = class.granted - leaves.micros, class.gave - leaves.gave
-  account.expired = account.expired + left - covered
-  if covered > 0 then
-    turn.pins[#turn.pins + 1] = { ref = leaves.name, micros = covered }
-    turn.pinned, turn.boundary, turn.heldByOld = turn.pinned + covered, turn.number, account.held
-  end
-  tell(account, 'left', leaves.name, leaves.gave, left - covered, covered)
-  -- One that had ended begins again for a grant that Redis hears of after its end.
-  for _, ended in ipairs(turn.ended) do
-    if ended.ref == leaves.name then
-      ended.taken, ended.atMs, ended.used, ended.held = leaves.taken, nowMs, ended.used + leaves.gave, ended.held + covered
+local function change(account, number, used, held, expired)
+  for _, one in ipairs(account.changes) do
+    if one[1] == number then
+      one[2], one[3], one[4] = one[2] + used, one[3] + held, one[4] + expired
       return
     end
   end
-  turn.ended[#turn.ended + 1] = { ref = leaves.name, taken = leaves.taken, atMs = nowMs, used = leaves.gave, held = covered }
+  account.changes[#account.changes + 1] = { number, used, held, expired }
 end
 
-local function partEnded(account, ended, name, before, micros)
-  local turn, part, pins = account.turn, { ref = name, taken = 0, atMs = nowMs }, {}
-  part.used = max(0, min(ended.used - before, micros))
-  part.held = max(0, min(ended.used + ended.held, before + micros) - max(ended.used, before))
-  -- What it keeps stands in the pins of its class behind so much.
-  local ahead, rest = max(0, before - ended.used), part.held
-  local function keep(ref, most)
-    if most > 0 then pins[#pins + 1] = { ref = ref, micros = most } end
-    return most
+local CHANGES = { '[%d,%d]', '[%d,%d,%d]', '[%d,%d,%d,%d]' }
+local function changesPart(account, cost)
+  local texts = {}
+  for _, one in ipairs(account.changes) do
+    local last = one[4] ~= 0 and 3 or one[3] ~= 0 and 2 or one[2] ~= 0 and 1
+    if last then texts[#texts + 1] = format(CHANGES[last], unpack(one, 1, last + 1)) end
   end
-  for _, pin in ipairs(turn.pins) do
-    local left = pin.micros
-    if pin.ref == ended.ref then
-      local stays = keep(pin.ref, min(left, ahead))
-      local moves = keep(name, min(left - stays, rest))
-      ahead, rest, left = ahead - stays, rest - moves, left - stays - moves
+  account.changes = {}
+  local text = table.concat(texts, ',')
+  if text == '' or text == format('[1,%d]', cost) then return '' end
+  return ',"g":[' .. text .. ']'
+end
+
+local function classOf(account, number)
+  for i, class in ipairs(account.classes) do
+    if class.number == number then return class, i end
+  end
+end
+
+-- Uses credits that are counted as used already.
+local function pay(account, micros)
+  -- Below 0 it is what was given back before Redis learned of its usage.
+  local repaid = max(0, min(micros, -account.overdrawn))
+  local rest = micros - repaid
+  for _, class in ipairs(account.classes) do
+    if rest == 0 then break end
+    local part = min(class.left, rest)
+    if part > 0 then
+      class.left, class.used, rest = class.left - part, class.used + part, rest - part
+      change(account, class.number, part, 0, 0)
     end
-    keep(pin.ref, left)
   end
-  ended.used, ended.held, ended.atMs = ended.used - part.used, ended.held - part.held, nowMs
-  turn.pins, turn.ended[#turn.ended + 1] = pins, part
-  tell(account, 'parted', name, part.used, part.held)
+  account.overdrawn = account.overdrawn + repaid + rest
+  if repaid + rest > 0 then change(account, 0, repaid + rest, 0, 0) end
 end
 
-local ENDED_FOR_MS = 86400000
-local function forgetEnded(turn)
-  local kept = {}
-  for _, ended in ipairs(turn.ended) do
-    if ended.held > 0 or ended.ref == '-' or ended.atMs + ENDED_FOR_MS > nowMs then kept[#kept + 1] = ended end
-  end
-  turn.ended = kept
+local function draw(account, micros)
+  account.used = account.used + micros
+  pay(account, micros)
 end
 
-local function giveBack(account, micros)
-  fold(account)
-  local turn = account.turn
-  local known = max(0, min(account.used, micros))
-  account.used = account.used - micros
-  turn.usedAtTurn = account.used
-  local part = max(0, min(turn.overdrawn, known))
-  -- What goes below 0 is of usage that Redis has lost, and will learn of again.
-  turn.overdrawn, micros = turn.overdrawn - part - (micros - known), known - part
-  for i = #turn.classes, 1, -1 do
-    local class = turn.classes[i]
-    part = min(class.gave, micros)
-    class.gave, micros = class.gave - part, micros - part
-  end
-  -- The rest was drawn from what has ended, where it expires at once: the latest first.
-  account.expired = account.expired + micros
-  if micros > 0 then tell(account, 'returned', '-', micros) end
-  for i = #turn.ended, 1, -1 do
-    local ended = turn.ended[i]
-    part = max(0, min(ended.used, micros))
-    if part > 0 then ended.used, ended.atMs, micros = ended.used - part, nowMs, micros - part end
-  end
-  if micros > 0 then
-    local forgotten = endedOf(turn, '-')
-    forgotten.used, forgotten.atMs = forgotten.used - micros, nowMs
-  end
-end
-
--- The used micro-credits at which an alert is crossed. By whole hundreds and a rest: 9e15 times a percentage is no exact number.
-local function crossedAt(account, alert)
-  local credits = account.total - account.expired
-  if alert.kind == 'available' then return credits - alert.value end
-  -- One of a limit: what it counts is not used credits.
-  if alert.kind ~= 'usedPercent' then return math.huge end
-  local rest = credits % 100
-  return (credits - rest) / 100 * alert.value + math.ceil(rest * alert.value / 100)
-end
-
--- Names the arming by the turn before this one: armed again after a loss, the alert has the name that it had. One turn may arm
--- several times.
-local function arm(account, alert)
-  local before = account.turn.line
-  account.armings = (account.armings or 0) + 1
-  alert.armed = (before ~= '' and before or nowText) .. '.' .. account.armings
-end
-
-local function takeAlerts(account, declared)
-  local known, taken, changed = {}, {}, #declared ~= #account.turn.alerts
-  for i, alert in ipairs(account.turn.alerts) do
-    known[alert.text] = alert
-    changed = changed or declared[i].text ~= alert.text
-  end
-  for i, alert in ipairs(declared) do
-    taken[i] = known[alert.text] or alert
-    if not known[alert.text] and crossedAt(account, alert) > account.used then arm(account, alert) end
-  end
-  account.turn.alerts = taken
-  return changed
-end
-
-local function watchAlerts(account)
-  for _, alert in ipairs(account.turn.alerts) do
-    local isAbove = crossedAt(account, alert) > account.used
-    if isAbove and alert.armed == '' then
-      arm(account, alert)
-    elseif not isAbove and alert.armed ~= '' then
-      account.crossed = (account.crossed or '') .. alert.text .. alert.armed .. '\0'
-      alert.armed = ''
+local function cover(account)
+  for _, class in ipairs(account.classes) do
+    local part = min(class.left, account.overdrawn)
+    if part > 0 then
+      class.left, class.used, account.overdrawn = class.left - part, class.used + part, account.overdrawn - part
+      change(account, class.number, part, 0, 0)
+      change(account, 0, -part, 0, 0)
     end
   end
 end
 
-local function nextAlert(account)
-  local at = NO_ALERT
-  for _, alert in ipairs(account.turn.alerts) do
-    if alert.armed ~= '' then at = min(at, crossedAt(account, alert)) end
+local function reserve(account, micros)
+  account.held = account.held + micros
+  local owned, rest = '', micros
+  for _, class in ipairs(account.classes) do
+    if rest == 0 then break end
+    local part = min(class.left, rest)
+    if part > 0 then
+      class.left, rest, owned = class.left - part, rest - part, owned .. format('%d:%d ', class.number, part)
+      change(account, class.number, 0, part, 0)
+    end
   end
-  return at
+  return owned
 end
 
-local function crossedPart(account)
-  local crossed = account.crossed
-  account.crossed = nil
-  return crossed and ',"l":' .. cjson.encode(crossed) or ''
+-- The part of a class that has ended, or of which a grant was voided: what it keeps for holds, it pays, or it expires.
+local function settleEnded(account, number, owned, rest)
+  for _, ended in ipairs(account.kept > 0 and account.ended or {}) do
+    if ended.number == number or ended.from == number then
+      local part = min(ended.held, owned)
+      local paid = min(part, rest)
+      ended.held, ended.used, ended.atMs = ended.held - part, ended.used + paid, nowMs
+      account.kept, account.expired = account.kept - part, account.expired + part - paid
+      change(account, ended.number, paid, -part, part - paid)
+      owned, rest = owned - part, rest - paid
+    end
+  end
+  return owned, rest
+end
+
+local function settleOwned(account, owned, usage)
+  account.used = account.used + usage
+  local rest = usage
+  for numberText, microsText in string.gmatch(owned, '(%d+):(%d+) ') do
+    local number, micros = tonumber(numberText), tonumber(microsText)
+    micros, rest = settleEnded(account, number, micros, rest)
+    local class = classOf(account, number)
+    if class and micros > 0 then
+      local paid = min(micros, rest)
+      class.left, class.used, rest = class.left + micros - paid, class.used + paid, rest - paid
+      change(account, number, paid, -micros, 0)
+    end
+  end
+  pay(account, rest)
 end
