@@ -93,7 +93,7 @@ function addEntry(round: Round, { at, shard }: { at: number; shard: number }, [e
     round.bytes += line.length;
     try {
       if (isOutcome(line)) round.outcomes.push(carryOutcome(line));
-      else round.events.push({ ...carryEvent(Buffer.from(line, 'latin1')), place });
+      else round.events.push(Object.assign(carryEvent(Buffer.from(line, 'latin1')), { place }));
     } catch (error) {
       unreadable.push({ fields: [EVENT_FIELD, Buffer.from(line, 'latin1')], reason: reasonOf(error) });
     }

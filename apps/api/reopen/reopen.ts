@@ -3,9 +3,9 @@ import type { WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
-import { orGiveUp } from '../../../shared/stores/postgres.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
+import { orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { postgresPosition, type Position } from '../sync/checkpoints.ts';
 import { isPostgresStale, type StalePostgresWatch } from '../sync/stale-postgres.ts';
@@ -195,9 +195,8 @@ async function openKept(build: Build, kept: Claim[]): Promise<void> {
 
 /**
  * Phase 3. Wipes emptied shards once what is left of their logs is on its way to the books, writes everything in them, sets their
- * balances from the books, and opens them. Each
- * shard opens as soon as it is whole, so that the first serves long before the last. A crash leaves the others closed
- * and empty; the next builder starts them from the beginning.
+ * balances from the books, and opens them. Each shard opens as soon as it is whole, so that the first serves long before the last. A
+ * crash leaves the others closed and empty; the next builder starts them from the beginning.
  */
 async function openEmptied(
   build: Build,
@@ -206,6 +205,7 @@ async function openEmptied(
   onProgress: OnProgress,
 ): Promise<void> {
   const { stores, node, token, entryGrant, writeGrant, openUp } = build;
+  if (emptied.length === 0) return;
   await drain(node, emptied);
   await wipe(node, token, emptied, EVERYTHING);
   // From anywhere on: those that fail must not come before the others each time.

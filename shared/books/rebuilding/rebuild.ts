@@ -34,7 +34,6 @@ const RECORDS_PER_SCRIPT = 16;
 const HOLDS_PER_SCRIPT = 200;
 const SCRIPTS_AT_ONCE = 8;
 const PROBE_WITHIN_MS = 5_000;
-const NO_HOLDS: Holds = { heldMicros: 0, owned: new Map(), lines: [], costMicros: 0 };
 
 /**
  * Rebuilds the balances of records that are set aside, or in a shard that is built, from the books: used credits, the account, its
@@ -112,7 +111,7 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
           epoch,
           booked: booked.get(id)!,
           voids: voids.get(id) ?? [],
-          holds: holds.get(id) ?? NO_HOLDS,
+          holds: holds.get(id) ?? noHolds(),
         });
       });
       const keys = [keyspace.outbox(shard), keyspace.due(shard), ...page.map(({ billing }) => billingKey(billing))];
@@ -169,27 +168,29 @@ async function restoreHolds(
     if (waiting && (waiting.record !== record || waiting.holds.length === HOLDS_PER_SCRIPT)) await flush();
     waiting ??= { record, holds: [] };
     waiting.holds.push(hold);
-    found.set(id, withHold(found.get(id) ?? NO_HOLDS, hold));
+    const holds = found.get(id) ?? noHolds();
+    addHold(holds, hold);
+    found.set(id, holds);
   }
   await flush();
   return found;
 }
 
-function withHold({ heldMicros, owned, lines, costMicros }: Holds, hold: BookedHold): Holds {
-  const { heldChangeMicros: change, costChangeMicros: cost } = hold;
-  const line = { holdId: hold.id, keyId: hold.keyId, usageName: hold.usageName, detail: 'lost' };
-  const right: Partial<UsageEvent>[] = [];
-  const all = new Map(owned);
-  for (const [number, micros] of hold.open?.owned ?? []) all.set(number, (all.get(number) ?? 0) + micros);
-  if (change < 0) right.push({ ...line, kind: 'release', holdMicros: -change });
+function noHolds(): Holds {
+  return { heldMicros: 0, owned: new Map(), lines: [], costMicros: 0 };
+}
+
+function addHold(
+  holds: Holds,
+  { id, keyId, usageName, open, heldChangeMicros: change, costChangeMicros: cost }: BookedHold,
+) {
+  const line = { holdId: id, keyId, usageName, detail: 'lost' };
+  holds.heldMicros += open?.micros ?? 0;
+  holds.costMicros += cost;
+  for (const [number, micros] of open?.owned ?? []) holds.owned.set(number, (holds.owned.get(number) ?? 0) + micros);
+  if (change < 0) holds.lines.push({ ...line, kind: 'release', holdMicros: -change });
   if (change > 0 || cost !== 0)
-    right.push({ ...line, kind: 'correction', costMicros: cost, holdMicros: Math.max(0, change) });
-  return {
-    heldMicros: heldMicros + (hold.open?.micros ?? 0),
-    owned: all,
-    lines: right.length === 0 ? lines : [...lines, ...right],
-    costMicros: costMicros + cost,
-  };
+    holds.lines.push({ ...line, kind: 'correction', costMicros: cost, holdMicros: Math.max(0, change) });
 }
 
 type Rebuilt = { billing: BillingRef; epoch: number; booked: BookedRecord; voids: Void[]; holds: Holds };

@@ -1,4 +1,4 @@
--- uses: names time build records
+-- uses: names time build records account account-state alerts-mark limits limits-of-holds holds moments restore-account
 -- Sets the whole balances of some records of one shard from the books, with whose lines they then agree. An account is made of the sums
 -- of its classes and its settings. Its holds are there already (restore-holds.lua).
 --
@@ -19,15 +19,8 @@
 local FIRST_RECORD, FIRST_FIELD, FIELDS = 4, 5, 6
 local epoch, mark = ARGV[3], ARGV[4]
 
--- The functions of accounts, made when the first account comes.
-local function makeAccounts()
-  -- uses: account account-state alerts-mark limits limits-of-holds holds moments restore-account
-  return { open = openAccount, restore = restoreAccount, write = writeAccount }
-end
-local accounts
-
 local function rebuild(name, used, held, counted, adjustment, told, lines)
-  if mark ~= '' and not string.find(call('HGET', name, 'u') or '', 'aside ' .. mark .. ' ', 1, true) then return 'LOST' end
+  if not mayRebuild(name, mark) then return 'LOST' end
   local fields = call('HKEYS', name)
   local sequence = tonumber(call('HGET', name, 'n' .. epoch) or '0')
   local numbered = {}
@@ -37,22 +30,18 @@ local function rebuild(name, used, held, counted, adjustment, told, lines)
   end
   local account
   if told ~= '' then
-    accounts = accounts or makeAccounts()
-    account = accounts.open('0', name, epoch, sequence)
+    account = openAccount('0', name, epoch, sequence)
     account.adjustments = tonumber(adjustment)
-    accounts.restore(account, tonumber(held), cjson.decode(told))
+    restoreAccount(account, tonumber(held), cjson.decode(told))
     for _, line in ipairs(account.lines) do numbered[#numbered + 1] = line end
     sequence = account.sequence
   end
-  if #numbered > 0 then
-    call('XADD', KEYS[2], '*', 'e', table.concat(numbered, '\n'))
-    if #numbered > 1 then redis.pcall('INCRBY', string.sub(name, 1, 5) .. 'more', format('%d', #numbered - 1)) end
-  end
+  if #numbered > 0 then appendLines(KEYS[2], numbered) end
   for _, field in ipairs(fields) do
     if string.find(field, '^n%d+$') and field ~= 'n' .. epoch then call('HDEL', name, field) end
   end
   call('HSET', name, 'u', used, 'c', counted, 'a', adjustment, 'n' .. epoch, format('%d', sequence))
-  if account then accounts.write(account) end
+  if account then writeAccount(account) end
   -- Nobody could take in what its settings became meanwhile.
   if account or mark ~= '' then redis.pcall('ZADD', KEYS[3], '0', name) end
   return 'OK'

@@ -28,8 +28,7 @@ local count
 
 if not passFence(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
 if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-local isOurs = mark == '' or string.find(call('HGET', KEYS[2], 'u') or '', 'aside ' .. mark .. ' ', 1, true)
-for i = 4, isOurs and #ARGV or 0, 4 do
+for i = 4, mayRebuild(KEYS[2], mark) and #ARGV or 0, 4 do
   local id, text, endsAtMs, keptSeconds = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   if endsAtMs ~= '' then
     local isNew = call('HSET', KEYS[3], id, text) == 1
