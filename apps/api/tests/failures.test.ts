@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../shared/books/billing-refs.ts';
+import { storeWatermark } from '../../../shared/events/watermark.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS, hashKeyText, keyShard } from '../../../shared/values/key-text.ts';
@@ -29,7 +30,7 @@ const unasked = new Set([
   "created_at < now() - interval '3 seconds'",
   '(next_at, id) >',
   'coalesce(keys_removed_at',
-  "job = 'books_reach'",
+  'select billing_id from unsettled_records',
   'from audit_unchained',
   'secret_sealed as first',
   'private_encrypted as first',
@@ -57,6 +58,9 @@ const clock: typeof systemClock = {
   },
 };
 const { port } = hung.address() as { port: number };
+// What waits for a rebuild, which begins once the books are current.
+await world.sql`insert into unsettled_records (billing_id, shard) values ('bill_of_nobody', 0)`;
+await storeWatermark(world.sql, 9e15);
 /** Has books that hang, and deadlines that come when the test says so. */
 const api = await startApiBy(clock, world, {
   // The wire sees the text of each statement, not only of the first.

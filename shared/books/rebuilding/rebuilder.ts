@@ -15,7 +15,6 @@ type Stores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
 const LOOK_EVERY_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
-const COUNT_EVERY_MS = 1_000;
 // Half of what a query on the books costs is the query itself.
 const RECORDS_AT_ONCE = 2_000;
 // A record that is set aside waits for what is on its way to the books: it must not be much.
@@ -25,14 +24,12 @@ const LOST_AFTER_MS = 30_000;
 
 /** Rebuilds noted records of open shards, until stopped. Any number of processes may do so at a time. */
 export function startRebuilder({ metrics, ...stores }: Stores & { metrics: Metrics }): Loop {
-  let countedAt = -Infinity;
   const loop = startLoop(stores.redis.clock, LOOK_EVERY_MS, stores.log, 'rebuilding balances', async () => {
-    if ((await rebuildNoted(stores)) === RECORDS_AT_ONCE) loop.soon();
-    if (stores.redis.clock.monotonic() - countedAt < COUNT_EVERY_MS) return;
     const { waiting, failing } = await countUnsettled(stores.sql);
     metrics.unsettledRecords.set(waiting);
     metrics.failingRecords.set(failing);
-    countedAt = stores.redis.clock.monotonic();
+    // Nearly always nobody waits: then neither Redis nor the books are asked.
+    if (waiting > 0 && (await rebuildNoted(stores)) === RECORDS_AT_ONCE) loop.soon();
   });
   return loop;
 }
