@@ -188,7 +188,6 @@ function expected(events: UsageEvent[], balance: Balance, openDays: string[]) {
 function sumsOf(events: UsageEvent[]): Sums {
   const numbers = events.map((event) => (event.kind === 'adjustment' ? event.number : event.sequence));
   return {
-    events: events.length,
     micros: events.reduce((sum, { costMicros }) => sum + costMicros, 0),
     heldMicros: events.reduce((sum, event) => sum + heldChange(event), 0),
     numbers: events.length,

@@ -16,11 +16,6 @@ export function tracePart(trace: string): string {
   return trace === '' ? '' : `"${FIELD}":"${trace}",`;
 }
 
-/** The beginning of an event's JSON, with its trace. */
-export function withTracePart(json: string, trace: string): string {
-  return trace === '' ? json : json.replace('"r":', `${tracePart(trace)}"r":`);
-}
-
 /** An event's JSON without the trace, and the trace, where it has one. */
 export function withoutTrace(json: string): { json: string; trace?: string } {
   const [part, before, trace] = TRACED.exec(json) ?? [];

@@ -77,7 +77,7 @@ settings index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory 
 -- usage_events, and a row of fewer events (`all_events`) never replaces one of more.
 -- - line: `verification` sums all but adjustments; `adjustment` sums adjustments, with epoch 0: when
 --   Redis loses an adjustment and it is applied again, its event moves to a later epoch, and its row must not.
--- - events: all events but settlements; cost_micros: what is usage.
+-- - cost_micros: what is usage.
 -- - numbers, first_number, last_number: how many numbers there are, and the lowest and highest. Adjustments are numbered by their
 --   own number, all others by sequence.
 -- - balance: the used micro-credits after the last of the events, by epoch, sequence number and number of adjustment.
@@ -91,7 +91,6 @@ create table if not exists booked_days (
   day          Date,
   line         Enum8('verification' = 1, 'adjustment' = 2),
   epoch        UInt32,
-  events       UInt64,
   cost_micros  Int64,
   numbers      UInt64,
   first_number UInt64,

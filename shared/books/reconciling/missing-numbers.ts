@@ -114,7 +114,7 @@ async function gapsOf(books: Books, { balance }: Suspect, days: Day[]): Promise<
 /** Days as spans of numbers that do not overlap: days overlap where Redis's clock went back over midnight. */
 function spansOf(days: Day[]): (Day & { days: string[] })[] {
   const spans: (Day & { days: string[] })[] = [];
-  for (const day of days.filter(({ numbers }) => numbers > 0)) {
+  for (const day of days) {
     const before = spans.at(-1);
     if (before && day.first <= before.last) {
       before.days.push(day.day);
@@ -180,7 +180,7 @@ async function describe(
 ): Promise<MissingNumbers[]> {
   const newest = Math.max(...balance.sequences.keys());
   // Not the last day in their order: where Redis's clock went back, a day that begins before it may end after it.
-  const byLast = days.filter(({ numbers }) => numbers > 0).toSorted((a, b) => a.epoch - b.epoch || a.last - b.last);
+  const byLast = days.toSorted((a, b) => a.epoch - b.epoch || a.last - b.last);
   const lastBefore = (epoch: number) => byLast.findLast((day) => day.epoch < epoch);
   // Before an epoch's first number stands the last one of the epoch before.
   const startOf = ({ epoch, after }: Gap) => {

@@ -7,7 +7,6 @@ import { eventAsLine, lineOfEvent, sumsOfLines as sums, type WithOpenDays } from
  * `heldMicros` is what they added to the reserved credits, less what they took.
  */
 export type Sums = {
-  events: number;
   micros: number;
   heldMicros: number;
   numbers: number;
@@ -70,13 +69,13 @@ export async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> 
   });
   const rows = await answer.json<Row>();
   return rows.map(([billingId, line, epoch, part, numbers, balance, classes, lastMs, holdDays, closed, splitDays]) => {
-    const [events, micros, heldMicros, count, first, last] = numbers.map(Number) as SumNumbers;
+    const [micros, heldMicros, count, first, last] = numbers.map(Number) as SumNumbers;
     return {
       billingId,
       line,
       epoch,
       part,
-      sums: { events, micros, heldMicros, numbers: count, first, last },
+      sums: { micros, heldMicros, numbers: count, first, last },
       balance: balance.map(Number) as Line['balance'],
       classes: classesOf(classes),
       lastMs: Number(lastMs),
@@ -111,7 +110,7 @@ function classesOf([numbers, used, held, expired]: SumsOfClasses): Line['classes
 }
 
 type SumsOfClasses = [numbers: number[], used: string[], held: string[], expired: string[]];
-type SumNumbers = [events: number, micros: number, heldMicros: number, count: number, first: number, last: number];
+type SumNumbers = [micros: number, heldMicros: number, count: number, first: number, last: number];
 type Row = [
   ...[billingId: string, line: Line['line'], epoch: number, part: Part, sums: string[]],
   ...[balance: (number | string)[], classes: SumsOfClasses, lastMs: string],
@@ -133,7 +132,7 @@ const LINES = `
     multiIf(line = 'verification' and line_epoch < now_epoch, 'own', line_epoch > now_epoch, 'ahead',
             last_number <= known_number, 'own', first_number <= known_number, 'split',
             is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
-    (${sums.events}, ${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
+    (${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
     ((${sums.balance} as last).1, last.2, last.3, last.4, ${sums.held_micros}),
     ${sums.classes}, ${sums.last_ms}, groupUniqArrayIf(day, has_holds),
     sumIf(cost_micros, is_over), groupUniqArrayIf(day, part = 'split')

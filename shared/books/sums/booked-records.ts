@@ -95,7 +95,7 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
     counted.filter(({ line }) => line === 'verification'),
     ({ epoch }) => epoch,
   );
-  const known = counted.filter(({ part, sums }) => part === 'own' && sums.numbers > 0);
+  const known = counted.filter(({ part }) => part === 'own');
   const last = known.toSorted(({ balance: a }, { balance: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])[0];
   return {
     epochs: [...verifications].map(([epoch, ofEpoch]) => ({
@@ -128,7 +128,7 @@ function addClasses(lines: Map<number, ClassSums>[]): Map<number, ClassSums> {
 }
 
 function booked(lines: Line[]): Booked {
-  const nothing: Sums = { events: 0, micros: 0, heldMicros: 0, numbers: 0, first: 0, last: 0 };
+  const nothing: Sums = { micros: 0, heldMicros: 0, numbers: 0, first: 0, last: 0 };
   const of = (part: Part) => lines.find((line) => line.part === part)?.sums ?? nothing;
   return { own: of('own'), ahead: of('ahead') };
 }

@@ -24,7 +24,7 @@ export async function readLastBalances(
           with ${openDaysTable}
           select billing_id, max((balance, held_micros)).1.4, max((balance, held_micros)).2, sum(expired) from (
             select billing_id, balance, held_micros, arraySum(classes.4) as expired from booked_days final
-            where billing_id in {ids:Array(String)} and ${IS_OVER} and numbers > 0
+            where billing_id in {ids:Array(String)} and ${IS_OVER}
             union all
             select billing_id, (epoch, seq, number, used_micros), held_micros, arraySum(classes.4) from usage_events final
             where ${IS_OPEN}
