@@ -162,9 +162,9 @@ export const brokenRules: BrokenRule[] = [
   },
   {
     rule: 'a capture that is repeated gets its first answer',
-    file: 'shared/stores/lua/capture.lua',
-    from: `    for _, id in ipairs(closed) do call('SETEX', tag .. 'z:' .. id, SETTLED_SECONDS, settled[id]) end`,
-    to: ``,
+    file: 'shared/stores/lua/parts/holds.lua',
+    from: `  for id, settled in pairs(writes.settled) do`,
+    to: `  for id, settled in pairs({}) do`,
   },
   {
     rule: 'an adjustment is applied once',
