@@ -1,4 +1,4 @@
-import { readAllowedTarget, type AllowedTarget } from '../values/webhook-target.ts';
+import { readAllowedTarget } from '../values/webhook-target.ts';
 
 /** One environment variable: what it is (its line in the configuration reference), its default, and how it is read. */
 export type Variable<T> = {
@@ -9,150 +9,111 @@ export type Variable<T> = {
   parse: (given: string) => T;
 };
 
-/** Any text, by default none. */
-export function text(about: string, preset = ''): Variable<string> {
-  return { about, default: preset, parse: (given) => given };
+/** How a value of each kind is read; `of` is what the line of its variable says beside the kind. */
+const kinds = {
+  text: (given: string) => given,
+  /** Text that must be set. */
+  needed: (given: string) => given,
+  /** The address of an HTTP server, without a slash at its end. */
+  url(given: string) {
+    const parsed = URL.parse(given);
+    if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.username || parsed.search || parsed.hash)
+      throw new Error('must be an address like https://host:port');
+    return given.replace(/\/+$/, '');
+  },
+  /** A key of 32 bytes, which a command may print. */
+  key(given: string) {
+    const bytes = Buffer.from(given, 'base64');
+    if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
+    return bytes;
+  },
+  /** A whole number within bounds, both included. */
+  integer(given: string, of: string) {
+    const [min = 0, max = 0] = of.split('..').map(Number);
+    const number = /^\d+$/.test(given) ? Number(given) : NaN;
+    if (!(number >= min && number <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+    return number;
+  },
+  /** A share, from 0 to 1. */
+  ratio(given: string) {
+    const share = /^(\d+(\.\d*)?|\.\d+)$/.test(given) ? Number(given) : NaN;
+    if (!(share <= 1)) throw new Error('must be a number from 0 to 1');
+    return share;
+  },
+  flag(given: string) {
+    if (given !== 'true' && given !== 'false') throw new Error('must be true or false');
+    return given === 'true';
+  },
+  choice(given: string, of: string) {
+    const choices = of.split('|');
+    if (!choices.includes(given))
+      throw new Error(`must be one of ${choices.map((each) => each || 'nothing').join(', ')}`);
+    return given;
+  },
+  /** Texts separated by commas. */
+  list: (given: string) => itemsOf(given, '', (item) => item),
+  /** Web origins separated by commas. */
+  origins: (given: string) =>
+    itemsOf(given, 'origins like https://app.example.com', (text) =>
+      /^https?:/.test(text) && URL.parse(text)?.origin === text ? text : undefined,
+    ),
+  /** Targets that webhooks may have, separated by commas. */
+  targets: (given: string) =>
+    itemsOf(given, 'targets like team_…=receiver.internal:443, or *=… for all teams', readAllowedTarget),
+  /** Times in seconds, separated by commas: some, and at most 50. */
+  seconds(given: string) {
+    const wanted = 'at most 50 whole numbers from 1 to 604800';
+    const times = itemsOf(given, wanted, (text) =>
+      /^[1-9]\d{0,5}$/.test(text) && Number(text) <= 604_800 ? Number(text) : undefined,
+    );
+    if (times.length === 0 || times.length > 50) throw new Error(`must name ${wanted}`);
+    return times;
+  },
+};
+// Of the kinds that need not be set. A choice has its first by default.
+const presets: Partial<Record<string, string>> = { text: '', list: '', origins: '', targets: '', flag: 'false' };
+
+type HeadOf<Line> = Line extends `${infer Head}: ${string}` ? Head : never;
+type WordOf<Head> = Head extends `${infer Word} ${string}` ? Word : Head;
+type Each<Choices> = Choices extends `${infer First}|${infer Others}` ? First | Each<Others> : Choices;
+type ValueOf<Head> = Head extends `choice ${infer Choices}`
+  ? Each<Choices>
+  : WordOf<Head> extends infer Word extends keyof typeof kinds
+    ? ReturnType<(typeof kinds)[Word]>
+    : WordOf<Head> extends `${infer Word extends keyof typeof kinds}?`
+      ? ReturnType<(typeof kinds)[Word]> | undefined
+      : never;
+
+/**
+ * Reads variables from lines: `kind of = default: about`. `kind?` is one that may be empty, which is its default. `of` are the bounds of
+ * an integer, `1..10`, or what there is to choose from, `a|b`.
+ */
+export function variablesOf<const Lines extends Record<string, string>>(
+  lines: Lines,
+): { [Name in keyof Lines]: Variable<ValueOf<HeadOf<Lines[Name]>>> } {
+  const entries = Object.entries(lines).map(([name, line]) => [name, variableOf(line)]);
+  return Object.fromEntries(entries) as ReturnType<typeof variablesOf<Lines>>;
 }
 
-/** Text that must be set. */
-export function needed(about: string): Variable<string> {
-  return { about, parse: (given) => given };
-}
-
-/** The address of an HTTP server, without a slash at its end. */
-export function url(about: string): Variable<string> {
+function variableOf(line: string): Variable<unknown> {
+  const [, kind = '', mayBeEmpty, of = '', given, about = ''] =
+    /^(\w+)(\?)?(?: (\S+?))?(?: = (\S+))?: (.+)$/.exec(line) ?? [];
+  const read = kinds[kind as keyof typeof kinds];
+  const preset = mayBeEmpty ? '' : (given ?? (kind === 'choice' ? of.split('|')[0] : presets[kind]));
   return {
     about,
-    parse(given) {
-      const parsed = URL.parse(given);
-      if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.username || parsed.search || parsed.hash)
-        throw new Error('must be an address like https://host:port');
-      return given.replace(/\/+$/, '');
-    },
+    ...(preset !== undefined && { default: preset }),
+    ...(kind === 'key' && { byCommand: true }),
+    parse: (text) => (mayBeEmpty && text === '' ? undefined : read(text, of)),
   };
 }
 
-/** A key of 32 bytes, which a command may print. */
-export function key(about: string): Variable<Buffer> {
-  return {
-    about,
-    byCommand: true,
-    parse(given) {
-      const bytes = Buffer.from(given, 'base64');
-      if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
-      return bytes;
-    },
-  };
-}
-
-/** A whole number within bounds, both included. */
-export function integer(
-  about: string,
-  { default: value, min, max }: { default?: number; min: number; max: number },
-): Variable<number> {
-  return {
-    about,
-    ...(value !== undefined && { default: String(value) }),
-    parse(given) {
-      const number = /^\d+$/.test(given) ? Number(given) : NaN;
-      if (!(number >= min && number <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
-      return number;
-    },
-  };
-}
-
-/** A share, from 0 to 1. */
-export function ratio(about: string): Variable<number> {
-  return {
-    about,
-    default: '0.01',
-    parse(given) {
-      const share = /^(\d+(\.\d*)?|\.\d+)$/.test(given) ? Number(given) : NaN;
-      if (!(share <= 1)) throw new Error('must be a number from 0 to 1');
-      return share;
-    },
-  };
-}
-
-/** A variable that may be empty, which is its default. */
-export function optional<T>(variable: Variable<T>): Variable<T | undefined> {
-  return { ...variable, default: '', parse: (given) => (given === '' ? undefined : variable.parse(given)) };
-}
-
-/** Texts separated by commas; by default none. */
-export function list(about: string): Variable<string[]> {
-  return listOf(about, '', (item) => item);
-}
-
-/** Web origins separated by commas; by default none. */
-export function origins(about: string): Variable<string[]> {
-  return listOf(about, 'origins like https://app.example.com', (text) =>
-    /^https?:/.test(text) && URL.parse(text)?.origin === text ? text : undefined,
-  );
-}
-
-/** Targets that webhooks may have, separated by commas; by default none. */
-export function allowedTargets(about: string): Variable<AllowedTarget[]> {
-  return listOf(about, 'targets like team_…=receiver.internal:443, or *=… for all teams', readAllowedTarget);
-}
-
-/** Times in seconds, separated by commas: some, and at most 50. */
-export function seconds(about: string): Variable<number[]> {
-  const wanted = 'at most 50 whole numbers from 1 to 604800';
-  const variable = listOf(about, wanted, (text) =>
-    /^[1-9]\d{0,5}$/.test(text) && Number(text) <= 604_800 ? Number(text) : undefined,
-  );
-  return {
-    ...variable,
-    parse(given) {
-      const parsed = variable.parse(given);
-      if (parsed.length === 0 || parsed.length > 50) throw new Error(`must name ${wanted}`);
-      return parsed;
-    },
-  };
-}
-
-/** Items separated by commas, each as `read` gives it; by default none. `wanted` says what they must be. */
-function listOf<Item>(about: string, wanted: string, read: (text: string) => Item | undefined): Variable<Item[]> {
-  return {
-    about,
-    default: '',
-    parse(given) {
-      const texts = given.split(',').map((text) => text.trim());
-      return texts.filter(Boolean).map((text) => {
-        const item = read(text);
-        if (item === undefined) throw new Error(`must name ${wanted}, not ${text}`);
-        return item;
-      });
-    },
-  };
-}
-
-/** `true` or `false`, by default `false`. */
-export function flag(about: string): Variable<boolean> {
-  return {
-    about,
-    default: 'false',
-    parse(given) {
-      if (given !== 'true' && given !== 'false') throw new Error('must be true or false');
-      return given === 'true';
-    },
-  };
-}
-
-/** One of some choices; the first is the default. */
-export function oneOf<const Choice extends string>(
-  about: string,
-  choices: readonly [Choice, ...Choice[]],
-): Variable<Choice> {
-  return {
-    about,
-    default: choices[0],
-    parse(given) {
-      const choice = choices.find((candidate) => candidate === given);
-      if (choice === undefined)
-        throw new Error(`must be one of ${choices.map((each) => each || 'nothing').join(', ')}`);
-      return choice;
-    },
-  };
+/** Items separated by commas, each as `read` gives it. `wanted` says what they must be. */
+function itemsOf<Item>(given: string, wanted: string, read: (text: string) => Item | undefined): Item[] {
+  const texts = given.split(',').map((text) => text.trim());
+  return texts.filter(Boolean).map((text) => {
+    const item = read(text);
+    if (item === undefined) throw new Error(`must name ${wanted}, not ${text}`);
+    return item;
+  });
 }
