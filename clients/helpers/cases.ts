@@ -8,8 +8,7 @@
 //   GET /documents/…   scopes [documents: read]; the end client's address is X-Forwarded-For; the cost is the query's `n` (default
 //                      1) under the name "requests", and "0" where `n` is "free". Answers the identity as JSON.
 //   GET /impatient     by the impatient client, cost 1. Answers the identity.
-//   GET /open          by the impatient client, cost 1; open: usage kept by the first client, at most 200, sent again each 50 ms.
-//                      Answers the identity.
+//   GET /open          by the impatient client, cost 1; open: usage kept by the first client, at most 200. Answers the identity.
 //   GET /wrong-cost    a cost function that gives the query's `cost`.
 //   GET /failing-cost  a cost function that throws.
 //   GET /wrong-token   by the client with the wrong token, cost 1.
@@ -98,7 +97,7 @@ type Case = {
   credits?: string;
   /** Values for which the steps are taken, in the place of `{each.NAME}`; default once. */
   each?: Record<string, unknown>[];
-  /** It says nothing of guards: of several apps of one client the first alone takes it. */
+  /** It says nothing of frameworks: of several apps of one client the first alone takes it. */
   ofClient?: true;
   steps: Step[];
 };
