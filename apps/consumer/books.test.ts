@@ -8,7 +8,7 @@ import { readBooked, type BookedRecord } from '../../shared/books/sums/booked-re
 import { findMissingNumbers } from '../../shared/books/reconciling/missing-numbers.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { testEvent, testLine } from '../../tests/helpers/events.ts';
+import { testEvent, testLine, WORKSPACE } from '../../tests/helpers/events.ts';
 import { makeRandom, type Random } from '../../tests/helpers/random.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { rollUp } from './jobs/rollup.ts';
@@ -140,7 +140,7 @@ function randomBalance(random: Random, billingId: string, events: UsageEvent[]):
 }
 
 function balanceOf(billingId: string, epoch: number, sequences: [number, number][]): Balance {
-  const billing = { id: billingId, shard: 0, workspaceId: '', externalMeterId: '' };
+  const billing = { id: billingId, shard: 0, workspaceId: WORKSPACE, externalMeterId: '' };
   const nothing = { usedMicros: 0, counted: 0, adjustment: 0 };
   return { billing, atMs: 0, epoch, ...nothing, sequences: new Map(sequences) };
 }

@@ -8,7 +8,7 @@ import { startPerNode } from '../../shared/events/start-per-node.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import { startConsuming, type DeliverOptions } from './consume.ts';
 import { makeOpenAddresses } from './client-addresses.ts';
-import { makeFillOwners } from './fill-owners.ts';
+import { makeFillCustomers } from './fill-customers.ts';
 import { makeFollowUps } from './follow-ups.ts';
 import { raiseBookedTo } from '../../shared/events/log-place.ts';
 import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
@@ -39,7 +39,7 @@ export function composeConsumer(
   const lookingAtCredits = startLookingAtCredits(sql, redis, log);
   const delivering = {
     books,
-    fillOwners: makeFillOwners(sql, log, clock),
+    fillCustomers: makeFillCustomers(sql, clock),
     markChangedDays: makeMarkChangedDays(sql, clock),
     raiseBookedTo: (events: CarriedEvent[]) => raiseBookedTo(sql, events),
     followUps: makeFollowUps({ sql, redis, rebuildSoon: rebuilder.soon, lookSoon: lookingAtCredits.soon }),

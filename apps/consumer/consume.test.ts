@@ -1,7 +1,6 @@
 // No event is lost, and each counts once, however often it is delivered and wherever a consumer dies.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { encodeEvent } from '../../shared/events/event.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
 import { startPump } from '../../shared/events/pump.ts';
@@ -11,7 +10,7 @@ import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { anyDisk } from '../../tests/helpers/carry.ts';
-import { testEvent } from '../../tests/helpers/events.ts';
+import { encodeEvent, testEvent } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld, dies, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
 
 let own: ConsumerWorld;
@@ -22,7 +21,7 @@ test.before.each(async () => {
 
 test('where a consumer dies at any step, its events come again and count once, and none is acknowledged before', async () => {
   const steps = {
-    'owners of events': { fillOwners: dies },
+    'customers of events': { fillCustomers: dies },
     'the insert': { books: { ...own.books, client: { exec: dies } as never } },
     'marks of days': { markChangedDays: dies },
     'what follows': { followUps: [{ what: 'a test', work: dies }] },

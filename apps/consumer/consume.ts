@@ -8,7 +8,7 @@ import type { Source } from '../../shared/events/source.ts';
 import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
-import type { FillOwners } from './fill-owners.ts';
+import type { FillCustomers } from './fill-customers.ts';
 import type { FollowUps } from './follow-ups.ts';
 import { insertEvents } from './insert-events.ts';
 import { makeInsertOutcomes } from './insert-outcomes.ts';
@@ -20,7 +20,7 @@ export type ConsumeOptions = DeliverOptions & { source: Source };
 
 export type DeliverOptions = {
   books: Books;
-  fillOwners: FillOwners;
+  fillCustomers: FillCustomers;
   markChangedDays: MarkChangedDays;
   raiseBookedTo(events: CarriedEvent[]): Promise<void>;
   followUps: FollowUps;
@@ -36,7 +36,7 @@ export type DeliverOptions = {
 
 /**
  * Carries events from a source to the books. After a crash at any step the source gives the events again.
- * 1. Read the workspaces and customers that events lack. They don't change, so a repetition reads the same.
+ * 1. Read the customers that events lack. They don't change, so a repetition reads the same.
  * 2. Mark their days as changed, note up to where the books have the logs, and insert the events. Inserted again, they are the same rows.
  * 3. Do what follows from them (follow-ups.ts). Where Redis is away, that notes their records: it may have lost these events.
  * 4. Mark their days again. Without the mark, a day that was summed up meanwhile would not be summed up again.
@@ -51,7 +51,7 @@ export function startConsuming(options: ConsumeOptions): Running {
 /** What is done with each batch of events, and of outcomes. */
 export function makeDelivery({
   books,
-  fillOwners,
+  fillCustomers,
   markChangedDays,
   raiseBookedTo,
   followUps,
@@ -65,8 +65,8 @@ export function makeDelivery({
 }: DeliverOptions): Pick<PumpOptions, 'deliver' | 'deliverOutcomes'> {
   const insert = telemetry.batch(spans.insert, (events: CarriedEvent[]) => insertEvents(books, events, clock));
   return {
-    deliver: telemetry.batch(spans.consume, async (carried: CarriedEvent[], signal: AbortSignal) => {
-      const events = await retry(clock, signal, log, 'reading the workspaces of events', () => fillOwners(carried));
+    deliver: telemetry.batch(spans.consume, async (events: CarriedEvent[], signal: AbortSignal) => {
+      await retry(clock, signal, log, 'reading the customers of events', () => fillCustomers(events));
       await retry(clock, signal, log, 'marking days', () => markChangedDays(events));
       await retry(clock, signal, log, 'noting what the books get', () => raiseBookedTo(events));
       await retry(clock, signal, log, 'inserting usage events', () => insert(events));

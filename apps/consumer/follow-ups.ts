@@ -1,13 +1,13 @@
-import type { CarriedEvent } from '../../shared/events/carried-event.ts';
+import type { UsageEvent } from '../../shared/events/event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeNoteLateEvents } from './note-late-events.ts';
-import { makeNotifyAlerts } from './notify-alerts.ts';
-import { makeNotifyCredits } from './notify-credits.ts';
-import { makeNotifyHolds } from './notify-holds.ts';
+import { notifyAlerts } from './notify-alerts.ts';
+import { notifyCredits } from './notify-credits.ts';
+import { notifyHolds } from './notify-holds.ts';
 
 /** What is done about events that are in the books, one after the other. Each may be done again. */
-export type FollowUps = { what: string; work(events: CarriedEvent[]): Promise<void> }[];
+export type FollowUps = { what: string; work(events: UsageEvent[]): Promise<void> }[];
 
 type Options = {
   sql: Sql;
@@ -25,10 +25,11 @@ type Options = {
  * 4. Note the records whose credits may be exhausted or replenished: somebody looks at them, and notifies webhooks.
  */
 export function makeFollowUps({ sql, redis, rebuildSoon = () => {}, lookSoon = () => {} }: Options): FollowUps {
+  const { clock } = redis;
   return [
     { what: 'noting late events', work: makeNoteLateEvents(sql, redis, rebuildSoon) },
-    { what: 'notifying of alerts', work: makeNotifyAlerts(sql, redis.clock) },
-    { what: 'notifying webhooks of holds', work: makeNotifyHolds(sql, redis.clock) },
-    { what: 'noting credits to look at', work: makeNotifyCredits(sql, redis.clock, lookSoon) },
+    { what: 'notifying of alerts', work: (events) => notifyAlerts(sql, clock, events) },
+    { what: 'notifying webhooks of holds', work: (events) => notifyHolds(sql, clock, events) },
+    { what: 'noting credits to look at', work: (events) => notifyCredits(sql, clock, lookSoon, events) },
   ];
 }

@@ -1,8 +1,7 @@
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { Clock } from '../../shared/runtime/clock.ts';
-import type { CarriedEvent } from '../../shared/events/carried-event.ts';
-import { eventColumns } from '../../shared/events/event.ts';
+import { eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 
 // ClickHouse refuses a block of rows from more than 100 partitions (max_partitions_per_insert_block). The table has a
@@ -12,12 +11,13 @@ const MONTHS_PER_INSERT = 50;
 const ROWS_PER_PIECE = 500;
 const BETWEEN_PIECES_MS = 3;
 
+// JSONCompactEachRow: with names in each row both sides would work twice as much.
 const INSERT = `insert into usage_events (${eventColumns.join(', ')}) format JSONCompactEachRow`;
 
 /** Inserts events into the books. Inserted again, they are the same rows. */
 export async function insertEvents(
   { client }: Pick<Books, 'client'>,
-  events: CarriedEvent[],
+  events: UsageEvent[],
   clock: Clock,
 ): Promise<void> {
   for (const block of insertBlocks(events)) {
@@ -37,11 +37,11 @@ export function insertBlocks<Event extends { day: string }>(events: Event[]): Ev
   return [...blocks.values()];
 }
 
-async function* pieces(events: CarriedEvent[], clock: Clock): AsyncGenerator<Buffer> {
+async function* pieces(events: UsageEvent[], clock: Clock): AsyncGenerator<Buffer> {
   for (let i = 0; i < events.length; i += ROWS_PER_PIECE) {
     if (i > 0) await clock.sleep(BETWEEN_PIECES_MS);
     let rows = '';
-    for (const { row } of events.slice(i, i + ROWS_PER_PIECE)) rows += `${row}\n`;
+    for (const event of events.slice(i, i + ROWS_PER_PIECE)) rows += `${JSON.stringify(eventRow(event))}\n`;
     yield Buffer.from(rows);
   }
 }

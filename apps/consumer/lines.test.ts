@@ -4,11 +4,11 @@ import * as assert from 'uvu/assert';
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { reconcile } from '../../shared/books/reconciling/reconcile.ts';
 import { rebuildNoted } from '../../shared/books/rebuilding/rebuilder.ts';
-import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { dayOf } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { storeWatermark } from '../../shared/events/watermark.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { WORKSPACE } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { usageByDay } from './helpers/usage-by-day.ts';
 import { everyKind, makeLedger } from './helpers/ledger.ts';
@@ -31,7 +31,7 @@ test('captures, charges and corrections are usage, and other lines are not, on a
     const { events } = everyKind(id, timeMs);
     await own.book(NOON, events);
     await rollUp(own, NOON, never);
-    const rows = await usageByDay(own, { workspaceId: '', billingId: id });
+    const rows = await usageByDay(own, { workspaceId: WORKSPACE, billingId: id });
     assert.equal(rows, [
       { day: dayOf(timeMs), usageName: 'calls', costMicros: 3, events: 1 },
       { day: dayOf(timeMs), usageName: 'tokens', costMicros: 14 + 20 - 6, events: 2 },
@@ -46,7 +46,7 @@ test('captures and corrections of a lost epoch are late as verifications are, an
   const ledger = makeLedger(ref.id, { epoch, timeMs: Date.now() - 1_000 });
   const hold = ledger.hold(5);
   let noted = 0;
-  await makeNoteLateEvents(own.sql, own.redis, () => noted++)(ledger.events.map(carryDecoded));
+  await makeNoteLateEvents(own.sql, own.redis, () => noted++)(ledger.events);
   assert.is(noted, 1);
   ledger.capture(hold, 8, 'charged');
   ledger.correct(hold, -2);

@@ -4,11 +4,10 @@ import * as assert from 'uvu/assert';
 import { billingKey } from '../../shared/books/billing-refs.ts';
 import { noteCreditLooks } from '../../shared/books/credit-states.ts';
 import { packRecord } from '../../shared/stores/records.ts';
-import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { testEvent, testLine } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { lookAt, takeLooks } from './look-at-credits.ts';
-import { makeNotifyCredits } from './notify-credits.ts';
+import { notifyCredits } from './notify-credits.ts';
 
 const own = await makeConsumerWorld();
 
@@ -76,7 +75,6 @@ test("credits that are exhausted by the operator's change alone are told once, a
 test('who used up their credits, was given some back, or has others from a moment on is looked at', async () => {
   const { id: billingId, workspaceId, change, notes } = await makeUsed(5);
   await change({ allowOverages: false, totalMicros: 10 });
-  const tell = makeNotifyCredits(own.sql, own.redis.clock, () => {});
   const of = { billingId, workspaceId };
   for (const [event, isLookedAt] of [
     [testEvent({ ...of, usedMicros: 9 }), 0],
@@ -85,7 +83,7 @@ test('who used up their credits, was given some back, or has others from a momen
     [testLine('turn', of), 1],
     [testEvent({ ...of, workspaceId: 'ws_unheard', usedMicros: 10 }), 0],
   ] as const) {
-    await tell([carryDecoded(event)]);
+    await notifyCredits(own.sql, own.redis.clock, () => {}, [event]);
     assert.is(await notes(), isLookedAt, event.kind);
     await own.sql`delete from credit_looks where billing_id = ${billingId}`;
   }

@@ -1,6 +1,6 @@
 import { billingRefsAfter } from '../../shared/books/billing-refs.ts';
 import { noteUnsettled } from '../../shared/books/rebuilding/unsettled-records.ts';
-import type { CarriedEvent } from '../../shared/events/carried-event.ts';
+import type { UsageEvent } from '../../shared/events/event.ts';
 import { openShards } from '../../shared/stores/fence.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
@@ -9,7 +9,7 @@ import { chunks } from '../../shared/values/chunks.ts';
 import { SHARDS } from '../../shared/values/key-text.ts';
 
 /** Notes the records whose balances may lack some of these events, which were just inserted. */
-export type NoteLateEvents = (events: CarriedEvent[]) => Promise<void>;
+export type NoteLateEvents = (events: UsageEvent[]) => Promise<void>;
 
 const LOOK_WITHIN_MS = 1_000;
 const RECORDS_AT_ONCE = 1_000;

@@ -1,9 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { encodeEvent } from '../../shared/events/event.ts';
 import { packAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { testEvent } from '../../tests/helpers/events.ts';
+import { encodeEvent, testEvent } from '../../tests/helpers/events.ts';
 import { makeFollowUps } from './follow-ups.ts';
 import { dies, makeConsumerWorld } from './helpers/consumer-world.ts';
 

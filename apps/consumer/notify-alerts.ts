@@ -1,41 +1,49 @@
-import type { Clock } from '../../shared/runtime/clock.ts';
-import type { CarriedEvent } from '../../shared/events/carried-event.ts';
-import { readCrossed, type Crossing } from '../../shared/events/crossed.ts';
-import { decodeEvent, eventFields, type UsageEvent } from '../../shared/events/event.ts';
+import type { Alert } from '../../shared/contract/alerts.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
+import type { UsageEvent } from '../../shared/events/event.ts';
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
-import type { Sql, Transaction } from '../../shared/stores/postgres.ts';
+import { END } from '../../shared/stores/fields.ts';
 import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
+import type { Sql, Transaction } from '../../shared/stores/postgres.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { newId } from '../../shared/values/ids.ts';
 
-/** Stores the alerts that these events crossed, which were just inserted. */
-export type NotifyAlerts = (events: CarriedEvent[]) => Promise<void>;
-
 const TELL_WITHIN_MS = 15_000;
 const CROSSINGS_AT_ONCE = 1_000;
-// In JSON a quote inside of a text has a backslash before it, so only a field has this.
-const HAS_CROSSED = `"${eventFields.crossed.json}":`;
+const FIELDS = 5;
 
-/** A crossing is stored once, by its record, its name and the arming that it ended; and webhooks are notified where it is stored. */
-export function makeNotifyAlerts(sql: Sql, clock: Clock): NotifyAlerts {
-  return async function notifyAlerts(events) {
-    const crossings = events.filter(({ row, json }) => row !== '' && json.includes(HAS_CROSSED)).flatMap(crossingsOf);
-    for (const some of chunks(crossings, CROSSINGS_AT_ONCE))
-      await withTimeout(
-        clock,
-        TELL_WITHIN_MS,
-        sql.begin((tx) => store(tx, some)),
-      );
-  };
+/**
+ * Stores the alerts that these events crossed, which were just inserted. A crossing is stored once, by its record, its name and the
+ * arming that it ended; and webhooks are notified where it is stored.
+ */
+export async function notifyAlerts(sql: Sql, clock: Clock, events: UsageEvent[]): Promise<void> {
+  const crossings = events.filter(({ crossed }) => crossed !== '').flatMap(crossingsOf);
+  for (const some of chunks(crossings, CROSSINGS_AT_ONCE))
+    await withTimeout(
+      clock,
+      TELL_WITHIN_MS,
+      sql.begin((tx) => store(tx, some)),
+    );
 }
 
-type Crossed = Crossing & { event: UsageEvent };
+/** An alert that an event crossed: as it was declared then, and which arming of it the crossing ended. */
+type Crossed = Alert & { armed: string; event: UsageEvent };
 
-function crossingsOf({ json }: CarriedEvent): Crossed[] {
-  const event = decodeEvent(json);
-  return readCrossed(event.crossed).map((crossing) => ({ ...crossing, event }));
+/** The alerts in an event's field `crossed`. One of a kind that a later release knows is left out. */
+function crossingsOf(event: UsageEvent): Crossed[] {
+  return chunks(event.crossed.split(END).slice(0, -1), FIELDS).flatMap((fields) => {
+    const [name = '', kind, value, limit = '', armed = ''] = fields;
+    const when = whenOf(kind, Number(value), limit);
+    return when ? [{ name, when, armed, event }] : [];
+  });
+}
+
+function whenOf(kind: string | undefined, value: number, limit: string): Alert['when'] | undefined {
+  if (kind === 'usedPercent') return { usedPercent: value };
+  if (kind === 'available') return { available: formatCredits(value) };
+  return kind === 'limit' ? { limit, usedPercent: value } : undefined;
 }
 
 async function store(sql: Transaction, crossings: Crossed[]): Promise<void> {
@@ -62,7 +70,7 @@ type Stored = {
   billingId: string;
   name: string;
   armed: string;
-  when: Crossing['when'];
+  when: Alert['when'];
   eventId: string;
   at: number;
   usedMicros: number;

@@ -2,19 +2,15 @@ import type { Clock } from '../../shared/runtime/clock.ts';
 import { RATE_LIMIT_NAME, type Limit } from '../../shared/contract/limits.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
 import { countOf, OTHER, refusalOf, type CarriedOutcome } from '../../shared/events/outcome.ts';
-import { withTimeout } from '../../shared/runtime/timeout.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { windowOf } from '../../shared/stores/limits.ts';
 import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
 import { windowAt, type Span } from '../../shared/values/calendar.ts';
-import { chunks } from '../../shared/values/chunks.ts';
-import { wantingWorkspaces } from './wanting-workspaces.ts';
+import { forWanting } from './for-wanting.ts';
 
 /** Notifies webhooks of limits that refused calls, by outcomes that were just inserted. */
 export type NotifyLimits = (outcomes: CarriedOutcome[]) => Promise<void>;
 
-const WITHIN_MS = 15_000;
-const REFUSALS_AT_ONCE = 500;
 const MOST_KNOWN = 10_000;
 const MINUTE_MS = 60_000;
 
@@ -34,11 +30,7 @@ export function makeNotifyLimits(sql: Sql, clock: Clock): NotifyLimits {
       ...(ofKind.get('refusal') ?? []).flatMap(refusedBy),
     ];
     const fresh = new Map(refused.map((one) => [minuteOf(one), one] as const).filter(([minute]) => !known.has(minute)));
-    const workspaceIds = [...new Set([...fresh.values()].map(({ workspaceId }) => workspaceId))];
-    if (workspaceIds.length === 0) return;
-    const wanting = await wantingWorkspaces(sql, workspaceIds, ['limit.reached']);
-    const wanted = [...fresh.values()].filter(({ workspaceId }) => wanting.has(workspaceId));
-    for (const some of chunks(wanted, REFUSALS_AT_ONCE)) await withTimeout(clock, WITHIN_MS, notify(sql, some));
+    await forWanting({ sql, clock }, ['limit.reached'], [...fresh.values()], (some) => notify(sql, some));
     for (const minute of fresh.keys()) {
       if (known.size >= MOST_KNOWN) known.clear();
       known.add(minute);

@@ -1,11 +1,11 @@
 // The trace that an event carries: what is read of it, and what a reader that knows nothing of it reads.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { testEvent, testLine } from '../../tests/helpers/events.ts';
+import { encodeEvent, testEvent, testLine } from '../../tests/helpers/events.ts';
 import { newId } from '../values/ids.ts';
 import { carryEvent } from './carried-event.ts';
 import { traceHeaders, tracePart, withTraceOf } from './carried-trace.ts';
-import { decodeEvent, encodeEvent, type UsageEvent } from './event.ts';
+import { decodeEvent, type UsageEvent } from './event.ts';
 
 const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const billingId = newId('bill');
@@ -23,8 +23,8 @@ function traced(event: UsageEvent, part = tracePart(TRACE)): string {
 test('an event is carried as without the trace, and the trace beside it', () => {
   for (const event of events) {
     const plain = carryEvent(Buffer.from(encodeEvent(event)));
-    const carried = carryEvent(Buffer.from(traced(event)));
-    assert.equal(carried, { ...plain, trace: TRACE });
+    assert.equal(plain, { ...event, json: encodeEvent(event) });
+    assert.equal(carryEvent(Buffer.from(traced(event))), { ...plain, trace: TRACE });
   }
 });
 

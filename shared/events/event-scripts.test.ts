@@ -1,9 +1,11 @@
 // Events as the Lua scripts append them to the outbox of a real Redis: the protocol of event.ts, field by field.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent, NO_CHANGES } from './event.ts';
+import { dayOf, eventColumns, EVENT_FIELD, type UsageEvent, NO_CHANGES } from './event.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
+import { encodeEvent } from '../../tests/helpers/events.ts';
+import { readEvents } from '../../tests/helpers/outbox.ts';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { connectPatiently } from '../../tests/helpers/patient-redis.ts';
 import { makeWorld } from '../../tests/helpers/world.ts';

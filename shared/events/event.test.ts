@@ -2,9 +2,10 @@ import { globSync, readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { decodeEvent, encodeEvent, eventFields, EVENT_FIELD, readEvents, UnreadableEvent } from './event.ts';
+import { decodeEvent, eventFields, EVENT_FIELD, UnreadableEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
-import { testEvent, testLine } from '../../tests/helpers/events.ts';
+import { encodeEvent, testEvent, testLine } from '../../tests/helpers/events.ts';
+import { readEvents } from '../../tests/helpers/outbox.ts';
 
 const event = testEvent({ billingId: newId('bill'), usedMicros: Number.MAX_SAFE_INTEGER });
 
@@ -99,7 +100,9 @@ test('an entry that is not an event is refused with the name of the wrong field,
     [[], /field i is missing/],
     [{ ...value, i: 'secret' }, /field i is not an id/],
     [{ ...value, b: 7 }, /field b is missing/],
+    [{ ...value, v: '' }, /field v is not an id/],
     [{ ...value, t: 1 }, /field t is not a whole number of its range/],
+    [{ ...value, t: 9_999_999_999_999 }, /field t is not a whole number of its range/],
     [{ ...value, c: -1 }, /field c is not/],
     [{ ...value, c: 0.5 }, /field c is not/],
     [{ ...value, c: '1' }, /field c is not/],

@@ -61,8 +61,7 @@ export const eventFields = {
   keyId: field({ json: 'k', column: 'key_id', read: readKeyId }),
   /** Empty for a key that is not metered. */
   billingId: field({ json: 'b', column: 'billing_id', read: readBillingId }),
-  /** Empty where the script did not know it: the consumer takes it from Postgres. */
-  workspaceId: field({ json: 'v', column: 'workspace_id', read: readWorkspaceId, omitted: '' }),
+  workspaceId: field({ json: 'v', column: 'workspace_id', read: readId }),
   /** The `customerId` of the key, which never changes. Lines that end or extend a hold get it from the consumer. */
   customerId: field({ json: 'p', column: 'customer_id', read: readText, omitted: '' }),
   /**
@@ -115,22 +114,12 @@ export function beginEvent(event: Begun): string {
   return toJson({ route: '', costMicros: 0, usageName: '', keyId: '', ...event }).slice(0, -1);
 }
 
-/** An event as JSON, for a verification the very bytes that verify.lua writes. */
-export function encodeEvent(event: UsageEvent): string {
-  return toJson(event);
-}
-
 /** The lines of an outbox entry: names and values in turn. Throws `UnreadableEvent`. */
 export function valueOfEntry<Text extends Buffer | string>(entry: readonly Text[]): Text {
   const [name, value] = entry;
   if (name?.toString() !== EVENT_FIELD || value === undefined || entry.length !== 2)
     throw new UnreadableEvent(`the entry is not one field ${EVENT_FIELD}`);
   return value;
-}
-
-/** Reads an outbox entry. Throws `UnreadableEvent`. */
-export function readEvents(entry: readonly string[]): UsageEvent[] {
-  return valueOfEntry(entry).split('\n').map(decodeEvent);
 }
 
 /** Reads an event from its JSON. Throws `UnreadableEvent`. */
@@ -149,7 +138,7 @@ export function decodeEvent(value: Buffer | string | null | undefined): UsageEve
 /** The columns of usage_events that `eventRow` fills, in its order. */
 export const eventColumns = Object.values(eventFields).map(({ column }) => column) as [string, ...string[]];
 
-/** An event as a row of usage_events, for JSONCompactEachRow: both sides work half as much as with JSONEachRow. */
+/** An event as a row of usage_events: the values of `eventColumns`. */
 export function eventRow(event: UsageEvent): unknown[] {
   return fields.map(([name]) => (name === 'classes' ? event.classes.map(padded) : event[name]));
 }
@@ -199,7 +188,7 @@ function fromJson(json: Record<string, unknown>): UsageEvent {
     timeMs: f.timeMs.read(json[f.timeMs.json], f.timeMs.json, kind),
     keyId: f.keyId.read(json[f.keyId.json], f.keyId.json, kind),
     billingId: f.billingId.read(json[f.billingId.json], f.billingId.json, kind),
-    workspaceId: f.workspaceId.read(json[f.workspaceId.json] ?? '', f.workspaceId.json, kind),
+    workspaceId: f.workspaceId.read(json[f.workspaceId.json], f.workspaceId.json, kind),
     customerId: f.customerId.read(json[f.customerId.json] ?? '', f.customerId.json, kind),
     usedMicros: f.usedMicros.read(json[f.usedMicros.json], f.usedMicros.json, kind),
     sequence: f.sequence.read(json[f.sequence.json], f.sequence.json, kind),
@@ -247,10 +236,6 @@ function readKeyId(value: unknown, name: string, kind: EventKind): string {
 
 function readBillingId(value: unknown, name: string, kind: EventKind): string {
   return UNMETERED.has(kind) && value === '' ? '' : readId(value, name);
-}
-
-function readWorkspaceId(value: unknown, name: string): string {
-  return value === '' ? '' : readId(value, name);
 }
 
 function readCost(value: unknown, name: string, kind: EventKind): number {

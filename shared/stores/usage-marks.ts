@@ -17,8 +17,7 @@ export async function markDays(sql: Query, days: RecordDay[]): Promise<void> {
       from unnest(${some.map(({ workspaceId }) => workspaceId)}::text[], ${some.map(markedId)}::text[],
                   ${some.map(({ day }) => day)}::date[]) as one (workspace_id, billing_id, day)
       order by billing_id, day
-      on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq'),
-        workspace_id = case when excluded.workspace_id = '' then usage_marks.workspace_id else excluded.workspace_id end`;
+      on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
   }
 }
 

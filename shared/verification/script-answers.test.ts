@@ -1,7 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../runtime/clock.ts';
-import { readEvents } from '../events/event.ts';
 import { outboxState, watchOutbox } from '../events/outbox-watch.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { makeMetrics } from '../runtime/metrics.ts';
@@ -9,6 +8,7 @@ import { keyspace } from '../stores/keyspace.ts';
 import { flagCharacter, packRecord } from '../stores/records.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
+import { readEvents } from '../../tests/helpers/outbox.ts';
 import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import { newId } from '../values/ids.ts';
 import { scopeMark } from '../stores/scope-mark.ts';

@@ -1,11 +1,10 @@
 import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
 import { makeOpenAddresses } from '../../apps/consumer/client-addresses.ts';
 import { makeDelivery, type DeliverOptions } from '../../apps/consumer/consume.ts';
-import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
+import { makeFillCustomers } from '../../apps/consumer/fill-customers.ts';
 import { makeFollowUps } from '../../apps/consumer/follow-ups.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
 import { makeNotifyLimits } from '../../apps/consumer/notify-limits.ts';
-import { carryDecoded } from '../../shared/events/carried-event.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
 import { raiseBookedTo } from '../../shared/events/log-place.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
@@ -45,7 +44,7 @@ export async function carryAll(
   const { metrics = makeMetrics('test') } = chosen;
   const { deliver, deliverOutcomes } = makeDelivery({
     books,
-    fillOwners: makeFillOwners(sql, log, clock),
+    fillCustomers: makeFillCustomers(sql, clock),
     markChangedDays: makeMarkChangedDays(sql, clock),
     raiseBookedTo: (events) => raiseBookedTo(sql, events),
     followUps: makeFollowUps({ sql, redis }),
@@ -76,13 +75,22 @@ export async function carryAll(
   await storeWatermark(sql, END_OF_TIME);
 }
 
-/** Inserts events with their workspaces and marks their days, as a consumer does with a batch at that time. */
+/** Inserts events and marks their days, as a consumer does with a batch at that time; in the workspaces that Postgres has for them. */
 export async function bookEvents(
   { sql, books }: Omit<Stores, 'redis'>,
   nowMs: number,
   events: UsageEvent[],
 ): Promise<void> {
-  const carried = await makeFillOwners(sql, log, clock)(events.map(carryDecoded));
-  await insertEvents(books, carried, clock);
-  await makeMarkChangedDays(sql, clock)(carried, nowMs);
+  const ids = [...new Set(events.flatMap(({ keyId, billingId }) => [keyId, billingId]))];
+  const rows = await sql<{ id: string; workspaceId: string }[]>`
+    select id, workspace_id from api_keys where id = any(${ids})
+    union all select id, workspace_id from billing_records where id = any(${ids})`;
+  const known = new Map(rows.map(({ id, workspaceId }) => [id, workspaceId]));
+  const booked = events.map((event) => ({
+    ...event,
+    workspaceId: known.get(event.keyId) ?? known.get(event.billingId) ?? event.workspaceId,
+  }));
+  await makeFillCustomers(sql, clock)(booked);
+  await insertEvents(books, booked, clock);
+  await makeMarkChangedDays(sql, clock)(booked, nowMs);
 }

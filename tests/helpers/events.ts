@@ -1,5 +1,13 @@
-import { dayOf, lineId, NO_CHANGES, type UsageEvent } from '../../shared/events/event.ts';
+import { beginEvent, dayOf, lineId, NO_CHANGES, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
+
+/** The workspace of events whose record is in no store. */
+export const WORKSPACE = newId('ws');
+
+/** An event as JSON, for a verification the very bytes that verify.lua writes. */
+export function encodeEvent(event: UsageEvent): string {
+  return `${beginEvent(event)}}`;
+}
 
 /** A line of a hold, or of a turn, with the fields that a test chooses. */
 export function testLine(
@@ -31,7 +39,7 @@ export function testEvent(chosen: Partial<UsageEvent>): UsageEvent {
     day: dayOf(timeMs),
     keyId: newId('key'),
     billingId: '',
-    workspaceId: '',
+    workspaceId: WORKSPACE,
     customerId: '',
     usageName: 'default',
     costMicros: 1,

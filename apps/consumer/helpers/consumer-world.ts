@@ -1,5 +1,5 @@
 import * as assert from 'uvu/assert';
-import { encodeEvent, EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
+import { EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
 import { makeOutboxReader } from '../../../shared/events/outbox-reader.ts';
 import type { Batch, Source } from '../../../shared/events/source.ts';
 import { newId } from '../../../shared/values/ids.ts';
@@ -9,7 +9,7 @@ import { keyspace, OUTBOX_GROUP } from '../../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { anyDisk, bookEvents, carryAll } from '../../../tests/helpers/carry.ts';
-import { testEvent } from '../../../tests/helpers/events.ts';
+import { encodeEvent, testEvent } from '../../../tests/helpers/events.ts';
 import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
 import type { DeliverOptions } from '../consume.ts';
 

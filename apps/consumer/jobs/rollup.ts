@@ -63,10 +63,9 @@ async function rollUpDays({ sql, books }: Stores, days: ChangedDay[], signal: Ab
 /** The next records that changed on one day, in order: a run handles each once, however often its mark changes. */
 async function nextChangedDays(sql: Sql, last: Position, beforeDay: string): Promise<ChangedDay[]> {
   const days = await sql<Omit<ChangedDay, 'billingId'>[]>`
-    select m.billing_id as id, coalesce(nullif(m.workspace_id, ''), b.workspace_id, '') as workspace_id, m.day, m.mark
-    from usage_marks m left join billing_records b on m.workspace_id = '' and b.id = m.billing_id
-    where m.day < ${beforeDay} and m.day >= ${last.day} and (m.day, m.billing_id) > (${last.day}, ${last.id})
-    order by m.day, m.billing_id limit ${RECORDS_AT_ONCE}`;
+    select billing_id as id, workspace_id, day, mark from usage_marks
+    where day < ${beforeDay} and day >= ${last.day} and (day, billing_id) > (${last.day}, ${last.id})
+    order by day, billing_id limit ${RECORDS_AT_ONCE}`;
   const ofDay = days.filter(({ day }) => day === days[0]!.day);
   return ofDay.map((one) => ({ ...one, billingId: one.id === one.workspaceId ? '' : one.id }));
 }
