@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { FixedHeaders } from '../../shared/http/headers.ts';
-import { inSlices } from '../../shared/http/in-slices.ts';
+import { inSlices } from '../../shared/http/static-files.ts';
 
 /** What a request is answered. Bytes go in slices, for whoever reads slowly, unless they are to go at once. */
 export type Answer = {

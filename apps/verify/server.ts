@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/auth/access-token.ts';
-import { fixedHeaders, type FixedHeaders } from '../../shared/http/headers.ts';
+import { fixedHeaders, requestId, type FixedHeaders } from '../../shared/http/headers.ts';
 import { logFailures, type LogFailure } from '../../shared/http/log-failures.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import { readPatience } from '../../shared/verification/patience.ts';
@@ -9,7 +9,6 @@ import type { Verifier } from '../../shared/verification/verifier.ts';
 import type { CountCall } from '../../shared/auth/team-rates.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { readJson } from '../../shared/http/read-json.ts';
-import { requestId } from '../../shared/http/request-id.ts';
 import { isClient, knowClient } from '../../shared/http/strangers.ts';
 import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';

@@ -1,10 +1,9 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorEnvelope, type ErrorName } from '../contract/errors.ts';
-import { fixedHeaders, type FixedHeaders } from './headers.ts';
-import { closeIfFlooding } from './pipelining.ts';
-import { requestId } from './request-id.ts';
+import { fixedHeaders, requestId, type FixedHeaders } from './headers.ts';
 import { readTls, type TlsFiles } from './tls.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -15,6 +14,8 @@ const REFUSED_WITHIN_MS = 1_000;
 const TIMEOUT_CHECK_EVERY_MS = 100;
 // A refusal takes some 0.1 ms, and a stranger may have a thousand connections that are late at the same time.
 const REFUSED_IN_A_TURN = 5;
+// Gateways and clients wait for an answer before they send the next request on a connection. Some tools send a few ahead.
+const MOST_WAITING = 16;
 
 /** `headers` are those of every answer; the handler sends them with its own. */
 type ServerOptions = { tls?: TlsFiles | undefined; headers?: FixedHeaders };
@@ -64,6 +65,27 @@ export function makeHttpServer(
     });
   });
   return server;
+}
+
+const waiting = new WeakMap<Socket, number>();
+
+/**
+ * Whether a connection has more requests waiting for their turn than any client sends, and is closed for it. Node hands
+ * over all the requests that came at once (64 KB hold 3,000) before it looks at any other connection.
+ */
+function closeIfFlooding({ socket }: IncomingMessage, response: ServerResponse): boolean {
+  // Closed, or refused already: nobody would take an answer.
+  if (socket.destroyed || socket.writableEnded) return true;
+  // A response has its socket as soon as it is its turn: only those that wait are counted.
+  if (response.socket !== null) return false;
+  const before = waiting.get(socket) ?? 0;
+  if (before >= MOST_WAITING) {
+    socket.destroy();
+    return true;
+  }
+  waiting.set(socket, before + 1);
+  response.once('close', () => waiting.set(socket, waiting.get(socket)! - 1));
+  return false;
 }
 
 /** Does some of what waits in each turn of the event loop, in the order in which it came. */

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
-import { namesTag } from './entity-tag.ts';
+import { namesTag } from './headers.ts';
 import type { ProbeAnswer } from './probes.ts';
+
+const SLICE_BYTES = 16 * 1024;
 
 type Encoded = { body: Buffer; headers: Record<string, string> };
 /** A file as it is served, as it is and compressed. */
@@ -27,6 +30,15 @@ export function answerFile(file: StaticFile, requestHeaders: IncomingHttpHeaders
     : { status: 200, type: file.type, text: body, headers };
 }
 
+/**
+ * A body as a stream: no more than some slices of it wait for a client that reads slowly. Over TLS each byte that waits is
+ * a copy of its own. After the first one, slices of all bodies take turns, one in each round of the event loop: strangers who ask for
+ * the largest file all at once hold up nobody else's call for longer than a slice takes.
+ */
+export function inSlices(body: Buffer): Readable {
+  return Readable.from(slices(body), { objectMode: false, highWaterMark: SLICE_BYTES });
+}
+
 function encode(type: string, plain: Buffer, headers: Record<string, string>): StaticFile {
   const gzipped = gzipSync(plain, { level: 9 });
   const tag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
@@ -44,4 +56,17 @@ function takesGzip(accepted = ''): boolean {
     const [coding = '', quality = ''] = one.split(';', 2);
     return coding.trim().toLowerCase() === 'gzip' && !/^\s*q=0(\.0*)?\s*$/i.test(quality);
   });
+}
+
+async function* slices(body: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < body.length; at += SLICE_BYTES) {
+    if (at > 0) await nextTurn();
+    yield body.subarray(at, at + SLICE_BYTES);
+  }
+}
+
+let lastTurn = Promise.resolve();
+
+function nextTurn(): Promise<void> {
+  return (lastTurn = lastTurn.then(() => new Promise((resolve) => setImmediate(resolve))));
 }

@@ -1,6 +1,6 @@
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
-import { idempotencyKey } from '../http/idempotency-key.ts';
+import { idempotencyKey } from '../http/headers.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { noTelemetry, spans, type Telemetry } from '../runtime/telemetry.ts';
 import type { Config } from '../runtime/variables.ts';

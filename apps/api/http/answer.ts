@@ -1,6 +1,6 @@
 import type Koa from 'koa';
 import { CacheableAnswer, TextAnswer } from '../../../shared/contract/route.ts';
-import { namesTag } from '../../../shared/http/entity-tag.ts';
+import { namesTag } from '../../../shared/http/headers.ts';
 import type { ApiRoute } from './route.ts';
 
 /** An answer as it is sent and, for a writing request with an Idempotency-Key, kept. */

@@ -5,7 +5,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { CacheableAnswer, ExportAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
-import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
+import { idempotencyKey } from '../../../shared/http/headers.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asBooksUnavailable, booksUntil } from '../../../shared/stores/clickhouse.ts';

@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../values/key-text.ts';
-import { requestId } from './request-id.ts';
+import { requestId } from './headers.ts';
 
 test('a request id is returned and logged as the client sent it, unless it holds a secret', () => {
   assert.is(requestId('4bf92f3577b34da6a3ce929d0e0e4736'), '4bf92f3577b34da6a3ce929d0e0e4736');

@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { inSlices } from './in-slices.ts';
+import { inSlices } from './static-files.ts';
 
 test('of all bodies that are sent at once, one slice goes out in each round of the event loop, and each body is whole', async () => {
   const bodies = Array.from({ length: 8 }, (_, i) => Buffer.alloc(100_000, i));
