@@ -4,9 +4,8 @@ import { exampleOf } from './example.ts';
 import { errorsOf, errorsOfAll } from './operation-errors.ts';
 import { probePaths } from './probe-paths.ts';
 import { withComponents } from './components.ts';
-import type { Operation } from './route.ts';
+import { tags, type Operation, type Tag } from './route.ts';
 import { errorSchema } from './schemas.ts';
-import { tags, type Tag } from './tags.ts';
 
 /** Where clients reach what a document describes. */
 export type DocumentServer = { url: string; description: string };

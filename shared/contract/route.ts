@@ -2,7 +2,26 @@ import type { Readable } from 'node:stream';
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Caller, Permission } from './caller.ts';
 import type { ErrorName } from './errors.ts';
-import type { Tag } from './tags.ts';
+
+/** The groups of operations, with what they are about. */
+export const tags = {
+  'API keys': 'Keys of your customers: made, verified, rotated and ended.',
+  Workspaces: 'A workspace holds keys, scopes and billing records.',
+  Scopes: 'What keys of a workspace can be granted.',
+  'Customer billing': 'Credits of your customers: bought, used, corrected and proved.',
+  Usage: 'What was used, by day and name.',
+  JWT: 'JWTs that your team signs, and the keys that prove them.',
+  'Link tokens': 'Links for your customers that end by themselves.',
+  Portal: 'What a customer sees who has opened such a link: their own keys, usage and balance.',
+  'Access tokens': 'Who may call the API, and for what.',
+  'Audit log': 'Who changed what, and who was denied.',
+  Webhooks: 'What happens, told to your own servers.',
+  Quota: 'What your team may store, and how often it may ask.',
+  Gateways: 'Check requests of gateways in front of your API.',
+  Probes: 'Whether a process works, for whoever runs it.',
+} as const;
+
+export type Tag = keyof typeof tags;
 
 /** An operation of the API. Its schemas validate requests and are the source of its types and of the OpenAPI document. */
 export type Operation<Params = TObject, Query = TObject, Body = TSchema, Response = TSchema> = {
@@ -79,24 +98,27 @@ export type Route<
   Response extends TSchema,
   Services,
 > = Operation<Params, Query, Body, Response> & {
-  handle(
-    call: Call<Params, Query, Body, Services>,
-  ): Promise<Static<Response> | TextAnswer | CacheableAnswer | ExportAnswer>;
+  handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer | ExportAnswer>;
 };
 
 /** An answer that is text already: a form other than JSON, or JSON that was assembled from parts in JSON. */
 export class TextAnswer {
   readonly type: string;
-  readonly text: string;
+  readonly text: string | Buffer;
   /** The name of the file that it is. */
   readonly name: string | undefined;
+  /** With an `ETag` a request that names it gets no body. */
+  readonly headers: Record<string, string>;
 
-  constructor(type: string, text: string, name?: string) {
+  constructor(type: string, text: string | Buffer, { name, headers = {} }: AnswerOptions = {}) {
     this.type = type;
     this.text = text;
     this.name = name;
+    this.headers = headers;
   }
 }
+
+type AnswerOptions = { name?: string; headers?: Record<string, string> };
 
 /** A file on its way: its bytes, and how many there are where that is known. */
 export type OpenExport = { stream: Readable; bytes: number | undefined };
@@ -112,18 +134,5 @@ export class ExportAnswer {
     this.type = type;
     this.name = name;
     this.open = open;
-  }
-}
-
-/** An answer in JSON that caches may keep as `cacheControl` says. A request that names its `etag` gets no body. */
-export class CacheableAnswer {
-  readonly json: Buffer;
-  readonly etag: string;
-  readonly cacheControl: string;
-
-  constructor(json: Buffer, etag: string, cacheControl: string) {
-    this.json = json;
-    this.etag = etag;
-    this.cacheControl = cacheControl;
   }
 }

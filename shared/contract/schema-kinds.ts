@@ -1,7 +1,7 @@
 import { Type, type Static, type TProperties, type TSchema } from 'typebox';
 import { CREDITS_PATTERN } from '../values/credits.ts';
 import type { IdPrefix } from '../values/ids.ts';
-import type { JsonLimits } from './json-object.ts';
+import type { JsonLimits } from './validate.ts';
 
 // What schemas are built from. Each takes what the field is about, which becomes its description in the OpenAPI document.
 

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 import { PREFIX_PATTERN } from '../values/key-text.ts';
 import { limits } from './limits.ts';
 import { alerts } from './alerts.ts';
@@ -83,6 +83,26 @@ export const scopeEntry = named(
   }),
 );
 export const answeredScopes = Type.Array(scopeEntry, { maxItems: MOST_SCOPES_OF_KEY });
+
+/** The flags of a scope entry. */
+export type Flags = Partial<Pick<Static<typeof scopeEntry>, 'create' | 'read' | 'update' | 'del'>>;
+
+/** The flags create, read, update and delete as bits 1, 2, 4 and 8, as they are stored and passed to verify.lua. */
+export function flagBits(flags: Flags): number {
+  return (flags.create ? 1 : 0) | (flags.read ? 2 : 0) | (flags.update ? 4 : 0) | (flags.del ? 8 : 0);
+}
+
+/** A key's scope entry from its stored form. */
+export function scopeEntryOf(representation: string, bits: number, scopeId: string) {
+  return {
+    representation,
+    create: (bits & 1) > 0,
+    read: (bits & 2) > 0,
+    update: (bits & 4) > 0,
+    del: (bits & 8) > 0,
+    id: scopeId,
+  };
+}
 
 /** A billing record, section 2 of the specification. */
 export const billing = named(

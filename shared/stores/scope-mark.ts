@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { flagBits, type Flags } from '../contract/scope-flags.ts';
+import { flagBits, type Flags } from '../contract/schemas.ts';
 import { memoize } from '../runtime/memoize.ts';
 import { flagCharacter, flagsOf } from './records.ts';
 

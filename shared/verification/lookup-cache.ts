@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
 import type { billing } from '../contract/schemas.ts';
-import { scopeEntryOf } from '../contract/scope-flags.ts';
+import { scopeEntryOf } from '../contract/schemas.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
 import { entryOf } from '../runtime/entry-of.ts';
 import { makeSeenBefore } from '../runtime/seen-before.ts';

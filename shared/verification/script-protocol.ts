@@ -1,5 +1,5 @@
 import type { Caller } from '../contract/caller.ts';
-import type { Flags } from '../contract/scope-flags.ts';
+import type { Flags } from '../contract/schemas.ts';
 import { END, packFields, readFields } from '../stores/fields.ts';
 import { packWantedScopes } from '../stores/scope-mark.ts';
 

@@ -1,7 +1,11 @@
 import { composeApi } from '../../apps/api/compose.ts';
 import { describeRequest } from '../../apps/api/http/idempotency.ts';
-import { answerOf } from '../../apps/api/http/answer.ts';
-import { writeInTransaction, writeTooLate, type WriteProgress } from '../../apps/api/http/write-transaction.ts';
+import {
+  answerOf,
+  writeInTransaction,
+  writeTooLate,
+  type WriteProgress,
+} from '../../apps/api/http/write-transaction.ts';
 import { routes } from '../../apps/api/routes/index.ts';
 import { composeConsumer } from '../../apps/consumer/compose.ts';
 import { startConsuming } from '../../apps/consumer/consume.ts';
@@ -102,7 +106,7 @@ export function startApi(simulation: Simulation, servers: Servers) {
         ? writeInTransaction(route, call, { ...handling, progress, repeatable })
         : answerOf(route, await route.handle(call).catch(unavailable));
     const answer = await withTimeout(clock, config.REQUEST_DEADLINE_MS, work(), () => writeTooLate(progress));
-    return { status: answer.status, body: JSON.parse(answer.text) };
+    return { status: answer.status, body: JSON.parse(String(answer.text)) };
   }
 
   const { verify, verifyBatch } = handling.services;

@@ -3,19 +3,18 @@ import type { Clock } from '../../../shared/runtime/clock.ts';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { CacheableAnswer, ExportAnswer } from '../../../shared/contract/route.ts';
+import { ExportAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
-import { idempotencyKey } from '../../../shared/http/headers.ts';
+import { idempotencyKey, namesTag } from '../../../shared/http/headers.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asBooksUnavailable, booksUntil } from '../../../shared/stores/clickhouse.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
 import { auditClient, operationName } from '../resources/audit.ts';
-import { answerOf, send, type Answer } from './answer.ts';
 import { describeRequest, type Repeatable } from './idempotency.ts';
 import { bodyReader } from './read-body.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
-import { writeInTransaction, writeTooLate, type WriteProgress } from './write-transaction.ts';
+import { answerOf, writeInTransaction, writeTooLate, type Answer, type WriteProgress } from './write-transaction.ts';
 
 const BODY_LIMIT = 64 * 1024;
 const NOBODY: Caller = { tokenId: '', teamId: '', permissions: new Set(), workspaceIds: [] };
@@ -64,7 +63,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     ctx: Koa.Context,
     progress: WriteProgress,
     deadline: Deadline,
-  ): Promise<Answer | CacheableAnswer | ExportAnswer> {
+  ): Promise<Answer | ExportAnswer> {
     const clientAddress = addressOf(ctx);
     const caller = await authorize(ctx, clientAddress);
     // Strangers choose no traces.
@@ -77,7 +76,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     ctx: Koa.Context,
     progress: WriteProgress,
     { caller, clientAddress, deadline }: { caller: Caller; clientAddress: string; deadline: Deadline },
-  ): Promise<Answer | CacheableAnswer | ExportAnswer> {
+  ): Promise<Answer | ExportAnswer> {
     // An optional body that is left out is the same as an empty object.
     const json = validateBody && (await readBody(ctx));
     const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
@@ -106,8 +105,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       return work();
     });
     if (answer instanceof ExportAnswer) return answer;
-    const text = answer instanceof CacheableAnswer ? answer.json : answer.text;
-    options.turns.countUnsent(caller, Buffer.byteLength(text), ctx.res);
+    options.turns.countUnsent(caller, Buffer.byteLength(answer.text), ctx.res);
     return answer;
   }
 
@@ -196,9 +194,22 @@ function tooLate(ctx: Koa.Context, progress: WriteProgress): ApiError {
   return writeTooLate(progress);
 }
 
-async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer | CacheableAnswer | ExportAnswer> {
+async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer | ExportAnswer> {
   const result: unknown = await route.handle(call);
-  return result instanceof CacheableAnswer || result instanceof ExportAnswer ? result : answerOf(route, result);
+  return result instanceof ExportAnswer ? result : answerOf(route, result);
+}
+
+function send(ctx: Koa.Context, { status, type, text, name, headers = {} }: Answer): void {
+  ctx.status = status;
+  ctx.set(headers);
+  // Not Koa's `ctx.fresh`: it says no to every request with Cache-Control: no-cache, which fetch adds to each conditional one.
+  if (headers['ETag'] !== undefined && namesTag(ctx.get('if-none-match'), headers['ETag'])) {
+    ctx.status = 304;
+    return;
+  }
+  if (name !== undefined) ctx.attachment(name);
+  ctx.type = type;
+  ctx.body = text;
 }
 
 function asUnavailable(error: unknown): unknown {

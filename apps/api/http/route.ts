@@ -4,9 +4,8 @@ import type { AuthenticateFrom } from '../../../shared/auth/failed-authenticatio
 import type { Caller } from '../../../shared/contract/caller.ts';
 import type { ErrorName } from '../../../shared/contract/errors.ts';
 import type { Quotas } from '../../../shared/contract/quotas.ts';
-import type { Operation, Route } from '../../../shared/contract/route.ts';
+import type { Operation, Route, Tag } from '../../../shared/contract/route.ts';
 import { id, object } from '../../../shared/contract/schema-kinds.ts';
-import type { Tag } from '../../../shared/contract/tags.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';

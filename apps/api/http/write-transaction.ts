@@ -1,6 +1,7 @@
 import { abortAfter } from '../../../shared/runtime/clock.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
+import { TextAnswer } from '../../../shared/contract/route.ts';
 import { requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, PostgresError, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -10,9 +11,12 @@ import { asQuotaExceeded } from '../resources/quotas.ts';
 import { storeRecorded, type Recorded, type SayChanged } from '../resources/record.ts';
 import type { StoredChange } from '../sync/change.ts';
 import { applyChanges } from '../sync/sync.ts';
-import { answerOf, type Answer } from './answer.ts';
 import { claimKey, keepAnswer, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
+
+/** An answer as it is sent and, for a writing request with an Idempotency-Key, kept. */
+export type Answer = Pick<TextAnswer, 'type' | 'text'> &
+  Partial<Pick<TextAnswer, 'name' | 'headers'>> & { status: number };
 
 /** How far a writing request has come: from it a 503 says whether the change is stored. */
 export type WriteProgress = { stage: 'begun' | 'given up' | 'committing' | 'stored'; cookie?: string };
@@ -70,6 +74,13 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
   return { status: kept.status, type: 'application/json', text: kept.text };
 }
 
+/** Turns what a handler returned into the answer of its route. */
+export function answerOf({ status = 200 }: ApiRoute, result: unknown): Answer {
+  if (!(result instanceof TextAnswer)) return { status, type: 'application/json', text: JSON.stringify(result) };
+  const { type, text, name, headers } = result;
+  return { status, type, text, name, headers };
+}
+
 /** The error of a request that has run out of time; marks a request that has not begun its commit as given up. */
 export function writeTooLate(progress: WriteProgress): ApiError {
   if (progress.stage === 'stored') return new ApiError('stored_not_in_force');
@@ -102,8 +113,8 @@ async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefu
   const recorded: Recorded[] = [];
   const changed: SayChanged = (resource, id, change) => recorded.push({ ...change, resource, id });
   try {
-    const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed }));
-    return { ...answerOf(route, result), recorded };
+    const { status, text } = answerOf(route, await tx.savepoint((sql) => route.handle({ ...call, sql, changed })));
+    return { status, text: String(text), recorded };
   } catch (error) {
     if (!keepRefusal || !(error instanceof ApiError) || error.status >= 500) throw error;
     return { status: error.status, text: keptRefusal(error), recorded: [] };

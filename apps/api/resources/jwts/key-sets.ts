@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
 import type { Clock } from '../../../../shared/runtime/clock.ts';
-import { CacheableAnswer } from '../../../../shared/contract/route.ts';
+import { TextAnswer } from '../../../../shared/contract/route.ts';
 import { named, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../../shared/runtime/log.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
@@ -21,7 +21,7 @@ export type TeamKeys = { keys: PublicJwk[]; issuer?: JwtSettings['issuer'] };
 /** Reads public keys for whoever asks, without an access token: so that strangers cost Postgres next to nothing. */
 export type KeySets = {
   /** The set of all teams that share their keys; at most one read a second, whoever asks. */
-  shared(): Promise<CacheableAnswer>;
+  shared(): Promise<TextAnswer>;
   /** A team's own keys, as they are now: one read at a time, each for all who wait. */
   ofTeam(teamId: string): Promise<TeamKeys>;
 };
@@ -32,14 +32,14 @@ const TEAMS_AT_ONCE = 500;
 // team rotates twice in ten minutes.
 const CACHE_CONTROL = 'public, max-age=300, stale-while-revalidate=300';
 
-type Kept = { answer: Promise<CacheableAnswer>; until: number };
+type Kept = { answer: Promise<TextAnswer>; until: number };
 
 export function makeKeySets(sql: Sql, log: Logger, clock: Clock): KeySets {
   const ofTeam = gathered(TEAMS_AT_ONCE, (ids) => readTeams(sql, ids));
   let kept: Kept | undefined;
   let wasCut = false;
 
-  async function readShared(): Promise<CacheableAnswer> {
+  async function readShared(): Promise<TextAnswer> {
     // Current and next keys first, those of the oldest teams among them; then those whose JWTs are in force longest.
     const rows = await sql<{ publicJwk: PublicJwk }[]>`
       select public_jwk from signing_keys where shared and published_until > now()
@@ -72,10 +72,11 @@ function nextRead(clock: Clock): number {
 }
 
 /** A key set as an answer. An empty one may not be kept: the team's first JWT fills it and must verify at once. */
-export function keySetAnswer(keys: PublicJwk[]): CacheableAnswer {
+export function keySetAnswer(keys: PublicJwk[]): TextAnswer {
   const json = Buffer.from(JSON.stringify({ keys }));
   const etag = `"${createHash('sha256').update(json).digest('base64url').slice(0, 27)}"`;
-  return new CacheableAnswer(json, etag, keys.length === 0 ? 'no-store' : CACHE_CONTROL);
+  const cacheControl = keys.length === 0 ? 'no-store' : CACHE_CONTROL;
+  return new TextAnswer('application/json', json, { headers: { ETag: etag, 'Cache-Control': cacheControl } });
 }
 
 async function readTeams(sql: Sql, teamIds: string[]): Promise<Map<string, TeamKeys>> {

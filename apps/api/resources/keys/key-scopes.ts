@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { flagBits } from '../../../../shared/contract/scope-flags.ts';
+import { flagBits } from '../../../../shared/contract/schemas.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
 import type { grants } from './keys.ts';
 

@@ -27,8 +27,8 @@ import {
   prefix,
   rateLimit,
   scopeEntryInput,
+  scopeEntryOf,
 } from '../../../../shared/contract/schemas.ts';
-import { scopeEntryOf } from '../../../../shared/contract/scope-flags.ts';
 import { requireWorkspace } from '../access/access.ts';
 import { expiresAtInput } from '../expires-at.ts';
 import type { Recorded } from '../record.ts';

@@ -2,8 +2,7 @@ import { Type, type Static } from 'typebox';
 import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
 import { object, day } from '../../../../shared/contract/schema-kinds.ts';
-import { formOf } from '../../http/answer-forms.ts';
-import { bom, csv, csvAnswer } from '../../http/csv.ts';
+import { csv, formParameters, inForm } from '../../http/forms.ts';
 import { route, type Services } from '../../http/route.ts';
 import { requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { findSpan } from '../../resources/statements/spans.ts';
@@ -17,8 +16,7 @@ export const statementQuery = object({
   month: Type.Optional(monthOf('the month')),
   from: Type.Optional(day('first day, instead of a month')),
   to: Type.Optional(day('last day, at most 366 days later')),
-  format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
-  bom,
+  ...formParameters('json', 'csv'),
 });
 
 /** The form of a statement besides JSON. */
@@ -43,17 +41,16 @@ export const getStatement = route('get', '/api/v1/customer-billing/{bid}/stateme
 
   async handle(call) {
     const billing = await requireBilling(call.sql, call.caller, call.params.bid);
-    return answerStatement(await readStatement(call, billing, call.query), call.query, call.header('accept'));
+    const statement = await readStatement(call, billing, call.query);
+    return inForm(call, 'statement', { statement }, () => statementCsv(statement));
   },
 });
-
-type Asked = Static<typeof statementQuery>;
 
 /** The statement of a record: of a closed month as it was stored, else from the books. */
 export async function readStatement(
   { sql, redis, books, clock, leftMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'clock' | 'leftMs'>,
   billing: BillingRow,
-  query: Asked,
+  query: Static<typeof statementQuery>,
 ): Promise<StatementAnswer> {
   const { span, closing } = await findSpan(sql, billing.workspaceId, query);
   const [row] = closing
@@ -72,13 +69,6 @@ export async function readStatement(
   return presentStatement(made, { billing, month: query.month, span, closed: row !== undefined });
 }
 
-/** Answers with a statement in the form that the request asks for. */
-export function answerStatement(statement: StatementAnswer, { format, bom }: Asked, accept: string | undefined) {
-  return formOf(format, accept, ['json', 'csv']) === 'csv'
-    ? csvAnswer('statement', statementCsv(statement), bom)
-    : { statement };
-}
-
 const COLUMNS = [
   'day',
   'kind',
@@ -93,8 +83,8 @@ const COLUMNS = [
   'month',
 ] as const;
 
-/** The same as CSV: opening balances, movements, closing balances, and the proof as the last line. */
-function statementCsv({ from, to, opening, movements, closing, proof: { status } }: StatementAnswer): string {
+/** A statement as CSV: opening balances, movements, closing balances, and the proof as the last line. */
+export function statementCsv({ from, to, opening, movements, closing, proof: { status } }: StatementAnswer): string {
   const rows = (on: string, kind: string, all: StatementAnswer['opening']) =>
     Object.entries(all).map(([balance, text]) => [on, kind, '', balance, text, '', '', '', '', '', '']);
   return csv(COLUMNS, [

@@ -207,6 +207,6 @@ function keySet(path: string, headers: Record<string, string> = {}) {
 
 /** The ids of the keys in the set of all teams, as it is now: an api keeps it for a second. */
 async function sharedKids(sql: Sql): Promise<string[]> {
-  const { json } = await makeKeySets(sql, makeLogger('test', 'silent'), systemClock).shared();
-  return JSON.parse(String(json)).keys.map((key: { kid: string }) => key.kid);
+  const { text } = await makeKeySets(sql, makeLogger('test', 'silent'), systemClock).shared();
+  return JSON.parse(String(text)).keys.map((key: { kid: string }) => key.kid);
 }

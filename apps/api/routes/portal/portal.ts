@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
 import { giveNewSecret, graceSeconds } from '../api-key/rotation.ts';
-import { answerStatement, readStatement, statementForms, statementQuery } from '../customer-billing/statement.ts';
+import { readStatement, statementCsv, statementForms, statementQuery } from '../customer-billing/statement.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object, instant, named, secretText } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, billing } from '../../../../shared/contract/schemas.ts';
+import { inForm } from '../../http/forms.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { permissions } from '../../resources/access/link-tokens.ts';
@@ -139,7 +140,8 @@ export const getPortalStatement = route('get', '/api/v1/portal/statement', {
   async handle(call) {
     const billing = await requirePortalBilling(call.sql, portalOf(call.caller));
     const { movements, ...rest } = await readStatement(call, billing, call.query);
-    return answerStatement({ ...rest, movements: movements.map(forCustomer) }, call.query, call.header('accept'));
+    const statement = { ...rest, movements: movements.map(forCustomer) };
+    return inForm(call, 'statement', { statement }, () => statementCsv(statement));
   },
 });
 

@@ -7,8 +7,7 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { exportFormats } from '../../../../shared/books/usage/export.ts';
 import { openBooksFile } from '../../../../shared/books/usage/query.ts';
-import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
-import { bom, csv } from '../../http/csv.ts';
+import { csv, fileAnswer, formOf, formParameters, formTypes } from '../../http/forms.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import type { Services } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
@@ -33,8 +32,7 @@ export const listStatements = route('get', '/api/v1/statements', {
     month: Type.Optional(monthOf('the month')),
     from: Type.Optional(day('first day, instead of a month')),
     to: Type.Optional(day('last day, at most 366 days later')),
-    format: Type.Optional(Type.Enum(['json', ...exportFormats], { description: 'replaces the Accept header' })),
-    bom,
+    ...formParameters('json', ...exportFormats),
   }),
   response: object({ statements: pageItems(statementLine), nextCursor }),
   alternative: {

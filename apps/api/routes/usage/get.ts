@@ -4,8 +4,7 @@ import { invalidField } from '../../../../shared/contract/errors.ts';
 import { day, named, object, textOf, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { formats } from '../../../../shared/contract/validate.ts';
-import { formOf } from '../../http/answer-forms.ts';
-import { bom, csv, csvAnswer } from '../../http/csv.ts';
+import { csv, formParameters, inForm } from '../../http/forms.ts';
 import { route } from '../../http/route.ts';
 import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
 import { rangeParameters, readPeriods } from '../../resources/usage-range.ts';
@@ -50,8 +49,7 @@ export const getUsage = route('get', '/api/v1/usage/{bid}', {
     ...rangeParameters,
     groupBy: groupByParameter,
     usageName: Type.Optional(textOf(128, 'only usage of this name', 'tokens')),
-    format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
-    bom,
+    ...formParameters('json', 'csv'),
   }),
   response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS, examples: [[EXAMPLE]] }) }),
   alternative: {
@@ -62,10 +60,11 @@ export const getUsage = route('get', '/api/v1/usage/{bid}', {
   },
   errors: ['usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
 
-  async handle({ sql, params, query, caller, books, header, clock }) {
+  async handle(call) {
+    const { sql, params, query, caller, books, clock } = call;
     const nowMs = clock.now();
     const { row: record, workspace } = await requireUsageOfBilling(sql, caller, params.bid);
-    const { interval, timezone, groupBy, usageName, format } = query;
+    const { interval, timezone, groupBy, usageName } = query;
     const isByDay = interval === undefined && timezone === undefined && groupBy === undefined;
     const question: UsageQuestion = {
       workspace,
@@ -74,22 +73,14 @@ export const getUsage = route('get', '/api/v1/usage/{bid}', {
       filters: { billingIds: [record.id], ...(usageName !== undefined && { usageName }) },
     };
     const rows = await readWholeUsage({ sql, books }, question, nowMs);
-    const asCsv = formOf(format, header('accept'), ['json', 'csv']) === 'csv';
     if (!isByDay) {
       const data = presentUsage(question, rows, new Map([[record.id, record.externalMeterId]]));
-      return asCsv
-        ? csvAnswer(
-            'usage',
-            rowsAsCsv(
-              ['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events', 'partial'],
-              data.map((row) => ({ other: false, partial: false, ...row })),
-            ),
-            query.bom,
-          )
-        : { data };
+      const columns = ['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events', 'partial'];
+      const full = data.map((row) => ({ other: false, partial: false, ...row }));
+      return inForm(call, 'usage', { data }, () => rowsAsCsv(columns, full));
     }
     const data = presentDays(question, rows).map((row) => ({ billingId: record.id, ...row }));
-    return asCsv ? csvAnswer('usage', rowsAsCsv(COLUMNS, data), query.bom) : { data };
+    return inForm(call, 'usage', { data }, () => rowsAsCsv(COLUMNS, data));
   },
 });
 

@@ -13,8 +13,7 @@ import { id, object, textOf, usageName, plainText } from '../../../../shared/con
 import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { QUARTER_MS } from '../../../../shared/values/periods.ts';
-import { bom } from '../../http/csv.ts';
-import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
+import { fileAnswer, formOf, formParameters, formTypes } from '../../http/forms.ts';
 import { route } from '../../http/route.ts';
 import type { Services } from '../../http/route.ts';
 import { requireUsageOf } from '../../resources/access/access.ts';
@@ -48,8 +47,7 @@ const query = object({
   apiKeyId: Type.Optional(id('API key', ': only its usage')),
   usageName: Type.Optional(usageName('only usage of this name')),
   route: Type.Optional(textOf(1024, 'only usage of verifications that named this route', 'GET /v1/models')),
-  format: Type.Optional(Type.Enum(['json', ...exportFormats], { description: 'replaces the Accept header' })),
-  bom,
+  ...formParameters('json', ...exportFormats),
   limit: Type.Integer({
     minimum: 1,
     maximum: MOST_ROWS,

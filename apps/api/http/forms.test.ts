@@ -1,7 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { formOf } from './answer-forms.ts';
-import { csv } from './csv.ts';
+import { csv, formOf } from './forms.ts';
 
 const prefersCsv = (accept?: string) => formOf(undefined, accept, ['json', 'csv']) === 'csv';
 

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { checkJsonObject } from './json-object.ts';
+import { checkJsonObject } from './validate.ts';
 
 const limits = { maxBytes: 200, maxDepth: 3 };
 
