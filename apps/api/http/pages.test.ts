@@ -11,7 +11,7 @@ test('a page of large items ends at a megabyte, and its cursor leads to the rest
   const pages: { id: string }[][] = [];
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
     const asked: { limit: number; cursor?: string } = { limit: 200, ...(cursor && { cursor }) };
-    const { items, nextCursor } = await readPage('items', asked, 'large ones', read, (row) => row);
+    const { items, nextCursor } = await readPage('items', asked, 'large ones', { read, present: (row) => row });
     pages.push(items);
     cursor = nextCursor;
   }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
-import { Type, type TSchema } from 'typebox';
-import { plainText } from '../../../shared/contract/schema-kinds.ts';
+import { Type, type Static, type TObject, type TProperties, type TSchema } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
+import type { Call } from '../../../shared/contract/route.ts';
+import { object, plainText } from '../../../shared/contract/schema-kinds.ts';
+import { route, type AnyCall, type Definition, type NewRoute, type ParamsOf, type Services } from './route.ts';
 
 const CURSOR = 'd3NfMDFrYWZjNnYzbmYwcXRtaGQ3ZDVyeXgyczkuM2Y5dEtxX2ExYkM0';
 
@@ -31,17 +33,60 @@ export function pageItems<Item extends TSchema>(item: Item) {
   return Type.Array(item, { maxItems: MOST_ITEMS });
 }
 
+/** What pages of a list are made of. */
+export type Rows<Row extends { id: string }, Item> = {
+  /** Gives its next rows after an id, in the order of their ids. */
+  read(after: string, take: number): PromiseLike<Row[]>;
+  /** Makes an item of a row, or nothing of one that is not wanted. */
+  present(row: Row): Item | undefined;
+  /** The order, where the query chooses it. */
+  order?: string | undefined;
+};
+
+type ListDefinition<Path extends string, Filters extends TProperties, Row extends { id: string }, Item> = Omit<
+  Definition<Path, TObject, TSchema, TSchema>,
+  'query' | 'response' | 'handle'
+> & {
+  query?: Filters;
+  open(
+    call: Call<ParamsOf<Path>, TObject<typeof pageParameters & Filters>, TSchema, Services>,
+  ): Promise<Rows<Row, Item>>;
+};
+
+/** Defines a route whose answers are pages of a list, with its items under `name`; `open` finds the list, or throws. */
+export function listRoute<
+  const Path extends string,
+  Item extends TSchema,
+  Row extends { id: string },
+  Filters extends TProperties = {},
+>(
+  path: Path,
+  name: string,
+  item: Item,
+  { query: filters, open, ...definition }: ListDefinition<Path, Filters, Row, Static<Item>>,
+): NewRoute {
+  const query = object({ ...pageParameters, ...filters });
+  const response = object({ [name]: pageItems(item), nextCursor });
+  async function handle(call: AnyCall) {
+    const rows = await open(call);
+    const { params, caller, query } = call;
+    const { workspaceId, customerId } = caller.portal ?? {};
+    const list = [path, ...Object.values(params ?? {}), caller.teamId, workspaceId, customerId, rows.order].join();
+    // Its items are what `item` says.
+    return readPage(name, query, list, rows) as Promise<never>;
+  }
+  return route('get', path, { ...definition, query, response, handle });
+}
+
 /**
  * Reads the page of a list that a query asks for: at most `limit` items, and fewer where they would take more than PAGE_BYTES; then
- * the cursor leads to the rest. The answer has the items under `name`. `list` names the list and its owner's id; `read` gives its next rows after an id, in the
- * order of their ids; `present` makes an item of a row, or nothing of one that is not wanted.
+ * the cursor leads to the rest. The answer has the items under `name`. `list` names the list and its owner.
  */
 export async function readPage<Name extends string, Row extends { id: string }, Item>(
   name: Name,
   { limit, cursor }: { limit: number; cursor?: string },
   list: string,
-  read: (after: string, take: number) => PromiseLike<Row[]>,
-  present: (row: Row) => Item | undefined,
+  { read, present }: Rows<Row, Item>,
 ): Promise<Record<Name, Item[]> & { nextCursor?: string }> {
   let after = cursor === undefined ? '' : decode(cursor, list);
   let [bytes, rowsRead] = [0, 0];

@@ -94,10 +94,12 @@ export type ApiRoute = Route<any, any, any, any, Services>;
 export type AnyCall = any;
 
 /** What a route says, besides its method and its path. */
-type Definition<Path extends string, Query extends TObject, Body extends TSchema, Response extends TSchema> = Omit<
-  Operation<TObject, Query, Body, Response>,
-  'method' | 'path' | 'tag' | 'operationId'
-> & {
+export type Definition<
+  Path extends string,
+  Query extends TObject,
+  Body extends TSchema,
+  Response extends TSchema,
+> = Omit<Operation<TObject, Query, Body, Response>, 'method' | 'path' | 'tag' | 'operationId'> & {
   handle: Route<ParamsOf<Path>, Query, Body, Response, Services>['handle'];
 };
 
@@ -144,7 +146,7 @@ export function named(routes: Record<string, NewRoute>): readonly ApiRoute[] {
 }
 
 type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
-type ParamsOf<Path> = TObject<{ [Name in NamesIn<Path>]: TString }>;
+export type ParamsOf<Path> = TObject<{ [Name in NamesIn<Path>]: TString }>;
 
 /** What paths name, by the word before it, and the error where it is unknown. */
 const nouns: Record<string, [what: Parameters<typeof id>[0], unknown?: ErrorName]> = {

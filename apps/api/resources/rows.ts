@@ -66,10 +66,17 @@ export function resourceOf<Schema extends TObject<{ id: TString }>, Besides exte
   besides: (keyof Besides & string)[] = [],
 ) {
   const columns = [columnsOf(schema, expressions), ...besides].join(', ');
+  const table = tableOf<Row<Schema> & Besides & { id: string }>(name, columns, unknown);
+  const presentRow = (row: Row<Schema>) => present(schema, row as Values<Schema>);
   return {
-    ...tableOf<Row<Schema> & Besides & { id: string }>(name, columns, unknown),
+    ...table,
     /** A row as the API answers it. */
-    present: (row: Row<Schema>) => present(schema, row as Values<Schema>),
+    present: presentRow,
+    /** What pages of a list are made of. */
+    list: (sql: Query, where: Where) => ({
+      read: (after: string, take: number) => table.page(sql, where, after, take),
+      present: presentRow,
+    }),
   };
 }
 

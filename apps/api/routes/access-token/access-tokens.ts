@@ -6,7 +6,7 @@ import { id, object, flag, whole } from '../../../../shared/contract/schema-kind
 import { name } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import {
   createToken,
@@ -64,16 +64,13 @@ export const createAccessToken = route('post', '/api/v1/access-token', {
   },
 });
 
-export const listAccessTokens = route('get', '/api/v1/access-token', {
+export const listAccessTokens = listRoute('/api/v1/access-token', 'accessTokens', accessToken, {
   summary: 'List access tokens, also revoked ones, without their secrets',
   description: 'Pages follow by `cursor`, in the order in which the tokens were made.',
   permission: 'token:write',
-  query: object(pageParameters),
-  response: object({ accessTokens: pageItems(accessToken), nextCursor }),
 
-  async handle({ sql, query, caller }) {
-    const read = (after: string, take: number) => accessTokens.page(sql, withinReach(sql, caller), after, take);
-    return readPage('accessTokens', query, `tokens of ${caller.teamId}`, read, accessTokens.present);
+  async open({ sql, caller }) {
+    return accessTokens.list(sql, withinReach(sql, caller));
   },
 });
 

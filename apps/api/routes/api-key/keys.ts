@@ -11,7 +11,7 @@ import {
   rateLimit,
 } from '../../../../shared/contract/schemas.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { requireFuture, expiresAtInput } from '../../resources/expires-at.ts';
@@ -59,13 +59,12 @@ export const createKey = route('post', '/api/v1/api-key', {
   },
 });
 
-export const listKeys = route('get', '/api/v1/workspace/{id}/api-keys', {
+export const listKeys = listRoute('/api/v1/workspace/{id}/api-keys', 'apiKeys', apiKey, {
   summary: 'List the API keys of a workspace, also deleted ones unless filtered out',
   description:
     'Pages follow by `cursor`, in the order in which the keys were made. With `search`, `enabled` or `deleted` a page may have few keys, or none, while `nextCursor` leads on.',
   permission: 'key:read',
-  query: object({
-    ...pageParameters,
+  query: {
     search: Type.Optional(
       Type.String({
         minLength: 1,
@@ -77,29 +76,23 @@ export const listKeys = route('get', '/api/v1/workspace/{id}/api-keys', {
     externalMeterId: Type.Optional(externalMeterId),
     enabled: Type.Optional(Type.Boolean({ description: 'only keys that are enabled, or only those that are not' })),
     deleted: Type.Optional(Type.Boolean({ description: 'only keys that were deleted, or only those that were not' })),
-  }),
-  response: object({ apiKeys: pageItems(apiKey), nextCursor }),
+  },
 
-  async handle({ sql, params, query, caller }) {
+  async open({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);
     const { search, customerId, externalMeterId, enabled, deleted } = query;
-    const read = (after: string, take: number) =>
-      selectKeys(
-        sql,
-        sql`
-        where k.workspace_id = ${params.id} and k.id > ${after}
-          and ${matching(sql, { 'k.customerId': customerId, 'k.externalMeterId': externalMeterId })}
-        order by k.id limit ${take}`,
-      );
     const wanted = search?.toLowerCase();
     // No index leads to these, and one statement could read every key of the workspace.
     const isWanted = (row: KeyRow) =>
       (enabled === undefined || row.enabled === enabled) &&
       (deleted === undefined || row.deleted === deleted) &&
       (wanted === undefined || holdsText(row, wanted));
-    return readPage('apiKeys', query, `keys of ${params.id}`, read, (row) =>
-      isWanted(row) ? presentKey(row) : undefined,
-    );
+    const given = matching(sql, { 'k.customerId': customerId, 'k.externalMeterId': externalMeterId });
+    const isListed = sql`k.workspace_id = ${params.id} and ${given}`;
+    return {
+      read: (after, take) => selectKeys(sql, sql`where ${isListed} and k.id > ${after} order by k.id limit ${take}`),
+      present: (row) => (isWanted(row) ? presentKey(row) : undefined),
+    };
   },
 });
 

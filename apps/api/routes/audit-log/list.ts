@@ -14,8 +14,7 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { auditResources, type AuditResource } from '../../resources/audit.ts';
 import { columnsOf, matching, present, type Row } from '../../resources/rows.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
-import { route } from '../../http/route.ts';
+import { listRoute } from '../../http/pages.ts';
 
 const outcomes = ['changed', 'denied'] as const;
 const actors = ['access_token', 'operator'] as const;
@@ -63,12 +62,11 @@ const auditEntry = named(
   }),
 );
 
-export const listAuditLog = route('get', '/api/v1/audit-log', {
+export const listAuditLog = listRoute('/api/v1/audit-log', 'auditLog', auditEntry, {
   summary: 'List who changed what, and who was denied',
   description: 'Filters can be combined. Attempts that were denied are lines too.',
   permission: 'audit:read',
-  query: object({
-    ...pageParameters,
+  query: {
     tokenId: Type.Optional(textOf(64, 'only changes that this access token made', 'tok_01kafc6v3nf0qtmhd7d5ryx2s9')),
     resource: Type.Optional(Type.Enum([...auditResources], { description: 'only changes of this kind of resource' })),
     resourceId: Type.Optional(textOf(64, 'only changes of this resource', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
@@ -78,16 +76,16 @@ export const listAuditLog = route('get', '/api/v1/audit-log', {
     from: Type.Optional(day('first day')),
     to: Type.Optional(day('last day')),
     order: Type.Enum(['oldest', 'newest'], { default: 'oldest', description: 'which lines come first' }),
-  }),
-  response: object({ auditLog: pageItems(auditEntry), nextCursor }),
+  },
   errors: ['workspace_forbidden'],
 
-  async handle({ sql, query, caller }) {
+  async open({ sql, query, caller }) {
     requireWholeTeam(caller);
-    const read = (after: string, take: number) => selectLines(sql, { ...query, teamId: caller.teamId, after }, take);
-    return readPage('auditLog', query, `audit log of ${caller.teamId}, ${query.order} first`, read, (row) =>
-      present(auditEntry, row),
-    );
+    return {
+      read: (after, take) => selectLines(sql, { ...query, teamId: caller.teamId, after }, take),
+      present: (row) => present(auditEntry, row),
+      order: query.order,
+    };
   },
 });
 

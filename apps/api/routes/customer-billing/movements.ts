@@ -12,8 +12,7 @@ import {
 } from '../../../../shared/contract/schema-kinds.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { holdId } from '../../../../shared/verification/hold-operations.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
-import { route } from '../../http/route.ts';
+import { listRoute } from '../../http/pages.ts';
 import { present, tableOf, type Row } from '../../resources/rows.ts';
 import { requireBilling } from '../../resources/billings/billings.ts';
 import { readOpenHolds, type OpenHold } from '../../resources/billings/holds.ts';
@@ -54,53 +53,45 @@ const ledger = tableOf<LedgerRow>(
   'billing_not_found',
 );
 
-export const listLedger = route('get', '/api/v1/customer-billing/{bid}/ledger', {
+export const listLedger = listRoute('/api/v1/customer-billing/{bid}/ledger', 'ledger', ledgerRow, {
   summary: 'List the refills of a billing record, oldest first',
   description: 'Each row is one refill, with the credits that were bought up to it.',
   permission: 'billing:read',
-  query: object(pageParameters),
-  response: object({ ledger: pageItems(ledgerRow), nextCursor }),
 
-  async handle({ sql, params, query, caller }) {
+  async open({ sql, params, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
-    const read = (after: string, take: number) => ledger.page(sql, sql`billing_id = ${billingId}`, after, take);
-    const answer = (row: LedgerRow) =>
-      present(ledgerRow, {
-        ...row,
-        amount: formatCredits(row.amountMicros),
-        totalCredits: formatCredits(row.totalMicros),
-      });
-    return readPage('ledger', query, `ledger of ${billingId}`, read, answer);
+    return {
+      read: (after, take) => ledger.page(sql, sql`billing_id = ${billingId}`, after, take),
+      present: ({ amountMicros, totalMicros, ...row }) =>
+        present(ledgerRow, { ...row, amount: formatCredits(amountMicros), totalCredits: formatCredits(totalMicros) }),
+    };
   },
 });
 
-export const listAlerts = route('get', '/api/v1/customer-billing/{bid}/alerts', {
+export const listAlerts = listRoute('/api/v1/customer-billing/{bid}/alerts', 'alerts', crossedAlert, {
   summary: 'List the alerts that a billing record has crossed, newest first',
   description: 'Each line is one crossing, within two seconds of it and for 90 days.',
   permission: 'billing:read',
-  query: object(pageParameters),
-  response: object({ alerts: pageItems(crossedAlert), nextCursor }),
 
-  async handle({ sql, params, query, caller }) {
+  async open({ sql, params, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
-    const read = (after: string, take: number) => sql<ToldRow[]>`
-      select id, name, "when", at, used_micros, event_id from alerts_told
-      where billing_id = ${billingId} ${after === '' ? sql`` : sql`and id < ${after}`}
-      order by id desc limit ${take}`;
-    const present = ({ usedMicros, ...told }: ToldRow) => ({ ...told, usedCredits: formatCredits(usedMicros) });
-    return readPage('alerts', query, `alerts of ${billingId}`, read, present);
+    return {
+      read: (after, take) => sql<ToldRow[]>`
+        select id, name, "when", at, used_micros, event_id from alerts_told
+        where billing_id = ${billingId} ${after === '' ? sql`` : sql`and id < ${after}`}
+        order by id desc limit ${take}`,
+      present: ({ usedMicros, ...told }) => ({ ...told, usedCredits: formatCredits(usedMicros) }),
+    };
   },
 });
 
-export const listHolds = route('get', '/api/v1/customer-billing/{bid}/holds', {
+export const listHolds = listRoute('/api/v1/customer-billing/{bid}/holds', 'holds', openHold, {
   summary: 'List the open holds of a billing record, those that end first, first',
   description: 'What is held, since when, until when, and by which key.',
   permission: 'billing:read',
-  query: object(pageParameters),
-  response: object({ holds: pageItems(openHold), nextCursor }),
   errors: ['redis_unavailable'],
 
-  async handle({ sql, params, query, caller, redis, holds }) {
+  async open({ sql, params, caller, redis, holds }) {
     const record = await requireBilling(sql, caller, params.bid);
     const idOf = await holds.idMaker(caller.teamId, record.shard);
     const meter = { shard: String(record.shard), workspaceId: record.workspaceId, meter: record.externalMeterId };
@@ -122,8 +113,7 @@ export const listHolds = route('get', '/api/v1/customer-billing/{bid}/holds', {
         createdAt: new Date(openedMs),
         expiresAt: endsAtMs,
       });
-    const read = (after: string, take: number) => readOpenHolds(redis, record, after, take);
-    return readPage('holds', query, `holds of ${record.id}`, read, answer);
+    return { read: (after, take) => readOpenHolds(redis, record, after, take), present: answer };
   },
 });
 

@@ -6,7 +6,7 @@ import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { credits, id, nullable, object, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { alertsValue, alertWarnings } from '../../resources/billings/alerts.ts';
@@ -62,23 +62,21 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
   },
 });
 
-export const listBillings = route('get', '/api/v1/workspace/{id}/customer-billings', {
+export const listBillings = listRoute('/api/v1/workspace/{id}/customer-billings', 'billings', billing, {
   summary: 'List the billing records of a workspace',
   description:
     'Amounts are those of a copy, at most 60 s old; `GET /api/v1/customer-billing/{bid}` gives those of now. Pages follow by `cursor`, in the order in which the records were made; with `availableBelow` those with the least are first, with `customerId` they are in the order of their meters.',
   permission: 'billing:read',
-  query: object({
-    ...pageParameters,
+  query: {
     externalMeterId: Type.Optional(externalMeterId),
     customerId: Type.Optional({
       ...customerId,
       description: 'only records that keys of this customer draw on, or drew on until they were deleted',
     }),
     availableBelow: Type.Optional(credits('only records with less than this available')),
-  }),
-  response: object({ billings: pageItems(billing), nextCursor }),
+  },
 
-  async handle({ sql, params, query, caller }) {
+  async open({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);
     const filter: BillingFilter = {
       workspaceId: params.id,
@@ -86,13 +84,11 @@ export const listBillings = route('get', '/api/v1/workspace/{id}/customer-billin
       customerId: query.customerId,
       belowMicros: query.availableBelow === undefined ? undefined : creditsIn('availableBelow', query.availableBelow),
     };
-    return readPage(
-      'billings',
-      query,
-      `billings of ${params.id} by ${orderOf(filter)}`,
-      (after, take) => billingsAfter(sql, filter, after, take),
-      ({ row }) => presentAmounts(row, copiedAmounts(row)),
-    );
+    return {
+      read: (after, take) => billingsAfter(sql, filter, after, take),
+      present: ({ row }) => presentAmounts(row, copiedAmounts(row)),
+      order: orderOf(filter),
+    };
   },
 });
 

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { invalidField } from '../../../../shared/contract/errors.ts';
 import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
 import { countBegun } from '../../resources/grants/classes.ts';
@@ -65,20 +65,22 @@ export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}
   },
 });
 
-export const listGrantSchedules = route('get', '/api/v1/customer-billing/{bid}/grant-schedules', {
-  summary: 'List the grant schedules of a billing record, oldest first',
-  description: 'Those that were deleted are not among them.',
-  permission: 'billing:read',
-  query: object(pageParameters),
-  response: object({ grantSchedules: pageItems(grantSchedule), nextCursor }),
+export const listGrantSchedules = listRoute(
+  '/api/v1/customer-billing/{bid}/grant-schedules',
+  'grantSchedules',
+  grantSchedule,
+  {
+    summary: 'List the grant schedules of a billing record, oldest first',
+    description: 'Those that were deleted are not among them.',
+    permission: 'billing:read',
 
-  async handle({ sql, params, query, caller }) {
-    const record = await requireBilling(sql, caller, params.bid);
-    const isListed = sql`billing_id = ${record.id} and deleted_at is null`;
-    const read = (after: string, take: number) => schedules.page(sql, isListed, after, take);
-    return readPage('grantSchedules', query, `schedules of ${record.id}`, read, presentSchedule);
+    async open({ sql, params, caller }) {
+      const record = await requireBilling(sql, caller, params.bid);
+      const isListed = sql`billing_id = ${record.id} and deleted_at is null`;
+      return { read: (after, take) => schedules.page(sql, isListed, after, take), present: presentSchedule };
+    },
   },
-});
+);
 
 export const deleteGrantSchedule = route('delete', '/api/v1/customer-billing/{bid}/grant-schedule/{sid}', {
   summary: 'Delete a grant schedule: no further period begins',

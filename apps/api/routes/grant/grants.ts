@@ -6,7 +6,7 @@ import { credits, instant, object } from '../../../../shared/contract/schema-kin
 import { billing, metadata, name } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import {
   creditsIn,
@@ -27,6 +27,7 @@ import {
   endOf,
   numbersBy,
   voidReason,
+  type GrantState,
 } from '../../resources/grants/grants.ts';
 import { grantReader, withForgotten } from '../../resources/grants/forgotten.ts';
 import { readHeard } from '../../resources/grants/heard.ts';
@@ -93,26 +94,18 @@ export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant',
   },
 });
 
-export const listGrants = route('get', '/api/v1/customer-billing/{bid}/grants', {
+export const listGrants = listRoute('/api/v1/customer-billing/{bid}/grants', 'grants', grant, {
   summary: 'List the grants of a billing record, oldest first',
   description:
     'With what of each was used, has expired and remains. First credits and refills are among them. With `state`, a page may hold fewer items than asked for, and still have a next one.',
   permission: 'billing:read',
-  query: object({
-    ...pageParameters,
-    state: Type.Optional(Type.Enum([...grantStates], { description: 'only grants in this state' })),
-  }),
-  response: object({ grants: pageItems(grant), nextCursor }),
+  query: { state: Type.Optional(Type.Enum([...grantStates], { description: 'only grants in this state' })) },
   errors: ['redis_unavailable', 'usage_unavailable'],
 
-  async handle({ sql, books, params, query, caller, redis }) {
-    const record = await requireBilling(sql, caller, params.bid);
-    const { read, present } = await grantReader({ sql, redis, books }, record);
-    const wanted = (row: GrantRow) => {
-      const item = present(row);
-      return query.state === undefined || item.state === query.state ? item : undefined;
-    };
-    return readPage('grants', query, `grants of ${record.id}`, read, wanted);
+  async open({ sql, books, params, query, caller, redis }) {
+    const reader = await grantReader({ sql, redis, books }, await requireBilling(sql, caller, params.bid));
+    const isWanted = ({ state }: { state: GrantState }) => query.state === undefined || state === query.state;
+    return { ...reader, present: (row: GrantRow) => [reader.present(row)].find(isWanted) };
   },
 });
 

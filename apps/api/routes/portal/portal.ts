@@ -5,13 +5,14 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object, instant, named, secretText } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, billing } from '../../../../shared/contract/schemas.ts';
 import { inForm } from '../../http/forms.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { permissions } from '../../resources/access/link-tokens.ts';
 import { portalOf, findPortalBilling, requirePortalKey, requirePortalBilling } from '../../resources/access/portals.ts';
 import { presentBilling } from '../../resources/billings/billings.ts';
 import { grant } from '../../resources/grants/grants.ts';
 import { grantReader } from '../../resources/grants/forgotten.ts';
+import type { GrantRow } from '../../resources/grants/rows.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
 import { present } from '../../resources/rows.ts';
 import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';
@@ -53,24 +54,18 @@ export const getPortal = route('get', '/api/v1/portal', {
   },
 });
 
-export const listPortalKeys = route('get', '/api/v1/portal/keys', {
+export const listPortalKeys = listRoute('/api/v1/portal/keys', 'apiKeys', portalKey, {
   summary: "List the customer's own API keys, without deleted ones",
   description: 'Pages follow by `cursor`, in the order in which the keys were made.',
   portal: 'session',
-  query: object(pageParameters),
-  response: object({ apiKeys: pageItems(portalKey), nextCursor }),
 
-  async handle({ sql, query, caller }) {
+  async open({ sql, caller }) {
     const { workspaceId, customerId } = portalOf(caller);
-    const read = (after: string, take: number) =>
-      selectKeys(
-        sql,
-        sql`where k.workspace_id = ${workspaceId} and k.customer_id = ${customerId} and k.deleted_at is null
-              and k.id > ${after}
-            order by k.id limit ${take}`,
-      );
-    const list = `keys of ${customerId} in ${workspaceId}`;
-    return readPage('apiKeys', query, list, read, (row) => presentPortalKey(presentKey(row)));
+    const isListed = sql`k.workspace_id = ${workspaceId} and k.customer_id = ${customerId} and k.deleted_at is null`;
+    return {
+      read: (after, take) => selectKeys(sql, sql`where ${isListed} and k.id > ${after} order by k.id limit ${take}`),
+      present: (row) => presentPortalKey(presentKey(row)),
+    };
   },
 });
 
@@ -112,18 +107,16 @@ export const getPortalBilling = route('get', '/api/v1/portal/billing', {
   },
 });
 
-export const listPortalGrants = route('get', '/api/v1/portal/grants', {
+export const listPortalGrants = listRoute('/api/v1/portal/grants', 'grants', grant, {
   summary: "List the grants of the link token's billing record, oldest first",
   description: "It shows while all keys of the record are the customer's. Their metadata is left out.",
   portal: 'session',
-  query: object(pageParameters),
-  response: object({ grants: pageItems(grant), nextCursor }),
   errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
 
-  async handle({ sql, redis, books, query, caller }) {
+  async open({ sql, redis, books, caller }) {
     const record = await requirePortalBilling(sql, portalOf(caller));
-    const { read, present: shown } = await grantReader({ sql, redis, books }, record);
-    return readPage('grants', query, `grants of ${record.id}`, read, (row) => shown({ ...row, metadata: null }));
+    const reader = await grantReader({ sql, redis, books }, record);
+    return { ...reader, present: (row: GrantRow) => reader.present({ ...row, metadata: null }) };
   },
 });
 

@@ -69,7 +69,7 @@ export const listStatements = route('get', '/api/v1/statements', {
     }
     const { span } = found;
     const list = `statements of ${query.workspaceId} from ${span.startMs} to ${span.endMs}`;
-    return readPage('statements', query, list, read, ({ line }) => line);
+    return readPage('statements', query, list, { read, present: ({ line }) => line });
   },
 });
 

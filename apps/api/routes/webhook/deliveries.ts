@@ -2,7 +2,7 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { notifyOneWebhook, WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import {
   deliveryRows,
@@ -13,17 +13,14 @@ import {
   withinSight,
 } from '../../resources/webhooks.ts';
 
-export const listWebhookDeliveries = route('get', '/api/v1/webhook/{wid}/deliveries', {
+export const listWebhookDeliveries = listRoute('/api/v1/webhook/{wid}/deliveries', 'deliveries', webhookDelivery, {
   summary: 'List what was told to a webhook in the last 30 days, newest first, with each try',
   description: 'Of each try it has the status, the time and the first 1 KB of the answer, or 200 bytes of one inside.',
   permission: 'webhook:read',
-  query: object(pageParameters),
-  response: object({ deliveries: pageItems(webhookDelivery), nextCursor }),
 
-  async handle({ sql, params, query, caller }) {
-    const { id: webhookId } = await webhooks.require(sql, params.wid, withinSight(sql, caller));
-    const read = (before: string, take: number) => deliveryRows(sql, webhookId, { before, take });
-    return readPage('deliveries', query, `deliveries of ${webhookId}`, read, presentDelivery);
+  async open({ sql, params, caller }) {
+    const { id } = await webhooks.require(sql, params.wid, withinSight(sql, caller));
+    return { read: (before, take) => deliveryRows(sql, id, { before, take }), present: presentDelivery };
   },
 });
 

@@ -4,7 +4,7 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam, requireWorkspace } from '../../resources/access/access.ts';
 import {
@@ -64,16 +64,13 @@ export const createWebhook = route('post', '/api/v1/webhook', {
   },
 });
 
-export const listWebhooks = route('get', '/api/v1/webhook', {
+export const listWebhooks = listRoute('/api/v1/webhook', 'webhooks', webhook, {
   summary: 'List the webhooks, oldest first',
   description: 'A token that is limited to workspaces sees those of its workspaces.',
   permission: 'webhook:read',
-  query: object(pageParameters),
-  response: object({ webhooks: pageItems(webhook), nextCursor }),
 
-  async handle({ sql, query, caller }) {
-    const read = (after: string, take: number) => webhooks.page(sql, withinSight(sql, caller), after, take);
-    return readPage('webhooks', query, `webhooks of ${caller.teamId}`, read, webhooks.present);
+  async open({ sql, caller }) {
+    return webhooks.list(sql, withinSight(sql, caller));
   },
 });
 

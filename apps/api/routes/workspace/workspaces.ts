@@ -4,7 +4,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { alertsValue } from '../../resources/billings/alerts.ts';
@@ -45,18 +45,15 @@ export const createWorkspace = route('post', '/api/v1/workspace', {
   },
 });
 
-export const listWorkspaces = route('get', '/api/v1/workspace', {
+export const listWorkspaces = listRoute('/api/v1/workspace', 'workspaces', workspace, {
   summary: 'List the workspaces that the access token may use',
   description: 'Pages follow by `cursor`, in the order in which the workspaces were made.',
   permission: 'workspace:read',
-  query: object(pageParameters),
-  response: object({ workspaces: pageItems(workspace), nextCursor }),
 
-  async handle({ sql, query, caller }) {
+  async open({ sql, caller }) {
     const isUsable = sql`team_id = ${caller.teamId} and deleted_at is null
       ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}`;
-    const read = (after: string, take: number) => workspaces.page(sql, isUsable, after, take);
-    return readPage('workspaces', query, `workspaces of ${caller.teamId}`, read, workspaces.present);
+    return workspaces.list(sql, isUsable);
   },
 });
 
