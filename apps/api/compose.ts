@@ -18,8 +18,7 @@ import { linksFromPostgres, portalsFromPostgres } from './resources/access/porta
 import { sessionsFromPostgres } from './resources/access/sessions.ts';
 import { makeSessionCookies } from './http/session-cookie.ts';
 import { makeSendExport } from './http/exports.ts';
-import { makeFairTurns } from './http/fair-turns.ts';
-import { limitCalls } from './http/limit-calls.ts';
+import { limitCalls, makeFairTurns } from './http/fair-turns.ts';
 import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';

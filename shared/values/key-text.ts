@@ -14,8 +14,8 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const DIGITS: number[] = [];
 for (let digit = 0; digit < 62; digit++) DIGITS[BASE62.charCodeAt(digit)] = digit;
 const RANDOM_LENGTH = 26;
-/** How many characters at the end of a key text are its checksum. */
-export const CHECKSUM_LENGTH = 6;
+// How many characters at the end of a key text are its checksum.
+const CHECKSUM_LENGTH = 6;
 const BODY_LENGTH = 2 + RANDOM_LENGTH + CHECKSUM_LENGTH;
 const keyPattern = /^[A-Za-z][A-Za-z0-9_]{0,31}_[0-9]{2}[0-9A-Za-z]{32}$/;
 
@@ -125,7 +125,7 @@ function checksum(text: string): string {
 }
 
 /** The number that base62 digits stand for, from `start` on. */
-export function fromBase62(text: string, start: number): number {
+function fromBase62(text: string, start: number): number {
   let value = 0;
   for (let at = start; at < text.length; at++) value = value * 62 + DIGITS[text.charCodeAt(at)]!;
   return value;

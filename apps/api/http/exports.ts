@@ -72,30 +72,19 @@ export function makeSendExport(limits: ExportLimits = LIMITS): SendExport {
 
 /** Does some pieces of work at a time, the others in the order in which they came. One that nobody waits for any more is not begun. */
 function makeTurns(most: number) {
-  let running = 0;
-  const waiting = new Set<() => void>();
-
-  async function isMyTurn(signal: AbortSignal): Promise<boolean> {
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    const begin = () => resolve(true);
-    waiting.add(begin);
-    signal.addEventListener('abort', () => waiting.delete(begin) && resolve(false));
-    return promise;
-  }
+  let free = most;
+  const waiting: (() => void)[] = [];
 
   return async function inTurn<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result | undefined> {
-    if (signal.aborted) return undefined;
-    if (running < most) running += 1;
-    else if (!(await isMyTurn(signal))) return undefined;
+    if (free > 0) free -= 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
     try {
-      return await work();
+      return signal.aborted ? undefined : await work();
     } finally {
       // The place goes on to the next one.
-      const [next] = waiting;
-      if (next) {
-        waiting.delete(next);
-        next();
-      } else running -= 1;
+      const next = waiting.shift();
+      if (next) next();
+      else free += 1;
     }
   };
 }

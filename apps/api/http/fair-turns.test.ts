@@ -5,7 +5,8 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { makeFairTurns, TURNS, type FairTurns } from './fair-turns.ts';
+import { makeTestClock } from '../../../tests/helpers/clock.ts';
+import { limitCalls, makeFairTurns, TURNS, type FairTurns } from './fair-turns.ts';
 
 test('turns go round the teams, and in a team round its tokens, whoever asked more', async () => {
   const { turns, began, endAll } = makeStage({ running: 2, ofTeam: 2, ofToken: 2 });
@@ -91,6 +92,28 @@ test('a team whose clients do not read their answers gets no more of them, until
   other.end();
   clients[1]!.destroy();
   server.close();
+});
+
+test('a customer of the portal has 20 calls a second, a token its own limit, and neither holds up another', async () => {
+  const rest = { workspaceId: 'ws_1', customerId: 'c', billingId: undefined, mayRotate: false, expiresAt: 0 };
+  const customer = (linkTokenId: string) => ({ ...callerOf('a', 'maker'), portal: { linkTokenId, ...rest } });
+  for (const [perSecond, caller, other, most] of [
+    [50, customer('link_1'), customer('link_2'), 20],
+    [5, customer('link_1'), customer('link_2'), 5],
+    [50, customer('link_1'), callerOf('a', 'maker'), 20],
+    [50, callerOf('a', 'one'), callerOf('a', 'two'), 50],
+  ] as const) {
+    const clock = makeTestClock();
+    const limit = limitCalls(perSecond, clock);
+    for (let i = 0; i < most; i++) limit(caller);
+    assert.throws(
+      () => limit(caller),
+      (error: ApiError) => error.errorName === 'too_many_calls' && error.headers['Retry-After'] === '1',
+    );
+    limit(other);
+    await clock.advance(1_000);
+    limit(caller);
+  }
 });
 
 function callerOf(teamId: string, tokenId: string): Caller {

@@ -37,11 +37,10 @@ import {
   listPortalKeys,
   rotatePortalKey,
 } from './portal/portal.ts';
-import { leavePortal, openPortal } from './portal/session.ts';
 import { getPortalUsage } from './portal/usage.ts';
 import { getQuota } from './quota/get.ts';
 import { createScope, deleteScope, getScope, listScopes, updateScope } from './scope/scopes.ts';
-import { createSession, deleteSession, getSession } from './session/sessions.ts';
+import { createSession, deleteSession, getSession, leavePortal, openPortal } from './session/sessions.ts';
 import { listStatements } from './statement/list.ts';
 import { getUsage } from './usage/get.ts';
 import { captureHold, extendHold, releaseHold } from './usage/holds.ts';

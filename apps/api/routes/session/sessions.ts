@@ -1,8 +1,13 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { route } from '../../http/route.ts';
+import { route, type Services } from '../../http/route.ts';
+import type { SessionCookies } from '../../http/session-cookie.ts';
+import { portalOf } from '../../resources/access/portals.ts';
 import { storeSession, readSession, session, SESSION_SECONDS, removeSession } from '../../resources/access/sessions.ts';
+
+const ended = object({ ended: Type.Literal(true, { examples: [true] }) });
 
 export const createSession = route('post', '/console/session', {
   summary: 'Sign in to the console with an access token',
@@ -12,14 +17,12 @@ export const createSession = route('post', '/console/session', {
   response: object({ session }),
   errors: ['session_elsewhere', 'session_unmarked'],
 
-  async handle({ sql, caller, header, sessionCookies, setCookie, changed }) {
+  async handle(call) {
+    const { sql, caller, header, sessionCookies } = call;
     sessionCookies.requireOwnPage(header);
     // A session makes no other one: it would outlive its 8 hours.
     if (caller.sessionId !== undefined) throw new ApiError('token_missing');
-    const { secret, sessionId, line } = await storeSession(sql, caller);
-    changed('session', sessionId, { after: line });
-    setCookie(sessionCookies.store(secret, SESSION_SECONDS));
-    return { session: await readSession(sql, caller, sessionId) };
+    return { session: await readSession(sql, caller, await begin(call, sessionCookies, SESSION_SECONDS)) };
   },
 });
 
@@ -38,12 +41,47 @@ export const deleteSession = route('delete', '/console/session', {
   summary: 'Sign out of the console',
   description: 'The session ends, whoever has its cookie.',
   anyToken: true,
-  response: object({ ended: Type.Literal(true, { examples: [true] }) }),
+  response: ended,
 
-  async handle({ sql, caller, sessionCookies, setCookie, changed }) {
-    const line = await removeSession(sql, caller);
-    changed('session', caller.sessionId!, { before: line });
-    setCookie(sessionCookies.remove());
-    return { ended: true as const };
+  handle: (call) => end(call, call.sessionCookies),
+});
+
+export const openPortal = route('post', '/portal/session', {
+  summary: 'Open the portal with a link token, sent as X-Keytally-Link',
+  description: 'The answer sets a cookie that stands for the link token.',
+  portal: 'link token',
+  status: 201,
+  response: object({ opened: Type.Literal(true, { examples: [true] }) }),
+
+  async handle(call) {
+    const secondsLeft = Math.ceil((portalOf(call.caller).expiresAt - call.clock.now()) / 1000);
+    await begin(call, call.portalCookies, Math.max(1, secondsLeft));
+    return { opened: true as const };
   },
 });
+
+export const leavePortal = route('delete', '/portal/session', {
+  summary: 'Leave the portal',
+  description: 'The session ends, whoever has its cookie. The link goes on.',
+  portal: 'session',
+  response: ended,
+
+  handle: (call) => end(call, call.portalCookies),
+});
+
+type Holding = Pick<Services, 'sql' | 'changed' | 'setCookie'> & { caller: Caller };
+
+/** Begins a session of the caller; gives its id. */
+async function begin({ sql, caller, changed, setCookie }: Holding, cookies: SessionCookies, seconds: number) {
+  const { secret, sessionId, line } = await storeSession(sql, caller);
+  changed('session', sessionId, { after: line });
+  setCookie(cookies.store(secret, seconds));
+  return sessionId;
+}
+
+/** Ends the caller's session. */
+async function end({ sql, caller, changed, setCookie }: Holding, cookies: SessionCookies) {
+  changed('session', caller.sessionId!, { before: await removeSession(sql, caller) });
+  setCookie(cookies.remove());
+  return { ended: true as const };
+}

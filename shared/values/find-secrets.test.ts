@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { findKeyTexts } from './find-key-texts.ts';
+import { findKeyTexts } from './find-secrets.ts';
 import { keyShard, makeKeyText, SHARDS } from './key-text.ts';
 
 const prefixes = fc.stringMatching(/^[A-Za-z][A-Za-z0-9_]{0,31}$/);
