@@ -255,10 +255,8 @@ func (g *gatherer) requestOf(calls []*verification, until time.Time) *request {
 // patienceOf says for how many milliseconds a call still waits: verify need not decide what comes too late for all.
 func patienceOf(until time.Time) string {
 	rest := time.Until(until).Milliseconds()
-	if rest < 1 {
-		rest = 1
-	} else if rest > 9_999_999 {
+	if rest > 9_999_999 {
 		rest = 9_999_999
 	}
-	return strconv.FormatInt(rest, 10)
+	return strconv.FormatInt(atLeast(1, rest), 10)
 }

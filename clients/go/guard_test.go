@@ -79,9 +79,11 @@ func TestARefusalIsToTheByteThatOfTheOtherClients(t *testing.T) {
 	equal(t, recorder.Header().Get("WWW-Authenticate"), "Bearer")
 }
 
-func TestARouteIsPrintable(t *testing.T) {
+func TestARouteIsPrintableAndNotTooLong(t *testing.T) {
 	options := GuardOptions{Route: func(*http.Request) string { return "GET /é\n" }}
 	equal(t, options.routeOf(nil), "GET /??")
+	options.Route = func(*http.Request) string { return strings.Repeat("b", 2000) }
+	equal(t, len(options.routeOf(nil)), 1024)
 }
 
 func TestAHandlerWithoutAGuardIsToldSo(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	retrySeconds = 1
 	// Credits need a refill by a person, which takes longer.
 	usageRetrySeconds = 60
 	rateLimitName     = "rateLimitPerSecond"
@@ -37,13 +36,9 @@ type reason struct {
 	limitedBy *LimitedBy
 }
 
-// isLasting says whether waiting alone does not end it: it has 429 only for who asks for it.
-func (why reason) isLasting() bool {
-	switch why.name {
-	case "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "COST_ABOVE_LIMIT":
-		return true
-	}
-	return false
+// Waiting alone ends none of these: they have 429 only for who asks for it.
+var lasting = map[string]bool{
+	"CREDITS_USED_UP": true, "SPEND_CAP_REACHED": true, "NO_BILLING_RECORD": true, "COST_ABOVE_LIMIT": true,
 }
 
 // refuse answers a refused request: an error envelope or the options' own body, with the headers that belong to its status.
@@ -70,33 +65,24 @@ func (o *GuardOptions) refuse(w http.ResponseWriter, r *http.Request, why reason
 
 func refusalOf(why reason, requestID string, outOfCredits int, now time.Time) Refusal {
 	name := why.name
-	if outOfCredits != 0 && why.isLasting() {
+	if outOfCredits != 0 && lasting[name] {
 		name = string(StatusUsageLimited)
 	}
 	code, message := refused(name)
-	refusal := Refusal{
-		Status: code / 100, Code: code, Reason: why.name, Message: message, RequestID: requestID, LimitedBy: why.limitedBy,
-	}
+	refusal := Refusal{code / 100, code, why.name, message, requestID, 0, why.limitedBy}
 	if why.limitedBy != nil {
 		refusal.Message += " Limit: " + why.limitedBy.Name + "."
 	}
-	if refusal.Status == http.StatusTooManyRequests || refusal.Status == http.StatusServiceUnavailable {
-		refusal.RetryAfterSeconds = secondsUntil(why.limitedBy, name, now)
+	switch {
+	case refusal.Status != http.StatusTooManyRequests && refusal.Status != http.StatusServiceUnavailable:
+	case why.limitedBy != nil && why.limitedBy.RetryAt != nil:
+		refusal.RetryAfterSeconds = atLeast(1, ceilSeconds(*why.limitedBy.RetryAt-now.UnixMilli()))
+	case name == string(StatusUsageLimited):
+		refusal.RetryAfterSeconds = usageRetrySeconds
+	default:
+		refusal.RetryAfterSeconds = 1
 	}
 	return refusal
-}
-
-func secondsUntil(limitedBy *LimitedBy, name string, now time.Time) int64 {
-	if limitedBy != nil && limitedBy.RetryAt != nil {
-		if left := ceilSeconds(*limitedBy.RetryAt - now.UnixMilli()); left > 1 {
-			return left
-		}
-		return retrySeconds
-	}
-	if name == string(StatusUsageLimited) {
-		return usageRetrySeconds
-	}
-	return retrySeconds
 }
 
 type told struct {
@@ -168,10 +154,7 @@ func setRateLimit(header http.Header, limit *DecisionRateLimit, now time.Time) {
 	if limit == nil {
 		return
 	}
-	left := ceilSeconds(limit.ResetAt - now.UnixMilli())
-	if left < 0 {
-		left = 0
-	}
+	left := atLeast(0, ceilSeconds(limit.ResetAt-now.UnixMilli()))
 	header.Set("RateLimit", fmt.Sprintf(`"key";r=%d;t=%d`, limit.Remaining, left))
 	header.Set("RateLimit-Policy", fmt.Sprintf(`"key";q=%d;w=%d`, limit.Limit, limit.WindowSeconds))
 	header.Set("X-RateLimit-Limit", strconv.FormatInt(limit.Limit, 10))
@@ -185,4 +168,11 @@ func ceilSeconds(ms int64) int64 {
 		seconds++
 	}
 	return seconds
+}
+
+func atLeast(least, value int64) int64 {
+	if value < least {
+		return least
+	}
+	return value
 }

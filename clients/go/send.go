@@ -130,10 +130,13 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 		if !errors.As(err, &failed) {
 			return err
 		}
+		// Its own: the calls of a batch that fails have one error.
+		own := *failed
+		failed = &own
 		mayBeDebited = mayBeDebited || failed.debits()
 		failed.mayBeDebited = mayBeDebited
 		if !failed.passing() {
-			return err
+			return failed
 		}
 		if failed.Code != 0 {
 			answered = failed
@@ -145,7 +148,7 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 				answered.mayBeDebited = mayBeDebited
 				return answered
 			}
-			return err
+			return failed
 		}
 		if s.onRetry != nil {
 			safely("OnRetry", func() { s.onRetry(failed) })

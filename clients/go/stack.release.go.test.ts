@@ -1,15 +1,15 @@
 // The Go client's own tests, on a real keytally. clients/go/README.md says how to run them by hand.
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
-import { eventually, makeWorld } from '../../tests/helpers/world.ts';
+import { makeWorld } from '../../tests/helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
+import { assertProtected, whileServed } from '../helpers/protected.ts';
 import { gofmt, module, raceFlag, runGo } from './helpers/go.ts';
 
 const world = await makeWorld(['verify', 'consumer']);
@@ -52,21 +52,8 @@ test('the program of the page protects an API as it stands, in a module of its o
 
   const [port = 0] = await freePorts(1);
   const env = { KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token, PORT: String(port) };
-  const server = spawn(join(folder, 'my-go-api'), { env, stdio: 'inherit' });
-  try {
-    const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
-    const { key } = await makeCustomers(world, workspace.id).newKey({ customerId: 'cus_acme' });
-    const get = (key: string) => fetch(`http://127.0.0.1:${port}/`, { headers: { Authorization: `Bearer ${key}` } });
-    // On a busy machine a verification may take longer than its second: then the answer is 503.
-    const decided = (key: string) =>
-      eventually('it decides', async () => {
-        const answer = await get(key).catch(() => undefined);
-        return answer && answer.status !== 503 ? answer : undefined;
-      });
-    assert.is((await decided('key_wrong')).status, 401);
-    assert.is(await (await decided(key)).text(), 'Hello cus_acme\n');
-  } finally {
-    server.kill();
-    await once(server, 'exit');
-  }
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+  await whileServed({ command: [join(folder, 'my-go-api')], env }, () =>
+    assertProtected(makeCustomers(world, workspace.id), `http://127.0.0.1:${port}/`),
+  );
 });

@@ -1,7 +1,14 @@
 import type { HttpAnswer } from './transport.ts';
 
 type Details = { path: string; message: string }[];
-type Fields = { status: number; code: number; requestId?: string; details?: Details; retryAfterSeconds?: number };
+type Fields = {
+  status: number;
+  code: number;
+  requestId?: string | undefined;
+  details?: Details;
+  retryAfterSeconds?: number | undefined;
+  mayBeDebited?: boolean;
+};
 export type ErrorInBody = { code: number; message: string; details: Details };
 
 /** The error of a failed call: keytally answered with an error, or did not answer at all (status and code are 0 then). */
@@ -17,7 +24,7 @@ export class KeytallyError extends Error {
   /** A fraction where keytally needs less than a second. */
   readonly retryAfterSeconds: number | undefined;
   /** Whether an attempt of a verification may have been debited, and was not refused before. */
-  mayBeDebited: boolean;
+  readonly mayBeDebited: boolean;
 
   constructor(message: string, fields: Fields, options?: ErrorOptions) {
     super(message, options);
@@ -26,7 +33,8 @@ export class KeytallyError extends Error {
     this.requestId = fields.requestId;
     this.details = fields.details ?? [];
     this.retryAfterSeconds = fields.retryAfterSeconds;
-    this.mayBeDebited = this.code === 0 || (isPassing(this) && !debitedNothing.includes(this.code));
+    this.mayBeDebited =
+      fields.mayBeDebited ?? (this.code === 0 || (isPassing(this) && !debitedNothing.includes(this.code)));
   }
 
   /** Whether nothing was decided, because keytally or a server before it is unavailable or overloaded. */

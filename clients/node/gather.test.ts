@@ -9,7 +9,7 @@ import { makeClient } from './client.ts';
 import { makeClock } from './helpers/clock.ts';
 import { failure } from './helpers/failure.ts';
 import { makeProxy } from './helpers/proxy.ts';
-import type { Keytally } from './index.ts';
+import type { Keytally, KeytallyError } from './index.ts';
 
 const clock = makeClock();
 const clients: Record<string, Keytally> = {};
@@ -112,6 +112,17 @@ test('one result that is not from keytally, or one too few or too many, fails it
     ))
       assert.equal([message, code], ['the answer to a batch is not from keytally', 0], JSON.stringify(results));
   }
+});
+
+test('of two calls whose batch fails only the one whose earlier answer was lost may be debited', async () => {
+  let second: Promise<KeytallyError> | undefined;
+  const onRetry = () => void (second ??= failure(client.verify({ key: 'b' })));
+  const client = makeClient({ ...options, onRetry }, clock);
+  const body = { error: { code: 50301, message: 'not now' } };
+  proxy.next('refuse', { status: 503, headers: { 'Retry-After': '60' }, body });
+  const first = await failure(client.verify({ key: 'a' }));
+  assert.equal([first.mayBeDebited, (await second)?.mayBeDebited], [true, false]);
+  assert.equal(paths(), [VERIFY_PATH, VERIFY_BATCH_PATH]);
 });
 
 /** What a call fails with, but for the request that it was. */

@@ -10,10 +10,11 @@ type Held = {
   id: string | undefined;
   client: Keytally;
   onError: (error: unknown) => void;
-  /** How many captures are under way. */
-  capturing: number;
-  /** It is captured or released, or may be, or the release is on its way. */
-  isSettled?: true;
+  /** Is over once no capture is under way, which keytally may refuse. */
+  captures: Promise<unknown>;
+  /** It is captured, or may be. */
+  isCaptured?: true;
+  isEnding?: true;
   isAnswered?: true;
   hasLeft?: true;
   isHandled?: true;
@@ -43,9 +44,15 @@ const CONFLICT = 409;
 export async function capture(request: object, usage: string): Promise<Captured | undefined> {
   const held = heldFor(request, 'capture');
   if (held.id === undefined) return undefined;
-  const capturing = captureHeld(held, held.id, usage);
-  // A failure is its caller's.
-  noteSettling(held.client, Promise.allSettled([capturing]));
+  const capturing = held.client.holds.capture({ holdId: held.id, usage });
+  const noted = capturing.then(
+    () => (held.isCaptured = true),
+    (error: unknown) => {
+      if (!hasCapturedNothing(error)) held.isCaptured = true;
+    },
+  );
+  held.captures = Promise.all([held.captures, noted]);
+  noteSettling(held.client, noted);
   return capturing;
 }
 
@@ -67,7 +74,7 @@ export function noteHold(
   id: string | undefined,
   onError: (error: unknown) => void,
 ): HoldEvents {
-  const held: Held = { id, client, onError, capturing: 0 };
+  const held: Held = { id, client, onError, captures: Promise.resolve() };
   holds.set(request, held);
   const note = (event: 'isAnswered' | 'hasLeft' | 'isHandled') => () => {
     held[event] = true;
@@ -76,33 +83,20 @@ export function noteHold(
   return { answered: note('isAnswered'), left: note('hasLeft'), handled: note('isHandled') };
 }
 
-async function captureHeld(held: Held, holdId: string, usage: string): Promise<Captured> {
-  held.capturing += 1;
-  try {
-    const captured = await held.client.holds.capture({ holdId, usage });
-    held.isSettled = true;
-    return captured;
-  } catch (error) {
-    if (!hasCapturedNothing(error)) held.isSettled = true;
-    throw error;
-  } finally {
-    held.capturing -= 1;
-    settleIfOver(held);
-  }
-}
-
 /** Captures the cost at the end, or releases, once no handler can capture any more. Should that fail, the hold ends by itself. */
 function settleIfOver(held: Held): void {
   const isOver = held.isAnswered || (held.hasLeft && (held.isHandled || held.costAtEnd));
-  // keytally may refuse a capture that is under way.
-  if (!isOver || held.isSettled || held.capturing > 0 || held.id === undefined) return;
-  held.isSettled = true;
-  noteSettling(held.client, captureOrRelease(held, held.id).catch(held.onError));
+  if (!isOver || held.isEnding || held.id === undefined) return;
+  held.isEnding = true;
+  noteSettling(held.client, settle(held, held.id).catch(held.onError));
 }
 
-async function captureOrRelease({ client, costAtEnd }: Held, holdId: string): Promise<void> {
-  const usage = costAtEnd ? costAtEnd() : '0';
-  await (ZERO.test(usage) ? client.holds.release({ holdId }) : client.holds.capture({ holdId, usage }));
+async function settle(held: Held, holdId: string): Promise<void> {
+  // Others may begin meanwhile.
+  for (let waited; waited !== held.captures;) await (waited = held.captures);
+  if (held.isCaptured) return;
+  const usage = held.costAtEnd?.() ?? '0';
+  await (ZERO.test(usage) ? held.client.holds.release({ holdId }) : held.client.holds.capture({ holdId, usage }));
 }
 
 /** Whether keytally refused a capture for what it is, or it could not be sent, so that the credits are still held. */

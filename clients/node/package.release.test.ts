@@ -1,13 +1,12 @@
 // The package as its users get it: packed, installed into an empty project, used in TypeScript and in JavaScript.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeCustomers } from '../../tests/helpers/customers.ts';
-import { eventually, spawnWorld } from '../../tests/helpers/world.ts';
+import { spawnWorld } from '../../tests/helpers/world.ts';
+import { assertProtected, whileServed } from '../helpers/protected.ts';
 import {
   blocksOf,
   exampleFor,
@@ -131,28 +130,7 @@ for (const [page, framework] of [
     for (const name of [framework, ...(framework === 'hono' ? ['@hono/node-server'] : [])]) link(name);
     const [port = 0] = await freePorts(1);
     const env = { KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token, PORT: String(port) };
-    const server = spawn(process.execPath, ['server.js'], { cwd: project, env, stdio: 'inherit' });
-    try {
-      await assertProtected(port);
-    } finally {
-      server.kill();
-      await once(server, 'exit');
-    }
+    const command = [process.execPath, 'server.js'];
+    await whileServed({ command, cwd: project, env }, () => assertProtected(customers, `http://127.0.0.1:${port}/`));
   });
-}
-
-async function assertProtected(port: number): Promise<void> {
-  const meter = await customers.newMeter({ totalCredits: '10' });
-  const { key } = await customers.newKey({ externalMeterId: meter, customerId: 'cus_acme' });
-  // A verification may take longer than its second: then the answer is 503, and the request is repeated.
-  const decided = (headers: Record<string, string>) =>
-    eventually('it is decided', async () => {
-      const answer = await fetch(`http://127.0.0.1:${port}/`, { headers }).catch(() => undefined);
-      return answer && answer.status !== 503 ? answer : undefined;
-    });
-  const refused = await decided({ 'X-API-Key': 'key_nobody' });
-  assert.equal([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
-  const answer = await decided({ Authorization: `Bearer ${key}` });
-  assert.equal([answer.status, await answer.text()], [200, 'Hello cus_acme']);
-  assert.ok(Number((await customers.billing(meter)).usedCredits) >= 0.25);
 }

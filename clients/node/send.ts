@@ -69,17 +69,24 @@ export async function repeat<Result>(
       return await ended(attempt(attemptMs), clock, attemptMs, signal);
     } catch (error) {
       if (!(error instanceof KeytallyError)) throw error;
-      error.mayBeDebited = mayBeDebited ||= error.mayBeDebited;
-      if (!isPassing(error)) throw error;
+      mayBeDebited ||= error.mayBeDebited;
+      if (!isPassing(error)) throw withDoubt(error, mayBeDebited);
       if (error.code !== 0) answered = error;
       const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** attempts, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
       const pauseMs = Math.max(backoffMs, (error.retryAfterSeconds ?? 0) * 1000);
       // The last attempts are short: what keytally itself answered before says more than that they got no answer.
-      if (clock.now() + pauseMs >= until) throw Object.assign(answered ?? error, { mayBeDebited });
+      if (clock.now() + pauseMs >= until) throw withDoubt(answered ?? error, mayBeDebited);
       onRetry(error);
       await clock.pause(pauseMs, signal);
     }
   }
+}
+
+// The calls of a batch that fails have one error: what is known of one call is told by a copy.
+function withDoubt(error: KeytallyError, mayBeDebited: boolean): KeytallyError {
+  if (error.mayBeDebited === mayBeDebited) return error;
+  const { message, status, code, requestId, details, retryAfterSeconds, cause } = error;
+  return new KeytallyError(message, { status, code, requestId, details, retryAfterSeconds, mayBeDebited }, { cause });
 }
 
 /** The headers that requests have alike. */

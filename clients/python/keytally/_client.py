@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -103,6 +104,12 @@ class ClientCore:
     """What both clients do. Of a `Client` it waits for no event loop."""
 
     _settings: _Settings
+    # Of guards. While keytally is unavailable each is repeated for as long as a call may take.
+    _most_cancels: int
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does work in the background, to its end."""
+        raise NotImplementedError
 
     async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
         """Sends a request once."""
@@ -191,6 +198,13 @@ class Client(ClientCore, Operations):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # Each has a thread.
+    _most_cancels = 32
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        # The process waits for it.
+        threading.Thread(target=lambda: completed(work), name="keytally").start()
+
     async def _ask(self, seconds: float, *attempt: Any) -> object:
         request = outgoing_of([Attempt(time.monotonic() + seconds, *attempt)], self._settings.token)
         return result_of(request, await self._exchange(self._settings.verify, request, seconds))
@@ -272,6 +286,11 @@ class AsyncClient(ClientCore, AsyncOperations):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    _most_cancels = 1_000
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        self._background.begin(work)
 
     async def _ask(self, seconds: float, *attempt: Any) -> object:
         return await self._gatherer.ask(seconds, *attempt)

@@ -12,15 +12,14 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, cast
 
 from keytally import types
-from keytally._background import completed
 from keytally._callback import call_back
 from keytally._client import AsyncClient, Client
 from keytally._contract import REFUSALS
 from keytally._guard_options import RequestT, Values, check_out_of_credits, idempotency_key_of, verify_input
-from keytally._hold import AsyncHold, Hold, OnFailure
+from keytally._hold import hold_for
 from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
 from keytally._options import CallOptions
@@ -30,7 +29,6 @@ from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, Keytal
 
 OnError = Callable[[Exception, RequestT], object]
 MakeBody = Callable[[Refusal, RequestT], RefusalBody]
-HoldT = TypeVar("HoldT")
 
 _logger = logging.getLogger("keytally")
 _LOG_EVERY_SECONDS = 1.0
@@ -46,20 +44,21 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Passed(Generic[HoldT]):
+class Passed:
     """What is known of a request that passed; a guard keeps it with the request, under `KEYTALLY`."""
 
     identity: types.Identity
-    hold: HoldT | None
+    hold: Any
+    """A `Hold`, an `AsyncHold`, or `None`."""
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[HoldT]):
+class Outcome:
     """Headers for the answer, and the answer itself if the request is refused."""
 
     headers: dict[str, str]
     refusal: Answer | None = None
-    passed: Passed[HoldT] | None = None
+    passed: Passed | None = None
 
 
 KEYTALLY = "keytally"
@@ -90,15 +89,12 @@ class _Question:
     report: Callable[..., None]
 
 
-class _Guard(Generic[RequestT, HoldT]):
-    """What both guards do. That of a `Client` waits for no event loop."""
-
-    _client: Client | AsyncClient
-    # While keytally is unavailable each is repeated for as long as a call may take.
-    _most_cancels: int
+class Guard(Generic[RequestT]):
+    """Decides whether a request may pass. With a `Client` it waits for no event loop."""
 
     def __init__(
         self,
+        client: Client | AsyncClient,
         *,
         open: KeptUsage | AsyncKeptUsage | None = None,
         on_error: OnError[RequestT] | None = None,
@@ -106,14 +102,15 @@ class _Guard(Generic[RequestT, HoldT]):
         refusal_body: MakeBody[RequestT] | None = None,
         **given: Any,
     ) -> None:
+        self._client = client
         self._values = Values[RequestT](given, has_open=open is not None)
         self._open = open
         self._on_error = on_error or _log_each_second()
         self._out_of_credits = check_out_of_credits(out_of_credits)
         self._refusal_body = refusal_body
-        self._cancels = threading.Semaphore(self._most_cancels)
+        self._cancels = threading.Semaphore(client._most_cancels)
 
-    async def _decide(self, request: RequestT, seen: Seen) -> Outcome[HoldT]:
+    async def decide(self, request: RequestT, seen: Seen) -> Outcome:
         request_id = _request_id_of(seen.header("x-request-id"))
         make = self._refusal_body
         try:
@@ -129,7 +126,7 @@ class _Guard(Generic[RequestT, HoldT]):
             )
             return Outcome(refused.headers, answer)
 
-    async def _pass(self, request: RequestT, seen: Seen, request_id: str) -> Outcome[HoldT]:
+    async def _pass(self, request: RequestT, seen: Seen, request_id: str) -> Outcome:
         keys = keys_of(seen.header)
         if len(keys) != 1:
             raise _Refused("TWO_KEYS" if keys else "NO_KEY")
@@ -162,9 +159,26 @@ class _Guard(Generic[RequestT, HoldT]):
         return self._answered(question, answer)
 
     async def _verify(self, question: _Question) -> types.Decision:
-        return await self._client._verify(question.input, question.options)
+        asking = self._client._verify(question.input, question.options)
+        if not self._values.has_hold or not isinstance(self._client, AsyncClient):
+            return await asking
+        task = self._client._background.begin(asking)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # keytally may hold credits, or do so soon, and only its answer tells the id.
+            self._client._later(self._release(question, task))
+            raise
 
-    def _unanswered(self, question: _Question, cause: Exception, sent_at: float | None) -> Outcome[HoldT]:
+    async def _release(self, question: _Question, asking: asyncio.Task[types.Decision]) -> None:
+        try:
+            answer = await asking
+        except Exception as error:
+            return question.report(error)
+        if "hold" in answer:
+            await hold_for(self._client, answer["hold"]["id"], question.report)._settle()
+
+    def _unanswered(self, question: _Question, cause: Exception, sent_at: float | None) -> Outcome:
         code = cause.code if isinstance(cause, KeytallyError) else 0
         if code == REFUSALS["IDEMPOTENCY_MISMATCH"][0]:
             raise _Refused("IDEMPOTENCY_MISMATCH")
@@ -178,12 +192,9 @@ class _Guard(Generic[RequestT, HoldT]):
                 return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
         # The end client is answered that nothing was decided, and shall not pay for it.
         if sent_at is not None and question.may_be_cancelled and self._cancels.acquire(blocking=False):
-            self._cancel_later(question)
+            self._client._later(self._cancel(question))
         question.report(cause)
         raise _Refused("AWAY")
-
-    def _cancel_later(self, question: _Question) -> None:
-        raise NotImplementedError
 
     async def _cancel(self, question: _Question) -> None:
         what = {"key": question.input["key"], "idempotencyKey": question.options["idempotency_key"]}
@@ -195,16 +206,13 @@ class _Guard(Generic[RequestT, HoldT]):
         finally:
             self._cancels.release()
 
-    def _hold(self, id: str | None, on_failure: OnFailure) -> HoldT:
-        raise NotImplementedError
-
-    def _answered(self, question: _Question, answer: types.Decision) -> Outcome[HoldT]:
+    def _answered(self, question: _Question, answer: types.Decision) -> Outcome:
         headers = rate_limit_headers(answer.get("rateLimit"), time.time())
         if answer["status"] != "VALID":
             raise _Refused(reason_of(answer), answer.get("limitedBy"), headers)
         hold = None
         if self._values.has_hold:
-            hold = self._hold(answer["hold"]["id"] if "hold" in answer else None, question.report)
+            hold = hold_for(self._client, answer["hold"]["id"] if "hold" in answer else None, question.report)
         return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
 
     def _report(self, request: RequestT, request_id: str, cause: Exception, what: str = "") -> None:
@@ -213,67 +221,7 @@ class _Guard(Generic[RequestT, HoldT]):
         call_back("on_error", self._on_error, error, request)
 
 
-class Guard(_Guard[RequestT, Hold]):
-    """Decides whether a request may pass, for threads."""
-
-    # Each has a thread.
-    _most_cancels = 32
-
-    def __init__(self, client: Client, **options: Any) -> None:
-        super().__init__(**options)
-        self._client: Client = client
-
-    def decide(self, request: RequestT, seen: Seen) -> Outcome[Hold]:
-        return completed(self._decide(request, seen))
-
-    def _cancel_later(self, question: _Question) -> None:
-        # The process waits for it.
-        threading.Thread(target=lambda: completed(self._cancel(question)), name="keytally cancel").start()
-
-    def _hold(self, id: str | None, on_failure: OnFailure) -> Hold:
-        return Hold(self._client, id, on_failure)
-
-
-class AsyncGuard(_Guard[RequestT, AsyncHold]):
-    """Decides whether a request may pass, for asyncio."""
-
-    _most_cancels = 1_000
-
-    def __init__(self, client: AsyncClient, **options: Any) -> None:
-        super().__init__(**options)
-        self._client: AsyncClient = client
-
-    async def decide(self, request: RequestT, seen: Seen) -> Outcome[AsyncHold]:
-        return await self._decide(request, seen)
-
-    def _cancel_later(self, question: _Question) -> None:
-        self._client._background.begin(self._cancel(question))
-
-    def _hold(self, id: str | None, on_failure: OnFailure) -> AsyncHold:
-        return AsyncHold(self._client, id, on_failure)
-
-    async def _verify(self, question: _Question) -> types.Decision:
-        asking = super()._verify(question)
-        if not self._values.has_hold:
-            return await asking
-        task = self._client._background.begin(asking)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            # keytally may hold credits, or do so soon, and only its answer tells the id.
-            self._client._background.begin(self._release(question, task))
-            raise
-
-    async def _release(self, question: _Question, asking: asyncio.Task[types.Decision]) -> None:
-        try:
-            answer = await asking
-        except Exception as error:
-            return question.report(error)
-        if "hold" in answer:
-            await self._hold(answer["hold"]["id"], question.report).end()
-
-
-def _passed_of(request: Any, caller: str) -> Passed[Any]:
+def _passed_of(request: Any, caller: str) -> Passed:
     """What a guard knows of a request: of ASGI's scope, WSGI's environ, or a framework's request that has one of them."""
     raw = request
     for name in ("scope", "environ", "raw"):

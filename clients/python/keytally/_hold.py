@@ -112,6 +112,10 @@ class AsyncHold(_Hold):
             return await work
 
 
+def hold_for(client: Client | AsyncClient, id: str | None, on_failure: OnFailure) -> Hold | AsyncHold:
+    return AsyncHold(client, id, on_failure) if isinstance(client, AsyncClient) else Hold(client, id, on_failure)
+
+
 def _is_refusal(error: KeytallyError) -> bool:
     """Whether keytally surely captured nothing. With 409 something was captured or released before."""
     return error.code != 0 and error.status != 409 and not error.is_away

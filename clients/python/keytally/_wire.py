@@ -141,20 +141,34 @@ class Retry:
 
     def pause_after(self, error: KeytallyError) -> float:
         """How many seconds to wait before the next attempt; raises the error where that does not help."""
-        error.may_be_debited = self._may_be_debited = self._may_be_debited or error.may_be_debited
+        self._may_be_debited = self._may_be_debited or error.may_be_debited
         if not error.is_passing:
-            raise error
+            raise self._told(error)
         self._answer = error if error.code else self._answer
         backoff = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * (0.5 + random.random() / 2)
         pause = max(backoff, error.retry_after or 0)
         if time.monotonic() + pause >= self._until:
             # The last attempts are short: what keytally itself answered before says more than that they got no answer.
-            last = self._answer or error
-            last.may_be_debited = self._may_be_debited
-            raise last
+            raise self._told(self._answer or error)
         self._attempts += 1
         call_back("on_retry", self._on_retry, error)
         return pause
+
+    def _told(self, error: KeytallyError) -> KeytallyError:
+        """The calls of a batch that fails have one error: what is known of one call is told by a copy."""
+        if error.may_be_debited == self._may_be_debited:
+            return error
+        told = KeytallyError(
+            error.message,
+            status=error.status,
+            code=error.code,
+            request_id=error.request_id,
+            details=error.details,
+            retry_after=error.retry_after,
+        )
+        told.may_be_debited = self._may_be_debited
+        told.__cause__ = error
+        return told
 
 
 def _is_decision(told: Any) -> bool:

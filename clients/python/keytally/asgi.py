@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY, AsyncGuard, Outcome, Seen, capture_at_end, hold_of, identity_of
+from keytally._guard import KEYTALLY, Guard, Outcome, Seen, capture_at_end, hold_of, identity_of
 from keytally._guard_options import AsyncGuardOptions
 from keytally._hold import AsyncHold
 from keytally._refusal import Refusal, RefusalBody, problem_json
@@ -58,7 +58,7 @@ class KeytallyMiddleware:
         **options: Unpack[AsyncGuardOptions[Request]],
     ) -> None:
         self._app = app
-        self._guard: AsyncGuard[Request] = AsyncGuard(client, **options)
+        self._guard: Guard[Request] = Guard(client, **options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -89,9 +89,9 @@ async def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
 class _Ending:
     """Adds headers to an answer, and settles what is held for it once it has ended."""
 
-    def __init__(self, outcome: Outcome[AsyncHold], send: Send) -> None:
+    def __init__(self, outcome: Outcome, send: Send) -> None:
         self._headers = _raw(outcome.headers)
-        self._hold = outcome.passed.hold if outcome.passed else None
+        self._hold: AsyncHold | None = outcome.passed.hold if outcome.passed else None
         self._send = send
 
     async def send(self, message: Message) -> None:
@@ -124,7 +124,7 @@ def _request_of(scope: Scope) -> Request:
     )
 
 
-async def _refuse(outcome: Outcome[Any], scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(outcome: Outcome, scope: Scope, receive: Receive, send: Send) -> None:
     if outcome.refusal is None:
         return
     status, headers, body = outcome.refusal

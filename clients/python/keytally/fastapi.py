@@ -9,7 +9,8 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY, AsyncGuard, Seen
+from keytally._guard import KEYTALLY, Seen
+from keytally._guard import Guard as _Guard
 from keytally._guard_options import AsyncGuardOptions
 from keytally._refusal import Answer, Refusal, RefusalBody, problem_json
 from keytally.asgi import capture, capture_at_end, identity_of
@@ -60,7 +61,7 @@ class Guard:
         client: AsyncClient,
         **options: Unpack[AsyncGuardOptions[Request]],
     ) -> None:
-        self._guard: AsyncGuard[Request] = AsyncGuard(client, **options)
+        self._guard: _Guard[Request] = _Guard(client, **options)
 
     async def __call__(self, request: Request, response: Response) -> AsyncIterator[types.Identity]:
         outcome = await self._guard.decide(request, _seen(request))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from typing_extensions import Unpack
 
 from keytally import types
+from keytally._background import completed
 from keytally._client import Client
 from keytally._guard import KEYTALLY, Guard, Seen, capture_at_end, hold_of, identity_of
 from keytally._guard_options import GuardOptions
@@ -53,7 +54,7 @@ class KeytallyMiddleware:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         request = _request_of(environ)
         seen = Seen(request.method, request.raw_path, request.ip, request.headers.get)
-        outcome = self._guard.decide(request, seen)
+        outcome = completed(self._guard.decide(request, seen))
         if outcome.refusal:
             status, headers, body = outcome.refusal
             length = {"Content-Length": str(len(body))}

@@ -1,6 +1,5 @@
 // The package as its users get it: built, installed, typed; and the examples of its pages, as they stand.
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,6 +9,7 @@ import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 import { pythonClient } from '../../../apps/stack/servers/python.ts';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
+import { assertProtected, decided, whileServed, type Server } from '../../helpers/protected.ts';
 import { blocksOf, checkout } from '../../node/helpers/project.ts';
 
 const PAGE = 'docs/protect-python.md';
@@ -93,7 +93,7 @@ for (const [name, found, command] of servers) {
       blocks.find((block) => block.includes('urlpatterns'))!,
     );
     const [port = 0] = await freePorts(1);
-    await whileServed(command(String(port)), () => assertProtected(`http://127.0.0.1:${port}/`));
+    await whileServed(served(command(String(port))), () => assertProtected(customers, `http://127.0.0.1:${port}/`));
   });
 }
 
@@ -104,15 +104,9 @@ test('the example that captures debits what the handler says, and what a stream 
   );
   const { key, meter } = await customers.meteredKey('10');
   const [port = 0] = await freePorts(1);
-  await whileServed(uvicorn(String(port)), async () => {
+  await whileServed(served(uvicorn(String(port))), async () => {
     const get = async (path: string) => {
-      // On a busy machine a verification may take longer than its second.
-      const answer = await eventually('it is decided', async () => {
-        const one = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { 'X-API-Key': key } }).catch(
-          () => undefined,
-        );
-        return one && one.status !== 503 ? one : undefined;
-      });
+      const answer = await decided(`http://127.0.0.1:${port}${path}`, key);
       assert.is(answer.status, 200);
       await answer.text();
     };
@@ -137,6 +131,10 @@ function uvicorn(port: string): string[] {
   return ['-m', 'uvicorn', 'server:app', '--port', port, '--log-level', 'error'];
 }
 
+function served(command: string[]): Server {
+  return { command: ['python3', ...command], cwd: folder, env: { ...env, ...addresses() } };
+}
+
 function addresses() {
   return { KEYTALLY_API_URL: world.api.url, KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token };
 }
@@ -153,40 +151,4 @@ async function python(args: string[], cwd = folder, more: Record<string, string>
 
 async function mypy(args: string[]): Promise<string> {
   return python(['-m', 'mypy', ...args]).catch((error: { stdout: string }) => error.stdout);
-}
-
-async function whileServed(command: string[], act: () => Promise<void>): Promise<void> {
-  const server = spawn('python3', command, {
-    cwd: folder,
-    env: { ...env, ...addresses() },
-    stdio: ['ignore', 'ignore', 'ignore'],
-  });
-  const ended = once(server, 'exit');
-  try {
-    await act();
-  } finally {
-    server.kill('SIGKILL');
-    await ended;
-  }
-}
-
-async function assertProtected(url: string): Promise<void> {
-  const meter = await customers.newMeter({ totalCredits: '10' });
-  const { key } = await customers.newKey({ externalMeterId: meter, customerId: 'cus_acme' });
-  let tries = 0;
-  // On a busy machine a verification may take longer than its second: then the answer is 503, and the request is repeated.
-  const decided = (headers: Record<string, string>) =>
-    eventually('it is decided', async () => {
-      tries += 1;
-      const answer = await fetch(url, { headers }).catch(() => undefined);
-      return answer && answer.status !== 503 ? answer : undefined;
-    });
-  const refused = await decided({ 'X-API-Key': 'key_nobody' });
-  assert.equal([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
-  assert.is(((await refused.json()) as { error: { code: number } }).error.code, 40112);
-  tries = 0;
-  const answer = await decided({ Authorization: `Bearer ${key}` });
-  assert.equal([answer.status, await answer.text()], [200, 'Hello cus_acme']);
-  const used = Number((await customers.billing(meter)).usedCredits);
-  assert.ok(used >= 0.25 && used <= 0.25 * tries, `${used} for ${tries} tries`);
 }

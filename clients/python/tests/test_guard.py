@@ -354,12 +354,6 @@ class Asgi(unittest.IsolatedAsyncioTestCase):
         passed, _ = await self.ask({"type": "lifespan"})
         self.assertEqual(len(passed), 1)
 
-    async def test_a_key_header_that_was_sent_twice_is_two_keys(self) -> None:
-        headers = [(b"x-api-key", b"a"), (b"X-Api-Key", b"b")]
-        passed, sent = await self.ask({"type": "http", "method": "GET", "headers": headers})
-        self.assertEqual(passed, [])
-        self.assertIn(b"40111", sent[1]["body"])
-
     async def test_functions_may_be_async_and_what_they_raise_is_for_the_framework(self) -> None:
         key, used = metered_key()
         scope = {"type": "http", "method": "GET", "headers": [(b"x-api-key", key.encode())], "query_string": b"n=3"}
@@ -371,15 +365,3 @@ class Asgi(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(used(), "3")
         with self.assertRaises(KeyError):
             await self.ask({**scope, "query_string": b""}, cost=cost)
-
-    async def test_a_name_beyond_ascii_in_a_path_is_recorded_as_it_was_sent_and_a_long_one_is_cut_at_a_slash(
-        self,
-    ) -> None:
-        key, _ = metered_key()
-        seen: list[asgi.Request] = []
-        headers = [(b"x-api-key", key.encode())]
-        path = {"path": "/ä/" + "x" * 2000, "raw_path": b"/%C3%A4/" + b"x" * 2000}
-        passed, _ = await self.ask(
-            {"type": "http", "method": "GET", "headers": headers, **path}, ip=lambda request: seen.append(request)
-        )
-        self.assertEqual((len(passed), seen[0].path[:3], seen[0].raw_path[:8]), (1, "/ä/", "/%C3%A4/"))
