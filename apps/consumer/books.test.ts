@@ -3,8 +3,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Balance } from '../../shared/books/balances.ts';
-import type { ClassSums, Sums } from '../../shared/books/sums/booked-lines.ts';
-import { readBooked, type BookedRecord } from '../../shared/books/sums/booked-records.ts';
+import { readBooked, type BookedRecord, type ClassSums, type Sums } from '../../shared/books/sums/booked.ts';
 import { findMissingNumbers } from '../../shared/books/reconciling/missing-numbers.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
@@ -37,8 +36,9 @@ test('sums of days, and of what is open, say what all events say, of records tha
       const balance = randomBalance(random, billingId, events);
       return { ...balance, billing: { ...balance.billing, workspaceId } };
     });
-    const together = await readBooked(own, balances);
-    const alone = await readBooked(own, balances.slice(0, 1));
+    const asked = balances.map((balance) => ({ ...balance.billing, counted: balance }));
+    const together = await readBooked(own, asked);
+    const alone = await readBooked(own, asked.slice(0, 1));
     for (const [i, balance] of balances.entries())
       for (const read of i === 0 ? [together, alone] : [together]) {
         const record = read.get(balance.billing.id)!;
@@ -56,7 +56,7 @@ test('missing numbers are named with the events around them and their cost, with
     await rollUp(own, NOON, never);
     const sequences = [1, 2, 3].map((epoch): [number, number] => [epoch, highest(events, epoch)]);
     const balance = { ...balanceOf(billingId, 3, sequences), usedMicros: events.at(-1)!.usedMicros };
-    const booked = (await readBooked(own, [balance])).get(billingId)!;
+    const booked = (await readBooked(own, [{ ...balance.billing, counted: balance }])).get(billingId)!;
     const found = (await findMissingNumbers(own.books, [{ balance, booked }])).get(billingId) ?? [];
     assert.equal(
       found.map(({ epoch, afterSequence, events: count, micros }) => [epoch, afterSequence, count, micros]),
@@ -131,7 +131,8 @@ function highest(events: UsageEvent[], epoch: number): number {
 
 function randomBalance(random: Random, billingId: string, events: UsageEvent[]): Balance {
   const epoch = random.between(2, 4);
-  const upTo = (most: number) => (random.chance(0.4) ? most : random.between(0, most));
+  // Of the numbers of a day that is over, Redis has all or none: a shard that opens again does so in another epoch.
+  const upTo = (most: number) => (random.chance(0.5) ? most : 0);
   const sequences = [1, 2, 3].slice(0, epoch).map((one): [number, number] => [one, upTo(highest(events, one))]);
   const adjustment = upTo(Math.max(0, ...events.map(({ number }) => number)));
   // A balance is read today.
@@ -209,7 +210,7 @@ function sorted({
   lastHeldMicros,
   classes,
   lastMs,
-}: Omit<BookedRecord, 'epochs' | 'openDays' | 'closedMicros' | 'holdDays'> & {
+}: Omit<BookedRecord, 'epochs' | 'openDays' | 'holdDays'> & {
   epochs: Omit<BookedRecord['epochs'][number], 'lastNumber'>[];
 }) {
   const parts = epochs

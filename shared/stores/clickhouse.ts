@@ -110,6 +110,17 @@ export function booksUntil(books: Books, over: AbortSignal): Books {
   return { ...books, client: Object.create(books.client, { query: { value: query } }) as ClickHouseClient };
 }
 
+/** The rows that a query answers, each as an array of its columns. */
+export async function readRows<Row extends unknown[]>(
+  { client }: Pick<Books, 'client'>,
+  query: string,
+  query_params: Record<string, unknown> = {},
+  clickhouse_settings: ClickHouseSettings = {},
+): Promise<Row[]> {
+  const answer = await client.query({ query, query_params, clickhouse_settings, format: 'JSONCompactEachRow' });
+  return answer.json<Row>();
+}
+
 function withinMemory(bytes: number): BooksLimits {
   const onDisk = String(bytes / 4);
   return {

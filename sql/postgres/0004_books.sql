@@ -48,7 +48,7 @@ create index on usage_marks (day);
 create index on usage_marks (workspace_id, day);
 
 -- Usage that was lost with a Redis and reported to the operator: verifications after a number of an epoch that neither
--- the books nor Redis know. A loss that was found once is told from here, and not searched for again in the events of its days.
+-- the books nor Redis know. Without an amount nobody knows what they cost. A loss that was found once is told from here, and not searched for again in the events of its days.
 create table usage_losses (
   billing_id    text not null,
   epoch         bigint not null,
@@ -57,9 +57,7 @@ create table usage_losses (
   before_seq    bigint,
   before_event  text,
   events        bigint not null,
-  amount_micros bigint not null,
-  is_priced     boolean not null default false,
-  is_whole      boolean not null default false,
+  amount_micros bigint,
   found_at      timestamptz not null default now(),
   primary key (billing_id, epoch, after_seq)
 );

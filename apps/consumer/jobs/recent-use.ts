@@ -1,4 +1,4 @@
-import { readLastBalances } from '../../../shared/books/sums/last-balances.ts';
+import { readBooked, sum } from '../../../shared/books/sums/booked.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { eachOf, type Query } from '../../../shared/stores/postgres.ts';
 
@@ -70,8 +70,10 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
     // What has expired is a sum of all its lines. And a late event is not the last one: newer events may have been inserted before the
     // time that this run looks at.
     const whole = rows.filter((row) => row[3] === 1).map(([id, , , , workspaceId]) => ({ id, workspaceId }));
-    for (const [billingId, last] of await readLastBalances(stores, whole))
-      amounts.set(billingId, { used: last.usedMicros, held: last.heldMicros, expired: last.expiredMicros });
+    for (const [id, { lastMicros, lastHeldMicros, classes }] of await readBooked(stores, whole)) {
+      const expired = sum([...classes.values()].map(({ expiredMicros }) => expiredMicros));
+      if (lastMicros !== undefined) amounts.set(id, { used: lastMicros, held: lastHeldMicros, expired });
+    }
     await store(stores.sql, amounts);
   }
 }

@@ -1,13 +1,11 @@
 import { findBalances } from '../../../shared/books/balances.ts';
 import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
-import { wronglyBilledDays } from '../../../shared/books/reconciling/billed.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { WebhookEvent } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { markedDays } from '../../../shared/books/sums/marked-days.ts';
 import { storeLosses } from '../../../shared/books/reconciling/known-losses.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
 import type { RebuildStores as Stores } from '../../../shared/books/rebuilding/rebuild.ts';
@@ -47,10 +45,14 @@ async function noteBehind({ sql, redis }: Stores, billings: BillingRef[], result
 
 async function report(stores: Stores, results: Reconciliation[], metrics: Metrics, log: Logger): Promise<void> {
   for (const result of results.filter(differs)) {
-    const { billing, status, missing, bookedMicros, billedMicros } = result;
+    const { billing, status, missing, wrongDays } = result;
     const difference = formatCredits(result.differenceMicros);
     const heldDifference = formatCredits(result.heldDifferenceMicros);
-    if (bookedMicros !== billedMicros) await sumUpAgain(stores, billing);
+    // Until they are rolled up again, `/usage` sums them from their events.
+    await markDays(
+      stores.sql,
+      wrongDays.map(({ day }) => ({ workspaceId: billing.workspaceId, billingId: billing.id, day })),
+    );
     log.error(
       { billingId: billing.id, status, difference, heldDifference, grants: result.grants, gaps: missing },
       'the books and the balance of a billing record differ',
@@ -67,16 +69,6 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
       'usage was lost with Redis',
     );
   }
-}
-
-/** Marks the days of a record that `/usage` bills wrongly: they are then summed from their events, and rolled up again. */
-async function sumUpAgain({ sql, books }: Stores, { id, workspaceId }: BillingRef): Promise<void> {
-  const marked = await markedDays(sql, [id]);
-  const days = await wronglyBilledDays(books, { id, workspaceId, openDays: marked.get(id) ?? [] });
-  await markDays(
-    sql,
-    days.map((day) => ({ workspaceId, billingId: id, day })),
-  );
 }
 
 /** Tells webhooks once of a difference: another look at it finds the same. */

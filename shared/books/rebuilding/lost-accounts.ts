@@ -1,6 +1,6 @@
 import type { Query } from '../../stores/postgres.ts';
 import { PLAIN_NUMBER } from '../../stores/account-settings.ts';
-import type { BookedRecord } from '../sums/booked-records.ts';
+import type { BookedRecord } from '../sums/booked.ts';
 
 // What makes an account again that Redis lost (lua/parts/restore-account.lua).
 

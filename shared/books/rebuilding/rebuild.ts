@@ -10,10 +10,10 @@ import type { Query } from '../../stores/postgres.ts';
 import type { ShardedRedis } from '../../stores/redis.ts';
 import { chunks } from '../../values/chunks.ts';
 import { newId } from '../../values/ids.ts';
-import type { Balance, FailedRecord } from '../balances.ts';
+import type { FailedRecord } from '../balances.ts';
 import { billingKey, type BillingRef } from '../billing-refs.ts';
 import { byHalves } from '../by-halves.ts';
-import { readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
+import { readBooked, sum, type BookedRecord } from '../sums/booked.ts';
 import { firstDayOfHolds, readHolds, type BookedHold } from './booked-holds.ts';
 import { accountInBooks, readVoids, type Void } from './lost-accounts.ts';
 
@@ -67,30 +67,22 @@ export async function setAside(redis: ShardedRedis, billings: BillingRef[], gran
   return asides.flat();
 }
 
-// Ids of billing records have another form.
-const NOBODY: BillingRef = { id: 'nobody', shard: 0, workspaceId: '', externalMeterId: '' };
-
 /** Throws unless the books can be read at all: of a record that does not exist, in the same way as of others. */
 export async function requireBooks(stores: RebuildStores): Promise<void> {
-  await withTimeout(stores.redis.clock, PROBE_WITHIN_MS, readBooked(stores, [allOf(NOBODY, 0)]));
-}
-
-/** A balance that has counted all that the books have of a record. */
-function allOf(billing: BillingRef, epoch: number): Balance {
-  const all = Number.MAX_SAFE_INTEGER;
-  const sequences = new Map([[epoch, all]]);
-  return { billing, atMs: 0, epoch, usedMicros: 0, counted: 0, adjustment: all, sequences };
+  // Ids of billing records have another form.
+  const nobody = { id: 'nobody', workspaceId: '' };
+  await withTimeout(stores.redis.clock, PROBE_WITHIN_MS, readBooked(stores, [nobody]));
 }
 
 /** Gives the records that another process has set aside since. */
 async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<FailedRecord[]> {
   const { redis, sql } = stores;
-  const asked = records.map(({ billing }) => allOf(billing, grant(billing.shard).epoch));
-  const booked = await readBooked(stores, asked);
-  for (const [i, record] of records.entries()) requireAll(record, asked[i]!.epoch, booked.get(record.billing.id)!);
+  const billings = records.map(({ billing }) => billing);
+  const booked = await readBooked(stores, billings);
+  for (const record of records) requireAll(record, grant(record.billing.shard).epoch, booked.get(record.billing.id)!);
   const voids = await readVoids(
     sql,
-    records.map(({ billing }) => billing.id),
+    billings.map(({ id }) => id),
   );
   const holds = await restoreHolds(stores, records, booked, grant);
   // One that is not set aside and never had a line is what it has to be.

@@ -7,7 +7,7 @@ import { openShards } from '../../stores/fence.ts';
 import type { Sql } from '../../stores/postgres.ts';
 import type { ShardedRedis } from '../../stores/redis.ts';
 import { findBalances, type FailedRecord } from '../balances.ts';
-import { behindBooks, readBooked } from '../sums/booked-records.ts';
+import { behindBooks, readBooked } from '../sums/booked.ts';
 import { rebuild, setAside } from './rebuild.ts';
 import { countUnsettled, postpone, removeSettled, takeUnsettled, type UnsettledRecord } from './unsettled-records.ts';
 
@@ -72,7 +72,10 @@ async function rebuildSome(
 ): Promise<FailedRecord[]> {
   const { redis, log } = stores;
   const { balances, aside, corrupt } = await findBalances(redis, notes);
-  const booked = await readBooked(stores, balances);
+  const booked = await readBooked(
+    stores,
+    balances.map((balance) => ({ ...balance.billing, counted: balance })),
+  );
   const behind = balances.filter((balance) => behindBooks(balance, booked.get(balance.billing.id)!) > 0);
   const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: epochs.get(shard)! });
   const wanted = [...aside, ...[...behind, ...corrupt].map(({ billing }) => billing)];

@@ -1,7 +1,7 @@
 import type { Query } from '../../stores/postgres.ts';
 import { readAccountState } from '../account-state.ts';
 import type { Balance } from '../balances.ts';
-import { sum, type BookedRecord } from '../sums/booked-records.ts';
+import { sum, type BookedRecord } from '../sums/booked.ts';
 
 /** What an account says of all its grants together, beside what Postgres and the books know of each. */
 export type GrantProof = {

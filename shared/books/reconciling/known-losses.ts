@@ -1,19 +1,15 @@
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import { chunks } from '../../values/chunks.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import type { MissingNumbers } from './missing-numbers.ts';
 
 /** A loss of a record. */
 export type Loss = { billing: BillingRef; loss: MissingNumbers };
 
-const LOSSES_AT_ONCE = 1_000;
-
 /** Reads the losses of some records that were found before, by record, in the order of epochs and numbers. */
 export async function readKnownLosses(sql: Query, ids: string[]): Promise<Map<string, MissingNumbers[]>> {
   if (ids.length === 0) return new Map();
   const rows = await sql<KnownLoss[]>`
-    select * from usage_losses where billing_id = any(${eachOf(sql, ids)}) and is_whole
-    order by billing_id, epoch, after_seq`;
+    select * from usage_losses where billing_id = any(${eachOf(sql, ids)}) order by billing_id, epoch, after_seq`;
   const byRecord = Map.groupBy(rows, ({ billingId }) => billingId);
   return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(lossOf)]));
 }
@@ -26,21 +22,35 @@ export async function storeLosses(
   sql: Query,
   records: { billing: BillingRef; losses: MissingNumbers[] }[],
 ): Promise<Loss[]> {
-  const found = records.flatMap(({ billing, losses }) => losses.map((loss): Loss => ({ billing, loss })));
   const news: Loss[] = [];
-  for (const some of chunks(found, LOSSES_AT_ONCE)) {
-    const grown = new Set(await storeSome(sql, some));
-    news.push(...some.filter((one) => grown.has(nameOf(one))));
+  for (const { billing, losses } of records) {
+    const of = <Value>(read: (one: MissingNumbers) => Value): Value[] => losses.map(read);
+    const grown = await sql<{ place: number }[]>`
+      with found as (
+        select * from unnest(
+          ${of(({ epoch }) => epoch)}::bigint[], ${of(({ afterSequence }) => afterSequence)}::bigint[],
+          ${of(({ events }) => events)}::bigint[], ${of(({ micros }) => micros ?? null)}::bigint[],
+          ${of(({ afterEvent }) => afterEvent ?? null)}::text[], ${of(({ beforeSequence }) => beforeSequence ?? null)}::bigint[],
+          ${of(({ beforeEvent }) => beforeEvent ?? null)}::text[]
+        ) with ordinality as one (epoch, after_seq, events, amount_micros, after_event, before_seq, before_event, place)
+      ), known as (
+        select epoch, after_seq, events from usage_losses where billing_id = ${billing.id}
+      ), gone as (
+        delete from usage_losses
+        where billing_id = ${billing.id} and (epoch, after_seq) not in (select epoch, after_seq from found)
+      ), stored as (
+        insert into usage_losses as kept
+          (billing_id, epoch, after_seq, events, amount_micros, after_event, before_seq, before_event)
+        select ${billing.id}, epoch, after_seq, events, amount_micros, after_event, before_seq, before_event from found
+        on conflict (billing_id, epoch, after_seq) do update set
+          events = excluded.events, amount_micros = excluded.amount_micros, after_event = excluded.after_event,
+          before_seq = excluded.before_seq, before_event = excluded.before_event,
+          found_at = case when kept.events < excluded.events then now() else kept.found_at end
+      )
+      select place::int from found left join known using (epoch, after_seq)
+      where coalesce(known.events, 0) < found.events order by place`;
+    news.push(...grown.map(({ place }) => ({ billing, loss: losses[place - 1]! })));
   }
-  const known = new Set(found.map(nameOf));
-  const kept = await readKnownLosses(
-    sql,
-    records.map(({ billing }) => billing.id),
-  );
-  const gone = records.flatMap(({ billing }) =>
-    (kept.get(billing.id) ?? []).map((loss) => ({ billing, loss })).filter((one) => !known.has(nameOf(one))),
-  );
-  for (const some of chunks(gone, LOSSES_AT_ONCE)) await removeSome(sql, some);
   return news;
 }
 
@@ -49,11 +59,10 @@ type KnownLoss = {
   epoch: number;
   afterSeq: number;
   events: number;
-  amountMicros: number;
+  amountMicros: number | null;
   afterEvent: string | null;
   beforeSeq: number | null;
   beforeEvent: string | null;
-  isPriced: boolean;
 };
 
 function lossOf(row: KnownLoss): MissingNumbers {
@@ -64,48 +73,6 @@ function lossOf(row: KnownLoss): MissingNumbers {
     beforeSequence: row.beforeSeq ?? undefined,
     beforeEvent: row.beforeEvent ?? undefined,
     events: row.events,
-    micros: row.isPriced ? row.amountMicros : undefined,
+    micros: row.amountMicros ?? undefined,
   };
-}
-
-function nameOf({ billing, loss: { epoch, afterSequence } }: Loss): string {
-  return `${billing.id} ${epoch} ${afterSequence}`;
-}
-
-/** Stores losses; gives the names of those that were not known, or not with so many events. */
-async function storeSome(sql: Query, some: Loss[]): Promise<string[]> {
-  const rows = await sql<{ name: string }[]>`
-    with found as (
-      select * from unnest(
-        ${some.map(({ billing }) => billing.id)}::text[], ${some.map(({ loss }) => loss.epoch)}::bigint[],
-        ${some.map(({ loss }) => loss.afterSequence)}::bigint[], ${some.map(({ loss }) => loss.events)}::bigint[],
-        ${some.map(({ loss }) => loss.micros ?? null)}::bigint[],
-        ${some.map(({ loss }) => loss.afterEvent ?? null)}::text[], ${some.map(({ loss }) => loss.beforeSequence ?? null)}::bigint[],
-        ${some.map(({ loss }) => loss.beforeEvent ?? null)}::text[]
-      ) as one (billing_id, epoch, after_seq, events, amount_micros, after_event, before_seq, before_event)
-    ), known as (
-      select found.*, coalesce(old.events, 0) as old_events
-      from found left join usage_losses old using (billing_id, epoch, after_seq)
-    ), stored as (
-      insert into usage_losses as kept
-        (billing_id, epoch, after_seq, events, amount_micros, is_priced, after_event, before_seq, before_event, is_whole)
-      select billing_id, epoch, after_seq, events, coalesce(amount_micros, 0), amount_micros is not null,
-        after_event, before_seq, before_event, true
-      from known
-      on conflict (billing_id, epoch, after_seq) do update set
-        events = excluded.events, amount_micros = excluded.amount_micros, is_priced = excluded.is_priced,
-        after_event = excluded.after_event, before_seq = excluded.before_seq, before_event = excluded.before_event,
-        is_whole = true, found_at = case when kept.events < excluded.events then now() else kept.found_at end
-    )
-    select billing_id || ' ' || epoch || ' ' || after_seq as name from known where old_events < events`;
-  return rows.map(({ name }) => name);
-}
-
-async function removeSome(sql: Query, some: Loss[]): Promise<void> {
-  await sql`
-    delete from usage_losses
-    where (billing_id, epoch, after_seq) in (
-      select * from unnest(
-        ${some.map(({ billing }) => billing.id)}::text[], ${some.map(({ loss }) => loss.epoch)}::bigint[],
-        ${some.map(({ loss }) => loss.afterSequence)}::bigint[]))`;
 }

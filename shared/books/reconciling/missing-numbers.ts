@@ -1,17 +1,7 @@
-import type { Books } from '../../stores/clickhouse.ts';
+import { readRows, type Books } from '../../stores/clickhouse.ts';
 import type { Balance } from '../balances.ts';
-import type { BookedRecord } from '../sums/booked-records.ts';
-import {
-  inGroups,
-  IS_OPEN,
-  IS_OVER,
-  lineOfEvent,
-  openDayParams,
-  openDaysTable,
-  sumsOfLine,
-  type RecordRef,
-} from '../sums/day-sums.ts';
-import { readBoundaries, type Boundary, type Place } from './boundary-events.ts';
+import type { BookedRecord } from '../sums/booked.ts';
+import { inGroups, IS_OPEN, IS_OVER, lineOfEvent, openDayParams, openDaysTable, sumsOfLine } from '../sums/day-sums.ts';
 
 /** Consecutive sequence numbers of one epoch of a billing record that no event in the books has. */
 export type MissingNumbers = {
@@ -29,193 +19,149 @@ export type MissingNumbers = {
 /** A record to look at, with its balance in Redis. */
 export type Suspect = { balance: Balance; booked: BookedRecord };
 
-/** Numbers that nobody has: those above `after`, up to the one before `before` or, at the end, up to `upTo`. */
-type Gap = { epoch: number; after: number; before: number | undefined; upTo: number; endsWith?: 'redis' };
-type Day = { day: string; epoch: number; numbers: number; first: number; last: number };
+/** The numbers of an epoch that a day has, or several days that overlap, which they do where Redis's clock went back over midnight. */
+type Stretch = { days: string[]; epoch: number; numbers: number; first: number; last: number };
 
 // Of more than these, somebody has to be told that there are many and not where each is.
 /** Most gaps that are found in one record. */
 export const MAX_GAPS = 1_000;
-const NUMBERS_PER_BUCKET = 65_536;
-const BUCKETS_AT_ONCE = 16;
 
 /**
  * Finds the missing sequence numbers of some records, in order, up to the last ones that Redis has; of a record at most
- * 1,000 gaps. It compares the first and last numbers of days, and reads the events of such days alone that lack some.
+ * 1,000 gaps. It compares the first and last numbers of days, and reads the events of such days alone that lack some or lie beside
+ * missing ones.
  */
 export async function findMissingNumbers(books: Books, suspects: Suspect[]): Promise<Map<string, MissingNumbers[]>> {
   const found = new Map<string, MissingNumbers[]>();
   for (const some of inGroups(suspects, ({ booked }) => booked.openDays.length)) {
-    const days = await readDays(books, some);
+    const stretches = await readStretches(books, some);
     for (const suspect of some) {
       const { id } = suspect.balance.billing;
-      const ofRecord = days.get(id) ?? [];
-      const gaps = await gapsOf(books, suspect, ofRecord);
-      if (gaps.length > 0) found.set(id, await describe(books, suspect, ofRecord, gaps));
+      const gaps = await gapsOf(books, suspect, stretches.get(id) ?? []);
+      if (gaps.length > 0) found.set(id, gaps);
     }
   }
   return found;
 }
 
-/** The days on which records have numbers, by record, in the order of epochs and numbers. */
-async function readDays(books: Books, suspects: Suspect[]): Promise<Map<string, Day[]>> {
-  const answer = await books.client.query({
-    query: `
+/** The numbers that records have on their days, by record, in the order of epochs and numbers. */
+async function readStretches(books: Books, suspects: Suspect[]): Promise<Map<string, Stretch[]>> {
+  const records = suspects.map(({ balance: { billing }, booked: { openDays } }) => ({ ...billing, openDays }));
+  const rows = await readRows<[id: string, day: string, epoch: number, ...numbers: string[]]>(
+    books,
+    `
       with ${openDaysTable}
-      select billing_id, toString(day), epoch, numbers, first_number, last_number
+      select billing_id, toString(day), epoch as of_epoch, numbers, first_number as first, last_number
       from booked_days final
       where billing_id in {ids:Array(String)} and line = 'verification' and ${IS_OVER}
       union all
-      select billing_id, toString(day), line_epoch,
-        ${sumsOfLine.numbers}, ${sumsOfLine.first_number}, ${sumsOfLine.last_number}
+      select billing_id, toString(day), line_epoch, ${sumsOfLine.numbers}, ${sumsOfLine.first_number}, ${sumsOfLine.last_number}
       from (
         select billing_id, day, kind, epoch, seq, number, ${lineOfEvent} from usage_events final
         where ${IS_OPEN} and kind != 'adjustment'
       )
       group by billing_id, day, line_epoch`,
-    query_params: openDayParams(
-      suspects.map(({ balance: { billing }, booked: { openDays } }) => ({
-        id: billing.id,
-        workspaceId: billing.workspaceId,
-        openDays,
-      })),
-    ),
-    format: 'JSONCompactEachRow',
-  });
-  type Row = [id: string, day: string, epoch: number, numbers: string, first: string, last: string];
-  const rows = await answer.json<Row>();
-  const byRecord = Map.groupBy(rows, ([id]) => id);
-  const dayOf = ([, day, epoch, ...numbers]: Row): Day => {
-    const [count, first, last] = numbers.map(Number) as [number, number, number];
-    return { day, epoch, numbers: count, first, last };
-  };
-  const inOrder = (a: Day, b: Day) => a.epoch - b.epoch || a.first - b.first;
-  return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(dayOf).toSorted(inOrder)]));
-}
-
-async function gapsOf(books: Books, { balance }: Suspect, days: Day[]): Promise<Gap[]> {
-  const gaps: Gap[] = [];
-  const byEpoch = Map.groupBy(days, ({ epoch }) => epoch);
-  const epochs = [...new Set([...byEpoch.keys(), ...balance.sequences.keys()])].toSorted((a, b) => a - b);
-  for (const epoch of epochs) {
-    let last = 0;
-    for (const span of spansOf(byEpoch.get(epoch) ?? [])) {
-      if (span.first > last + 1) gaps.push({ epoch, after: last, before: span.first, upTo: span.first - 1 });
-      if (span.numbers < span.last - span.first + 1 && gaps.length < MAX_GAPS)
-        gaps.push(...(await gapsWithin(books, balance.billing, epoch, span)));
-      last = span.last;
-    }
-    const inRedis = balance.sequences.get(epoch) ?? 0;
-    if (inRedis > last) gaps.push({ epoch, after: last, before: undefined, upTo: inRedis, endsWith: 'redis' });
-  }
-  return gaps.slice(0, MAX_GAPS);
-}
-
-/** Days as spans of numbers that do not overlap: days overlap where Redis's clock went back over midnight. */
-function spansOf(days: Day[]): (Day & { days: string[] })[] {
-  const spans: (Day & { days: string[] })[] = [];
-  for (const day of days) {
-    const before = spans.at(-1);
-    if (before && day.first <= before.last) {
-      before.days.push(day.day);
-      before.numbers += day.numbers;
-      before.last = Math.max(before.last, day.last);
-    } else spans.push({ ...day, days: [day.day] });
-  }
-  return spans;
-}
-
-/** Finds gaps within some days: first which stretches of 65,536 numbers lack some, then where. Its memory is bounded. */
-async function gapsWithin(
-  books: Books,
-  { id: billingId, workspaceId }: RecordRef,
-  epoch: number,
-  { days }: { days: string[] },
-): Promise<Gap[]> {
-  const numbers = `select seq, intDiv(seq, ${NUMBERS_PER_BUCKET}) as bucket from usage_events final
-    where workspace_id = {workspaceId:String} and day in {days:Array(Date)} and billing_id = {billingId:String} and epoch = {epoch:UInt32}
-      and kind != 'adjustment'`;
-  const query = async <Row>(text: string, params = {}) => {
-    const query_params = { workspaceId, billingId, days, epoch, ...params };
-    return (await books.client.query({ query: text, query_params, format: 'JSONCompactEachRow' })).json<Row>();
-  };
-  const buckets = await query<[bucket: string, count: string, first: string, last: string]>(
-    `select bucket, count(), min(seq), max(seq) from (${numbers}) group by bucket order by bucket`,
+    openDayParams(records),
   );
-  const gaps: Gap[] = [];
-  const add = (after: number, before: number) => gaps.push({ epoch, after, before, upTo: before - 1 });
-  const lacking: number[] = [];
-  for (const [i, [bucket, count, first, last]] of buckets.entries()) {
-    const before = i === 0 ? undefined : Number(buckets[i - 1]![3]);
-    if (before !== undefined && Number(first) > before + 1) add(before, Number(first));
-    if (Number(count) < Number(last) - Number(first) + 1) lacking.push(Number(bucket));
+  const found = new Map<string, Stretch[]>();
+  const inOrder = rows.toSorted((a, b) => a[2] - b[2] || Number(a[4]) - Number(b[4]));
+  for (const [id, day, epoch, ...texts] of inOrder) {
+    const [numbers, first, last] = texts.map(Number) as [number, number, number];
+    const ofRecord = found.get(id) ?? [];
+    found.set(id, ofRecord);
+    const before = ofRecord.at(-1);
+    if (before?.epoch === epoch && first <= before.last) {
+      before.days.push(day);
+      before.numbers += numbers;
+      before.last = Math.max(before.last, last);
+    } else ofRecord.push({ days: [day], epoch, numbers, first, last });
   }
-  for (let i = 0; i < lacking.length && gaps.length < MAX_GAPS; i += BUCKETS_AT_ONCE) {
-    const rows = await query<[after: string, before: string]>(
-      `select after, seq from (
-         select bucket, seq, lagInFrame(seq, 1, seq) over lines as after, lagInFrame(bucket) over lines as bucket_before
-         from (${numbers} and bucket in {buckets:Array(UInt64)})
-         window lines as (order by seq rows between 1 preceding and current row)
-       ) where bucket = bucket_before and seq > after + 1 order by seq limit {most:UInt32}`,
-      { buckets: lacking.slice(i, i + BUCKETS_AT_ONCE), most: MAX_GAPS },
-    );
-    for (const [after, before] of rows) add(Number(after), Number(before));
-  }
-  return gaps.toSorted((a, b) => a.after - b.after);
+  return found;
 }
 
-/** The days on which events of these places can lie: those with their numbers, and open ones, for the sake of adjustments. */
-function daysOf(places: Place[], days: Day[], openDays: string[]): string[] {
-  const holds = ({ epoch, first, last }: Day) =>
-    places.some((place) => place.epoch === epoch && first <= place.sequence && place.sequence <= last);
-  return [...new Set([...openDays, ...days.filter(holds).map(({ day }) => day)])];
-}
+/** An event, and the one before it in the books, between which numbers are missing; the end of an epoch in Redis is an event without an id. */
+type Row = [
+  ...[afterEpoch: number, afterSequence: string, afterEvent: string, usedAfter: string, adjusted: string],
+  ...[epoch: number, sequence: string, event: string, usedBefore: string],
+];
 
-/** Adds to gaps the events around them, and what they cost. */
-async function describe(
-  books: Books,
-  { balance, booked }: Suspect,
-  days: Day[],
-  gaps: Gap[],
-): Promise<MissingNumbers[]> {
+async function gapsOf(books: Books, { balance, booked }: Suspect, stretches: Stretch[]): Promise<MissingNumbers[]> {
+  const ends = [...balance.sequences].filter(([epoch, inRedis]) => inRedis > lastOf(stretches, epoch));
+  const rows = await readRows<Row>(books, GAPS, {
+    workspaceId: balance.billing.workspaceId,
+    billingId: balance.billing.id,
+    days: daysNearGaps(stretches, ends),
+    openDays: booked.openDays,
+    endEpochs: ends.map(([epoch]) => epoch),
+    endNumbers: ends.map(([, inRedis]) => inRedis + 1),
+    most: MAX_GAPS + stretches.length,
+  });
   const newest = Math.max(...balance.sequences.keys());
-  // Not the last day in their order: where Redis's clock went back, a day that begins before it may end after it.
-  const byLast = days.toSorted((a, b) => a.epoch - b.epoch || a.last - b.last);
-  const lastBefore = (epoch: number) => byLast.findLast((day) => day.epoch < epoch);
-  // Before an epoch's first number stands the last one of the epoch before.
-  const startOf = ({ epoch, after }: Gap) => {
-    if (after > 0) return { epoch, sequence: after };
-    const last = lastBefore(epoch);
-    return last && { epoch: last.epoch, sequence: last.last };
-  };
-  const endOf = ({ epoch, before, upTo, endsWith }: Gap) =>
-    endsWith === 'redis' ? undefined : { epoch, sequence: before ?? upTo };
-  const wanted = gaps.flatMap((gap) => [startOf(gap), endOf(gap)]).filter((one) => one !== undefined);
-  const at = await readBoundaries(books, balance.billing, wanted, daysOf(wanted, days, booked.openDays));
-
-  return gaps.map((gap) => {
-    const start = startOf(gap);
-    const after = start && at(start);
-    const end = endOf(gap);
-    const before = end && at(end);
+  const gaps = rows.map((row): MissingNumbers => {
+    const [afterEpoch, afterText, afterEvent, usedAfter, adjusted, epoch, sequence, event, usedBefore] = row;
+    const after = afterEpoch === epoch ? Number(afterText) : 0;
+    const isEnd = event === '';
+    const from = Number(usedAfter) + Number(adjusted);
+    // Where the end of an epoch before is missing too, nobody knows what of the cost is whose.
+    const isUnknown = after === 0 && ends.some(([before]) => before < epoch);
+    // The balance after an epoch's last event is known for the newest epoch only.
+    const isUnknownEnd = isEnd && (epoch !== newest || afterEvent === '');
     return {
-      epoch: gap.epoch,
-      afterSequence: gap.after,
-      afterEvent: gap.after > 0 ? after?.eventId : undefined,
-      beforeSequence: gap.before,
-      beforeEvent: gap.before === undefined ? undefined : before?.eventId,
-      events: gap.upTo - gap.after,
-      micros: costOf(gap, after, before),
+      epoch,
+      afterSequence: after,
+      afterEvent: after > 0 ? afterEvent : undefined,
+      beforeSequence: isEnd ? undefined : Number(sequence),
+      beforeEvent: isEnd ? undefined : event,
+      events: Number(sequence) - after - 1,
+      micros: isUnknown || isUnknownEnd ? undefined : (isEnd ? balance.usedMicros : Number(usedBefore)) - from,
     };
   });
-
-  function costOf(gap: Gap, after: Boundary | undefined, before: Boundary | undefined): number | undefined {
-    // Where the end of an epoch before is missing too, nobody knows what of the cost is whose.
-    const isEndBefore = ({ epoch, endsWith }: Gap) => endsWith !== undefined && epoch < gap.epoch;
-    if (gap.after === 0 && gaps.some(isEndBefore)) return undefined;
-    const from = after?.usedAfterMicros ?? 0;
-    if (gap.endsWith !== 'redis') return before && before.usedBeforeMicros - from;
-    // The balance after an epoch's last event is known for the newest epoch only.
-    return gap.epoch === newest && after ? balance.usedMicros - from : undefined;
-  }
+  // Between days that were not read after each other there are others.
+  const isRead = ({ epoch, afterSequence: after, events }: MissingNumbers) =>
+    stretches.every((one) => one.epoch !== epoch || one.first <= after || one.first > after + events);
+  return gaps.filter(isRead).slice(0, MAX_GAPS);
 }
+
+function lastOf(stretches: Stretch[], epoch: number): number {
+  return stretches.findLast((one) => one.epoch === epoch)?.last ?? 0;
+}
+
+/** The days that lack numbers, or have the last ones before missing numbers, or the first ones after them. */
+function daysNearGaps(stretches: Stretch[], ends: [epoch: number, inRedis: number][]): string[] {
+  const near = stretches.filter((one, i) => {
+    const [before, next] = [stretches[i - 1], stretches[i + 1]];
+    const begins = one.epoch === before?.epoch ? before.last + 1 : 1;
+    const isLast = next?.epoch !== one.epoch;
+    // Its end is one of a gap at the end of the epoch, or before the first number of the next one.
+    const endsBefore = isLast
+      ? ends.some(([epoch]) => epoch >= one.epoch) || (next && next.first > 1)
+      : next.first > one.last + 1;
+    return one.numbers < one.last - one.first + 1 || one.first > begins || endsBefore;
+  });
+  return near.flatMap(({ days }) => days);
+}
+
+// An adjustment has the sequence number of the event before it, on a day of its own. Where one was applied again, the later epoch counts.
+const GAPS = `
+  with one_record as (
+    select * from usage_events final where workspace_id = {workspaceId:String} and billing_id = {billingId:String}),
+  events as (
+    select epoch, seq, event_id, used_micros - cost_micros as used_before, used_micros as used_after
+    from one_record where day in {days:Array(Date)} and kind != 'adjustment'
+    union all
+    select one.1, one.2, '', 0, 0
+    from (select arrayJoin(arrayZip({endEpochs:Array(UInt32)}, {endNumbers:Array(UInt64)})) as one))
+  select after_epoch, after_seq, after_event, after_used, adjusted, epoch, seq, event_id, used_before
+  from (
+    select epoch, seq, event_id, used_before, lagInFrame(epoch) over lines as after_epoch, lagInFrame(seq) over lines as after_seq,
+      lagInFrame(event_id) over lines as after_event, lagInFrame(used_after) over lines as after_used
+    from events window lines as (order by epoch, seq rows between 1 preceding and current row)
+  ) as gaps
+  left join (
+    select epoch as of_epoch, seq as of_seq, sum(cost_micros) as adjusted from one_record
+    where key_id = '' and kind = 'adjustment' and day in (
+      select arrayJoin({openDays:Array(Date)})
+      union all select day from booked_days where billing_id = {billingId:String} and line = 'adjustment')
+    group by epoch, seq) as adjustments on of_epoch = after_epoch and of_seq = after_seq
+  where seq > if(after_epoch = epoch, after_seq, 0) + 1
+  order by epoch, seq limit {most:UInt32}`;

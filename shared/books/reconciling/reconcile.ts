@@ -1,7 +1,7 @@
 import { readBalances, type Balance } from '../balances.ts';
 import type { BillingRef } from '../billing-refs.ts';
-import { readBilled } from './billed.ts';
-import { behindBooks, countedEarlier, readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
+import { wronglyBilledDays, type WrongDay } from './billed.ts';
+import { behindBooks, countedEarlier, readBooked, sum, type BookedRecord } from '../sums/booked.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { booksWatermark } from '../../events/watermark.ts';
 import { proveGrants, type GrantProof } from './grant-proof.ts';
@@ -22,6 +22,8 @@ export type Reconciliation = {
   bookedMicros: number;
   /** What `/usage` bills for the events that `bookedMicros` sums. */
   billedMicros: number;
+  /** The days that are over for which it bills another sum. */
+  wrongDays: WrongDay[];
   lastMicros: number;
   /** The number of the last adjustment that Redis has. */
   lastAdjustment: number;
@@ -67,10 +69,10 @@ export async function reconcile(
   const differing = first.filter(({ result }) => result.status !== 'EXACT' || !result.lossesKnown);
   if (differing.length === 0) return first.map(({ result }) => result);
 
-  const readMs = Math.max(...differing.map(({ balance }) => balance.atMs));
+  const balances = differing.map(({ balance }) => balance);
+  const readMs = Math.max(...balances.map(({ atMs }) => atMs));
   while ((await booksWatermark(sql)) <= readMs && clock.monotonic() < until) await clock.sleep(LOOK_EVERY_MS, signal);
   const arrived = (await booksWatermark(sql)) > readMs;
-  const balances = differing.map(({ balance }) => balance);
   const again = await compare(stores, balances);
   const second = new Map(again.map(({ balance, result }) => [balance.billing.id, result]));
   const surelyAhead = await stillAhead(stores, again);
@@ -92,109 +94,100 @@ async function stillAhead(stores: Stores, compared: Compared[]): Promise<Map<str
   return new Map(again.map((one) => [one.balance.billing.id, one.ahead]));
 }
 
-type Compared = { balance: Balance; result: Reconciliation; ahead: boolean };
+type Compared = Suspect & {
+  result: Reconciliation;
+  /** Its sums are those of Redis; its grants are compared by themselves. */
+  isExact: boolean;
+  /** The books lack numbers. */
+  isIncomplete: boolean;
+  /** The books have events that Redis should have counted. */
+  ahead: boolean;
+};
 
 async function compare(stores: Stores, balances: Balance[]): Promise<Compared[]> {
-  const { books } = stores;
-  const booked = await readBooked(stores, balances);
-  const asked = balances.flatMap((balance): Suspect[] => {
-    const record = booked.get(balance.billing.id);
-    return record ? [{ balance, booked: record }] : [];
-  });
-  const billed = await readBilled(
-    books,
-    asked.map(({ balance: { billing }, booked: { openDays } }) => ({
-      id: billing.id,
-      workspaceId: billing.workspaceId,
-      openDays,
-    })),
+  const { sql, books } = stores;
+  const booked = await readBooked(
+    stores,
+    balances.map((balance) => ({ ...balance.billing, counted: balance })),
   );
-  const compared = asked.map((one) => ({ ...one, ...compareOne(one, billed.get(one.balance.billing.id) ?? 0) }));
-  const incomplete = compared.filter((one) => one.incomplete);
+  const asked = balances.map((balance) => ({ balance, booked: booked.get(balance.billing.id)! }));
+  const wrong = await wronglyBilledDays(
+    books,
+    asked.map(({ balance: { billing }, booked: { openDays } }) => ({ ...billing, openDays })),
+  );
+  const proofs = await proveGrants(sql, asked);
+  const compared = asked.map((one) => {
+    const { id } = one.balance.billing;
+    return compareOne(one, wrong.get(id) ?? [], proofs.get(id));
+  });
+  const incomplete = compared.filter((one) => one.isIncomplete);
   const known = await readKnownLosses(
-    stores.sql,
+    sql,
     incomplete.map(({ balance }) => balance.billing.id),
   );
-  const isExplained = (one: (typeof compared)[number]) => explains(known.get(one.balance.billing.id) ?? [], one);
+  const explained = new Set(incomplete.filter((one) => explains(known.get(one.balance.billing.id) ?? [], one)));
   const found = await findMissingNumbers(
     books,
-    incomplete.filter((one) => !isExplained(one)),
+    incomplete.filter((one) => !explained.has(one)),
   );
-  const proofs = await proveGrants(stores.sql, asked);
-  return compared.map((one) => {
-    const { balance, ahead } = one;
-    const result = withGrants(one.result, proofs.get(balance.billing.id));
-    if (one.incomplete && isExplained(one))
-      return { balance, result: { ...result, losses: known.get(balance.billing.id)!, lossesKnown: true }, ahead };
+  for (const one of compared) {
+    const { balance, result } = one;
+    const { id } = balance.billing;
+    if (explained.has(one)) {
+      result.losses = known.get(id)!;
+      continue;
+    }
     const isKnown = ({ epoch, afterSequence }: MissingNumbers) => afterSequence < (balance.sequences.get(epoch) ?? 0);
     // Higher sequence numbers of this epoch belong to events from after the balance was read.
-    const all = (found.get(balance.billing.id) ?? []).filter((one) => one.epoch < balance.epoch || isKnown(one));
-    const [missing, losses] = [all.filter(isKnown), all.filter((one) => !isKnown(one))];
-    return { balance, result: { ...result, missing, losses, lossesKnown: losses.length === 0 }, ahead };
-  });
+    const all = (found.get(id) ?? []).filter((gap) => gap.epoch < balance.epoch || isKnown(gap));
+    result.missing = all.filter(isKnown);
+    result.losses = all.filter((gap) => !isKnown(gap));
+    result.lossesKnown = result.losses.length === 0;
+  }
+  return compared;
 }
 
-function compareOne({ balance, booked }: Suspect, billedOnClosedDays: number) {
+function compareOne(suspect: Suspect, wrongDays: WrongDay[], grants: GrantProof | undefined): Compared {
+  const { balance, booked } = suspect;
   const { epochs, adjustments } = booked;
-  const bookedMicros =
-    sum(epochs.map(({ own, ahead }) => own.micros + ahead.micros)) + adjustments.own.micros + adjustments.ahead.micros;
-  const billedMicros = bookedMicros + billedOnClosedDays - booked.closedMicros;
-  const differenceMicros = balance.usedMicros - bookedMicros || bookedMicros - billedMicros;
-  const isBehind = behindBooks(balance, booked) > 0;
-  const [known, numbers] = [numbersOf(balance), sum(epochs.map(({ own }) => own.numbers))];
-  const sequencesMissing = numbers < known;
-  const complete = numbers === known && adjustments.own.numbers === balance.adjustment;
-  const ahead = epochs.some((one) => one.ahead.numbers > 0);
+  const { usedMicros, heldMicros = 0 } = balance;
+  const lines = [...epochs, adjustments].flatMap(({ own, ahead }) => [own, ahead]);
+  const bookedMicros = sum(lines.map(({ micros }) => micros));
+  const bookedHeldMicros = sum(lines.map((line) => line.heldMicros));
+  const billedMicros = bookedMicros + sum(wrongDays.map(({ micros }) => micros));
+  const differenceMicros = usedMicros - bookedMicros || bookedMicros - billedMicros;
+  const heldDifferenceMicros = heldMicros - bookedHeldMicros || heldMicros - booked.lastHeldMicros;
   const lastMicros = booked.lastMicros ?? 0;
-  const held = compareHeld({ balance, booked });
-  const same = differenceMicros === 0 && held.heldDifferenceMicros === 0;
-  const exact = complete && !ahead && same && lastMicros === balance.usedMicros;
-  const tooMuch =
-    ahead || differenceMicros < 0 || (complete && differenceMicros === 0 && held.heldDifferenceMicros < 0);
+  const counted = countedEarlier(balance) + (balance.sequences.get(balance.epoch) ?? 0);
+  const numbers = sum(epochs.map(({ own }) => own.numbers));
+  const isComplete = numbers === counted && adjustments.own.numbers === balance.adjustment;
+  const ahead = epochs.some((one) => one.ahead.numbers > 0);
+  const isSame = differenceMicros === 0 && heldDifferenceMicros === 0;
+  const isExact = isComplete && !ahead && isSame && lastMicros === usedMicros;
+  const isTooMuch = ahead || differenceMicros < 0 || (isComplete && differenceMicros === 0 && heldDifferenceMicros < 0);
+  const isOfGrants = isExact && grants !== undefined && grants.differenceMicros !== 0;
+  const hasMore = isOfGrants ? grants.differenceMicros < 0 : isTooMuch;
   const result: Reconciliation = {
     billing: balance.billing,
-    status: exact ? 'EXACT' : tooMuch ? 'TOO_MUCH' : 'MISSING',
-    usedMicros: balance.usedMicros,
+    status: isExact && !isOfGrants ? 'EXACT' : hasMore ? 'TOO_MUCH' : 'MISSING',
+    usedMicros,
     bookedMicros,
     billedMicros,
+    wrongDays,
     lastMicros,
     lastAdjustment: balance.adjustment,
     differenceMicros,
-    ...held,
+    heldMicros,
+    bookedHeldMicros,
+    heldDifferenceMicros,
+    ...(grants && { grants }),
     missing: [],
     losses: [],
     lossesKnown: true,
-    isBehind,
+    isBehind: behindBooks(balance, booked) > 0,
   };
-  const incomplete = sequencesMissing || epochs.some(lacksNumbers);
-  return { result, incomplete, ahead };
-}
-
-/** A record whose account does not agree with its grants is not exact. */
-function withGrants(result: Reconciliation, grants: GrantProof | undefined): Reconciliation {
-  if (!grants) return result;
-  const { differenceMicros } = grants;
-  const differs = result.status === 'EXACT' && differenceMicros !== 0;
-  return { ...result, grants, ...(differs && { status: differenceMicros > 0 ? 'MISSING' : 'TOO_MUCH' }) };
-}
-
-/** How many lines of the books a balance has counted. */
-function numbersOf(balance: Balance): number {
-  return countedEarlier(balance) + (balance.sequences.get(balance.epoch) ?? 0);
-}
-
-function compareHeld({ balance, booked }: Suspect) {
-  const { heldMicros = 0 } = balance;
-  const bookedHeldMicros = sum(booked.epochs.map(({ own, ahead }) => own.heldMicros + ahead.heldMicros));
-  return {
-    heldMicros,
-    bookedHeldMicros,
-    heldDifferenceMicros: heldMicros - bookedHeldMicros || heldMicros - booked.lastHeldMicros,
-  };
-}
-
-function lacksNumbers(epoch: BookedRecord['epochs'][number]): boolean {
-  return lackingNumbers(epoch) > 0;
+  const isIncomplete = numbers < counted || epochs.some((epoch) => lackingNumbers(epoch) > 0);
+  return { ...suspect, result, isExact, isIncomplete, ahead };
 }
 
 function lackingNumbers({ own, lastNumber }: BookedRecord['epochs'][number]): number {
@@ -202,17 +195,13 @@ function lackingNumbers({ own, lastNumber }: BookedRecord['epochs'][number]): nu
 }
 
 /** Whether known losses are all that an exact record lacks: in each epoch before the shard's as many numbers as are missing. */
-function explains(
-  losses: MissingNumbers[],
-  { balance, booked, result }: Suspect & { result: Reconciliation },
-): boolean {
-  if (result.status !== 'EXACT' || losses.length === 0) return false;
+function explains(losses: MissingNumbers[], { balance, booked, isExact }: Compared): boolean {
+  if (!isExact || losses.length === 0) return false;
   const known = Map.groupBy(losses, ({ epoch }) => epoch);
   const before = booked.epochs.filter(({ epoch }) => epoch < balance.epoch);
-  const inBooks = new Set(before.map(({ epoch }) => epoch));
   const eventsOf = (epoch: number) => sum((known.get(epoch) ?? []).map(({ events }) => events));
   return (
-    losses.every(({ epoch }) => inBooks.has(epoch)) &&
+    [...known.keys()].every((epoch) => before.some((one) => one.epoch === epoch)) &&
     before.every((one) => lackingNumbers(one) === eventsOf(one.epoch))
   );
 }

@@ -1,7 +1,7 @@
 import { ask, type Records } from './ask.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import { readLastBalances } from '../sums/last-balances.ts';
+import { readBooked, sum } from '../sums/booked.ts';
 import { byRecord, MERGED, MOST_OF_A_KIND, type Movement } from './movements.ts';
 import { dayIn, type Span } from './span.ts';
 
@@ -61,7 +61,9 @@ export async function readExpiredUntil(
 ): Promise<Map<string, number>> {
   const accounts = await withClasses(stores.sql, ids, span.endMs);
   const records = accounts.map((id) => ({ id, workspaceId }));
-  const until = new Map([...(await readLastBalances(stores, records))].map(([id, one]) => [id, one.expiredMicros]));
+  const booked = await readBooked(stores, records);
+  const expiredOf = (id: string) => [...booked.get(id)!.classes.values()].map(({ expiredMicros }) => expiredMicros);
+  const until = new Map(accounts.map((id) => [id, sum(expiredOf(id))]));
   const later = await sumExpired(
     stores,
     { workspaceId, ids: accounts },

@@ -40,10 +40,10 @@ test('what very many lines let expire is read by day, and the statement is as if
   );
 });
 
-test('very many adjustments and losses are read by day, and the statement is as if each had been read', async () => {
+test('very many adjustments are read by day, and the statement is as if each had been read', async () => {
   const [busy, calm] = await newRecords();
   const wanted = {
-    [busy.id]: [...(await adjust(busy, 20_000)), ...(await lose(busy, 3_000))],
+    [busy.id]: [...(await adjust(busy, 20_000)), ...(await lose(busy, 1_000))],
     [calm.id]: [...(await adjust(calm, 500)), ...(await lose(calm, 500))],
   };
   const { statements, read } = await september([busy, calm]);
@@ -60,7 +60,7 @@ test('very many adjustments and losses are read by day, and the statement is as 
   }
   assert.equal(
     statements.map(({ movements }) => movements.length),
-    [3 * DAYS, DAYS + 1_000],
+    [2 * DAYS + 1_000, DAYS + 1_000],
   );
 });
 
@@ -229,8 +229,8 @@ async function adjust({ id, workspaceId }: BillingRef, adjustments: number): Pro
 async function lose({ id }: BillingRef, losses: number): Promise<Movement[]> {
   const all = Array.from({ length: losses }, (_, i) => i);
   await stores.sql`
-    insert into usage_losses (billing_id, epoch, after_seq, events, amount_micros, is_priced, is_whole, found_at)
-    select ${id}, 1, i, 2, i, i % 2 = 0, true, at
+    insert into usage_losses (billing_id, epoch, after_seq, events, amount_micros, found_at)
+    select ${id}, 1, i, 2, case when i % 2 = 0 then i end, at
     from unnest(${all}::bigint[], ${all.map((i) => timeOf(i, losses))}::timestamptz[]) as one (i, at)`;
   return all.map((i): Movement => {
     const priced = i % 2 === 0 ? { lostMicros: i } : {};

@@ -1,4 +1,4 @@
-import { readBooked } from '../../../../shared/books/sums/booked-records.ts';
+import { readBooked } from '../../../../shared/books/sums/booked.ts';
 import type { Books } from '../../../../shared/stores/clickhouse.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
@@ -18,7 +18,7 @@ export async function withForgotten(
     .filter((row) => row.voidedAt !== null || endOf(row) <= balance.atMs)
     .map((row) => row.voidNumber ?? row.number);
   if (numbers.every((number) => known.has(number))) return account;
-  const booked = await readBooked(stores, [balance]);
+  const booked = await readBooked(stores, [{ ...balance.billing, counted: balance }]);
   return { ...account, forgotten: booked.get(balance.billing.id)!.classes };
 }
 

@@ -41,8 +41,8 @@ test('a statement says that events are on their way, that the books differ, by h
   assert.equal((await statement(records, id, `month=${month}`)).proof, { status: 'DIFFERENT', differences });
 
   await world.sql`
-    insert into usage_losses (billing_id, epoch, after_seq, events, amount_micros, is_priced, is_whole, found_at)
-    values (${id}, 0, 7, 3, 2500000, true, true, '2026-09-07T12:00:00Z')`;
+    insert into usage_losses (billing_id, epoch, after_seq, events, amount_micros, found_at)
+    values (${id}, 0, 7, 3, 2500000, '2026-09-07T12:00:00Z')`;
   const { movements } = await statement(records, id, 'month=2026-09');
   const loss = { day: '2026-09-07', kind: 'loss', name: '', balance: 'used', amount: '0', events: 3, lost: '2.5' };
   assert.equal(movements, [loss], 'it is a memo that adds nothing');

@@ -8,7 +8,7 @@ import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
-import { readBooked } from '../../../../shared/books/sums/booked-records.ts';
+import { readBooked } from '../../../../shared/books/sums/booked.ts';
 import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.ts';
 
 // The contract's section on grants, by what the api answers. What is drawn, and when, is the model's (tests/accounts).
@@ -209,7 +209,7 @@ test('reconcile proves the five amounts of a record by its grants, and finds wha
   const proved = await records.proof(id);
   assert.equal([proved.status, proved.grants], ['EXACT', { ...told, difference: '0' }]);
   const [balance] = await readBalances(redis, [record]);
-  const booked = (await readBooked(world, [balance!])).get(id)!;
+  const booked = (await readBooked(world, [{ ...record, counted: balance! }])).get(id)!;
   booked.classes.get(2)!.expiredMicros += 1_000_000;
   const [wrong] = (await proveGrants(world.sql, [{ balance: balance!, booked }])).values();
   assert.equal([wrong!.grantsExpiredMicros, wrong!.differenceMicros], [4_000_000, 1_000_000]);
