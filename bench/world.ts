@@ -55,10 +55,10 @@ export async function makeWorld(
   const { servers, supervisor, folder } = stage;
   const [redisPort = 0, api = 0, verify = 0] = await freePorts(3);
   const database = `bench_${name}`;
-  const admin = connectPostgres(servers.postgresUrl('postgres'), { max: 1 });
+  const admin = connectPostgres(servers.addresses('postgres').DATABASE_URL, { max: 1 });
   await admin`create database ${admin(database)} template keytally_template`;
   await admin.end();
-  const sql = connectPostgres(servers.postgresUrl(database), { max: 1, statementTimeoutMs: 0 });
+  const sql = connectPostgres(servers.addresses(database).DATABASE_URL, { max: 1, statementTimeoutMs: 0 });
   const told = (done: number) => showProgress(`${name}: keys`, done, count);
   const { token, workspaceId, keys } = await seed(sql, count, KEYS_USED, told);
   await sql.end();
@@ -70,9 +70,9 @@ export async function makeWorld(
   });
   const env = {
     PATH: process.env.PATH,
-    DATABASE_URL: servers.postgresUrl(database),
+    ...servers.addresses('keytally_template'),
+    DATABASE_URL: servers.addresses(database).DATABASE_URL,
     REDIS_URL: `redis://127.0.0.1:${redisPort}`,
-    CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally_template`,
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
     LOG_LEVEL: 'warn',
     // One team makes all calls.

@@ -2,7 +2,7 @@
 import '../../shared/runtime/require-node.ts';
 import { describeFailure, StackError } from './process/errors.ts';
 import { openHome, type Home } from './process/home.ts';
-import { requireRunning } from './restore/folders.ts';
+import { refuseRestoring, requireRunning } from './restore/folders.ts';
 import { notTaken, runOnStack } from './servers/programs.ts';
 
 /** Gives the exit code, which is 0 for nothing. */
@@ -38,11 +38,13 @@ try {
 
 async function run(home: Home): Promise<number | void> {
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (load) return (await load())(home, args[0] ?? '');
-  if (!tools.includes(name))
+  if (!load && !tools.includes(name))
     throw new StackError(`usage: main.ts ${[...Object.keys(commands), ...tools].join(' | ')}: see docs/deploy.md`);
-  if (!process.env.DATABASE_URL) requireRunning(home);
-  return runOnStack(home, `apps/api/commands/${name}.ts`, args, process.env.DATABASE_URL ? process.env : undefined);
+  if (!load && process.env.DATABASE_URL) return runOnStack(home, name, args, process.env);
+  if (name !== 'logs') refuseRestoring(home);
+  if (load) return (await load())(home, args[0] ?? '');
+  requireRunning(home);
+  return runOnStack(home, name, args);
 }
 
 function warned(command: Command): Command {

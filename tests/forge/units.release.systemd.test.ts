@@ -57,10 +57,10 @@ test('what a killed backup left is removed before the next one; backups, and one
   assert.equal(readdirSync(backups).toSorted(), ['a.backup', 'c.backup.partial']);
 });
 
-test('serve runs the stack in the foreground, ends cleanly when told, and fails when its supervisor dies', async () => {
+test('serve runs the stack in the foreground, ends cleanly when told, and fails when it dies', async () => {
   const first = serve();
   await ready();
-  assert.match((await stack.run('serve')).err, /runs already: stop it with make down/);
+  assert.match((await stack.run('serve')).out, /runs already: stop it with make down/);
   await ready();
   first.process.kill('SIGTERM');
   assert.equal(await first.ended, [0, null]);
@@ -70,7 +70,7 @@ test('serve runs the stack in the foreground, ends cleanly when told, and fails 
   const second = serve();
   await ready();
   process.kill(findSupervisor({ folder: stack.home })!.pid, 'SIGKILL');
-  assert.equal(await second.ended, [1, null], 'systemd starts it again');
+  assert.equal(await second.ended, [null, 'SIGKILL'], 'systemd starts it again');
 
   // As systemd does, without the processes that it would have ended: what an earlier run left is stopped first.
   const third = serve();

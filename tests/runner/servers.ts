@@ -11,7 +11,8 @@ import { readRecords, record, stopRecorded, writeRecords, type Recorded } from '
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, stopProcess, type ProcessId } from '../../apps/stack/process/processes.ts';
 import { start, untilReady, yieldCores } from '../../apps/stack/process/program.ts';
-import { prepareServers, type Servers } from '../../apps/stack/servers/servers.ts';
+import { stopOrder } from '../../apps/stack/servers/programs.ts';
+import { prepareServers, type Addresses, type Servers } from '../../apps/stack/servers/servers.ts';
 
 export interface TestServers {
   servers: Servers;
@@ -120,18 +121,23 @@ export function slotEnvironment(folder: string, slot: number): Record<string, st
 export function testEnvironment(servers: Servers, folder: string, slot: number): Record<string, string> {
   return {
     ...slotEnvironment(folder, slot),
-    TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
-    TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
-    TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
-    TEST_WEBHOOKS_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_webhooks'),
-    TEST_REDIS_URL: servers.redisUrl,
-    TEST_API_REDIS_URL: servers.redisUrlOf('keytally_api'),
-    TEST_VERIFY_REDIS_URL: servers.redisUrlOf('keytally_verify'),
-    TEST_CONSUMER_REDIS_URL: servers.redisUrlOf('keytally_consumer'),
-    TEST_RELAY_REDIS_URL: servers.redisUrlOf('keytally_relay'),
-    TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
-    TEST_API_CLICKHOUSE_URL: servers.clickhouseUrlOf('keytally_api'),
-    TEST_CONSUMER_CLICKHOUSE_URL: servers.clickhouseUrlOf('keytally_consumer'),
+    ...named('TEST_', servers.addresses('')),
+    ...Object.assign(
+      {},
+      ...stopOrder.map((program) => named(`TEST_${program.toUpperCase()}_`, servers.addresses('', program))),
+    ),
+  };
+}
+
+/** Addresses under the names by which tests know them. Postgres has no connection without a database. */
+function named(
+  prefix: string,
+  { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL }: Partial<Addresses>,
+): Record<string, string> {
+  return {
+    ...(DATABASE_URL && { [`${prefix}POSTGRES_URL`]: `${DATABASE_URL}postgres` }),
+    ...(REDIS_URL && { [`${prefix}REDIS_URL`]: REDIS_URL }),
+    ...(CLICKHOUSE_URL && { [`${prefix}CLICKHOUSE_URL`]: CLICKHOUSE_URL }),
   };
 }
 
@@ -142,9 +148,7 @@ async function makeTemplate(folder: string, servers: Servers): Promise<void> {
   writeFileSync(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
   const env = {
     ...process.env,
-    DATABASE_URL: servers.postgresUrl('keytally_template'),
-    REDIS_URL: servers.redisUrl,
-    CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally_template`,
+    ...servers.addresses('keytally_template'),
     MASTER_KEY_FILE: masterKey,
     ...servers.rolePasswords,
   };

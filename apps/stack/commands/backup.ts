@@ -1,12 +1,11 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { StackError } from '../process/errors.ts';
 import { syncFolderOf } from '../process/files.ts';
-import { checkout, masterKeyFile, type Home } from '../process/home.ts';
+import { masterKeyFile, type Home } from '../process/home.ts';
 import { requireRunning } from '../restore/folders.ts';
-import { ownerEnvironment } from '../servers/programs.ts';
+import { untilStopped } from '../process/until-stopped.ts';
+import { endOf, ownerEnvironment, startCommand } from '../servers/programs.ts';
 
 /**
  * Writes a backup of the running stack to a file. Under its name the file is whole and on the disk, or not there. The partial
@@ -17,16 +16,15 @@ export async function backUp(home: Home, name: string): Promise<number> {
   requireRunning(home);
   const file = resolve(name);
   const partial = `${file}.partial`;
-  let child: ChildProcess | undefined;
-  // A signal ends the child alone, so that what it wrote is removed.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child?.kill('SIGTERM'));
   const out = openNew(partial);
   let whole = false;
   try {
     if (existsSync(file)) throw new StackError(`${file} is there already: name another file`);
-    child = startBackup(home, out);
-    const [code] = (await once(child, 'exit')) as [number | null];
-    if (code !== 0) return code ?? 1;
+    const env = ownerEnvironment(home);
+    const code = await untilStopped('nothing was backed up', (signal) =>
+      endOf(startCommand('backup', [], { env, stdio: ['ignore', out, 'inherit'], signal })),
+    );
+    if (code !== 0) return code;
     fsyncSync(out);
     renameSync(partial, file);
     whole = true;
@@ -51,11 +49,4 @@ function openNew(partial: string): number {
       `${partial} is there: another make backup writes it, or one that was killed has left it. Then remove it`,
     );
   }
-}
-
-function startBackup(home: Home, out: number): ChildProcess {
-  return spawn(process.execPath, [join(checkout, 'apps/api/commands/backup.ts')], {
-    env: ownerEnvironment(home),
-    stdio: ['ignore', out, 'inherit'],
-  });
 }

@@ -5,7 +5,7 @@ import { readRecords, stopRecorded, writeRecords } from '../process/leftovers.ts
 import { isAlive, stopProcess } from '../process/processes.ts';
 import { stopOrder } from '../servers/programs.ts';
 import { StackError } from '../process/errors.ts';
-import { refuseRestoring, restoringHome } from '../restore/folders.ts';
+import { restoringHome } from '../restore/folders.ts';
 
 // Longer than all programs together may take, one after the other.
 const WITHIN_MS = 150_000;
@@ -15,7 +15,6 @@ export async function down(home: Home): Promise<void> {
   const began = performance.now();
   const took = () => `${((performance.now() - began) / 1000).toFixed(1)} s`;
   const said = (name: string) => console.log(`  ${`${name} stopped`.padEnd(36)} ${took()}`);
-  refuseRestoring(home);
   const supervisor = findSupervisor(home);
   if (supervisor) {
     console.log(`stopping keytally in ${home.folder}`);

@@ -1,13 +1,13 @@
-import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { hashKeyText } from '../../../shared/values/key-text.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
-import { checkout, type Home } from '../process/home.ts';
+import type { Home } from '../process/home.ts';
 import { replaceDurably } from '../process/files.ts';
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
+import { untilStopped } from '../process/until-stopped.ts';
 import { findLost } from '../restore/lost.ts';
 import {
   finishSwap,
@@ -21,7 +21,7 @@ import {
 } from '../restore/folders.ts';
 import { startServers, type TemporaryServers } from '../restore/temporary-servers.ts';
 import { withConnection } from '../servers/postgres.ts';
-import { runOnStack } from '../servers/programs.ts';
+import { endOf, runOnStack, startCommand } from '../servers/programs.ts';
 import { up } from './up.ts';
 
 type Contents = { usageBefore: string; settingsAt: string };
@@ -39,13 +39,12 @@ export async function restore(home: Home, name: string): Promise<number> {
   const file = resolve(name);
   if (!existsSync(file)) throw new StackError(`there is no file ${file}`);
   refuseMount(home);
-  refuseRestoring(home);
   finishSwap(home);
   refuseRunning(home);
-  await untilStopped((cutOff) => replaceByBackup(home, file, cutOff));
+  await untilStopped('nothing was restored', (cutOff) => replaceByBackup(home, file, cutOff));
 
   await up(home);
-  const code = await runOnStack(home, 'apps/api/commands/reconcile.ts');
+  const code = await runOnStack(home, 'reconcile');
   if (code !== 0) console.log('it is not proved yet that the balances and the books agree: run make reconcile again');
   return code;
 }
@@ -80,23 +79,6 @@ async function replaceByBackup(home: Home, file: string, cutOff: AbortSignal): P
   console.log(`restored from ${file}: the settings of ${settingsAt}, and all usage from before ${usageBefore}`);
   if (hadOld) console.log(`the old folder is kept: ${kept}`);
   console.log(`what is lost since the backup is in ${lostFile(home)}`);
-}
-
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
-/** Does work that a signal cuts off. Nothing else would stop the servers that it starts: they survive this process. */
-async function untilStopped(work: (cutOff: AbortSignal) => Promise<void>): Promise<void> {
-  const stopped = new AbortController();
-  const stop = (signal: NodeJS.Signals) => stopped.abort(new StackError(`stopped by ${signal}: nothing was restored`));
-  for (const signal of signals) process.on(signal, stop);
-  try {
-    await work(stopped.signal);
-  } catch (error) {
-    stopped.signal.throwIfAborted();
-    throw error;
-  } finally {
-    for (const signal of signals) process.off(signal, stop);
-  }
 }
 
 function refuseRunning(home: Home): void {
@@ -134,11 +116,7 @@ async function loadInto(fresh: Home, file: string, { home, usageBefore, cutOff }
   try {
     console.log(`loading it into ${fresh.folder}`);
     await servers.createDatabase('keytally');
-    const addresses = {
-      DATABASE_URL: servers.postgresUrl('keytally'),
-      CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
-    };
-    await runRestore(file, [], addresses, cutOff);
+    await runRestore(file, [], servers.addresses('keytally'), cutOff);
     await keepToken(home, fresh, servers);
     return await compareWithOld(servers, { home, usageBefore, cutOff });
   } finally {
@@ -147,10 +125,10 @@ async function loadInto(fresh: Home, file: string, { home, usageBefore, cutOff }
 }
 
 /** The old folder's token goes on working if the backup has it; else `make up` makes a new one. */
-async function keepToken(home: Home, fresh: Home, { postgresUrl }: TemporaryServers): Promise<void> {
+async function keepToken(home: Home, fresh: Home, { addresses }: TemporaryServers): Promise<void> {
   const { KEYTALLY_TOKEN: token, KEYTALLY_API_URL = home.apiUrl } = homes.readEnvFile(home);
   if (token === undefined) return;
-  await withConnection(postgresUrl('keytally'), async (sql) => {
+  await withConnection(addresses('keytally').DATABASE_URL, async (sql) => {
     const known = await sql`select from access_tokens where hash = ${hashKeyText(token)} and revoked_at is null`;
     if (known.length > 0) homes.writeEnvFile(fresh, { KEYTALLY_API_URL, KEYTALLY_TOKEN: token });
   });
@@ -180,17 +158,9 @@ async function runRestore(
 ): Promise<Contents> {
   const input = openSync(file, 'r');
   const { MASTER_KEY: _, MASTER_KEY_COMMAND: __, ...rest } = process.env;
-  const child = spawn(process.execPath, [join(checkout, 'apps/api/commands/restore.ts'), ...args], {
-    env: { ...rest, ...env },
-    stdio: [input, 'pipe', 'inherit'],
-    signal,
-  });
+  const child = startCommand('restore', args, { env: { ...rest, ...env }, stdio: [input, 'pipe', 'inherit'], signal });
   closeSync(input);
-  const ended = new Promise<number | null>((done, failed) => {
-    child.once('close', done);
-    child.once('error', failed);
-  });
-  const [printed, code] = await Promise.all([text(child.stdout!), ended]);
+  const [printed, code] = await Promise.all([text(child.stdout!), endOf(child)]);
   if (code !== 0) throw new StackError('nothing was restored');
   return JSON.parse(printed) as Contents;
 }

@@ -2,12 +2,10 @@ import { table } from '../../../shared/values/table.ts';
 import { findSupervisor, type Home } from '../process/home.ts';
 import { readRecords, type Recorded } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
-import { refuseRestoring } from '../restore/folders.ts';
 import { processNames } from '../servers/programs.ts';
 
 /** Prints a line for each process. Gives 0 if all of them run and are ready, else 1. */
 export async function status(home: Home): Promise<number> {
-  refuseRestoring(home);
   const supervisor = findSupervisor(home);
   const records = readRecords(home.folder);
   if (!supervisor && records.length === 0) {

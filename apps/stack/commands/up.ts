@@ -1,38 +1,23 @@
-import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
-import { closeSync, existsSync, readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
-import {
-  checkout,
-  envFile,
-  findSupervisor,
-  lastApiPort,
-  logFile,
-  prepareHome,
-  readEnvFile,
-  type Home,
-} from '../process/home.ts';
+import { checkout, envFile, findSupervisor, lastApiPort, logFile, readEnvFile, type Home } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { openLog } from '../process/log-file.ts';
 import { answersOk } from '../process/program.ts';
-import { processNames, stopOrder } from '../servers/programs.ts';
-import { finishSwap, refuseRestoring } from '../restore/folders.ts';
-
-/** What the process that watches over the stack tells the `make up` that waits for it. */
-export type Message = { line: string } | { ready: true } | { failed: string };
+import { programNames } from '../servers/programs.ts';
+import { prepareStart, type Message } from './serve.ts';
 
 /** Starts the stack, or finds it running; returns when it is ready to serve. */
 export async function up(home: Home): Promise<void> {
   const began = performance.now();
-  refuseRestoring(home);
   if (findSupervisor(home)) {
     await waitForRunning(home);
     console.log('keytally is already running on this machine.');
   } else {
-    refuseStaleInstall();
-    finishSwap(home);
-    prepareHome(home);
+    prepareStart(home);
     console.log(`starting keytally on this machine, in ${home.folder}`);
     if (process.getuid?.() === 0)
       console.log(
@@ -90,33 +75,21 @@ async function waitForRunning(home: Home): Promise<void> {
 }
 
 async function isReady(home: Home): Promise<boolean> {
-  const wanted = processNames(home.bus).filter((name) => (stopOrder as readonly string[]).includes(name));
-  const ports = readRecords(home.folder).filter(({ name }) => wanted.includes(name));
-  const ready = await Promise.all(ports.map(({ port }) => answersOk(`http://127.0.0.1:${port}/readyz`)));
+  const wanted = programNames(home.bus);
+  const running = readRecords(home.folder).filter(({ name }) => (wanted as string[]).includes(name));
+  const ready = await Promise.all(running.map(({ port }) => answersOk(`http://127.0.0.1:${port}/readyz`)));
   return ready.length === wanted.length && ready.every(Boolean) && existsSync(envFile(home));
 }
 
-/** Refuses packages of another lockfile. make keeps a copy of the one that it installed from; without it, npm was run by hand. */
-export function refuseStaleInstall(): void {
-  const installed = join(checkout, 'node_modules/.installed-lock.json');
-  const wanted = join(checkout, 'package-lock.json');
-  if (existsSync(installed) && readFileSync(installed, 'utf8') !== readFileSync(wanted, 'utf8')) {
-    throw new StackError(
-      `package-lock.json has changed since the packages were installed: run make install in ${checkout} as its owner`,
-    );
-  }
-}
-
-/** Starts the process that watches over a home's stack. */
-export function spawnDaemon(home: Home, options: SpawnOptions): ChildProcess {
-  const daemon = [join(checkout, 'apps/stack/commands/daemon.ts'), '--home', home.folder];
-  const args = [...daemon, '--port', String(home.apiPort), '--bus', home.bus];
-  return spawn(process.execPath, args, { cwd: checkout, ...options });
-}
-
+/** Starts the process that watches over the stack, which outlives this one. */
 async function startSupervisor(home: Home): Promise<void> {
   const log = openLog(logFile(home, 'supervisor'));
-  const child = spawnDaemon(home, { detached: true, stdio: ['ignore', log, log, 'ipc'] });
+  const child = spawn(process.execPath, [join(checkout, 'apps/stack/main.ts'), 'serve'], {
+    cwd: checkout,
+    env: { ...process.env, KEYTALLY_HOME: home.folder, KEYTALLY_PORT: String(home.apiPort), BUS: home.bus },
+    detached: true,
+    stdio: ['ignore', log, log, 'ipc'],
+  });
   closeSync(log);
   await new Promise<void>((resolve, reject) => {
     child.on('error', reject);

@@ -6,7 +6,6 @@ import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { StackError } from '../process/errors.ts';
 import { findSupervisor, readEnvFile, type Home } from '../process/home.ts';
 import { answersOk } from '../process/program.ts';
-import { refuseRestoring } from '../restore/folders.ts';
 import { makeAccounts } from './accounts.ts';
 import { showBooks } from './books.ts';
 import { makeCast } from './cast.ts';
@@ -23,7 +22,6 @@ const MOST_DAYS = 90;
 export async function demo(home: Home, history: string): Promise<number> {
   if (!/^\d{0,2}$/.test(history) || Number(history) > MOST_DAYS)
     throw new StackError(`HISTORY is a number of days, at most ${MOST_DAYS}, not ${history}`);
-  refuseRestoring(home);
   // On Docker Compose the demo runs in a container, where the environment says where api and verify are. Elsewhere the
   // environment may be that of a shell which read the env file of a stack that has stopped since.
   const isHere = findSupervisor(home) !== undefined;

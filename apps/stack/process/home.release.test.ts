@@ -42,12 +42,13 @@ test('a home is one process’s at a time, over the note of one that is gone, un
 });
 
 test('a start that cannot have its home says why where systemd keeps it, and names the file', () => {
-  const home = join(folder, 'daemon');
+  const home = join(folder, 'serve');
   const lock = join(home, 'lock');
   // Cannot be opened as a file, by root neither.
   mkdirSync(lock, { recursive: true });
-  const daemon = [join(checkout, 'apps/stack/commands/daemon.ts'), '--home', home];
-  const { status, stdout } = spawnSync(process.execPath, daemon, { encoding: 'utf8' });
+  const env = { ...process.env, KEYTALLY_HOME: home };
+  const serve = [join(checkout, 'apps/stack/main.ts'), 'serve'];
+  const { status, stdout } = spawnSync(process.execPath, serve, { encoding: 'utf8', env });
   assert.is(status, 1);
   assert.match(stdout, `could not start: ${lock} could not be locked: `);
 });

@@ -31,14 +31,14 @@ const KEEP_HOUSE_EVERY_MS = 1_000;
 
 /** Keeps programs running, and lists their processes in `processes.json`. */
 export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options): Supervisor {
-  const running = makeRunningList(folder);
+  const running = new Map<string, Recorded>();
   const launching = new Set<Promise<unknown>>();
   // The programs to start again when they end. A removed program may be added again before its old process has ended.
   const kept = new Map<string, Program>();
   let stopping = false;
+  let isListed = true;
   const over = new AbortController();
-  const files = () => ['supervisor', ...kept.keys()].map(logFile);
-  const house = keepHouse({ files, running, say, stopped: over.signal });
+  const house = keepHouse();
 
   return {
     async add(program, onLate) {
@@ -49,27 +49,24 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
       } catch (error) {
         if (!(error instanceof NotReadyError && onLate)) {
           await stopRecorded([record(program, first)], []);
-          running.remove(program.name);
+          forget(program.name);
           throw error;
         }
         onLate(error);
       }
-      const isOver = () => stopping || kept.get(program.name) !== program;
-      void keepRunning({ program, first, isOver, onEnd: () => running.remove(program.name), launch, say });
+      void keepRunning(program, first);
     },
     async remove(name) {
       kept.delete(name);
-      await stopRecorded(
-        running.records().filter((one) => one.name === name),
-        [],
-      );
-      running.remove(name);
+      const one = running.get(name);
+      if (one) await stopRecorded([one], []);
+      forget(name);
     },
     async stop(order) {
       stopping = true;
       await Promise.allSettled(launching);
-      await stopRecorded(running.records(), order, (name, clean) => {
-        running.remove(name);
+      await stopRecorded([...running.values()], order, (name, clean) => {
+        forget(name);
         say(clean ? `${name} stopped` : `${name} did not stop in time and was ended`);
       });
       // From then on another supervisor may have the folder.
@@ -85,41 +82,77 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
     try {
       const started = await starting;
       if (program.yields) yieldCores(started.pid);
-      running.add(record(program, started));
+      running.set(program.name, record(program, started));
+      list();
       return started;
     } finally {
       launching.delete(starting);
     }
   }
-}
 
-interface Keeping {
-  program: Program;
-  first: Started;
-  /** Whether the program is to stay down from now on. */
-  isOver(): boolean;
-  onEnd(): void;
-  launch(program: Program): Promise<Started>;
-  say(line: string): void;
-}
+  /** Starts a program again whenever it ends, until it is to stay down. */
+  async function keepRunning(program: Program, first: Started): Promise<void> {
+    const pauseAfter = makePauses();
+    const isOver = () => stopping || kept.get(program.name) !== program;
+    let started: Started | undefined = first;
+    for (;;) {
+      const since = performance.now();
+      const how = started ? await started.ended : 'could not be started';
+      if (isOver()) return;
+      forget(program.name);
+      const pauseMs = pauseAfter(performance.now() - since);
+      say(`${program.name} ${how}; starting it again in ${pauseMs} ms`);
+      await sleep(pauseMs);
+      if (isOver()) return;
+      started = await launch(program).catch((error: unknown) => {
+        say(describeFailure(error));
+        return undefined;
+      });
+    }
+  }
 
-/** Starts a program again whenever it ends, until that is over. */
-async function keepRunning({ program, first, isOver, onEnd, launch, say }: Keeping): Promise<void> {
-  const pauseAfter = makePauses();
-  let started: Started | undefined = first;
-  for (;;) {
-    const since = performance.now();
-    const how = started ? await started.ended : 'could not be started';
-    if (isOver()) return;
-    onEnd();
-    const pauseMs = pauseAfter(performance.now() - since);
-    say(`${program.name} ${how}; starting it again in ${pauseMs} ms`);
-    await sleep(pauseMs);
-    if (isOver()) return;
-    started = await launch(program).catch((error: unknown) => {
-      say(describeFailure(error));
-      return undefined;
-    });
+  function forget(name: string): void {
+    running.delete(name);
+    list();
+  }
+
+  function list(): void {
+    isListed = false;
+    try {
+      writeRecords(folder, [...running.values()]);
+      isListed = true;
+    } catch {
+      // A full disk must not end the one process that keeps the others running. It is written, or said why not, within a second.
+    }
+  }
+
+  /** Shortens logs that grow too large, our own among them, and writes what a full disk did not take, until all is over. */
+  async function keepHouse(): Promise<void> {
+    let told = '';
+    while (!over.signal.aborted) {
+      const failures: string[] = [];
+      const attempt = async (what: string, work: () => unknown) => {
+        try {
+          await work();
+        } catch (error) {
+          failures.push(`${what}: ${describeFailure(error)}`);
+        }
+      };
+      if (!isListed)
+        await attempt('processes.json could not be written', () => {
+          writeRecords(folder, [...running.values()]);
+          isListed = true;
+        });
+      for (const file of ['supervisor', ...kept.keys()].map(logFile))
+        await attempt(`${file} could not be shortened`, async () => {
+          while (await shortenLog(file));
+        });
+      // Once, not every second for as long as a disk is full.
+      const failed = failures.join('\n');
+      if (failed !== '' && failed !== told) say(failed);
+      told = failed;
+      await sleep(KEEP_HOUSE_EVERY_MS, undefined, { signal: over.signal, ref: false }).catch(() => {});
+    }
   }
 }
 
@@ -131,65 +164,5 @@ export function makePauses(): (ranMs: number) => number {
     const pauseMs = pausesMs[steady ? 0 : Math.min(failures, pausesMs.length - 1)] ?? 0;
     failures = steady ? 1 : failures + 1;
     return pauseMs;
-  };
-}
-
-type House = { files: () => string[]; running: RunningList; say: (line: string) => void; stopped: AbortSignal };
-
-/** Shortens logs that grow too large, the supervisor's own among them, and writes what a full disk did not take, until stopped. */
-async function keepHouse({ files, running, say, stopped }: House): Promise<void> {
-  let told = '';
-  while (!stopped.aborted) {
-    const failures: string[] = [];
-    const attempt = async (what: string, work: () => unknown) => {
-      try {
-        await work();
-      } catch (error) {
-        failures.push(`${what}: ${describeFailure(error)}`);
-      }
-    };
-    await attempt('processes.json could not be written', () => running.writeMissed());
-    for (const file of files())
-      await attempt(`${file} could not be shortened`, async () => {
-        while (await shortenLog(file));
-      });
-    // Once, not every second for as long as a disk is full.
-    const failed = failures.join('\n');
-    if (failed !== '' && failed !== told) say(failed);
-    told = failed;
-    await sleep(KEEP_HOUSE_EVERY_MS, undefined, { signal: stopped, ref: false }).catch(() => {});
-  }
-}
-
-type RunningList = ReturnType<typeof makeRunningList>;
-
-/** The processes that run, by name, and the file that lists them. */
-function makeRunningList(folder: string) {
-  const running = new Map<string, Recorded>();
-  let missed = false;
-  const write = () => {
-    missed = true;
-    writeRecords(folder, [...running.values()]);
-    missed = false;
-  };
-  // A full disk must not end the one process that keeps the others running.
-  const tryToWrite = () => {
-    try {
-      write();
-    } catch {
-      // It is written, or said why not, within a second.
-    }
-  };
-  return {
-    records: () => [...running.values()],
-    add(one: Recorded) {
-      running.set(one.name, one);
-      tryToWrite();
-    },
-    remove(name: string) {
-      running.delete(name);
-      tryToWrite();
-    },
-    writeMissed: () => missed && write(),
   };
 }

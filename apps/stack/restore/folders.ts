@@ -18,7 +18,10 @@ export function refuseMount({ folder }: Home): void {
     throw new StackError(`${folder} is a mount, which can't be moved aside: set KEYTALLY_HOME to a folder in it`);
 }
 
-/** Throws while a restore is at work. It holds the folder that it loads into until that is the stack's; a new machine has no other. */
+/**
+ * Throws while a restore is at work: then the note of who runs the stack is that of the restore. It holds the folder that it loads into
+ * until that is the stack's; a new machine has no other.
+ */
 export function refuseRestoring(home: Home): void {
   const found = findSupervisor(restoringHome(home));
   if (found)
@@ -27,9 +30,8 @@ export function refuseRestoring(home: Home): void {
     );
 }
 
-/** Throws unless the stack of this home runs. While a restore is at work, the note of who runs it is that of the restore. */
+/** Throws unless the stack of this home runs. */
 export function requireRunning(home: Home): void {
-  refuseRestoring(home);
   if (!findSupervisor(home)) throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
 }
 

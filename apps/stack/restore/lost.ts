@@ -19,8 +19,8 @@ export async function findLost(
   usageBefore: string,
 ): Promise<string[]> {
   const count = (number: number, one: string) => `${number.toLocaleString('en')} ${one}${number === 1 ? '' : 's'}`;
-  const [verifications, adjustments, usedMicros, records] = await usageFrom(old.clickhouseUrl, usageBefore);
-  const unbooked = await countUnbooked(old.redisUrl);
+  const [verifications, adjustments, usedMicros, records] = await usageFrom(old, usageBefore);
+  const unbooked = await countUnbooked(old);
   const [was, is] = [await countAdded(old), await countAdded(restored)];
   const changes = was.changes - is.changes;
   const shown = Math.min(Math.max(0, changes), CHANGES_SHOWN);
@@ -37,8 +37,11 @@ export async function findLost(
 }
 
 /** Of the usage from a moment on: verifications, adjustments, credits in millionths, and billing records. */
-async function usageFrom(url: string, usageBefore: string): Promise<[number, number, number, number]> {
-  const { client } = connectClickHouse(`${url}/keytally`);
+async function usageFrom(
+  { addresses }: TemporaryServers,
+  usageBefore: string,
+): Promise<[number, number, number, number]> {
+  const { client } = connectClickHouse(addresses('keytally').CLICKHOUSE_URL);
   try {
     // An event may stand in the table several times until its parts are merged.
     const result = await client.query({
@@ -57,9 +60,9 @@ async function usageFrom(url: string, usageBefore: string): Promise<[number, num
   }
 }
 
-async function countAdded({ postgresUrl }: TemporaryServers) {
+async function countAdded({ addresses }: TemporaryServers) {
   const [row] = await withConnection(
-    postgresUrl('keytally'),
+    addresses('keytally').DATABASE_URL,
     (sql) => sql<[{ refills: string; micros: string; changes: string }]>`
       select (select count(*) from credit_ledger) as refills,
              (select coalesce(sum(amount_micros), 0) from credit_ledger) as micros,
@@ -68,9 +71,9 @@ async function countAdded({ postgresUrl }: TemporaryServers) {
   return { refills: Number(row.refills), micros: Number(row.micros), changes: Number(row.changes) };
 }
 
-async function lastChanges({ postgresUrl }: TemporaryServers, count: number): Promise<string[]> {
+async function lastChanges({ addresses }: TemporaryServers, count: number): Promise<string[]> {
   const rows = await withConnection(
-    postgresUrl('keytally'),
+    addresses('keytally').DATABASE_URL,
     (sql) => sql<{ at: string; operation: string; resource_id: string }[]>`
       select to_char(created_at, 'YYYY-MM-DD HH24:MI:SS') as at, operation, resource_id
       from audit_log order by created_at desc limit ${count}`,
@@ -78,8 +81,8 @@ async function lastChanges({ postgresUrl }: TemporaryServers, count: number): Pr
   return rows.map((row) => `  ${row.at}  ${row.operation}  ${row.resource_id}`).toReversed();
 }
 
-async function countUnbooked(url: string): Promise<number> {
-  const redis = new Redis(url, { maxRetriesPerRequest: 1 });
+async function countUnbooked({ addresses }: TemporaryServers): Promise<number> {
+  const redis = new Redis(addresses('keytally').REDIS_URL, { maxRetriesPerRequest: 1 });
   try {
     const pipeline = redis.pipeline();
     for (const shard of ALL_SHARDS) pipeline.xlen(keyspace.outbox(shard)).get(keyspace.more(shard));

@@ -1,9 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Passwords } from './clickhouse/users.ts';
 import { answersOk, type Program } from '../process/program.ts';
 
-type Options = { folder: string; port: number; passwords: Passwords };
+type Options = { folder: string; port: number; passwords: Record<string, string> };
 
 /** ClickHouse as a process of its own, on its data folder. Its users are those of Docker Compose. */
 export function clickhouseProgram({ folder, port, passwords }: Options): Program {

@@ -15,48 +15,29 @@ import { promisify } from 'node:util';
 import type { Sql } from 'postgres';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
-import { keepPassword } from '../process/home.ts';
 import { chooseUser, type PostgresUser } from './postgres-user.ts';
 import type { Program } from '../process/program.ts';
 
 const run = promisify(execFile);
 
-export interface PostgresServer {
-  program: Program;
-  /** The address of a database, for its owner or for a role of one of the programs. */
-  url: (database: string, role?: Role) => string;
-  passwords: Record<Role, string>;
-}
-
-/** The roles of sql/postgres. */
-export type Role = 'keytally_api' | 'keytally_consumer' | 'keytally_webhooks';
-
 interface Options {
   folder: string;
-  port: number;
+  /** The address as its owner. */
+  url: string;
   /** For tests: faster, but data is lost with the machine. */
   throwAway: boolean;
 }
 
 /** Makes a data folder on the first use; gives how to run PostgreSQL on it. */
-export async function preparePostgres({ folder, port, throwAway }: Options): Promise<PostgresServer> {
+export async function preparePostgres({ folder, url, throwAway }: Options): Promise<Program> {
   const binaries = await findBinaries();
   const data = join(folder, 'data');
+  const { port, password } = new URL(url);
   // The user that PostgreSQL runs as must pass through it. Only that user may read what is inside.
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const user = await chooseUser(binaries.postgres, folder, data);
-  const password = keepPassword(join(folder, 'password'));
   if (!existsSync(data)) await initialise({ binaries, folder, data, password, user, throwAway });
 
-  const passwords = {
-    keytally_api: keepPassword(join(folder, 'password-api')),
-    keytally_consumer: keepPassword(join(folder, 'password-consumer')),
-    keytally_webhooks: keepPassword(join(folder, 'password-webhooks')),
-  };
-  const url = (database: string, role?: Role) => {
-    const login = role ? `${role}:${passwords[role]}` : `keytally:${password}`;
-    return `postgres://${login}@127.0.0.1:${port}/${database}`;
-  };
   const settings = {
     listen_addresses: '127.0.0.1',
     // A statement over a Unix socket costs a client far less than one over TCP.
@@ -69,23 +50,22 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
     ...(throwAway && { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
   };
   const args = ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
-  const program: Program = {
+  return {
     name: 'postgres',
-    port,
+    port: Number(port),
     yields: true,
     ...user.command(binaries.postgres, args),
     env: environment,
-    isReady: () => answers(url('postgres')),
+    isReady: () => answers(url),
     // PostgreSQL's fast shutdown: it cuts connections, rolls back transactions and writes everything. SIGTERM would wait for
     // clients.
     stopSignal: 'SIGINT',
   };
-  return { program, url, passwords };
 }
 
 /** Creates a database unless it exists. */
-export async function createDatabase(server: PostgresServer, name: string): Promise<void> {
-  await withConnection(server.url('postgres'), async (sql) => {
+export async function createDatabase(url: string, name: string): Promise<void> {
+  await withConnection(url, async (sql) => {
     const found = await sql`select 1 from pg_database where datname = ${name}`;
     if (found.length === 0) await sql`create database ${sql(name)}`;
   });

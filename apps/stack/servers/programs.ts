@@ -1,36 +1,23 @@
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
 import { checkout, masterKeyFile, readEnvFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
-import type { User as ClickHouseUser } from './clickhouse/users.ts';
-import type { Role } from './postgres.ts';
-import type { RedisUser } from './redis.ts';
-import type { Servers } from './servers.ts';
 import { answersOk, type Program } from '../process/program.ts';
-
-/** Where the servers of a running stack are. */
-export interface Addresses {
-  DATABASE_URL: string;
-  REDIS_URL: string;
-  CLICKHOUSE_URL: string;
-  /** Only while Kafka runs: with `BUS=kafka`, and afterwards while its folder is there. */
-  KAFKA_BROKERS?: string;
-  KAFKA_SASL_MECHANISM?: string;
-  KAFKA_SASL_USERNAME?: string;
-  KAFKA_SASL_PASSWORD?: string;
-}
+import type { Servers } from './servers.ts';
 
 /** The order in which our programs stop: each may need the next one to finish, and all of them need the servers. */
 export const stopOrder = ['verify', 'api', 'relay', 'consumer', 'webhooks'] as const;
+type ProgramName = (typeof stopOrder)[number];
+
+/** The names of our programs in a stack. */
+export function programNames(bus: Bus): ProgramName[] {
+  return stopOrder.filter((name) => name !== 'relay' || bus === 'kafka');
+}
 
 /** The names of all processes of a stack. */
 export function processNames(bus: Bus): string[] {
-  const servers = ['postgres', 'redis', 'clickhouse'];
-  return bus === 'kafka'
-    ? [...servers, 'kafka', 'api', 'verify', 'relay', 'consumer', 'webhooks']
-    : [...servers, 'api', 'verify', 'consumer', 'webhooks'];
+  return ['postgres', 'redis', 'clickhouse', ...(bus === 'kafka' ? ['kafka'] : []), ...programNames(bus)];
 }
 
 /**
@@ -38,57 +25,41 @@ export function processNames(bus: Bus): string[] {
  * on a large machine would only hold more garbage.
  */
 const moverOptions = ['--max-semi-space-size=8'];
-/** The api hands on exports as well. Left alone, the collector would let garbage grow to three times what is in use. */
-const apiOptions = [...moverOptions, '--heap-growing-percent=50'];
-/** What is under way survives a collection or two where somebody floods it: left alone, such garbage grows to 100 MB. */
-const verifyOptions = ['--heap-growing-percent=100'];
-
-/** api, verify, consumer, webhooks and with Kafka the relay, as they run on one machine. */
-export function ourPrograms(
-  home: Home,
-  addresses: Addresses,
-  ports: InnerPorts,
-  servers: Pick<Servers, 'postgresUrl' | 'redisUrlOf' | 'clickhouseUrlOf'>,
-): Program[] {
-  // Only migrations and an operator's commands connect to the servers as their owner; each program has the rights that it needs.
-  const { DATABASE_URL: _, REDIS_URL: _2, CLICKHOUSE_URL: _3, ...env } = programEnvironment(home, addresses);
-  const postgres = (role: Role) => ({ DATABASE_URL: servers.postgresUrl('keytally', role) });
-  const redis = (user: RedisUser) => ({ REDIS_URL: servers.redisUrlOf(user) });
-  const books = (user: ClickHouseUser) => ({ CLICKHOUSE_URL: `${servers.clickhouseUrlOf(user)}/keytally` });
-  const ofApi = { ...postgres('keytally_api'), ...redis('keytally_api'), ...books('keytally_api') };
-  const ofConsumer = { ...postgres('keytally_consumer'), ...redis('keytally_consumer'), ...books('keytally_consumer') };
-  return [
-    ourProgram('api', 'api', home.apiPort, { ...env, ...ofApi }),
-    ourProgram('verify', 'verify', home.verifyPort, { ...env, ...redis('keytally_verify') }),
-    ...(home.bus === 'kafka'
-      ? [ourProgram('relay', 'relay', ports.relay, { ...env, ...redis('keytally_relay') })]
-      : []),
-    ourProgram('consumer', 'consumer', ports.consumer, { ...env, ...ofConsumer }),
-    ourProgram('webhooks', 'webhooks', ports.webhooks, { ...env, ...postgres('keytally_webhooks') }),
-  ];
-}
-
-// What verify writes, relay and consumer carry away at the same pace: they yield no core to it.
-const scripts = {
-  api: { script: 'apps/api/main.ts', options: apiOptions, yields: true },
-  verify: { script: 'apps/verify/main.ts', options: verifyOptions, yields: false },
-  relay: { script: 'apps/relay/main.ts', options: moverOptions, yields: false },
-  consumer: { script: 'apps/consumer/main.ts', options: moverOptions, yields: false },
-  webhooks: { script: 'apps/webhooks/main.ts', options: moverOptions, yields: true },
-} as const;
+/** What Node is given to run our programs, beside their scripts. */
+const nodeOptions: Record<ProgramName, string[]> = {
+  // It hands on exports as well. Left alone, the collector would let garbage grow to three times what is in use.
+  api: [...moverOptions, '--heap-growing-percent=50'],
+  // What is under way survives a collection or two where somebody floods it: left alone, such garbage grows to 100 MB.
+  verify: ['--heap-growing-percent=100'],
+  relay: moverOptions,
+  consumer: moverOptions,
+  webhooks: moverOptions,
+};
 
 /** What Node is given to run one of our programs. */
-export function nodeArguments(which: keyof typeof scripts): string[] {
-  const { script, options } = scripts[which];
-  return [...options, join(checkout, script)];
+export function nodeArguments(which: ProgramName): string[] {
+  return [...nodeOptions[which], join(checkout, `apps/${which}/main.ts`)];
+}
+
+/**
+ * Our programs, as they run on one machine. Only migrations and an operator's commands connect to the servers as their owner; each
+ * program has the rights that it needs.
+ */
+export function ourPrograms(home: Home, ports: InnerPorts, servers: Servers, kafka: Record<string, string>): Program[] {
+  const portOf = { ...ports, api: home.apiPort, verify: home.verifyPort };
+  return programNames(home.bus).map((name) => {
+    const addresses = { ...servers.addresses('keytally', name), ...kafka };
+    return ourProgram(name, name, portOf[name], programEnvironment(home, addresses));
+  });
 }
 
 /** One of our programs, under a name of its own. */
-export function ourProgram(which: keyof typeof scripts, name: string, port: number, env: NodeJS.ProcessEnv): Program {
+export function ourProgram(which: ProgramName, name: string, port: number, env: NodeJS.ProcessEnv): Program {
   return {
     name,
     port,
-    yields: scripts[which].yields,
+    // What verify writes, relay and consumer carry away at the same pace: they yield no core to it.
+    yields: which === 'api' || which === 'webhooks',
     command: process.execPath,
     args: nodeArguments(which),
     env: { ...env, PORT: String(port) },
@@ -108,7 +79,7 @@ export function notTaken(environment: NodeJS.ProcessEnv): string[] {
 }
 
 /** The environment of our programs: that of `make up`, with what this stack decides itself. */
-export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
+export function programEnvironment(home: Home, addresses: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const given = Object.entries(process.env).filter(([name]) => !decidedHere.test(name) && !notForPrograms.test(name));
   return {
     ...Object.fromEntries(given),
@@ -134,36 +105,39 @@ export function ownerEnvironment(home: Home): NodeJS.ProcessEnv {
   return programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
 }
 
+/** Starts one of our commands. */
+export function startCommand(name: string, args: string[], options: SpawnOptions): ChildProcess {
+  return spawn(process.execPath, [join(checkout, `apps/api/commands/${name}.ts`), ...args], options);
+}
+
+/** Waits for the end of a command; gives its exit code. */
+export function endOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('close', (code) => resolve(code ?? 1));
+    child.once('error', reject);
+  });
+}
+
 /** Runs one of our commands in front of the user, on the stack in a home if no other environment is given; gives its exit code. */
-export async function runOnStack(
-  home: Home,
-  script: string,
-  args: string[] = [],
-  env = ownerEnvironment(home),
-): Promise<number> {
-  const child = spawn(process.execPath, [join(checkout, script), ...args], { env, stdio: 'inherit' });
-  const [code] = (await once(child, 'exit')) as [number | null];
-  return code ?? 1;
+export function runOnStack(home: Home, name: string, args: string[] = [], env = ownerEnvironment(home)) {
+  return endOf(startCommand(name, args, { env, stdio: 'inherit' }));
 }
 
 /** Runs one of our commands to its end; gives what it printed. */
 export async function runOnce(
-  script: string,
+  name: string,
   args: string[],
   env: NodeJS.ProcessEnv,
   signal: AbortSignal,
 ): Promise<string> {
+  const script = join(checkout, `apps/api/commands/${name}.ts`);
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [join(checkout, script), ...args], {
-      env,
-      signal,
-    });
-    return stdout;
+    return (await promisify(execFile)(process.execPath, [script, ...args], { env, signal })).stdout;
   } catch (error) {
-    if (signal.aborted) throw new StackError('stopped before it was ready');
+    signal.throwIfAborted();
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
     const lines = `${stdout}\n${stderr}`.split('\n').filter((line) => line.trim());
     const cause = lines.find((line) => /error|fatal/i.test(line)) ?? lines.at(-1) ?? (error as Error).message;
-    throw new StackError(`${script} failed: ${cause.trim().slice(0, 500)}`);
+    throw new StackError(`${name} failed: ${cause.trim().slice(0, 500)}`);
   }
 }

@@ -24,28 +24,21 @@ export function ensureRedis(say: (line: string) => void): Promise<string> {
   );
 }
 
-/** The users of `sql/redis/users.conf`. */
-export const redisUsers = ['keytally_verify', 'keytally_api', 'keytally_consumer', 'keytally_relay'] as const;
-export type RedisUser = (typeof redisUsers)[number];
-
 type Options = {
   binary: string;
   folder: string;
   port: number;
-  /** Without one, everybody on the machine may write here. */
-  password?: string;
-  /** The passwords of the programs' users. */
-  users?: Record<RedisUser, string>;
+  /** Of its owner, `default`, and of the users of `sql/redis/users.conf`. Without them, everybody on the machine may write here. */
+  passwords?: Record<string, string>;
   settings?: Record<string, string | number>;
 };
 
 /** Redis that writes everything it accepts to its append-only file, and never evicts. */
-export function redisProgram({ binary, folder, port, password, users, settings: more }: Options): Program {
+export function redisProgram({ binary, folder, port, passwords = {}, settings: more }: Options): Program {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   // In a file, since all users of the machine can read the arguments of a process.
   const config = join(folder, 'redis.conf');
-  const owner = password === undefined ? '' : `requirepass ${password}\n`;
-  replaceFile(config, `${owner}${users ? usersWith(users) : ''}`);
+  replaceFile(config, Object.entries(passwords).map(lineOf).join(''));
   const settings = {
     bind: '127.0.0.1',
     port,
@@ -62,7 +55,7 @@ export function redisProgram({ binary, folder, port, password, users, settings: 
     daemonize: 'no',
     ...more,
   };
-  const login = password === undefined ? '' : `AUTH ${password}\r\n`;
+  const login = passwords.default ? `AUTH ${passwords.default}\r\n` : '';
   return {
     name: 'redis',
     port,
@@ -74,16 +67,13 @@ export function redisProgram({ binary, folder, port, password, users, settings: 
   };
 }
 
-/** The lines of `sql/redis/users.conf`, with passwords. */
-function usersWith(passwords: Record<RedisUser, string>): string {
+/** The line of a user, with what `sql/redis/users.conf` lets it do. */
+function lineOf([user, password]: [string, string]): string {
+  if (user === 'default') return `requirepass ${password}\n`;
   const lines = readFileSync(join(checkout, 'sql/redis/users.conf'), 'utf8').split('\n');
-  return redisUsers
-    .map((user) => {
-      const line = lines.find((one) => one.startsWith(`user ${user} on `));
-      if (!line) throw new StackError(`sql/redis/users.conf lacks ${user}`);
-      return `${line.replace(' on ', ` on >${passwords[user]} `)}\n`;
-    })
-    .join('');
+  const line = lines.find((one) => one.startsWith(`user ${user} on `));
+  if (!line) throw new StackError(`sql/redis/users.conf lacks ${user}`);
+  return `${line.replace(' on ', ` on >${password} `)}\n`;
 }
 
 async function ask(port: number, question: string): Promise<string> {

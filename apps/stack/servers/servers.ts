@@ -1,29 +1,30 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { clickhouseProgram } from './clickhouse-program.ts';
-import { users as clickhouseUsers, type User as ClickHouseUser } from './clickhouse/users.ts';
 import { keepPassword } from '../process/home.ts';
-import { createDatabase, preparePostgres, type Role } from './postgres.ts';
 import type { Program } from '../process/program.ts';
-import { ensureRedis, redisProgram, redisUsers, type RedisUser } from './redis.ts';
+import { clickhouseProgram } from './clickhouse-program.ts';
+import { createDatabase, preparePostgres } from './postgres.ts';
+import { ensureRedis, redisProgram } from './redis.ts';
 
-export interface ServerPorts {
-  postgres: number;
-  redis: number;
-  clickhouse: number;
-}
+/** What the environment of a program calls the address of each server, its owner there, and which programs have a user of their own. */
+const servers = {
+  postgres: { variable: 'DATABASE_URL', owner: 'keytally', programs: ['api', 'consumer', 'webhooks'] },
+  redis: { variable: 'REDIS_URL', owner: 'default', programs: ['api', 'verify', 'consumer', 'relay'] },
+  clickhouse: { variable: 'CLICKHOUSE_URL', owner: 'keytally', programs: ['api', 'consumer'] },
+} as const;
+type Name = keyof typeof servers;
+
+export type ServerPorts = Record<Name, number>;
+/** Where the servers are. */
+export type Addresses = Record<(typeof servers)[Name]['variable'], string>;
 
 export interface Servers {
   programs: Program[];
-  postgresUrl: (database: string, role?: Role) => string;
-  /** The passwords that the migrations set for the programs' roles. */
-  rolePasswords: Record<`${'API' | 'CONSUMER' | 'WEBHOOKS'}_DATABASE_PASSWORD`, string>;
+  /** Their addresses as their owner, who may do everything; of a program, those that it has a user on. */
+  addresses: { (database: string): Addresses; (database: string, program: string): Partial<Addresses> };
+  /** The passwords that the migrations set for the programs' roles: API_DATABASE_PASSWORD and others. */
+  rolePasswords: Record<string, string>;
   createDatabase: (name: string) => Promise<void>;
-  /** As one of its users, or as its owner, who may do everything. */
-  redisUrl: string;
-  redisUrlOf: (user: RedisUser) => string;
-  clickhouseUrl: string;
-  clickhouseUrlOf: (user: ClickHouseUser) => string;
 }
 
 interface Options {
@@ -38,46 +39,41 @@ interface Options {
 export async function prepareServers({ folder, ports, throwAway = false, say = () => {} }: Options): Promise<Servers> {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const binary = await ensureRedis(say);
-  const postgres = await preparePostgres({ folder: join(folder, 'postgres'), port: ports.postgres, throwAway });
-  // A slow disk holds Redis up, and so whoever waits for it.
-  const settings = throwAway ? { appendfsync: 'no' } : {};
-  const keep = (name: string) => keepPassword(join(folder, `${name}-password`));
-  const ownerOfRedis = keep('redis');
-  const ofRedis = passwordsOf(redisUsers, (user) => keep(`redis-${user}`));
-  const ofClickHouse = passwordsOf(clickhouseUsers, (user) => keep(`clickhouse-${user}`));
-  const redis = redisProgram({
-    binary,
-    folder: join(folder, 'redis'),
-    port: ports.redis,
-    password: ownerOfRedis,
-    users: ofRedis,
-    settings,
-  });
-  const clickhouse = clickhouseProgram({
-    folder: join(folder, 'clickhouse'),
-    port: ports.clickhouse,
-    passwords: ofClickHouse,
-  });
-  return {
-    programs: [postgres.program, redis, clickhouse],
-    postgresUrl: postgres.url,
-    rolePasswords: {
-      API_DATABASE_PASSWORD: postgres.passwords.keytally_api,
-      CONSUMER_DATABASE_PASSWORD: postgres.passwords.keytally_consumer,
-      WEBHOOKS_DATABASE_PASSWORD: postgres.passwords.keytally_webhooks,
-    },
-    createDatabase: (name) => createDatabase(postgres, name),
-    redisUrl: `redis://:${ownerOfRedis}@127.0.0.1:${ports.redis}`,
-    redisUrlOf: (user) => `redis://${user}:${ofRedis[user]}@127.0.0.1:${ports.redis}`,
-    clickhouseUrl: clickhouseUrlOf('keytally'),
-    clickhouseUrlOf,
+  const passwordsOf = (server: Name): Record<string, string> => {
+    const { owner, programs } = servers[server];
+    const users = [owner, ...programs.map((program) => `keytally_${program}`)];
+    return Object.fromEntries(users.map((user) => [user, keepPassword(join(folder, `${server}-${user}-password`))]));
   };
-
-  function clickhouseUrlOf(user: ClickHouseUser): string {
-    return `http://${user}:${ofClickHouse[user]}@127.0.0.1:${ports.clickhouse}`;
-  }
-}
-
-function passwordsOf<User extends string>(users: readonly User[], keep: (user: User) => string): Record<User, string> {
-  return Object.fromEntries(users.map((user) => [user, keep(user)])) as Record<User, string>;
+  const passwords = {
+    postgres: passwordsOf('postgres'),
+    redis: passwordsOf('redis'),
+    clickhouse: passwordsOf('clickhouse'),
+  };
+  const addresses = (database: string, program?: string) =>
+    Object.fromEntries(
+      Object.entries(servers).flatMap(([server, { variable, owner, programs }]) => {
+        if (program && !(programs as readonly string[]).includes(program)) return [];
+        const name = server as Name;
+        const user = program ? `keytally_${program}` : owner;
+        const scheme = name === 'clickhouse' ? 'http' : name;
+        const url = `${scheme}://${user}:${passwords[name][user]}@127.0.0.1:${ports[name]}`;
+        return [[variable, name === 'redis' ? url : `${url}/${database}`]];
+      }),
+    ) as Addresses;
+  const postgresUrl = addresses('postgres').DATABASE_URL;
+  const own = (server: Name) => ({ folder: join(folder, server), port: ports[server], passwords: passwords[server] });
+  const postgres = await preparePostgres({ folder: own('postgres').folder, url: postgresUrl, throwAway });
+  // A slow disk holds Redis up, and so whoever waits for it.
+  const redis = redisProgram({ binary, ...own('redis'), settings: throwAway ? { appendfsync: 'no' } : {} });
+  return {
+    programs: [postgres, redis, clickhouseProgram(own('clickhouse'))],
+    addresses,
+    rolePasswords: Object.fromEntries(
+      servers.postgres.programs.map((program) => [
+        `${program.toUpperCase()}_DATABASE_PASSWORD`,
+        passwords.postgres[`keytally_${program}`]!,
+      ]),
+    ),
+    createDatabase: (name) => createDatabase(postgresUrl, name),
+  };
 }
