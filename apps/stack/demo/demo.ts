@@ -1,4 +1,4 @@
-import { keytally, type Keytally } from '../../../clients/node/index.ts';
+import { keytally } from '../../../clients/node/index.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { groups } from '../../../shared/runtime/variables.ts';
@@ -20,8 +20,8 @@ const MOST_DAYS = 90;
 
 /** Shows the product working on the stack that runs; `history` is the number of days that are made up before. */
 export async function demo(home: Home, history: string): Promise<number> {
-  if (!/^\d{0,2}$/.test(history) || Number(history) > MOST_DAYS)
-    throw new StackError(`HISTORY is a number of days, at most ${MOST_DAYS}, not ${history}`);
+  const days = /^\d{0,2}$/.test(history) ? Number(history) : Infinity;
+  if (days > MOST_DAYS) throw new StackError(`HISTORY is a number of days, at most ${MOST_DAYS}, not ${history}`);
   // On Docker Compose the demo runs in a container, where the environment says where api and verify are. Elsewhere the
   // environment may be that of a shell which read the env file of a stack that has stopped since.
   const isHere = findSupervisor(home) !== undefined;
@@ -30,19 +30,17 @@ export async function demo(home: Home, history: string): Promise<number> {
   if (!url || !verifyUrl || !token || (!isHere && !(await answersOk(`${url}/healthz`)))) {
     throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
   }
-  const days = Number(history);
-  const { DATABASE_URL, CLICKHOUSE_URL } =
-    days === 0 ? {} : isHere ? known : readConfig({ DATABASE_URL: groups.single.DATABASE_URL, ...groups.clickHouse });
-  const stores =
-    DATABASE_URL && CLICKHOUSE_URL
-      ? { sql: connectPostgres(DATABASE_URL, { max: 1 }), books: connectClickHouse(CLICKHOUSE_URL) }
-      : undefined;
+  const stage = { url, verifyUrl, token, pages: known.KEYTALLY_CONSOLE_URL ?? `${url}/console`, calls: CALLS };
+  if (days === 0) return (await play(stage)) ? 0 : 1;
+  const addresses = readConfig({ DATABASE_URL: groups.single.DATABASE_URL, ...groups.clickHouse }, known);
+  const stores = {
+    sql: connectPostgres(addresses.DATABASE_URL, { max: 1 }),
+    books: connectClickHouse(addresses.CLICKHOUSE_URL),
+  };
   try {
-    const pages = known.KEYTALLY_CONSOLE_URL ?? `${url}/console`;
-    const stage = { url, verifyUrl, token, pages, calls: CALLS, ...(stores && { past: { days, ...stores } }) };
-    return (await play(stage)) ? 0 : 1;
+    return (await play({ ...stage, past: { days, ...stores } })) ? 0 : 1;
   } finally {
-    await Promise.all([stores?.sql.end(), stores?.books.close()]);
+    await Promise.all([stores.sql.end(), stores.books.close()]);
   }
 }
 
@@ -59,19 +57,16 @@ type Stage = {
 /** Makes a workspace with customers, sends traffic, and checks that the books add up; returns whether all went as it should. */
 export async function play({ url, verifyUrl, token, pages, calls, past }: Stage): Promise<boolean> {
   let undecided = 0;
-  const client = keytally({
-    url,
-    verifyUrl,
-    token,
-    timeoutMs: GIVE_UP_AFTER_MS,
-    verifyTimeoutMs: GIVE_UP_AFTER_MS,
-    onRetry: () => undecided++,
-  });
+  const timeouts = { timeoutMs: GIVE_UP_AFTER_MS, verifyTimeoutMs: GIVE_UP_AFTER_MS };
+  const client = keytally({ url, verifyUrl, token, ...timeouts, onRetry: () => undecided++ });
   const days = past?.days ?? 0;
   const { workspace } = await client.workspaces.create({ name: nameOfWorkspace(days) });
   const { customers, traffic } = await makeCast(client, workspace.id, calls, days);
   console.log(`a workspace, 2 scopes, ${customers.length} customers, ${number(calls)} verifications\n`);
-  if (past) await showPast(client, past, customers);
+  if (past) {
+    const events = await writePast(client, past, customers, days);
+    console.log(`${number(events)} events of ${days} days, all of them MADE UP\n`);
+  }
 
   const started = performance.now();
   const seen = await send(client, traffic, calls);
@@ -86,18 +81,6 @@ export async function play({ url, verifyUrl, token, pages, calls, past }: Stage)
   if (past) console.log(`The ${days} days before today are made up: nobody made those calls.`);
   console.log(`\nlook at it in the console: ${pages}/w/${workspace.id}/`);
   return right && wrong === 0;
-}
-
-async function showPast(
-  client: Keytally,
-  past: PastStores & { days: number },
-  customers: Parameters<typeof writePast>[2],
-) {
-  const started = performance.now();
-  console.log(`  making up the usage of ${past.days} days …`);
-  const events = await writePast(client, past, customers, past.days);
-  const seconds = ((performance.now() - started) / 1000).toFixed(0);
-  console.log(`  ${number(events)} events of ${past.days} days, all of them MADE UP, in ${seconds} s\n`);
 }
 
 // What matters first: a narrow screen cuts the end.

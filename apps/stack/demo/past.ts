@@ -1,37 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Keytally } from '../../../clients/node/index.ts';
 import { noteUnsettled } from '../../../shared/books/rebuilding/unsettled-records.ts';
-import { dayOf, eventColumns, eventRow, NO_CHANGES, type UsageEvent } from '../../../shared/events/event.ts';
+import { dayOf } from '../../../shared/events/event.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { markDays } from '../../../shared/stores/usage-marks.ts';
 import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
-import { derivedId } from '../../../shared/values/ids.ts';
-import { DAY_MS, QUARTER_MS } from '../../../shared/values/periods.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { StackError } from '../process/errors.ts';
-import { usageNameOf, usedOn, type Customer } from './cast.ts';
+import { usedOn, type Customer } from './cast.ts';
 
 /** Where the past is written: the books, and what Postgres says of them. */
 export type PastStores = { sql: Sql; books: Books };
 
-// No shard of Redis ever had this epoch: to it, the events are what a Redis of before has lost, and it takes them from the books.
-const EPOCH = 0;
-const ofOtherKinds = {
-  number: 0,
-  actor: '',
-  reason: '',
-  heldMicros: 0,
-  holdId: '',
-  holdMicros: 0,
-  detail: '',
-  classes: NO_CHANGES,
-  crossed: '',
-};
-const ROWS_AT_ONCE = 20_000;
 const SETTLE_WITHIN_MS = 60_000;
 const LOOK_EVERY_MS = 250;
-// Of a customer with two keys, one call in so many is of the second one.
-const ONE_OF_SECOND_KEY = 6;
 
 /**
  * Makes up so many days before today, in the order of the consumer: events into the books, then the marks of their
@@ -46,13 +29,7 @@ export async function writePast(
 ): Promise<number> {
   const { workspaceId } = customers[0]!;
   const startMs = (Math.floor(Date.now() / DAY_MS) - days) * DAY_MS;
-  let events = 0;
-  for (const customer of customers) {
-    const calls = days * customer.callsPerDay;
-    const quarters = spread(calls, customer.growth, startMs, days);
-    await insertEvents(books, eventsOf(customer, quarters));
-    events += calls;
-  }
+  for (const customer of customers) await insertEvents(books, customer, startMs, days);
   const billingIds = customers.map(({ billingId }) => billingId);
   const made = new Date(startMs);
   const allDays = Array.from({ length: days }, (_, i) => dayOf(startMs + i * DAY_MS));
@@ -67,74 +44,45 @@ export async function writePast(
     await noteUnsettled(tx, billingIds);
   });
   await untilSettled(client, customers, days);
-  return events;
+  return customers.reduce((sum, { callsPerDay }) => sum + days * callsPerDay, 0);
 }
 
-/** A quarter of an hour, and how many calls it has. */
-type Quarter = { startMs: number; calls: number };
-
-/** Spreads calls over the quarter hours of some days, most of them on working days around 14 h UTC; their sum is `calls`. */
-function spread(calls: number, growth: number, startMs: number, days: number): Quarter[] {
-  const starts = Array.from({ length: (days * DAY_MS) / QUARTER_MS }, (_, i) => startMs + i * QUARTER_MS);
-  const weights = starts.map((atMs, i) => {
-    const fromBusiest = Math.abs((((atMs % DAY_MS) / DAY_MS + 11 / 12) % 1) - 0.5);
-    const ofHour = 0.1 + Math.cos(Math.PI * fromBusiest) ** 4;
-    const ofDay = [0, 6].includes(new Date(atMs).getUTCDay()) ? 0.4 : 1;
-    // Always the same for the same quarter.
-    const uneven = 0.8 + 0.4 * Math.abs(Math.sin((atMs / QUARTER_MS) * 12.9898));
-    return ofHour * ofDay * uneven * (1 + (growth * i) / starts.length);
+/**
+ * Most calls are around 14 h UTC, and more on later days. No shard of Redis ever had epoch 0: to it, the events are what a Redis of before
+ * has lost, and it takes them from the books. One call in six is of the second key, where there are two.
+ */
+async function insertEvents({ client }: Books, customer: Customer, startMs: number, days: number): Promise<void> {
+  const { workspaceId, billingId, customerId, keyIds, usageNames, cost, callsPerDay, growth } = customer;
+  const costMicros = parseCredits(cost)!;
+  await client.command({
+    query: `
+      insert into usage_events (workspace_id, billing_id, day, event_id, kind, key_id, customer_id, usage_name, cost_micros,
+                                used_micros, epoch, seq, route, time)
+      with number + 1 as seq,
+           {growth:Float64} as growth,
+           {days:UInt32} * (sqrt(1 + growth * (2 + growth) * (number + 0.5) / {calls:UInt64}) - 1) / growth as steady,
+           steady - 0.8 * (sin(2 * pi() * (steady - 0.55)) + sin(2 * pi() * 0.55)) / (2 * pi()) as days_later,
+           fromUnixTimestamp64Milli({startMs:Int64} + toInt64(days_later * ${DAY_MS}), 'UTC') as time,
+           {names:Array(String)} as names,
+           names[1 + toUInt32(length(names) * pow(seq * 0.6180339887 - floor(seq * 0.6180339887), 2))] as usage_name
+      select {workspaceId:String}, {billingId:String}, toDate(time),
+             concat('evt_0', lower(substring(hex(SHA1(concat('made up ', {billingId:String}, ' ', toString(seq)))), 1, 25))),
+             'verification', {keys:Array(String)}[if(seq % 6 = 0, 2, 1)], {customerId:String}, usage_name,
+             {costMicros:Int64}, {costMicros:Int64} * seq, 0, seq, concat('/v2/', usage_name), time
+      from numbers({calls:UInt64})`,
+    query_params: {
+      workspaceId,
+      billingId,
+      customerId,
+      costMicros,
+      growth,
+      days,
+      startMs,
+      calls: days * callsPerDay,
+      names: usageNames,
+      keys: [keyIds[0], keyIds[1] ?? keyIds[0]],
+    },
   });
-  const sum = weights.reduce((total, one) => total + one, 0);
-  let [weighed, given] = [0, 0];
-  return starts.map((atMs, i) => {
-    weighed += weights[i]!;
-    const upTo = i === starts.length - 1 ? calls : Math.round((calls * weighed) / sum);
-    const ofQuarter = upTo - given;
-    given = upTo;
-    return { startMs: atMs, calls: ofQuarter };
-  });
-}
-
-function* eventsOf(customer: Customer, quarters: Quarter[]): Generator<UsageEvent> {
-  const { workspaceId, customerId, billingId, keys } = customer;
-  const costMicros = parseCredits(customer.cost)!;
-  let sequence = 0;
-  for (const { startMs, calls } of quarters) {
-    for (let i = 0; i < calls; i++) {
-      sequence += 1;
-      const timeMs = startMs + Math.floor(((i + 0.5) * QUARTER_MS) / calls);
-      const usageName = usageNameOf(customer, sequence);
-      yield {
-        kind: 'verification',
-        id: derivedId('evt', 'made up', billingId, String(sequence)),
-        route: `/v2/${usageName}`,
-        costMicros,
-        usageName,
-        timeMs,
-        day: dayOf(timeMs),
-        keyId: (sequence % ONE_OF_SECOND_KEY === 0 ? (keys[1] ?? keys[0]!) : keys[0]!).id,
-        billingId,
-        workspaceId,
-        customerId,
-        usedMicros: sequence * costMicros,
-        sequence,
-        epoch: EPOCH,
-        ...ofOtherKinds,
-      };
-    }
-  }
-}
-
-async function insertEvents({ client }: Books, events: Iterable<UsageEvent>): Promise<void> {
-  let values: ReturnType<typeof eventRow>[] = [];
-  const insert = () =>
-    client.insert({ table: 'usage_events', columns: eventColumns, values, format: 'JSONCompactEachRow' });
-  for (const event of events) {
-    if (values.push(eventRow(event)) < ROWS_AT_ONCE) continue;
-    await insert();
-    values = [];
-  }
-  if (values.length > 0) await insert();
 }
 
 async function untilSettled(client: Keytally, customers: Customer[], days: number): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Keytally } from '../../../clients/node/index.ts';
-import { shareOf, usageNameOf, type Traffic } from './cast.ts';
+import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { table } from '../../../shared/values/table.ts';
+import { shareOf, type Traffic } from './cast.ts';
 import { bar, number, percentile } from './print.ts';
 
 /** One call and how it was answered. */
@@ -8,27 +9,16 @@ export type Seen = { traffic: Traffic; status: string; ms: number };
 
 const AT_ONCE = 32;
 
-/** Sends calls, several at once, and shows the progress in a line. */
-export async function send(client: Keytally, traffic: Traffic[], calls: number): Promise<Seen[]> {
+/** Sends calls, several at once. */
+export function send(client: Keytally, traffic: Traffic[], calls: number): Promise<Seen[]> {
   const total = traffic.reduce((sum, one) => sum + one.weight, 0);
-  const seen: Seen[] = [];
-  let sent = 0;
-  let shown = 0;
-
-  async function sendOneByOne(): Promise<void> {
-    while (sent < calls) {
-      sent++;
-      const one = pick(traffic, shareOf(sent) * total);
-      const asked = performance.now();
-      const { status } = await client.verify(verification(one, sent));
-      seen.push({ traffic: one, status, ms: performance.now() - asked });
-      if (seen.length < calls && performance.now() - shown < 200) continue;
-      shown = performance.now();
-      showProgress(seen.length, calls);
-    }
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, sendOneByOne));
-  return seen;
+  const numbers = Array.from({ length: calls }, (_, i) => i + 1);
+  return mapLimited(numbers, AT_ONCE, async (call) => {
+    const one = pick(traffic, shareOf(call) * total);
+    const asked = performance.now();
+    const { status } = await client.verify(verification(one, call));
+    return { traffic: one, status, ms: performance.now() - asked };
+  });
 }
 
 /** Prints how often each status was answered, and how fast. */
@@ -48,16 +38,10 @@ function pick(traffic: Traffic[], point: number): Traffic {
   return traffic.find((one) => (rest -= one.weight) < 0) ?? traffic[0]!;
 }
 
-function verification({ key, customer, representation = 'documents', ip }: Traffic, call: number) {
-  const requestedScopes = [{ representation, read: true }];
+function verification({ key, customer, asked: { representation = 'documents', ip } }: Traffic, call: number) {
+  const { usageNames, cost } = customer;
   // Of each customer only calls between two shares are sent: a step of another size reaches all names.
-  const usageName = usageNameOf(customer, 7 * call);
-  const billing = { usage: customer.cost, usageName };
-  return { key, requestedScopes, route: `/v2/${usageName}`, billing, ...(ip && { ip }) };
-}
-
-function showProgress(done: number, calls: number): void {
-  const line = `  verifying ${bar(done / calls, 30)} ${number(done).padStart(6)} / ${number(calls)}`;
-  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${line}${done === calls ? '\n\n' : ''}`);
-  else if (done === calls) console.log(`${line}\n`);
+  const usageName = usageNames[Math.floor(shareOf(7 * call) ** 2 * usageNames.length)]!;
+  const requestedScopes = [{ representation, read: true }];
+  return { key, requestedScopes, route: `/v2/${usageName}`, billing: { usage: cost, usageName }, ...(ip && { ip }) };
 }
