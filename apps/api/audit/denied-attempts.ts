@@ -19,9 +19,8 @@ export type Attempt = {
   client: AuditClient;
 };
 
-/** Attempts alike, since the line that was written last. The line tells of the first one. */
-type Window = DeniedAttempts & { quietUntil: number };
-type Stranger = Omit<Window, 'teamId' | 'tokenId'> & { hash: string };
+/** Attempts alike, since the line that was written last. The line tells of the first one. `hash`: of a token that is yet to be looked up. */
+type Window = DeniedAttempts & { quietUntil: number; hash?: string | undefined };
 
 const EVERY_MS = 1_000;
 const QUIET_MS = 60_000;
@@ -58,50 +57,44 @@ export function logDeniedAttempts(options: LogOptions): DeniedAttemptLog {
 /** The same, written when the caller says so. */
 export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogOptions): DeniedAttemptsGathered {
   const windows = new Map<string, Window>();
-  const strangers = new Map<string, Stranger>();
   const count = (kind: 'logged' | 'unknown_token' | 'over_limit', attempts: number) =>
     metrics.deniedAttempts.inc({ kind }, attempts);
 
   function note({ caller, authorization, ...attempt }: Attempt): void {
-    const window = { ...attempt, attempts: 1, quietUntil: 0 };
-    if (caller) return add({ ...window, teamId: caller.teamId, tokenId: caller.tokenId });
-    const hash = hashOf(authorization);
-    if (hash === undefined) return count('unknown_token', 1);
-    const name = nameOf(hash, attempt);
-    const known = strangers.get(name);
-    if (known) known.attempts += 1;
-    else if (strangers.size < MOST.strangers) strangers.set(name, { ...window, hash });
+    const hash = caller ? undefined : hashOf(authorization);
+    if (!caller && hash === undefined) return count('unknown_token', 1);
+    const { teamId = '', tokenId = '' } = caller ?? {};
+    const window = { ...attempt, teamId, tokenId, hash, attempts: 1, quietUntil: 0 };
+    const name = `${hash ?? tokenId} ${attempt.errorCode} ${attempt.operation}`;
+    const known = windows.get(name);
+    // After a line was written, the next one tells of the first attempt since.
+    if (known?.attempts === 0) Object.assign(known, attempt, { attempts: 1 });
+    else if (known) known.attempts += 1;
+    else if (hasRoom(window)) windows.set(name, window);
     else count('over_limit', 1);
   }
 
-  function add(window: Window): void {
-    const name = nameOf(window.tokenId!, window);
-    const known = windows.get(name);
-    // After a line was written, the next one tells of the first attempt since.
-    if (known?.attempts === 0) Object.assign(known, window, { quietUntil: known.quietUntil });
-    else if (known) known.attempts += window.attempts;
-    else if (hasRoom(window)) windows.set(name, window);
-    else count('over_limit', window.attempts);
-  }
-
+  // Strangers share the room of the team '', which has no name.
   function hasRoom({ teamId, tokenId }: Window): boolean {
     const ofTeam = [...windows.values()].filter((one) => one.teamId === teamId);
+    if (teamId === '') return ofTeam.length < MOST.strangers;
     const ofToken = ofTeam.filter((one) => one.tokenId === tokenId);
     return windows.size < MOST.windows && ofTeam.length < MOST.ofTeam && ofToken.length < MOST.ofToken;
   }
 
   // Which tokens these are: of a token that was revoked or has expired, only Postgres knows the team.
-  async function resolve(): Promise<void> {
-    const some = [...strangers];
-    const rows = await sql<{ hash: string; id: string; teamId: string }[]>`
-      select hash, id, team_id from access_tokens where hash = any(${some.map(([, { hash }]) => hash)})`;
+  async function lookUp(some: [string, Window][]): Promise<void> {
+    const rows = await sql<{ hash: string; tokenId: string; teamId: string }[]>`
+      select hash, id as token_id, team_id from access_tokens where hash = any(${some.map(([, { hash }]) => hash!)})`;
     const tokens = new Map(rows.map((row) => [row.hash, row]));
-    for (const [name, { hash, ...window }] of some) {
-      // Others came meanwhile, and are looked for next time.
-      strangers.delete(name);
-      const token = tokens.get(hash);
-      if (token) add({ ...window, teamId: token.teamId, tokenId: token.id });
-      else count('unknown_token', window.attempts);
+    for (const [name, window] of some) {
+      const token = tokens.get(window.hash!);
+      if (token && hasRoom({ ...window, ...token })) {
+        Object.assign(window, token);
+        continue;
+      }
+      windows.delete(name);
+      count(token ? 'over_limit' : 'unknown_token', window.attempts);
     }
   }
 
@@ -129,10 +122,12 @@ export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogO
   return {
     note,
     async write(all) {
-      if (strangers.size > 0) await resolve();
+      const strangers = [...windows].filter(([, { teamId }]) => teamId === '');
+      if (strangers.length > 0) await lookUp(strangers);
       const isDue = ({ quietUntil }: Window) => all || quietUntil <= clock.monotonic();
       for (const [name, window] of windows) if (window.attempts === 0 && isDue(window)) windows.delete(name);
-      const due = [...windows.values()].filter((window) => window.attempts > 0 && isDue(window));
+      // Those that came meanwhile are looked up next time.
+      const due = [...windows.values()].filter((one) => one.attempts > 0 && one.teamId !== '' && isDue(one));
       // One team's failure holds up no other's lines.
       for (const [teamId, ofTeam] of Map.groupBy(due, (window) => window.teamId))
         await writeTeam(teamId, ofTeam).catch((error: unknown) => {
@@ -141,10 +136,6 @@ export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogO
         });
     },
   };
-}
-
-function nameOf(token: string, { errorCode, operation }: Pick<Attempt, 'errorCode' | 'operation'>): string {
-  return `${token} ${errorCode} ${operation}`;
 }
 
 // Undefined for what can't be a token of ours: nobody has to look for it.
