@@ -52,6 +52,11 @@ create function is_revoked(token access_tokens) returns boolean language sql sta
     or exists (select from teams t where t.id = token.team_id and t.tokens_revoked_at >= token.created_at)
 $$;
 
+-- Whether a token may be used.
+create function is_in_force(token access_tokens) returns boolean language sql stable as $$
+  select not is_revoked(token) and (token.expires_at is null or token.expires_at > extract(epoch from now()) * 1000)
+$$;
+
 -- A deleted workspace's row stays, because its billing records and their books do. Its keys leave Redis in the order of their ids:
 -- `keys_removed_to` is the last one whose removal stands in `changes`, and `keys_removed_at` is when the last of all did.
 -- `removed_at` is when the removal of the workspace's own copies was written there. `timezone`: in whose days and months statements
@@ -169,7 +174,8 @@ create table key_texts (
   imported      boolean not null default false,
   pointer_shard smallint,
   created_at    timestamptz not null default now(),
-  foreign key (team_id, key_id) references api_keys (team_id, id)
+  -- A key's secret is inserted before the key: its hash decides whether the key is made.
+  foreign key (team_id, key_id) references api_keys (team_id, id) deferrable initially deferred
 );
 create index on key_texts (key_id);
 create unique index key_texts_current on key_texts (key_id) where replaced_at is null;

@@ -22,6 +22,13 @@ create table link_tokens (
 create index on link_tokens (expires_at);
 create index link_tokens_of_team on link_tokens (team_id, id) where revoked_at is null;
 
+-- Whether a link token opens the portal: nobody has revoked it, the token that made it is in force, and its workspace is there.
+create function is_in_force(link link_tokens) returns boolean language sql stable as $$
+  select link.revoked_at is null and link.expires_at > extract(epoch from now()) * 1000
+    and exists (select from workspaces w where w.id = link.workspace_id and w.deleted_at is null)
+    and exists (select from access_tokens t where t.id = link.created_by and is_in_force(t))
+$$;
+
 -- A session is of the console or of the portal: it stands for an access token or for a link token. The cookie's secret stands
 -- nowhere, only its hash.
 create table sessions (

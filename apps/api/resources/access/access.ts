@@ -12,7 +12,7 @@ export function tokensFromPostgres(sql: Sql) {
       select id, team_id, permissions, workspace_ids, allowed_ips,
              (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
       from access_tokens t
-      where hash = ${hash} and ${isInForce(sql)}`;
+      where hash = ${hash} and is_in_force(t)`;
     return row && callerOf(row);
   };
 }
@@ -42,8 +42,8 @@ export async function lockTokens(
   const [, found] = await Promise.all([
     lockTeamTokens(tx, teamId, { alone }),
     portal
-      ? tx`select from link_tokens l where id = ${portal.linkTokenId} and ${opensPortal(tx)}`
-      : tx`select from access_tokens t where id = ${tokenId} and ${isInForce(tx)}`,
+      ? tx`select from link_tokens l where id = ${portal.linkTokenId} and is_in_force(l)`
+      : tx`select from access_tokens t where id = ${tokenId} and is_in_force(t)`,
   ]);
   if (found.length === 0) throw new ApiError(portal ? 'portal_ended' : 'token_unknown');
 }
@@ -108,19 +108,3 @@ export type TokenRow = {
   allowedIps: string[] | null;
   teamPerSecond: number | null;
 };
-
-/** The condition under which the access token `t` may be used. */
-export function isInForce(sql: Query) {
-  return sql`not is_revoked(t) and (t.expires_at is null or t.expires_at > extract(epoch from now()) * 1000)`;
-}
-
-/**
- * The condition under which the link token `l` opens the portal: nobody has revoked it, the access token that made it is in force,
- * and its workspace is there.
- */
-export function opensPortal(sql: Query) {
-  return sql`
-    l.revoked_at is null and l.expires_at > extract(epoch from now()) * 1000
-    and exists (select from workspaces w where w.id = l.workspace_id and w.deleted_at is null)
-    and exists (select from access_tokens t where t.id = l.created_by and ${isInForce(sql)})`;
-}

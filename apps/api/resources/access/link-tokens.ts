@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
-import { linkPermissions } from '../../../../shared/contract/caller.ts';
-import { keyShard } from '../../../../shared/values/key-text.ts';
+import { linkPermissions, type Caller } from '../../../../shared/contract/caller.ts';
+import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { id, instant, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
-import { present, type Row } from '../rows.ts';
+import { columnsOf, present, tableOf, type Row } from '../rows.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 
@@ -37,21 +37,42 @@ export const linkTokenResult = named(
   }),
 );
 
-export type LinkTokenRow = Row<typeof linkTokenResult> &
-  Record<'id' | 'workspaceId' | 'customerId', string> & { expiresAt: number };
+export type LinkTokenRow = Row<typeof linkTokenResult> & {
+  id: string;
+  workspaceId: string;
+  customerId: string;
+  expiresAt: number;
+  revokedAt: Date | null;
+};
 
-/** The columns of a LinkTokenRow, besides `valid`. */
-export const linkTokenColumns = (sql: Query) => sql`
-  id, expires_at, workspace_id, customer_id, external_billing_id, billing_id, nullif(permissions, '{}') as permissions`;
+const columns = columnsOf(linkTokenResult, {
+  valid: 'is_in_force(link_tokens)',
+  permissions: "nullif(permissions, '{}')",
+});
+export const linkTokens = tableOf<LinkTokenRow>('link_tokens', `${columns}, id, revoked_at`, 'link_token_not_found');
 
 /** Whether a text has the form of a link token; any other text is unknown, without a query. */
 export function isLinkToken(text: string): boolean {
   return text.startsWith(`${LINK_TOKEN_PREFIX}_`) && keyShard(text) !== undefined;
 }
 
-/** The condition that a link token's workspace was not deleted: those of a deleted one are unknown. */
+/** The condition of link tokens that a caller may see: of its team and workspaces. Those of a deleted workspace are unknown. */
+export function linksInReach(sql: Query, { teamId, workspaceIds }: Caller) {
+  const isOfCaller = workspaceIds ? sql`and workspace_id = any(${[...workspaceIds]})` : sql``;
+  return sql`team_id = ${teamId} and ${ofLiveWorkspace(sql)} ${isOfCaller}`;
+}
+
+/** The condition that a link token's workspace was not deleted. */
 export function ofLiveWorkspace(sql: Query) {
   return sql`exists (select from workspaces w where w.id = link_tokens.workspace_id and w.deleted_at is null)`;
+}
+
+/** The link token of this text, if the caller may see it. */
+export async function findLinkToken(sql: Query, caller: Caller, text: string): Promise<LinkTokenRow | undefined> {
+  if (!isLinkToken(text)) return undefined;
+  const [row] = await sql<LinkTokenRow[]>`
+    select ${linkTokens.columns(sql)} from link_tokens where hash = ${hashKeyText(text)} and ${linksInReach(sql, caller)}`;
+  return row;
 }
 
 /** A row as the API answers it. */

@@ -5,7 +5,6 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Query, Sql } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
-import { opensPortal } from './access.ts';
 import { billings, type BillingRow } from '../billings/billings.ts';
 import { isLinkToken } from './link-tokens.ts';
 import { hashOf } from './sessions.ts';
@@ -76,7 +75,7 @@ async function findPortal(sql: Sql, rest: ReturnType<Query>): Promise<Caller> {
   const [row] = await sql<PortalRow[]>`
     select l.id, l.team_id, l.created_by, l.workspace_id, l.customer_id, l.billing_id, l.permissions, l.expires_at,
            (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = l.team_id) as team_per_second,
-           ${rest} and ${opensPortal(sql)}`;
+           ${rest} and is_in_force(l)`;
   if (!row) throw new ApiError('portal_ended');
   return {
     // Who made the link answers for what it does; with no permission, every other operation refuses it too.

@@ -9,7 +9,7 @@ import { id, object, timestamp } from '../../../../shared/contract/schema-kinds.
 import { name } from '../../../../shared/contract/schemas.ts';
 import type { Query, Sql } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { callerOf, isInForce, type TokenRow } from './access.ts';
+import { callerOf, type TokenRow } from './access.ts';
 
 /** How long a session lasts. */
 export const SESSION_SECONDS = 8 * 3600;
@@ -42,7 +42,7 @@ export function sessionsFromPostgres(
       select t.id, t.team_id, t.permissions, t.workspace_ids, t.allowed_ips, t.shard, s.id as session_id,
              (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
       from sessions s join access_tokens t on t.id = s.token_id
-      where s.hash = ${hashOf(secret)} and s.expires_at > now() and ${isInForce(sql)}`;
+      where s.hash = ${hashOf(secret)} and s.expires_at > now() and is_in_force(t)`;
     if (!row) throw new ApiError('session_ended');
     noteUse(row.shard, row.id);
     return { ...callerOf(row), sessionId: row.sessionId };

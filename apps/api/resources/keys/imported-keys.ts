@@ -14,7 +14,7 @@ import type { Recorded } from '../record.ts';
 import { billImported, importedBilling } from './imported-billing.ts';
 import { endOf, holdWorkspaces, insertKeys, placeKey, type NewKey } from './new-keys.ts';
 import { replaceGrants } from './key-scopes.ts';
-import { giveMeter, jsonValue, newKeyFields, readKey, type presentKey } from './keys.ts';
+import { giveMeter, jsonValue, keys, newKeyFields } from './keys.ts';
 
 /** A key to import: its secret, and the fields of a creation. */
 export const importedKey = object({
@@ -39,7 +39,7 @@ export type MadeKey = {
   id: string;
   shards: number[];
   workspaceId: string;
-  before?: ReturnType<typeof presentKey>;
+  before?: ReturnType<typeof keys.present>;
   billed?: Recorded[];
 };
 export type Importing = { sql: Query; redis: ShardedRedis; caller: Caller; requestId: string; now: number };
@@ -131,15 +131,14 @@ function billOf(sql: Query, billing: Billing, { fields, workspace }: Wanted) {
 /** Brings a deleted key back, unless its secret was replaced before; undefined where it is not deleted. */
 async function restore(sql: Query, billing: Billing, one: Wanted, akid: string): Promise<MadeKey | undefined> {
   const { fields, text, workspace } = one;
-  const [key] = await sql<{ shard: number }[]>`
-    select shard from api_keys
+  const isDeleted = await sql`
+    select from api_keys
     where id = ${akid} and deleted_at is not null
       and exists (select from key_texts where hash = ${text.hash} and key_id = ${akid} and replaced_at is null)
     for no key update`;
-  if (!key) return undefined;
-  const before = await readKey(sql, { id: workspace.id, akid });
-  const { externalMeterId: meter } = before;
-  const shards = await giveMeter(sql, { id: workspace.id, akid, shard: key.shard, meter }, fields.externalMeterId);
+  if (isDeleted.count === 0) return undefined;
+  const before = await keys.require(sql, akid, sql`workspace_id = ${workspace.id}`);
+  const shards = await giveMeter(sql, workspace.id, before, fields.externalMeterId);
   const { name, scopes = [], enabled = true, metadata, rateLimitPerSecond = null, limits } = fields;
   const assigned = set(sql, {
     name,
@@ -154,12 +153,12 @@ async function restore(sql: Query, billing: Billing, one: Wanted, akid: string):
   await sql`update api_keys set ${assigned}, deleted_at = null where id = ${akid}`;
   await replaceGrants(sql, { teamId: billing.caller.teamId, workspaceId: workspace.id, keyId: akid }, scopes);
   // One that has had its meter has had the credits for it.
-  const isBilled = fields.billing && meter === undefined;
+  const isBilled = fields.billing && before.externalMeterId === null;
   return {
     id: akid,
     shards,
     workspaceId: workspace.id,
-    before,
+    before: keys.present(before),
     ...(isBilled && { billed: await billOf(sql, billing, one) }),
   };
 }

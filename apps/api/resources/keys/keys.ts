@@ -3,7 +3,6 @@ import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
-import { isId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { limits } from '../../../../shared/contract/limits.ts';
 import {
@@ -27,12 +26,11 @@ import {
   prefix,
   rateLimit,
   scopeEntryInput,
-  scopeEntryOf,
 } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../access/access.ts';
 import { expiresAtInput } from '../expires-at.ts';
 import type { Recorded } from '../record.ts';
-import { present, type Row } from '../rows.ts';
+import { resourceOf, type Row } from '../rows.ts';
 
 const apiKeyFields = {
   id: id('API key'),
@@ -88,44 +86,44 @@ export const newKeyFields = {
 /** What keys start with where neither the request nor the workspace says. */
 export const DEFAULT_PREFIX = 'key';
 
-const JSON_OID = 114;
+export type KeyRow = Row<typeof apiKey> & { shard: number };
 
-export type KeyRow = Omit<Row<typeof apiKey>, 'scopes'> & {
-  shard: number;
-  scopes: { representation: string; flags: number; id: string }[];
-};
+export const keys = resourceOf<typeof apiKey, { shard: number }>(
+  'api_keys',
+  apiKey,
+  'key_not_found',
+  {
+    allowedIPs: 'allowed_ips',
+    deleted: 'deleted_at is not null',
+    billingId: `(select id from billing_records b
+                 where b.workspace_id = api_keys.workspace_id and b.external_meter_id = api_keys.external_meter_id)`,
+    lastUsedAt: '(select to_timestamp(last_used_at / 1000.0) from key_last_used where key_id = api_keys.id)',
+    scopes: `(select coalesce(json_agg(json_build_object(
+                'representation', s.representation, 'create', g.flags & 1 > 0, 'read', g.flags & 2 > 0,
+                'update', g.flags & 4 > 0, 'del', g.flags & 8 > 0, 'id', s.id) order by g.position), '[]')
+              from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null where g.key_id = api_keys.id)`,
+  },
+  ['shard'],
+);
 
-/** Reads keys; `rest` is the where clause and the end of the statement, in which the keys are `k`. */
-export function selectKeys(sql: Query, rest: ReturnType<Query>) {
-  return sql<KeyRow[]>`
-    select k.id, k.name, k.masked_key, k.prefix, k.shard, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
-           b.id as billing_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips as "allowedIPs", k.deleted_at is not null as deleted,
-           k.created_at, k.updated_at, to_timestamp(u.last_used_at / 1000.0) as last_used_at,
-           coalesce((select json_agg(json_build_object('representation', s.representation, 'flags', g.flags, 'id', s.id)
-                                     order by g.position)
-                     from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
-                     where g.key_id = k.id), '[]') as scopes
-    from api_keys k
-      left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = k.external_meter_id
-      left join key_last_used u on u.key_id = k.id
-    ${rest}`;
+type InPath = { id: string; akid: string };
+
+/** The key of a path; 403 or 404. `lock`: its versions count one after the other. */
+export async function requireKey(
+  sql: Query,
+  caller: Caller,
+  { id, akid }: InPath,
+  { lock = false } = {},
+): Promise<KeyRow> {
+  await requireWorkspace(sql, caller, id);
+  // What is read after the lock has the scopes that whoever had the lock before has stored.
+  if (lock) await keys.require(sql, akid, sql`workspace_id = ${id}`, { lock });
+  return keys.require(sql, akid, sql`workspace_id = ${id}`);
 }
 
 /** Reads one key as the API answers it; the caller must have checked that the token may use the workspace. */
-export async function readKey(sql: Query, { id, akid }: { id: string; akid: string }) {
-  const [row] = await selectKeys(sql, sql`where k.workspace_id = ${id} and k.id = ${isId(akid) ? akid : ''}`);
-  if (!row) throw new ApiError('key_not_found');
-  return presentKey(row);
-}
-
-/** Locks a key's row, so that its versions count one after the other; throws 403 or 404. */
-export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: string; akid: string }) {
-  await requireWorkspace(sql, caller, id);
-  const [row] = await sql<{ shard: number; prefix: string; deleted: boolean }[]>`
-    select shard, prefix, deleted_at is not null as deleted from api_keys
-    where workspace_id = ${id} and id = ${isId(akid) ? akid : ''} for no key update`;
-  if (!row) throw new ApiError('key_not_found');
-  return row;
+export async function readKey(sql: Query, { id, akid }: InPath) {
+  return keys.present(await keys.require(sql, akid, sql`workspace_id = ${id}`));
 }
 
 /**
@@ -134,23 +132,24 @@ export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: st
  */
 export async function giveMeter(
   sql: Query,
-  key: { id: string; akid: string; shard: number; meter?: string | undefined },
+  workspaceId: string,
+  { id, shard: oldShard, externalMeterId }: KeyRow,
   meter: string | undefined,
 ): Promise<number[]> {
-  if (meter === undefined || meter === key.meter) return [key.shard];
-  if (key.meter !== undefined) throw new ApiError('key_metered');
-  const shard = meterShard(key.id, meter);
+  if (meter === undefined || meter === externalMeterId) return [oldShard];
+  if (externalMeterId !== null) throw new ApiError('key_metered');
+  const shard = meterShard(workspaceId, meter);
   await sql`
     update api_keys set external_meter_id = ${meter}, shard = ${shard}, version = version + 1, updated_at = now()
-    where id = ${key.akid}`;
-  if (shard === key.shard) return [shard];
-  await sql`update key_texts set pointer_shard = ${key.shard} where key_id = ${key.akid}`;
-  return [shard, key.shard];
+    where id = ${id}`;
+  if (shard === oldShard) return [shard];
+  await sql`update key_texts set pointer_shard = ${oldShard} where key_id = ${id}`;
+  return [shard, oldShard];
 }
 
 /** Disables keys whose rows the transaction has locked; gives what to say of them. */
 export async function disableLockedKeys(sql: Query, ids: string[]): Promise<Recorded[]> {
-  const read = () => selectKeys(sql, sql`where k.id = any(${ids}) order by k.id`);
+  const read = () => keys.page(sql, sql`id = any(${ids})`, '', ids.length);
   const before = await read();
   await sql`
     update api_keys set enabled = false, version = version + 1, updated_at = now() where id = any(${ids})`;
@@ -158,19 +157,15 @@ export async function disableLockedKeys(sql: Query, ids: string[]): Promise<Reco
   return after.map((row, i) => ({
     resource: 'api_key',
     id: row.id,
-    before: presentKey(before[i]!),
-    after: presentKey(row),
+    before: keys.present(before[i]!),
+    after: keys.present(row),
     shards: [row.shard],
   }));
 }
 
+const JSON_OID = 114;
+
 /** A value as a parameter of type json; the driver would send jsonb, which refuses NUL in text. Nothing stays as it is. */
 export function jsonValue<Value extends object | null | undefined>(sql: Query, value: Value) {
   return (value && sql.typed(value, JSON_OID)) as Parameter<readonly object[]> | Exclude<Value, object>;
-}
-
-/** A row as the API answers it. */
-export function presentKey(row: KeyRow) {
-  const scopes = row.scopes.map((scope) => scopeEntryOf(scope.representation, scope.flags, scope.id));
-  return present(apiKey, { ...row, scopes });
 }

@@ -52,37 +52,27 @@ export function prefixOf({ fields, workspace }: Placed): string {
   return fields.prefix ?? workspace.prefix ?? DEFAULT_PREFIX;
 }
 
-/**
- * Inserts those whose hash nobody has; gives their ids. One statement: the hashes decide which rows of keys are made, and in
- * their order two requests with the same ones wait for each other, never both ways.
- */
+/** Inserts those whose hash nobody has; gives their ids. */
 export async function insertKeys(
   sql: Query,
   caller: Caller,
   wanted: NewKey[],
   { imported, now }: { imported: boolean; now: number },
 ): Promise<Set<string>> {
-  const rows = wanted.map((one, place) => ({ place, ...rowOf(one, now) }));
-  const made = await sql<{ id: string }[]>`
-    with wanted as (
-      select * from json_to_recordset(${jsonValue(sql, rows)}) as t (
-        place int, hash text, pointer_shard smallint, id text, workspace_id text, shard smallint, name text, prefix text,
-        masked_key text, enabled boolean, expires_at bigint, customer_id text, external_meter_id text, metadata text,
-        rate_limit_per_second int, limits json, allowed_ips text[], grants smallint)
-    ), texts as (
-      insert into key_texts (hash, team_id, key_id, imported, pointer_shard)
-      select hash, ${caller.teamId}, id, ${imported}, pointer_shard from wanted order by hash, place
-      on conflict do nothing returning key_id
-    )
-    insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-                          external_meter_id, metadata, rate_limit_per_second, limits, allowed_ips, grants)
-    select id, ${caller.teamId}, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-           external_meter_id, metadata::json, rate_limit_per_second, limits, allowed_ips, grants
-    from wanted where id in (select key_id from texts)
-    returning id`;
-  const ids = new Set(made.map(({ id }) => id));
+  const { teamId } = caller;
+  if (wanted.length === 0) return new Set();
+  const texts = wanted.map(({ id, shard, text: { hash, home } }) => {
+    return { hash, teamId, keyId: id, imported, pointerShard: home === shard ? null : home };
+  });
+  // In the order of the hashes: two requests with the same ones wait for each other, never both ways.
+  const inOrder = texts.toSorted((a, b) => (a.hash < b.hash ? -1 : Number(a.hash > b.hash)));
+  const made = await sql<{ keyId: string }[]>`
+    insert into key_texts ${sql(inOrder)} on conflict do nothing returning key_id`;
+  const ids = new Set(made.map(({ keyId }) => keyId));
+  const rows = wanted.filter(({ id }) => ids.has(id)).map((one) => ({ teamId, ...rowOf(sql, one, now) }));
+  if (rows.length > 0) await sql`insert into api_keys ${sql(rows)}`;
   const grants = wanted.flatMap(({ id, fields: { scopes = [] }, workspace }) =>
-    ids.has(id) ? grantRows({ teamId: caller.teamId, keyId: id }, scopes, workspace.scopeIds) : [],
+    ids.has(id) ? grantRows({ teamId, keyId: id }, scopes, workspace.scopeIds) : [],
   );
   if (grants.length > 0) await sql`insert into key_grants ${sql(grants)}`;
   return ids;
@@ -94,26 +84,23 @@ export function endOf({ fields, workspace: { lifetimeSeconds } }: Placed, now: n
   return fields.expiresAt === undefined ? byDefault : fields.expiresAt;
 }
 
-function rowOf(one: NewKey, now: number) {
+function rowOf(sql: Query, one: NewKey, now: number) {
   const { fields, text, workspace, id, shard } = one;
   return {
-    hash: text.hash,
-    pointer_shard: text.home === shard ? null : text.home,
     id,
-    workspace_id: workspace.id,
+    workspaceId: workspace.id,
     shard,
     name: fields.name,
     prefix: prefixOf(one),
-    masked_key: text.maskedKey,
+    maskedKey: text.maskedKey,
     enabled: fields.enabled ?? true,
-    expires_at: endOf(one, now),
-    customer_id: fields.customerId ?? null,
-    external_meter_id: fields.externalMeterId ?? null,
-    // As text: within JSON Postgres would refuse an escaped NUL.
-    metadata: fields.metadata === undefined ? null : JSON.stringify(fields.metadata),
-    rate_limit_per_second: fields.rateLimitPerSecond ?? null,
-    limits: fields.limits ?? null,
-    allowed_ips: fields.allowedIPs ?? null,
+    expiresAt: endOf(one, now),
+    customerId: fields.customerId ?? null,
+    externalMeterId: fields.externalMeterId ?? null,
+    metadata: jsonValue(sql, fields.metadata) ?? null,
+    rateLimitPerSecond: fields.rateLimitPerSecond ?? null,
+    limits: jsonValue(sql, fields.limits) ?? null,
+    allowedIps: fields.allowedIPs ?? null,
     grants: fields.scopes?.length ?? 0,
   };
 }

@@ -2,8 +2,8 @@ import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../audit.ts';
 import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
-import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
-import { retiredKey, revokedLink, revokedToken } from './revocations.ts';
+import { ofLiveWorkspace } from '../access/link-tokens.ts';
+import { retiredKey, revokedToken, revokeLinkTokens } from './revocations.ts';
 import { scopes } from '../keys/scopes.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
 import { accessTokens } from '../access/tokens.ts';
@@ -98,12 +98,10 @@ function endSigningKeys(sql: Sql, teamId: string): Promise<number> {
 async function endLinkTokens(sql: Sql, teamId: string): Promise<number> {
   for (let ended = 0; ;) {
     const rows = await sql.begin(async (tx) => {
-      const rows = await tx<LinkTokenRow[]>`
-        update link_tokens set revoked_at = now()
-        where id in (select id from link_tokens where team_id = ${teamId} and ${isLive(tx)} order by id limit ${ROWS_AT_ONCE})
-        returning ${linkTokenColumns(tx)}, true as valid`;
-      await recordAudit(tx, operator(teamId), rows.map(revokedLink));
-      return rows;
+      const page = tx`select id from link_tokens where team_id = ${teamId} and ${isLive(tx)} order by id limit ${ROWS_AT_ONCE}`;
+      const revoked = await revokeLinkTokens(tx, tx`id in (${page})`);
+      await recordAudit(tx, operator(teamId), revoked);
+      return revoked;
     });
     ended += rows.length;
     if (rows.length < ROWS_AT_ONCE) return ended;

@@ -1,5 +1,5 @@
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
+import { linkTokens, presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
 import { accessTokens, type TokenRow } from '../access/tokens.ts';
 import type { Recorded } from '../record.ts';
 
@@ -39,10 +39,16 @@ export function revokedToken(row: TokenRow): Recorded {
   return { resource: 'access_token', id: row.id, before, after: accessTokens.present(row), shards: [row.shard] };
 }
 
-/** What to say of a link token that was just revoked. */
-export function revokedLink(row: LinkTokenRow): Recorded {
-  const [before, after] = [true, false].map((valid) => presentLinkToken({ ...row, valid }));
-  return { resource: 'link_token', id: row.id, before, after };
+/** Revokes link tokens under a condition; gives what to say of them. */
+export async function revokeLinkTokens(sql: Query, which: ReturnType<Query>): Promise<Recorded[]> {
+  const rows = await sql<LinkTokenRow[]>`
+    update link_tokens set revoked_at = now() where revoked_at is null and ${which} returning ${linkTokens.columns(sql)}`;
+  return rows.map((row) => ({
+    resource: 'link_token',
+    id: row.id,
+    before: presentLinkToken({ ...row, valid: true }),
+    after: presentLinkToken(row),
+  }));
 }
 
 /** What to say of a signing key that was just retired. */

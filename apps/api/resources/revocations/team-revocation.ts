@@ -2,13 +2,13 @@ import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { applyChanges } from '../../sync/sync.ts';
 import { lockTeamTokens } from '../access/access.ts';
-import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../access/link-tokens.ts';
+import { ofLiveWorkspace } from '../access/link-tokens.ts';
 import { accessTokens, type TokenRow } from '../access/tokens.ts';
 import type { AuditOrigin } from '../audit.ts';
 import { retireAll } from '../jwts/signing-keys.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
 import { storeRecorded, type Recorded } from '../record.ts';
-import { retiredKey, revokedLink, revokedToken } from './revocations.ts';
+import { retiredKey, revokedToken, revokeLinkTokens } from './revocations.ts';
 
 // Everything that a team has given out, revoked by the operator: access tokens, link tokens, signing keys, API keys. The first
 // transaction ends what can be ended at once; the rest is done page by page. What is revoked is not done again, so a command that
@@ -39,7 +39,7 @@ export async function beginTeamRevocation(sql: Sql, origin: AuditOrigin): Promis
  */
 export async function* revokePages(sql: Sql, redis: ShardedRedis, origin: AuditOrigin): AsyncGenerator<Recorded[]> {
   // What can do the most harm comes first.
-  for (const revoke of [revokeTokens, disableKeys, revokeLinkTokens])
+  for (const revoke of [revokeTokens, disableKeys, revokeLinks])
     for (let after: string | undefined = ''; after !== undefined;) {
       const last: string = after;
       const { page, stored } = await sql.begin(async (tx) => {
@@ -90,11 +90,10 @@ async function disableKeys(tx: Transaction, isNext: Condition): Promise<Recorded
   );
 }
 
-async function revokeLinkTokens(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
-  const rows = await tx<LinkTokenRow[]>`
-    update link_tokens set revoked_at = now()
-    where id in (select id from link_tokens
-                 where ${isNext} and revoked_at is null and ${ofLiveWorkspace(tx)} order by id limit ${ROWS_AT_ONCE})
-    returning ${linkTokenColumns(tx)}, true as valid`;
-  return rows.map(revokedLink);
+async function revokeLinks(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
+  return revokeLinkTokens(
+    tx,
+    tx`id in (select id from link_tokens
+              where ${isNext} and revoked_at is null and ${ofLiveWorkspace(tx)} order by id limit ${ROWS_AT_ONCE})`,
+  );
 }

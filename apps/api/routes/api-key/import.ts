@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { MOST_TEXT, named, object, plainText, whole } from '../../../../shared/contract/schema-kinds.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { importedKey, importKeys as importEach } from '../../resources/keys/imported-keys.ts';
-import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
+import { apiKey, keys } from '../../resources/keys/keys.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_KEYS = 100;
@@ -67,15 +67,15 @@ export const importKeys = route('post', '/api/v1/api-key/import', {
   async handle({ sql, redis, body, caller, changed, clock, requestId }) {
     const { results, made } = await importEach({ sql, redis, caller, requestId, now: clock.now() }, body.keys);
     const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
-    const rows = await selectKeys(sql, sql`where k.id = any(${ids})`);
-    const keys = new Map(rows.map((row) => [row.id, presentKey(row)]));
+    const rows = await keys.page(sql, sql`id = any(${ids})`, '', ids.length);
+    const known = new Map(rows.map((row) => [row.id, keys.present(row)]));
     for (const { id, shards, workspaceId, before, billed = [] } of made) {
-      changed('api_key', id, { before, after: keys.get(id), shards, step: { type: 'key.created', workspaceId } });
+      changed('api_key', id, { before, after: known.get(id), shards, step: { type: 'key.created', workspaceId } });
       for (const one of billed) changed(one.resource, one.id, one);
     }
     return {
       results: results.map((one) =>
-        'error' in one ? { error: describe(one.error) } : { result: one.result, apiKey: keys.get(one.keyId)! },
+        'error' in one ? { error: describe(one.error) } : { result: one.result, apiKey: known.get(one.keyId)! },
       ),
     };
   },

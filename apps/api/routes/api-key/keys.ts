@@ -23,11 +23,10 @@ import {
   newKeyFields,
   readKey,
   apiKey,
-  presentKey,
-  selectKeys,
   giveMeter,
   grants,
-  lockKey,
+  keys,
+  requireKey,
   type KeyRow,
 } from '../../resources/keys/keys.ts';
 import { matching, set } from '../../resources/rows.ts';
@@ -87,11 +86,10 @@ export const listKeys = listRoute('/api/v1/workspace/{id}/api-keys', 'apiKeys', 
       (enabled === undefined || row.enabled === enabled) &&
       (deleted === undefined || row.deleted === deleted) &&
       (wanted === undefined || holdsText(row, wanted));
-    const given = matching(sql, { 'k.customerId': customerId, 'k.externalMeterId': externalMeterId });
-    const isListed = sql`k.workspace_id = ${params.id} and ${given}`;
+    const isListed = sql`workspace_id = ${params.id} and ${matching(sql, { customerId, externalMeterId })}`;
     return {
-      read: (after, take) => selectKeys(sql, sql`where ${isListed} and k.id > ${after} order by k.id limit ${take}`),
-      present: (row) => (isWanted(row) ? presentKey(row) : undefined),
+      read: (after, take) => keys.page(sql, isListed, after, take),
+      present: (row) => (isWanted(row) ? keys.present(row) : undefined),
     };
   },
 });
@@ -103,8 +101,7 @@ export const getKey = route('get', '/api/v1/workspace/{id}/api-key/{akid}', {
   response: object({ apiKey }),
 
   async handle({ sql, params, caller }) {
-    await requireWorkspace(sql, caller, params.id);
-    return { apiKey: await readKey(sql, params) };
+    return { apiKey: keys.present(await requireKey(sql, caller, params)) };
   },
 });
 
@@ -130,10 +127,9 @@ export const updateKey = route('patch', '/api/v1/workspace/{id}/api-key/{akid}',
   errors: ['key_deleted', 'key_metered', 'expires_at_past', 'unknown_scope', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, clock }) {
-    const { shard: oldShard, deleted } = await lockKey(sql, caller, params);
-    if (deleted) throw new ApiError('key_deleted');
+    const before = await requireKey(sql, caller, params, { lock: true });
+    if (before.deleted) throw new ApiError('key_deleted');
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, clock.now());
-    const before = await readKey(sql, params);
     const { scopes, metadata, limits, allowedIPs, externalMeterId, ...values } = body;
     checkLimits('limits', limits);
     const grants = scopes === undefined ? undefined : (scopes?.length ?? 0);
@@ -145,12 +141,12 @@ export const updateKey = route('patch', '/api/v1/workspace/{id}/api-key/{akid}',
       grants,
     };
     const assigned = set(sql, row);
-    const shards = await giveMeter(sql, { ...params, shard: oldShard, meter: before.externalMeterId }, externalMeterId);
+    const shards = await giveMeter(sql, params.id, before, externalMeterId);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
     const apiKey = await readKey(sql, params);
-    changed('api_key', params.akid, { before, after: apiKey, shards });
+    changed('api_key', params.akid, { before: keys.present(before), after: apiKey, shards });
     return { apiKey };
   },
 });
@@ -163,16 +159,12 @@ export const deleteKey = route('delete', '/api/v1/workspace/{id}/api-key/{akid}'
   response: object({ apiKey }),
 
   async handle({ sql, params, caller, changed }) {
-    const { shard, deleted } = await lockKey(sql, caller, params);
-    const before = await readKey(sql, params);
-    if (!deleted) {
-      await sql`
-        update api_keys set deleted_at = now(), version = version + 1, updated_at = now() where id = ${params.akid}`;
-    }
-    const apiKey = await readKey(sql, params);
+    const before = await requireKey(sql, caller, params, { lock: true });
+    const { shard, deleted } = before;
+    const apiKey = keys.present(deleted ? before : await keys.remove(sql, before.id));
     const step = deleted ? undefined : ({ type: 'key.deleted', workspaceId: params.id } as const);
     // Also for a key that was deleted before: that deletion may be stored but not yet in force.
-    changed('api_key', params.akid, { before, after: apiKey, shards: [shard], step });
+    changed('api_key', before.id, { before: keys.present(before), after: apiKey, shards: [shard], step });
     return { apiKey };
   },
 });

@@ -5,11 +5,11 @@ import { id, object, plainText } from '../../../../shared/contract/schema-kinds.
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { findForeignTexts, findKeyTexts } from '../../../../shared/values/find-secrets.ts';
 import { hashKeyText, maskForeignText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { linkTokenColumns, ofLiveWorkspace, type LinkTokenRow } from '../../resources/access/link-tokens.ts';
+import { linksInReach } from '../../resources/access/link-tokens.ts';
 import { accessTokens, withinReach, type TokenRow } from '../../resources/access/tokens.ts';
 import { disableLockedKeys } from '../../resources/keys/keys.ts';
 import type { Recorded } from '../../resources/record.ts';
-import { revokedLink, revokedToken, revokeToken } from '../../resources/revocations/revocations.ts';
+import { revokedToken, revokeLinkTokens, revokeToken } from '../../resources/revocations/revocations.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_SECRETS = 200;
@@ -134,16 +134,11 @@ async function revokeTokens(sql: Query, caller: Caller, hashes: string[], say: S
 /** Revokes the link tokens with these hashes, if the caller may revoke them; else it reports them alone. */
 async function revokeLinks(sql: Query, caller: Caller, hashes: string[], say: Say): Promise<LeakedToken[]> {
   const mayRevoke = caller.permissions.has('link:write');
-  const rows = await sql<(LinkTokenRow & { hash: string })[]>`
-    select ${linkTokenColumns(sql)}, hash, revoked_at is null as valid
-    from link_tokens
-    where hash = any(${hashes}) and team_id = ${caller.teamId} and ${inReach(sql, caller, sql`workspace_id`)}
-      and ${ofLiveWorkspace(sql)}
+  const rows = await sql<{ id: string; hash: string; revokedAt: Date | null }[]>`
+    select id, hash, revoked_at from link_tokens where hash = any(${hashes}) and ${linksInReach(sql, caller)}
     order by id for no key update`;
-  const revoked = mayRevoke ? rows.filter(({ valid }) => valid) : [];
-  await sql`update link_tokens set revoked_at = now() where id = any(${revoked.map(({ id }) => id)})`;
-  say(revoked.map(revokedLink));
-  return rows.map(({ hash, id, valid }) => ({ hash, id, result: resultOf(!valid, mayRevoke) }));
+  if (mayRevoke) say(await revokeLinkTokens(sql, sql`id = any(${rows.map(({ id }) => id)})`));
+  return rows.map(({ hash, id, revokedAt }) => ({ hash, id, result: resultOf(revokedAt !== null, mayRevoke) }));
 }
 
 function resultOf(wasRevoked: boolean, mayRevoke: boolean): LeakedToken['result'] {

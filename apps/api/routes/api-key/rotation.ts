@@ -5,7 +5,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { route, type Services } from '../../http/route.ts';
-import { lockKey, readKey, apiKeyWithText } from '../../resources/keys/keys.ts';
+import { apiKeyWithText, keys, readKey, requireKey } from '../../resources/keys/keys.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
 // Each change of a key writes every secret that works.
@@ -44,10 +44,10 @@ export async function giveNewSecret(
   params: { id: string; akid: string },
   { graceSeconds, linkTokenId }: { graceSeconds?: number | undefined; linkTokenId?: string },
 ) {
-  const { shard, prefix, deleted } = await lockKey(sql, caller, params);
+  const before = await requireKey(sql, caller, params, { lock: true });
+  const { shard, prefix, deleted } = before;
   if (deleted) throw new ApiError('key_deleted');
   if (linkTokenId !== undefined) await refuseTooMany(sql, params.akid);
-  const before = await readKey(sql, params);
   const now = clock.now();
   const validUntil = graceSeconds ? now + graceSeconds * 1000 : null;
   const text = makeKeyText(prefix, shard);
@@ -73,7 +73,7 @@ export async function giveNewSecret(
     where id = ${params.akid}`;
   const rotated = await readKey(sql, params);
   changed('api_key', params.akid, {
-    before,
+    before: keys.present(before),
     after: linkTokenId === undefined ? rotated : { ...rotated, linkTokenId },
     shards: [shard, ...ended.flatMap(({ pointerShard }) => pointerShard ?? [])],
     step: { type: 'key.rotated', workspaceId: params.id },

@@ -6,19 +6,18 @@ import { customerId } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import { route } from '../../http/route.ts';
-import { requireWorkspace, isInForce, mayUse } from '../../resources/access/access.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
 import {
   externalBillingId,
   LINK_TOKEN_PREFIX,
-  linkTokenColumns,
+  findLinkToken,
+  linkTokens,
   permissions,
   portalBillingId,
   presentLinkToken,
-  isLinkToken,
   linkTokenResult,
-  ofLiveWorkspace,
-  type LinkTokenRow,
 } from '../../resources/access/link-tokens.ts';
+import { revokeLinkTokens } from '../../resources/revocations/revocations.ts';
 import { present } from '../../resources/rows.ts';
 import { requireBilling } from '../../resources/billings/billings.ts';
 
@@ -74,14 +73,20 @@ export const createLinkToken = route('post', '/api/v1/link-token', {
     }
     const { expiresIn = DEFAULT_SECONDS } = body;
     const token = makeKeyText(LINK_TOKEN_PREFIX, randomShard());
-    const [row] = await sql<[LinkTokenRow]>`
-      insert into link_tokens
-        (id, team_id, workspace_id, customer_id, external_billing_id, billing_id, permissions, created_by, hash, expires_at)
-      values (${newId('link')}, ${caller.teamId}, ${workspaceId}, ${customerId}, ${externalBillingId ?? null},
-              ${billingId ?? null}, ${permissions}, ${caller.tokenId}, ${hashKeyText(token)},
-              least(floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint,
-                    (select expires_at from access_tokens where id = ${caller.tokenId})))
-      returning ${linkTokenColumns(sql)}, true as valid`;
+    const row = await linkTokens.insert(sql, {
+      id: newId('link'),
+      teamId: caller.teamId,
+      workspaceId,
+      customerId,
+      externalBillingId,
+      billingId,
+      permissions,
+      createdBy: caller.tokenId,
+      hash: hashKeyText(token),
+      // Postgres's clock, which also tells when it has expired.
+      expiresAt: sql`least(floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint,
+                           (select expires_at from access_tokens where id = ${caller.tokenId}))`,
+    });
     changed('link_token', row.id, { after: presentLinkToken(row) });
     return { linkToken: present(newLinkToken, { ...row, token }) };
   },
@@ -96,15 +101,8 @@ export const getLinkToken = route('get', '/api/v1/link-token/{token}', {
   response: linkTokenResult,
 
   async handle({ sql, params, caller }) {
-    if (!isLinkToken(params.token)) return { valid: false };
-    // Postgres's clock, which also set the expiry.
-    const [row] = await sql<LinkTokenRow[]>`
-      select ${linkTokenColumns(sql)},
-        revoked_at is null and expires_at > extract(epoch from now()) * 1000
-        and exists (select from access_tokens t where t.id = link_tokens.created_by and ${isInForce(sql)}) as valid
-      from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
-        and ${ofLiveWorkspace(sql)}`;
-    return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };
+    const row = await findLinkToken(sql, caller, params.token);
+    return row ? presentLinkToken(row) : { valid: false };
   },
 });
 
@@ -117,17 +115,10 @@ export const deleteLinkToken = route('delete', '/api/v1/link-token/{token}', {
   errors: ['link_token_not_found'],
 
   async handle({ sql, params, caller, changed }) {
-    if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');
-    const [before] = await sql<LinkTokenRow[]>`
-      select ${linkTokenColumns(sql)}, revoked_at is null as valid from link_tokens
-      where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId} and ${ofLiveWorkspace(sql)}
-        ${caller.workspaceIds ? sql`and workspace_id = any(${[...caller.workspaceIds]})` : sql``}
-      for no key update`;
-    if (!before) throw new ApiError('link_token_not_found');
-    await sql`update link_tokens set revoked_at = coalesce(revoked_at, now()) where id = ${before.id}`;
-    const revoked = presentLinkToken({ ...before, valid: false });
-    changed('link_token', before.id, { before: presentLinkToken(before), after: revoked });
-    return revoked;
+    const row = await findLinkToken(sql, caller, params.token);
+    if (!row) throw new ApiError('link_token_not_found');
+    for (const one of await revokeLinkTokens(sql, sql`id = ${row.id}`)) changed(one.resource, one.id, one);
+    return presentLinkToken({ ...row, valid: false });
   },
 });
 

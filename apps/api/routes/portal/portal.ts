@@ -13,7 +13,7 @@ import { presentBilling } from '../../resources/billings/billings.ts';
 import { grant } from '../../resources/grants/grants.ts';
 import { grantReader } from '../../resources/grants/forgotten.ts';
 import type { GrantRow } from '../../resources/grants/rows.ts';
-import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
+import { apiKey, keys } from '../../resources/keys/keys.ts';
 import { present } from '../../resources/rows.ts';
 import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';
 
@@ -61,10 +61,10 @@ export const listPortalKeys = listRoute('/api/v1/portal/keys', 'apiKeys', portal
 
   async open({ sql, caller }) {
     const { workspaceId, customerId } = portalOf(caller);
-    const isListed = sql`k.workspace_id = ${workspaceId} and k.customer_id = ${customerId} and k.deleted_at is null`;
+    const isListed = sql`workspace_id = ${workspaceId} and customer_id = ${customerId} and deleted_at is null`;
     return {
-      read: (after, take) => selectKeys(sql, sql`where ${isListed} and k.id > ${after} order by k.id limit ${take}`),
-      present: (row) => presentPortalKey(presentKey(row)),
+      read: (after, take) => keys.page(sql, isListed, after, take),
+      present: (row) => presentPortalKey(keys.present(row)),
     };
   },
 });
@@ -138,7 +138,7 @@ export const getPortalStatement = route('get', '/api/v1/portal/statement', {
   },
 });
 
-function presentPortalKey(key: ReturnType<typeof presentKey>) {
+function presentPortalKey(key: ReturnType<typeof keys.present>) {
   return present(portalKey, { expiresAt: undefined, lastUsedAt: undefined, ...key });
 }
 
