@@ -89,9 +89,8 @@ create index adjustments_by_day on adjustments (billing_id, day) where amount_mi
 create trigger adjustments_append_only before update or delete or truncate on adjustments
   for each statement execute function refuse_change();
 
--- All grants of one priority and end, but those in total_micros: first credits, refills and grants of priority 50 without an end that
--- have begun are there and in credit_ledger. What has begun is a sum, so no cost grows with their number. By its number lines of the
--- books say what they do to a class.
+-- All grants of one priority and end, but those in total_micros: of priority 50 without an end, as first credits and refills are. What
+-- has begun is a sum, so no cost grows with their number. By its number lines of the books say what they do to a class.
 create table grant_classes (
   billing_id      text not null,
   ref             text not null,
@@ -109,9 +108,8 @@ create table grant_classes (
 );
 create index grant_classes_by_end on grant_classes (billing_id, (coalesce(rolls_until, ends_at, 9000000000000000)));
 
--- before_micros is what stands before it in its class; null until it is counted as begun. One in total_micros names its row of
--- credit_ledger, the first credits of a record the record itself. What is voided becomes a class of its own, void_number, but for one
--- that rolls over, which is one already.
+-- All credits that a record was ever given, the first ones too. before_micros is what stands before it in its class; null until it is
+-- counted as begun. What is voided becomes a class of its own, void_number, but for one that rolls over, which is one already.
 create table grants (
   id            text primary key,
   team_id       text not null,
@@ -127,7 +125,6 @@ create table grants (
   period        int,
   rolls_until   bigint,
   before_micros bigint,
-  ledger_id     text unique,
   voided_at     bigint,
   void_reason   text,
   void_number   int,

@@ -57,19 +57,6 @@ async function totalsAndBegun(
       from grants
       where billing_id = any(${some}) and begins_at >= ${startMs}
         and (before_micros is not null or (begins_at <= ${nowMs} and voided_at is null))
-      union all
-      select l.billing_id, 'grant_' || right(l.id, 26), '', l.amount_micros, floor(extract(epoch from l.created_at) * 1000)::bigint
-      from credit_ledger l
-      where l.billing_id = any(${some}) and l.created_at >= to_timestamp(${startMs}::float8 / 1000)
-        and not exists (select from grants g where g.ledger_id = l.id)
-      union all
-      select b.id, 'grant_' || right(b.id, 26), '', first.micros, floor(extract(epoch from b.created_at) * 1000)::bigint
-      from billing_records b cross join lateral (
-        -- The first refills may have been made by processes whose clocks differ a little.
-        select coalesce(min(l.before), b.total_micros) as micros from (
-          select total_micros - amount_micros as before from credit_ledger where billing_id = b.id order by id limit 100) l) first
-      where b.id = any(${some}) and b.created_at >= to_timestamp(${startMs}::float8 / 1000) and first.micros > 0
-        and not exists (select from grants g where g.ledger_id = b.id)
     ), told as (
       select billing_id, name, micros, begins_at, width_bucket(begins_at, ${[...starts, endMs]}::bigint[]) as day,
              case when begins_at < ${endMs}

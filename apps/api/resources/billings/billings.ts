@@ -1,25 +1,23 @@
 import type { Parameter } from 'postgres';
 import { type Static } from 'typebox';
-import type { Alert } from '../../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import type { Balance } from '../../../../shared/books/balances.ts';
 import { formatCredits, parseCredits } from '../../../../shared/values/credits.ts';
-import type { Limit } from '../../../../shared/contract/limits.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
+import { PLAIN_CLASS } from '../../../../shared/stores/account-settings.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
 import { mayUse } from '../access/access.ts';
-import { present, tableOf, without } from '../rows.ts';
+import { present, tableOf, without, type Row } from '../rows.ts';
 import { readTurned } from '../../sync/accounts.ts';
 
-export type BillingRow = {
-  id: string;
-  workspaceId: string;
-  externalMeterId: string;
+const settings = without(billing, ['usedCredits', 'availableCredits', 'heldCredits', 'expiredCredits']);
+
+export type BillingRow = Omit<Row<typeof settings>, 'totalCredits' | 'spendCap'> & {
   shard: number;
   totalMicros: number;
   usedMicros: number;
@@ -32,12 +30,7 @@ export type BillingRow = {
   /** The number of the last adjustment. */
   lastAdjustment: number;
   version: number;
-  allowOverages: boolean;
   spendCapMicros: number | null;
-  limits: Limit[] | null;
-  alerts: Alert[] | null;
-  createdAt: Date;
-  updatedAt: Date;
 };
 
 /** What is used, held, granted and expired. */
@@ -57,15 +50,25 @@ type NewBilling = Pick<BillingRow, 'workspaceId' | 'externalMeterId' | 'totalMic
 };
 
 /** Makes the billing record of a meter; undefined where it has one. Of two at once, the second waits for the first one's commit. */
-export async function insertBilling(sql: Query, caller: Caller, record: NewBilling): Promise<BillingRow | undefined> {
-  const { workspaceId, externalMeterId, totalMicros, allowOverages, spendCapMicros, limits, alerts } = record;
+export async function insertBilling(
+  sql: Query,
+  { teamId, tokenId }: Caller,
+  record: NewBilling,
+): Promise<BillingRow | undefined> {
+  const values = {
+    id: newId('bill'),
+    teamId,
+    shard: meterShard(record.workspaceId, record.externalMeterId),
+    ...record,
+  };
   const [row] = await sql<BillingRow[]>`
-    insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages, spend_cap_micros,
-                                 limits, alerts)
-    values (${newId('bill')}, ${caller.teamId}, ${workspaceId}, ${externalMeterId}, ${meterShard(workspaceId, externalMeterId)},
-            ${totalMicros}, ${allowOverages}, ${spendCapMicros ?? null}, ${limits ?? null}, ${alerts ?? null})
-    on conflict (workspace_id, external_meter_id) do nothing
-    returning ${billings.columns(sql)}`;
+    insert into billing_records ${sql(values as unknown as Record<string, string>)}
+    on conflict (workspace_id, external_meter_id) do nothing returning ${billings.columns(sql)}`;
+  // Its first credits are a grant, too.
+  if (row && row.totalMicros > 0)
+    await sql`
+      insert into grants (id, team_id, billing_id, class, amount_micros, priority, begins_at, before_micros, token_id)
+      values (${newId('grant')}, ${teamId}, ${row.id}, ${PLAIN_CLASS}, ${row.totalMicros}, 50, ${row.createdAt.getTime()}, 0, ${tokenId})`;
   return row;
 }
 
@@ -116,8 +119,6 @@ export function presentAmounts(row: BillingRow, amounts: Amounts): Static<typeof
     expiredCredits: formatCredits(expiredMicros),
   };
 }
-
-const settings = without(billing, ['usedCredits', 'availableCredits', 'heldCredits', 'expiredCredits']);
 
 /** The part of a row that requests set; verifications change the rest. */
 export function billingSettings(row: BillingRow) {

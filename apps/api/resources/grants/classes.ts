@@ -133,17 +133,15 @@ async function addClass(
 }
 
 async function countAsBought(sql: Query, billingId: string, grantId: string): Promise<void> {
-  const ledgerId = newId('ledger');
   await sql`
     with grown as (
       update billing_records b set total_micros = b.total_micros + g.amount_micros
       from grants g where b.id = ${billingId} and g.id = ${grantId}
       returning g.team_id, g.amount_micros, b.total_micros, g.token_id, g.request_id),
     counted as (
-      update grants set before_micros = grown.total_micros - grown.amount_micros, ledger_id = ${ledgerId}
-      from grown where id = ${grantId})
+      update grants set before_micros = grown.total_micros - grown.amount_micros from grown where id = ${grantId})
     insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id)
-    select ${ledgerId}, team_id, ${billingId}, amount_micros, total_micros, token_id, request_id from grown`;
+    select ${newId('ledger')}, team_id, ${billingId}, amount_micros, total_micros, token_id, request_id from grown`;
 }
 
 type Begun = { id: string; class: string; amountMicros: number };
@@ -159,7 +157,7 @@ async function countInClass(sql: Query, billingId: string, { id, class: ref, amo
 }
 
 /** Throws where a locked record would have had too many credits ever; gives how many grants it has that are to come. */
-export async function requireCreditsFit(sql: Query, { id }: LockedRecord, amountMicros: number): Promise<number> {
+async function requireCreditsFit(sql: Query, { id }: LockedRecord, amountMicros: number): Promise<number> {
   const [row] = await sql<[{ micros: number; pending: number }]>`
     select (b.total_micros + b.granted_micros + coalesce(p.micros, 0))::bigint as micros, p.pending::int as pending
     from billing_records b, lateral (

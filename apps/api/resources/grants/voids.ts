@@ -48,7 +48,8 @@ export async function voidGrant(
     set last_adjustment = last_adjustment + 1, last_class = last_class + ${isWhole ? 0 : 1}::int, has_classes = true
     where id = ${billingId} returning last_adjustment as number, last_class`;
   const voidNumber = isWhole ? null : lastClass;
-  await keepVoided(sql, billingId, teamId, { ...row, voidNumber });
+  await sql`
+    update grants set voided_at = ${row.voidedAt}, void_reason = ${row.voidReason}, void_number = ${voidNumber} where id = ${row.id}`;
   const adjustmentId = newId('evt');
   await sql`
     insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id,
@@ -61,20 +62,6 @@ export async function voidGrant(
 
 const WHOLE_CLASS = -1;
 const TO_COME = -1;
-
-/** Notes that a grant is voided. One that only the ledger has gets a row of its own. */
-async function keepVoided(sql: Query, billingId: string, teamId: string, row: GrantRow): Promise<void> {
-  const { id, amountMicros, priority, beginsAt, voidedAt, voidReason, voidNumber, ledgerId } = row;
-  // Its place in its class is what the ledger says: what else was voided is taken off where it is read.
-  await sql`
-    insert into grants (id, team_id, billing_id, class, amount_micros, priority, begins_at, before_micros, ledger_id, voided_at,
-                        void_reason, void_number, created_at)
-    values (${id}, ${teamId}, ${billingId}, ${row.class}, ${amountMicros}, ${priority}, ${beginsAt},
-            coalesce((select total_micros - amount_micros from credit_ledger where id = ${ledgerId}), 0), ${ledgerId}, ${voidedAt},
-            ${voidReason}, ${voidNumber}, ${row.createdAt})
-    on conflict (id) do update set voided_at = excluded.voided_at, void_reason = excluded.void_reason,
-                                   void_number = excluded.void_number`;
-}
 
 async function newVersion(sql: Query, billingId: string): Promise<void> {
   await sql`update billing_records set version = version + 1, updated_at = now() where id = ${billingId}`;

@@ -6,10 +6,15 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
-import { billings, billingSettings, presentBalance, type BillingRow } from '../../resources/billings/billings.ts';
-import { countBegun, requireCreditsFit } from '../../resources/grants/classes.ts';
-import { readHeard, requireVoidsHeard } from '../../resources/grants/heard.ts';
-import { set } from '../../resources/rows.ts';
+import {
+  billings,
+  billingSettings,
+  presentBalance,
+  requireBilling,
+  type BillingRow,
+} from '../../resources/billings/billings.ts';
+import { addGrant } from '../../resources/grants/classes.ts';
+import { readHeard } from '../../resources/grants/heard.ts';
 import { route } from '../../http/route.ts';
 
 const refill = Type.Unsafe<number | string>({
@@ -39,24 +44,17 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
     if (!amountMicros)
       throw invalidField('/refill', 'must be above 0 and at most 9000000000, with at most six decimals');
 
-    // The row's lock: concurrent refills run one after the other, each with its own row in the ledger.
     const [before] = await sql<BillingRow[]>`
       select ${billings.columns(sql)} from billing_records
       where team_id = ${caller.teamId} and workspace_id = ${body.workspaceId}
         and external_meter_id = ${body.externalMeterId}
       for update`;
     if (!before) throw new ApiError('billing_not_found');
-    await requireVoidsHeard(sql, before);
-    await requireCreditsFit(sql, before, amountMicros);
     const balance = await readHeard(redis, before);
-    // Grants of its class that have begun since they were made are older.
-    const totalMicros = before.totalMicros + (await countBegun(sql, before, clock.now())) + amountMicros;
-
-    const [row] = await sql<[BillingRow]>`
-      update billing_records set ${set(sql, { totalMicros })} where id = ${before.id} returning ${billings.columns(sql)}`;
-    await sql`
-      insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id)
-      values (${newId('ledger')}, ${caller.teamId}, ${row.id}, ${amountMicros}, ${totalMicros}, ${caller.tokenId}, ${requestId})`;
+    const nowMs = clock.now();
+    const grant = { id: newId('grant'), amountMicros, priority: 50, beginsAt: nowMs, expiresAt: null };
+    await addGrant(sql, before, grant, { ...caller, requestId }, nowMs, { limited: false });
+    const row = await requireBilling(sql, caller, before.id);
     await noteReplenished(sql, [row.id]);
     changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });
     return { billing: presentBalance(row, balance, amountMicros) };
