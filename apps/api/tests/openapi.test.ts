@@ -1,20 +1,54 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
-import { makeWorld } from '../../../tests/helpers/world.ts';
+import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
+import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
+import { errorSchema } from '../../../shared/contract/schemas.ts';
 import { formats } from '../../../shared/contract/validate.ts';
+import { verifyOperation } from '../../../shared/verification/operation.ts';
+import { gatewayPaths } from '../../verify/gateway/openapi.ts';
 import { portalRoutes, routes as ofClients } from '../routes/index.ts';
 
-const routes = [...ofClients, ...portalRoutes];
-const world = await makeWorld();
-const document = (await world.call('get', '/openapi.json')).body;
+// The documents of the api and of verify. That each server serves its own, and answers as it says: tests/helpers/contract.ts.
 
+const routes = [...ofClients, ...portalRoutes];
+const servers = serversOf('https://api.keytally.dev', 'https://verify.keytally.dev');
+const documents: Record<'api' | 'verify', any> = {
+  api: openApi(routes, servers, {}, clientProbePaths(undefined)),
+  verify: openApi([verifyOperation], [{ url: 'https://verify.keytally.dev', description: 'Verify' }], gatewayPaths),
+};
+const { paths, components } = documents.api;
 const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
+
+test('an outside linter finds no error and nothing to warn of', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'openapi-'));
+  try {
+    for (const [name, document] of Object.entries(documents))
+      await writeFile(join(folder, `${name}.json`), JSON.stringify(document));
+    const redocly = join(import.meta.dirname, '../../../node_modules/@redocly/cli/bin/cli.js');
+    const names = Object.keys(documents).map((name) => `${name}.json`);
+    // It would ask its maker for a newer version.
+    const env = { ...process.env, REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', REDOCLY_TELEMETRY: 'off' };
+    const { stderr } = await promisify(execFile)(process.execPath, [redocly, 'lint', '--max-problems=1000', ...names], {
+      cwd: folder,
+      env,
+    });
+    assert.match(stderr, /Woohoo! Your API descriptions are valid/);
+    assert.not.match(stderr, /warn/i);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
 
 test('describes every operation, with its permission, its answers and every error that it may give', () => {
   for (const { method, path, permission, portal, status = 200 } of routes) {
-    const operation = document.paths[path][method];
+    const operation = paths[path][method];
     const where = `${method} ${path}`;
     assert.is(operation['x-permission'], permission, where);
     assert.ok(operation.responses[status].content['application/json'].example, where);
@@ -22,28 +56,23 @@ test('describes every operation, with its permission, its answers and every erro
     for (const code of statuses) assert.ok(operation.responses[code], `${where} ${code}`);
     for (const [code, { content }] of Object.entries<any>(operation.responses)) {
       if (Number(code) < 400) continue;
-      for (const name of Object.keys(content['application/json'].examples)) {
+      for (const name of Object.keys(content['application/json'].examples))
         assert.is(Math.floor(errors[name as keyof typeof errors][0] / 100), Number(code), `${where} ${name}`);
-      }
     }
   }
   assert.equal(
-    Object.keys(document.paths).filter((path) => !routes.some((route) => route.path === path)),
+    Object.keys(paths).filter((path) => !routes.some((route) => route.path === path)),
     ['/healthz', '/readyz', '/servingz', '/metrics', '/openapi.json'],
   );
 });
 
 test('no two errors have one code', () => {
   const codes = Object.values(errors).map(([code]) => code);
-  assert.equal(
-    codes.filter((code, i) => codes.indexOf(code) !== i),
-    [],
-  );
+  assert.is(new Set(codes).size, codes.length);
 });
 
 test('every example fits its schema', () => {
   let examples = 0;
-  const { components } = document;
   const validators = new Map<string, ValidateFunction>();
   const check = (schema: object, example: unknown, where: string) => {
     const text = JSON.stringify(schema);
@@ -52,30 +81,45 @@ test('every example fits its schema', () => {
     assert.ok(isValid(example), `${where}: ${ajv.errorsText(isValid.errors)}`);
     examples += 1;
   };
-  for (const [path, methods] of Object.entries<any>(document.paths)) {
-    for (const [method, { parameters = [], requestBody, responses }] of Object.entries<any>(methods)) {
-      const where = `${method} ${path}`;
-      for (const { schema, example } of parameters) if (example !== undefined) check(schema, example, where);
-      for (const { content = {} } of [requestBody ?? {}, ...Object.values<any>(responses)]) {
-        for (const { schema, example, examples: named = {} } of Object.values<any>(content)) {
-          if (example !== undefined) check(schema, example, where);
-          for (const name of Object.keys(named)) check(schema, document.components.examples[name].value, where);
-        }
+  for (const { where, parameters = [], requestBody, responses } of operations()) {
+    for (const { schema, example } of parameters) if (example !== undefined) check(schema, example, where);
+    for (const { content = {} } of [requestBody ?? {}, ...Object.values<any>(responses)]) {
+      for (const { schema, example, examples: named = {} } of Object.values<any>(content)) {
+        if (example !== undefined) check(schema, example, where);
+        for (const name of Object.keys(named)) check(schema, components.examples[name].value, where);
       }
     }
   }
   assert.ok(examples > 500, `only ${examples} were found`);
 });
 
-test('no answer allows a field that is not described', () => {
-  const open: string[] = [];
-  const look = (schema: any, where: string): void => {
-    if (schema.type === 'object' && schema.additionalProperties !== false) open.push(where);
-    for (const [name, inner] of Object.entries<any>(schema.properties ?? {})) look(inner, `${where}.${name}`);
-    if (schema.items) look(schema.items, `${where}[]`);
-    for (const one of schema.anyOf ?? []) look(one, where);
+test('bodies, answers and what they are made of are named types', () => {
+  for (const name of ['ApiKey', 'BillingRecord', 'Decision', 'Error', 'UsageRow', 'Verification', 'Workspace'])
+    assert.ok(components.schemas[name], name);
+  for (const { where, requestBody, responses, tags } of operations())
+    for (const one of tags.includes('Probes') ? [] : [requestBody, ...Object.values<any>(responses)]) {
+      const schema = one?.content?.['application/json']?.schema;
+      assert.ok(!schema || schema.$ref, where);
+    }
+});
+
+test('fixed values have a type', () => {
+  const untyped: string[] = [];
+  const look = (node: unknown, place: string): void => {
+    if (typeof node !== 'object' || node === null) return;
+    if ('enum' in node && !('type' in node)) untyped.push(place);
+    for (const [name, inner] of Object.entries(node)) look(inner, `${place}/${name}`);
   };
-  for (const { method, path, response } of routes) look(response, `${method} ${path}`);
+  look(documents, '');
+  assert.equal(untyped, []);
+});
+
+test('no answer allows a field that is not described', () => {
+  const open = routes.flatMap(({ method, path, response }) =>
+    schemasIn(response, `${method} ${path}`).flatMap(({ schema, where }) =>
+      schema.type === 'object' && schema.additionalProperties !== false ? [where] : [],
+    ),
+  );
   // Objects of the client's own are answered as they are; before and after are answers of other operations.
   const free = open.filter((where) => !/\.(metadata|payload|before|after)$/.test(where));
   assert.equal(free, []);
@@ -93,3 +137,58 @@ test('every list that is read page by page answers one array and nextCursor', ()
     assert.equal(response.required.length, 1, `${method} ${path}: the last page has no nextCursor`);
   }
 });
+
+test('every array, text and open object of every operation has a bound', () => {
+  const looked = routes.flatMap(({ method, path, params, query, body, response }) =>
+    Object.entries({ params, query, body, response }).flatMap(([part, schema]) =>
+      schema ? schemasIn(schema, `${method} ${path} ${part}`) : [],
+    ),
+  );
+  const unbounded = [...looked, ...schemasIn(errorSchema, 'error')].flatMap(({ schema, where }) =>
+    lacksOf(schema).map((what) => `${where}: ${what}`),
+  );
+  assert.equal(unbounded, []);
+});
+
+function operations(): any[] {
+  return Object.entries<any>(paths).flatMap(([path, methods]) =>
+    Object.entries<any>(methods).map(([method, operation]) => ({ where: `${method} ${path}`, ...operation })),
+  );
+}
+
+/** A schema with all that it is made of, and where each of them stands. */
+function schemasIn(schema: any, where: string): { schema: any; where: string }[] {
+  const properties = Object.entries<any>(schema.properties ?? {});
+  return [
+    { schema, where },
+    ...properties.flatMap(([name, property]) => schemasIn(property, `${where}.${name}`)),
+    ...(schema.type === 'array' ? schemasIn(schema.items ?? {}, `${where}[]`) : []),
+    ...[...(schema.anyOf ?? []), ...(schema.allOf ?? []), ...(schema.oneOf ?? [])].flatMap((one) =>
+      schemasIn(one, where),
+    ),
+  ];
+}
+
+const boundedFormats = new Set(['date', 'date-time', 'ip']);
+
+/** The bounds that a schema lacks. */
+function lacksOf(schema: any): string[] {
+  const types = [schema.type ?? []].flat();
+  const isPart = schema.anyOf || schema.allOf || schema.oneOf || 'enum' in schema || 'const' in schema;
+  const open = schema.additionalProperties !== false || schema.patternProperties;
+  return [
+    types.length === 0 && !isPart && 'any value',
+    types.includes('string') && !isBoundedText(schema) && 'a string without maxLength',
+    types.includes('array') && !(schema.maxItems >= 0) && 'an array without maxItems',
+    types.includes('object') &&
+      open &&
+      !(schema.maxProperties >= 0 && schema['x-limits']) &&
+      'an open object without maxProperties and x-limits',
+  ].filter((one) => typeof one === 'string');
+}
+
+function isBoundedText({ maxLength, pattern, format, ...rest }: any): boolean {
+  if (maxLength >= 0 || 'enum' in rest || 'const' in rest || boundedFormats.has(format)) return true;
+  // Anchored at both ends, and nothing in it repeats without end.
+  return /^\^.*\$$/.test(pattern ?? '') && !/(?<!\\)[*+]|\{\d+,\}/.test(pattern.replace(/\[[^\]]*\]/g, '[]'));
+}
