@@ -3,15 +3,13 @@ import { systemClock } from '../../../shared/runtime/clock.ts';
 import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
-import { formatCredits } from '../../../shared/values/credits.ts';
-import { beforeLimits } from '../../../shared/stores/limits.ts';
-import { isGone, readRecord, versionOf } from '../../../shared/stores/records.ts';
+import { versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { forgetHead } from '../audit/head.ts';
-import { endUncopied, refuseChanged, type ChangedLater } from '../resources/revocations/after-restore.ts';
+import { endUncopied, refuseChanged, type Newer } from '../resources/revocations/after-restore.ts';
 import type { Entry } from '../sync/change.ts';
 import { loadShard } from '../sync/entries.ts';
 import { rebuild } from './rebuild.ts';
@@ -28,14 +26,12 @@ import { runTool, type ToolStores } from './tool.ts';
 // 5. Write Redis again. After a crash before this step, run the command again.
 
 type RecordEntry = Entry & { value: string };
-type Newer = { entry: RecordEntry; value: string };
 
 // The versions of a generation stay below those of the next, and those of a thousand generations below 2^53.
 const GENERATION = 1_000_000_000_000;
 const ASK_WITHIN_MS = 5_000;
 const RECORDS_AT_ONCE = 1_000;
 const ASKED_AT_ONCE = 64;
-const CHANGED_LATER = 'changed after the backup:';
 
 await runTool('restored', async (stores) => {
   const { sql, redis } = stores;
@@ -49,11 +45,13 @@ await runTool('restored', async (stores) => {
   const adjustments = await lastAdjustments(stores);
   const ended = await endAndSay(sql);
   const days = await markUnsummedDays(stores);
-  await sql.begin(async (tx) => {
-    await refuseChanged(tx, changedLater(newer));
+  const told = await sql.begin(async (tx) => {
+    const lines = await refuseChanged(tx, newer);
     await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
+    return lines;
   });
-  report(newer);
+  for (const line of told) console.log(`changed after the backup: ${line}`);
+  console.log('secrets of API keys and access tokens that were made after the backup are invalid from now on');
   console.log(`days of billing records that are to be summed up: ${days}`);
   console.log(
     `ended in all: ${ended.signingKeys} signing keys and ${ended.linkTokens} link tokens; ` +
@@ -86,9 +84,10 @@ async function findNewer(sql: Sql, redis: ShardedRedis): Promise<Newer[]> {
         entries.map(({ key, field }) => (field === '' ? client.get(key) : client.hget(key, field))),
       );
       for (const [i, entry] of entries.entries()) {
+        const { kind, id } = entry;
         const value = values[i] ?? '';
-        if (value === '' ? entry.kind !== 'billing' : versionOf(value) > versionOf(entry.value))
-          newer.set(`${entry.kind} ${entry.id}`, { entry, value });
+        if (value === '' ? kind !== 'billing' : versionOf(value) > versionOf(entry.value))
+          newer.set(`${kind} ${id}`, { kind, id, inRedis: value, ofBackup: entry.value });
       }
     }
   }
@@ -109,25 +108,6 @@ async function endAndSay(sql: Sql): Promise<{ signingKeys: number; linkTokens: n
     console.log(`ended: ${signingKeys} signing keys and ${linkTokens} link tokens of ${teamId}`);
   });
   return total;
-}
-
-function changedLater(newer: Newer[]): ChangedLater {
-  const of = (kind: Entry['kind']) => newer.filter(({ entry }) => entry.kind === kind);
-  const ids = (some: Newer[]) => some.map(({ entry }) => entry.id);
-  return {
-    keys: ids(of('key')),
-    tokens: ids(of('token')),
-    scopes: ids(of('scope')),
-    deletedWorkspaces: ids(of('workspace').filter(({ value }) => isGone(value))),
-    // Of a record with classes of credits the account in Redis knows what may be used, and takes nothing back.
-    limits: of('billing')
-      .map(({ entry, value }) => ({
-        id: entry.id,
-        inForceMicros: limitOf(value),
-        ofBackupMicros: limitOf(entry.value),
-      }))
-      .filter(({ inForceMicros, ofBackupMicros }) => !Number.isNaN(inForceMicros + ofBackupMicros)),
-  };
 }
 
 type Since = { lastChange: number; lastEpoch: number; adjustments: Map<string, number> };
@@ -171,28 +151,4 @@ async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, nu
     format: 'JSONCompactEachRow',
   });
   return new Map(await answer.json<[billingId: string, number: number]>());
-}
-
-function report(newer: Newer[]): void {
-  const say = (kind: Entry['kind'], what: string, concerns = (_value: string) => true) => {
-    for (const { entry } of newer.filter(({ entry, value }) => entry.kind === kind && concerns(value)))
-      console.log(`${CHANGED_LATER} ${entry.id} ${what}`);
-  };
-  say('key', 'is disabled; enable it if it should be valid');
-  say('token', 'is revoked; create another one');
-  say('scope', 'is deleted; create it again if you need it');
-  say('workspace', 'is deleted, with its keys', isGone);
-  const lives = (value: string) => !isGone(value);
-  say('workspace', 'has the defaults of the backup; check its rate limit and allowed addresses', lives);
-  for (const { entry, value } of newer.filter(({ entry }) => entry.kind === 'billing')) {
-    const [before, now] = [limitOf(value), limitOf(entry.value)].map(formatCredits);
-    console.log(
-      `${CHANGED_LATER} ${entry.id} had a limit of ${before} credits and now has at most that of the backup, ${now}`,
-    );
-  }
-  console.log('secrets of API keys and access tokens that were made after the backup are invalid from now on');
-}
-
-function limitOf(value: string): number {
-  return Number(beforeLimits(readRecord('billing', value).limitMicros));
 }

@@ -1,4 +1,9 @@
+import { beforeLimits } from '../../../../shared/stores/limits.ts';
 import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
+import { isGone, readRecord } from '../../../../shared/stores/records.ts';
+import { chunks } from '../../../../shared/values/chunks.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+import type { Entry } from '../../sync/change.ts';
 import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../audit.ts';
 import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
@@ -12,33 +17,51 @@ import { workspaces } from '../workspaces.ts';
 // What is refused after Postgres was restored from an older backup (apps/api/commands/restored.ts), with a line in the audit
 // log for each: the operator did it.
 
-/** What changed after the backup, by ids; a billing record with the limit that was in force and the one of the backup. */
-export type ChangedLater = Record<'keys' | 'tokens' | 'scopes' | 'deletedWorkspaces', string[]> & {
-  limits: { id: string; inForceMicros: number; ofBackupMicros: number }[];
-};
+/** A record of which Redis has a newer version than Postgres, or which has left it: what Redis has, and what it would be of the backup. */
+export type Newer = Pick<Entry, 'kind' | 'id'> & { inRedis: string; ofBackup: string };
 export type EndedOfTeam = { teamId: string; signingKeys: number; linkTokens: number };
 
 const TEAMS_AT_ONCE = 100;
 const ROWS_AT_ONCE = 500;
 
-/** Disables, revokes or deletes what changed after the backup. */
-export async function refuseChanged(tx: Transaction, changed: ChangedLater): Promise<void> {
-  for (const ids of pages(changed.keys)) await disableKeys(tx, ids);
+/** Disables, revokes or deletes what changed after the backup; gives what to tell the operator of each. */
+export async function refuseChanged(tx: Transaction, newer: Newer[]): Promise<string[]> {
+  const of = (kind: Newer['kind']) => newer.filter((one) => one.kind === kind);
+  const [deleted, changed] = [true, false].map((isDeleted) =>
+    of('workspace').filter(({ inRedis }) => isGone(inRedis) === isDeleted),
+  );
   const gone = (resource: AuditResource, present: (row: never) => object) => (row: { id: string }) =>
     ({ resource, id: row.id, before: present(row as never) }) satisfies AuditLine;
-  const ended = [
-    ['access_tokens', 'revoked_at', changed.tokens, accessTokens, revokedToken],
-    ['scopes', 'deleted_at', changed.scopes, scopes, gone('scope', scopes.present)],
-    ['workspaces', 'deleted_at', changed.deletedWorkspaces, workspaces, gone('workspace', workspaces.present)],
-  ] as const;
-  for (const [table, column, all, { columns }, lineOf] of ended)
-    for (const ids of pages(all)) {
-      const rows = await tx<{ id: string; ofTeam: string }[]>`
-        update ${tx(table)} set ${tx(column)} = now() where id = any(${ids}) and ${tx(column)} is null
-        returning ${columns(tx)}, team_id as of_team`;
-      for (const { ofTeam, ...row } of rows) await recordAudit(tx, operator(ofTeam), [lineOf(row as never)]);
-    }
-  for (const limit of changed.limits) await keepLowerLimit(tx, limit);
+  const ended = {
+    tokens: ['access_tokens', 'revoked_at', accessTokens, revokedToken],
+    scopes: ['scopes', 'deleted_at', scopes, gone('scope', scopes.present)],
+    workspaces: ['workspaces', 'deleted_at', workspaces, gone('workspace', workspaces.present)],
+  } as const;
+  const end = (what: keyof typeof ended) => async (ids: string[]) => {
+    const [table, column, { columns }, lineOf] = ended[what];
+    const rows = await tx<{ id: string; ofTeam: string }[]>`
+      update ${tx(table)} set ${tx(column)} = now() where id = any(${ids}) and ${tx(column)} is null
+      returning ${columns(tx)}, team_id as of_team`;
+    for (const { ofTeam, ...row } of rows) await recordAudit(tx, operator(ofTeam), [lineOf(row as never)]);
+  };
+  const told: string[] = [];
+  for (const [some, refuse, what] of [
+    [of('key'), (ids: string[]) => disableKeys(tx, ids), 'is disabled; enable it if it should be valid'],
+    [of('token'), end('tokens'), 'is revoked; create another one'],
+    [of('scope'), end('scopes'), 'is deleted; create it again if you need it'],
+    [deleted!, end('workspaces'), 'is deleted, with its keys'],
+    [changed!, async () => {}, 'has the defaults of the backup; check its rate limit and allowed addresses'],
+  ] as const) {
+    for (const page of chunks(some, ROWS_AT_ONCE)) await refuse(page.map(({ id }) => id));
+    told.push(...some.map(({ id }) => `${id} ${what}`));
+  }
+  for (const { id, inRedis, ofBackup } of of('billing')) {
+    const [before, now] = [limitOf(inRedis), limitOf(ofBackup)];
+    if (before < now) await keepLimit(tx, id, before);
+    const [had, has] = [before, now].map(formatCredits);
+    told.push(`${id} had a limit of ${had} credits and now has at most that of the backup, ${has}`);
+  }
+  return told;
 }
 
 /**
@@ -71,16 +94,17 @@ async function disableKeys(tx: Transaction, ids: string[]): Promise<void> {
     await recordAudit(tx, operator(teams.get(line.id)!), [line]);
 }
 
-// If the limit was lowered after the backup, it stays low.
-async function keepLowerLimit(
-  tx: Transaction,
-  { id, inForceMicros, ofBackupMicros }: ChangedLater['limits'][number],
-): Promise<void> {
-  if (inForceMicros >= ofBackupMicros) return;
+// If the limit was lowered after the backup, it stays low. Of a record with classes of credits the account in Redis knows what may be
+// used, and takes nothing back.
+function limitOf(value: string): number {
+  return Number(beforeLimits(readRecord('billing', value).limitMicros));
+}
+
+async function keepLimit(tx: Transaction, id: string, micros: number): Promise<void> {
   const [before] = await tx<OfTeam<BillingRow>[]>`
     select ${billings.columns(tx)}, team_id as of_team from billing_records where id = ${id} for no key update`;
   const [after] = await tx<BillingRow[]>`
-    update billing_records set spend_cap_micros = least(spend_cap_micros, ${inForceMicros}) where id = ${id}
+    update billing_records set spend_cap_micros = least(spend_cap_micros, ${micros}) where id = ${id}
     returning ${billings.columns(tx)}`;
   if (!before || !after) return;
   const [was, is] = [before, after].map(billingSettings);
@@ -114,8 +138,4 @@ function isLive(sql: Sql | Transaction) {
 
 function operator(teamId: string): AuditOrigin {
   return { teamId, tokenId: null, operation: 'npm run restored', requestId: null };
-}
-
-function* pages(ids: string[]): Generator<string[]> {
-  for (let i = 0; i < ids.length; i += ROWS_AT_ONCE) yield ids.slice(i, i + ROWS_AT_ONCE);
 }
