@@ -13,29 +13,9 @@ import { ownList, withLists, type OwnList } from './address-lists.ts';
  * Redis that was down since may still hold it as valid. No other change of its key writes it.
  */
 export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerator<Entry[]> {
-  const start = { id: '', hash: '' };
-  const batches = inBatches<KeyRow, typeof start>(
-    start,
-    ({ id, hash }) => ({ id, hash }),
-    (after, limit) => sql`
-    select k.id, k.team_id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted, k.expires_at,
-           k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips, k.version,
-           t.hash, t.valid_until, t.pointer_shard,
-           ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
-           t.replaced_at is not null as replaced, w.deleted_at is not null as workspace_deleted,
-           g.refs, g.flags
-    from api_keys k join workspaces w on w.id = k.workspace_id join ${secrets(sql, selection)} t on t.key_id = k.id
-    cross join lateral (
-      select coalesce(array_agg(s.ref order by g.position), '{}') as refs,
-             coalesce(array_agg(g.flags order by g.position), '{}') as flags
-      from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
-      where g.key_id = k.id) g
-    where ${'ids' in selection ? sql`k.id = any(${selection.ids})` : sql`k.shard = ${selection.shard} and w.deleted_at is null`}
-      -- With the last condition alone, Postgres would read all keys from the first on.
-      and k.id >= ${after.id} and t.key_id >= ${after.id} and (k.id, t.hash) > (${after.id}, ${after.hash})
-    order by k.id, t.hash limit ${limit}`,
-  );
-  for await (const keys of batches) {
+  const which =
+    'ids' in selection ? sql`k.id = any(${selection.ids})` : sql`k.shard = ${selection.shard} and w.deleted_at is null`;
+  for await (const keys of keyBatches(sql, secrets(sql, selection), which)) {
     const lists = new Map<string, OwnList>();
     for (const key of keys) if (!lists.has(key.id)) lists.set(key.id, listOf(key));
     const records = keys.map((key) => entryOf(key, lists.get(key.id)!.name));
@@ -50,21 +30,33 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
 
 /** Loads the pointers that an empty shard needs: of imported secrets whose hash is in it, and whose keys are not. */
 export async function* loadPointers(sql: Query, { shard }: { shard: number }): AsyncGenerator<Entry[]> {
-  const start = { id: '', hash: '' };
-  const batches = inBatches<PointedKey, typeof start>(
-    start,
+  const which = sql`t.pointer_shard = ${shard} and w.deleted_at is null`;
+  for await (const keys of keyBatches(sql, secrets(sql, { shard }), which)) yield keys.flatMap(pointersOf);
+}
+
+/** Keys with each of some secrets, in the order of both. */
+function keyBatches(sql: Query, ofSecrets: Fragment, which: Fragment) {
+  return inBatches<KeyRow, { id: string; hash: string }>(
+    { id: '', hash: '' },
     ({ id, hash }) => ({ id, hash }),
     (after, limit) => sql`
-    select k.id, k.team_id, k.shard, k.version, t.hash, t.pointer_shard,
+    select k.id, k.team_id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted, k.expires_at,
+           k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips, k.version,
+           t.hash, t.valid_until, t.pointer_shard,
            ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
-           t.replaced_at is not null as replaced, false as workspace_deleted
-    from key_texts t join api_keys k on k.id = t.key_id
-      join workspaces w on w.id = k.workspace_id and w.deleted_at is null
-    where t.pointer_shard = ${shard} and (t.key_id, t.hash) > (${after.id}, ${after.hash})
-      and (t.replaced_at is null or t.valid_until > (extract(epoch from now()) * 1000)::bigint)
-    order by t.key_id, t.hash limit ${limit}`,
+           t.replaced_at is not null as replaced, w.deleted_at is not null as workspace_deleted,
+           g.refs, g.flags
+    from api_keys k join workspaces w on w.id = k.workspace_id join ${ofSecrets} t on t.key_id = k.id
+    cross join lateral (
+      select coalesce(array_agg(s.ref order by g.position), '{}') as refs,
+             coalesce(array_agg(g.flags order by g.position), '{}') as flags
+      from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
+      where g.key_id = k.id) g
+    where ${which}
+      -- With the last condition alone, Postgres would read all keys from the first on.
+      and k.id >= ${after.id} and t.key_id >= ${after.id} and (k.id, t.hash) > (${after.id}, ${after.hash})
+    order by k.id, t.hash limit ${limit}`,
   );
-  for await (const keys of batches) yield keys.flatMap(pointersOf);
 }
 
 /** The secrets to write. Three parts, each with an index of its own: what a key has had before costs nothing. */
@@ -81,6 +73,8 @@ function secrets(sql: Query, selection: Selection) {
     select ${columns} from changes c join key_texts on key_id = c.entity_id and replaced_at = c.created_at
     where c.kind = 'key' and (c.id = any(${changeIds}) or (c.applied_at is null and c.entity_id = any(${ids}))))`;
 }
+
+type Fragment = ReturnType<typeof secrets>;
 
 type KeyRow = {
   id: string;
@@ -117,18 +111,13 @@ function entryOf(key: KeyRow, listName: string): Entry {
 }
 
 /** What stands in the shard of an imported secret's hash, where its key is not. */
-function pointersOf(key: PointedKey): Entry[] {
+function pointersOf(key: KeyRow): Entry[] {
   const { pointerShard, teamId, shard } = key;
   if (pointerShard === null) return [];
   return [entryIn(pointerShard, key, (version) => packRecord('pointer', { version, state: POINTER, teamId, shard }))];
 }
 
-type PointedKey = Pick<
-  KeyRow,
-  'id' | 'teamId' | 'shard' | 'version' | 'hash' | 'graceSeconds' | 'pointerShard' | 'replaced' | 'workspaceDeleted'
->;
-
-function entryIn(shard: number, key: PointedKey, pack: (version: number) => string): Entry {
+function entryIn(shard: number, key: KeyRow, pack: (version: number) => string): Entry {
   const graceSeconds = Math.max(0, key.graceSeconds ?? 0);
   const gone = key.workspaceDeleted || (key.replaced && graceSeconds === 0);
   // Deleting a workspace leaves its keys' rows as they are: one more, so that no late writer of the last change passes.
