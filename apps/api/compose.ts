@@ -81,7 +81,8 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
 
   const countVerification = makeTeamRate(quotas.verify_per_second, clock);
   const countApiCall = makeTeamRate(quotas.api_per_second, clock);
-  const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
+  const limited = (authenticate: Authenticate, countCall = countApiCall) =>
+    limitTeams(limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE), countCall);
   const handling: HandleOptions = {
     services: {
       clock,
@@ -108,15 +109,17 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
     deadlineMs: config.REQUEST_DEADLINE_MS,
     sql,
     teamSql,
-    authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note, clock)), countApiCall),
-    authenticateSession: limitTeams(limited(sessionsFromPostgres(sql, uses.note, clock)), countApiCall),
-    authenticatePortal: limitTeams(limited(portalsFromPostgres(sql, clock)), countApiCall),
-    authenticateLink: limitTeams(limited(linksFromPostgres(sql)), countApiCall),
-    // A verification must not wait for Postgres, neither here nor on the verify app.
-    authenticateForVerify: limitTeams(
-      limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock)),
-      countVerification,
-    ),
+    authenticate: {
+      token: limited(makeAuthenticate(tokensFromPostgres(sql), uses.note, clock)),
+      session: limited(sessionsFromPostgres(sql, uses.note, clock)),
+      portal: limited(portalsFromPostgres(sql, clock)),
+      link: limited(linksFromPostgres(sql)),
+      // A verification must not wait for Postgres, neither here nor on the verify app.
+      verification: limited(
+        makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock),
+        countVerification,
+      ),
+    },
     limitCalls: limitCalls(config.CALLS_PER_SECOND, clock),
     turns: makeFairTurns(),
     sendExport: makeSendExport(),

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { isTimezone } from '../values/calendar.ts';
 import { CREDITS_PATTERN, parseCredits } from '../values/credits.ts';
-import { ApiError, type ErrorDetail } from './errors.ts';
+import { invalidField } from './errors.ts';
 import { instant, named, object, textOf, usageName, plainText } from './schema-kinds.ts';
 
 // Limits over windows: of a key, of the keys of a workspace, and of a billing record.
@@ -93,32 +93,20 @@ export const limitedByLimit = named(
 
 /** Throws 400 where limits are not what a schema can tell: names, amounts by their unit, and zones. */
 export function checkLimits(field: string, limits: readonly Limit[] | null | undefined): void {
-  const details: ErrorDetail[] = [];
-  const names = new Set<string>();
   for (const [i, one] of (limits ?? []).entries()) {
-    const wrong = (part: keyof Limit, message: string) => details.push({ path: `/${field}/${i}/${part}`, message });
-    if (one.name === RATE_LIMIT_NAME) wrong('name', "is the name of the key's own rate limit; choose another");
-    if (names.has(one.name)) wrong('name', 'is the name of another limit of the list');
-    names.add(one.name);
-    const amount = wrongAmount(one);
-    if (amount) wrong('limit', amount);
-    const timezone = wrongTimezone(one);
-    if (timezone) wrong('timezone', timezone);
+    const wrong = wrongIn(one, limits!.slice(0, i));
+    if (wrong) throw invalidField(`/${field}/${i}/${wrong[0]}`, wrong[1]);
   }
-  if (details.length === 0) return;
-  const message = `The request is not valid: ${details.map(({ path, message }) => `${path} ${message}`).join('; ')}.`;
-  throw new ApiError('invalid_request', { message, details });
 }
 
-function wrongAmount({ unit, limit }: Limit): string | undefined {
-  if (unit === 'requests')
-    return typeof limit === 'number' && limit > 0 ? undefined : `must be a whole number from 1 to ${MOST_REQUESTS}`;
-  if (typeof limit === 'string' && (parseCredits(limit) ?? 0) > 0) return undefined;
-  return 'must be decimal text above 0, at most 9000000000, with at most six decimals';
-}
-
-function wrongTimezone({ per, timezone }: Limit): string | undefined {
+function wrongIn({ name, unit, limit, per, timezone }: Limit, before: Limit[]): [keyof Limit, string] | undefined {
+  if (name === RATE_LIMIT_NAME) return ['name', "is the name of the key's own rate limit; choose another"];
+  if (before.some((other) => other.name === name)) return ['name', 'is the name of another limit of the list'];
+  if (unit === 'requests' && !(typeof limit === 'number' && limit > 0))
+    return ['limit', `must be a whole number from 1 to ${MOST_REQUESTS}`];
+  if (unit === 'credits' && !(typeof limit === 'string' && (parseCredits(limit) ?? 0) > 0))
+    return ['limit', 'must be decimal text above 0, at most 9000000000, with at most six decimals'];
   if (timezone === undefined) return undefined;
-  if (/(second|minute|hour)s?$/.test(per)) return `is for days, week, month and year; ${per} slides`;
-  return isTimezone(timezone) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin';
+  if (/(second|minute|hour)s?$/.test(per)) return ['timezone', `is for days, week, month and year; ${per} slides`];
+  return isTimezone(timezone) ? undefined : ['timezone', 'must be the IANA name of a time zone, such as Europe/Berlin'];
 }

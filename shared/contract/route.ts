@@ -38,7 +38,7 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   /** Any access token may call the operation, whatever its permissions. */
   anyToken?: boolean;
   /** The operation is the portal's: it takes a session of the portal, or the link token that begins one, and no access token. */
-  portal?: 'session' | 'link token';
+  portal?: 'session' | 'link';
   /** A second permission that the token must have. */
   alsoPermission?: Permission;
   /** The status of a success; default 200. */

@@ -32,7 +32,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const needsToken = route.permission !== undefined || route.anyToken === true || route.portal !== undefined;
   // A verification needs no connection to Postgres.
   const takesTurn = needsToken && !verifies;
-  const authenticate = verifies ? options.authenticateForVerify : options.authenticate;
+  const ofSession = route.portal === 'link' ? 'link' : route.portal ? 'portal' : 'session';
 
   return async (ctx) => {
     const progress: WriteProgress = { stage: 'begun' };
@@ -69,13 +69,15 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     // Strangers choose no traces.
     const traceparent = needsToken ? (ctx.req.headers['traceparent'] as string | undefined) : undefined;
     const asked = { method: ctx.method, route: route.path, traceparent };
-    return options.telemetry.request(asked, () => answerCaller(ctx, progress, { caller, clientAddress, deadline }));
+    const from = { caller, clientAddress };
+    return options.telemetry.request(asked, () => answerCaller(ctx, progress, deadline, from));
   }
 
   async function answerCaller(
     ctx: Koa.Context,
     progress: WriteProgress,
-    { caller, clientAddress, deadline }: { caller: Caller; clientAddress: string; deadline: Deadline },
+    deadline: Deadline,
+    { caller, clientAddress }: { caller: Caller; clientAddress: string },
   ): Promise<Answer | ExportAnswer> {
     // An optional body that is left out is the same as an empty object.
     const json = validateBody && (await readBody(ctx));
@@ -111,7 +113,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
 
   async function authorize(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
     if (!needsToken) return NOBODY;
-    const caller = await (route.portal ? identifyCustomer : identify)(ctx, clientAddress);
+    const caller = await identify(ctx, clientAddress);
     ctx.state['caller'] = caller;
     knowClient(ctx.req.socket);
     if (route.permission) requirePermission(caller, route.permission);
@@ -124,24 +126,22 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   }
 
   function identify(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
-    // A verification waits for no session: those are in Postgres.
-    const session = verifies ? undefined : options.services.sessionCookies.read(ctx.method, ctx.req.headers);
-    ctx.state['session'] = session;
-    return session === undefined
-      ? authenticate(ctx.get('authorization'), clientAddress)
-      : options.authenticateSession(session, clientAddress);
+    const secret = verifies ? undefined : sessionOf(ctx);
+    ctx.state['session'] = secret;
+    const { authenticate } = options;
+    if (secret !== undefined) return authenticate[ofSession](secret, clientAddress);
+    return authenticate[verifies ? 'verification' : 'token'](ctx.get('authorization'), clientAddress);
   }
 
-  /** A customer has a session of the portal, or the link token that begins one; neither counts for anything else. */
-  async function identifyCustomer(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
-    const { portalCookies } = options.services;
-    const { headers } = ctx.req;
-    const isLink = route.portal === 'link token';
+  /** The secret of a session. A customer has one of the portal, or the link token that begins one; neither counts for anything else. */
+  function sessionOf({ method, req: { headers } }: Koa.Context): string | undefined {
+    const { sessionCookies, portalCookies } = options.services;
+    if (!route.portal) return sessionCookies.read(method, headers);
+    const isLink = route.portal === 'link';
     if (isLink) portalCookies.requireOwnPage((name) => headers[name] as string | undefined);
-    const secret = isLink ? ctx.get('x-keytally-link') : portalCookies.read(ctx.method, headers);
+    const secret = isLink ? (headers['x-keytally-link'] as string | undefined) : portalCookies.read(method, headers);
     if (!secret) throw new ApiError('portal_ended');
-    ctx.state['session'] = secret;
-    return (isLink ? options.authenticateLink : options.authenticatePortal)(secret, clientAddress);
+    return secret;
   }
 
   function addressOf(ctx: Koa.Context): string {

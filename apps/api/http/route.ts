@@ -66,14 +66,8 @@ export type HandleOptions = {
   sql: Sql;
   /** Sees the team that a transaction names: for what a request asks. */
   teamSql: Sql;
-  authenticate: AuthenticateFrom;
-  authenticateForVerify: AuthenticateFrom;
-  /** Takes the secret of a session. */
-  authenticateSession: AuthenticateFrom;
-  /** Takes the secret of a session of the portal. */
-  authenticatePortal: AuthenticateFrom;
-  /** Takes a link token. */
-  authenticateLink: AuthenticateFrom;
+  /** By an access token, as the one of a verification, by the secret of a session or of one of the portal, and by a link token. */
+  authenticate: Record<'token' | 'verification' | 'session' | 'portal' | 'link', AuthenticateFrom>;
   limitCalls(caller: Caller): void;
   turns: FairTurns;
   sendExport: SendExport;

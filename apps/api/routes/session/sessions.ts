@@ -49,7 +49,7 @@ export const deleteSession = route('delete', '/console/session', {
 export const openPortal = route('post', '/portal/session', {
   summary: 'Open the portal with a link token, sent as X-Keytally-Link',
   description: 'The answer sets a cookie that stands for the link token.',
-  portal: 'link token',
+  portal: 'link',
   status: 201,
   response: object({ opened: Type.Literal(true, { examples: [true] }) }),
 
