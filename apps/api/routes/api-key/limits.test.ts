@@ -43,28 +43,18 @@ test('wrong limits are refused with a 400 that names the field, wherever they ar
 
 test('limits are answered as they were set, changed by PATCH, and cleared by null', async () => {
   const limits = [inDays, spend, yearly, soon];
-  for (const [path, name, body, pathOf] of [
-    [
-      '/api/v1/api-key',
-      'limits',
-      { name: 'k', workspaceId },
-      (id: string) => `/api/v1/workspace/${workspaceId}/api-key/${id}`,
-    ],
-    ['/api/v1/workspace', 'defaultLimits', { name: 'w' }, (id: string) => `/api/v1/workspace/${id}`],
-    [
-      '/api/v1/customer-billing',
-      'limits',
-      { workspaceId, externalMeterId: 'limited' },
-      (id: string) => `/api/v1/customer-billing/${id}`,
-    ],
+  for (const [path, name, body, at] of [
+    ['/api/v1/api-key', 'limits', { name: 'k', workspaceId }, `/api/v1/workspace/${workspaceId}/api-key`],
+    ['/api/v1/workspace', 'defaultLimits', { name: 'w' }, '/api/v1/workspace'],
+    ['/api/v1/customer-billing', 'limits', { workspaceId, externalMeterId: 'l' }, '/api/v1/customer-billing'],
   ] as const) {
     const only = (answer: { body: object }) => Object.values(answer.body)[0];
     const made = only(await must(201, world.call('post', path, { ...body, [name]: limits })));
     assert.equal(made[name], limits);
     const change = async (to: object | null) =>
-      only(await must(200, world.call('patch', pathOf(made.id), { [name]: to })));
+      only(await must(200, world.call('patch', `${at}/${made.id}`, { [name]: to })));
     assert.equal((await change([spend]))[name], [spend]);
-    assert.equal(only(await must(200, world.call('get', pathOf(made.id))))[name], [spend]);
+    assert.equal(only(await must(200, world.call('get', `${at}/${made.id}`)))[name], [spend]);
     assert.is((await change(null))[name], undefined);
     const { auditLog } = (await must(200, world.call('get', `/api/v1/audit-log?resourceId=${made.id}`))).body;
     assert.equal(auditLog[1].before[name], limits);

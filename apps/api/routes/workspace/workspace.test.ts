@@ -1,7 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/workspace';
@@ -27,30 +26,6 @@ test('a workspace is created, read, listed and changed', async () => {
   const { defaultKeyPrefix: _, ...kept } = changed;
   assert.equal(cleared, { ...kept, defaultAllowedIPs: [], updatedAt: cleared.updatedAt });
   assert.equal((await call('get', PATH)).body.workspaces, [cleared]);
-});
-
-test('each list is read page by page, each item once', async () => {
-  const { id, token } = await world.newTeam();
-  const make = (path: string, body: object) => must(201, world.call('post', path, body, { token }));
-  const names = ['n0', 'n1', 'n2', 'n3', 'n4'];
-  for (const name of names) await make(PATH, { name });
-  for (const name of names) await make('/api/v1/access-token', { name, permissions: ['key:read'] });
-  const workspaceId = await world.newWorkspace(id);
-  for (const name of names) await make('/api/v1/api-key', { name, workspaceId });
-  for (const [path, expected] of [
-    [PATH, [...names, 'elsewhere']],
-    ['/api/v1/access-token', ['test', ...names]],
-    [`${PATH}/${workspaceId}/api-keys`, names],
-  ] as const) {
-    const pages = await readPages<{ name: string }>(2, (query) =>
-      world.call('get', `${path}?${query}`, undefined, { token }),
-    );
-    assert.ok(pages.every((page, i) => page.length === Math.min(2, expected.length - 2 * i)));
-    assert.equal(
-      pages.flat().map(({ name }) => name),
-      expected,
-    );
-  }
 });
 
 test('a time zone must be one that is known', async () => {
