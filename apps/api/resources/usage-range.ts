@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
-import { plainText } from '../../../shared/contract/schema-kinds.ts';
 import { invalidField } from '../../../shared/contract/errors.ts';
+import { plainText } from '../../../shared/contract/schema-kinds.ts';
 import { formats } from '../../../shared/contract/validate.ts';
+import { COUNTS_KEPT_MS } from '../../../shared/events/outcome.ts';
 import { isTimezone } from '../../../shared/values/calendar.ts';
 import {
   dateAt,
@@ -14,6 +15,7 @@ import {
   type Periods,
 } from '../../../shared/values/periods.ts';
 
+const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 // What the books can store.
 const [FIRST_DAY, LAST_DAY] = ['1970-01-01', '2149-06-05'];
@@ -54,10 +56,10 @@ export type GivenRange = {
 
 /** The periods that parameters ask for, or a 400 that names the wrong ones. */
 export function readPeriods({ from, to, interval = 'day', timezone = 'UTC' }: GivenRange, nowMs: number): Periods {
-  if (!isTimezone(timezone))
-    throw invalidField('timezone', 'must be a time zone of the IANA database, such as Europe/Berlin');
-  const span = from?.includes('T') || to?.includes('T') ? readInstants({ from, to }, nowMs) : undefined;
-  return boundedPeriods({ ...(span ?? readDays({ from, to }, timezone, nowMs)), interval, timezone });
+  if (from !== undefined && to !== undefined && isInstant(from) !== isInstant(to))
+    throw invalidField('to', 'must be a day or an instant, like the other one');
+  const span = readSpan({ from, to }, { timezone, nowMs, days: DEFAULT_DAYS, multipleMs: QUARTER_MS });
+  return boundedPeriods({ ...span, interval, timezone });
 }
 
 /** The same for instants that are known, in Unix ms. */
@@ -77,42 +79,68 @@ export function boundedPeriods(span: {
   return periodsOf(span);
 }
 
-function readDays({ from, to }: GivenRange, timezone: string, nowMs: number) {
-  const last = to ?? dateAt(nowMs, timezone);
-  checkDay('to', last);
-  const first = from ?? dateAt(Date.parse(last) - (DEFAULT_DAYS - 1) * DAY_MS, 'UTC');
-  checkDay('from', first);
-  if (first > last) throw invalidField('from', 'must not be after to');
-  return { startMs: startOfDate(first, timezone), endMs: startOfDate(last, timezone, 1) };
+export const outcomeIntervals = ['minute', 'hour', 'day'] as const;
+type OutcomeInterval = (typeof outcomeIntervals)[number];
+
+// The most that one answer with counts of verifications is about. A day may have an hour more.
+const MOST_DAYS_OF_OUTCOMES: Record<OutcomeInterval, number> = { minute: 2, hour: 31, day: COUNTS_KEPT_MS / DAY_MS };
+
+type AskedOutcomes = { from?: string; to?: string; interval: OutcomeInterval; timezone: string };
+
+/** The periods that counts of verifications are asked for: when each begins, in Unix ms, and at last when the last one ends. Throws 400. */
+export function cutsOf({ from, to, interval, timezone }: AskedOutcomes, nowMs: number): number[] {
+  const multipleMs = interval === 'minute' ? MINUTE_MS : QUARTER_MS;
+  const { startMs, endMs } = readSpan({ from, to }, { timezone, nowMs, days: 1, multipleMs });
+  const days = MOST_DAYS_OF_OUTCOMES[interval];
+  if (endMs - startMs > days * DAY_MS + HOUR_MS)
+    throw invalidField(
+      'from',
+      `must be at most ${days} days before the end, by ${interval}; ask for less, or by a longer one`,
+    );
+  if (startMs < nowMs - COUNTS_KEPT_MS)
+    throw invalidField('from', `must be at most ${COUNTS_KEPT_MS / DAY_MS} days ago: refusals are kept for so long`);
+  if (interval !== 'minute')
+    return periodsOf({ startMs, endMs, timezone, interval }).quarters.map((quarter) => quarter * QUARTER_MS);
+  return Array.from({ length: (endMs - startMs) / MINUTE_MS + 1 }, (_, i) => startMs + i * MINUTE_MS);
 }
 
-function readInstants({ from, to }: GivenRange, nowMs: number) {
-  const endMs = to === undefined ? Math.ceil(nowMs / QUARTER_MS) * QUARTER_MS : readInstant('to', to);
-  const startMs = from === undefined ? endMs - DEFAULT_DAYS * DAY_MS : readInstant('from', from);
+type Bounds = Pick<GivenRange, 'from' | 'to'>;
+/** How bounds are read: without a first one it is so many days, and instants are multiples of so much. */
+type Reading = { timezone: string; nowMs: number; days: number; multipleMs: number };
+
+/** What lies between two bounds: days of the zone, the last one included, or instants. Without a last one it is today, or now. */
+function readSpan({ from, to }: Bounds, { timezone, nowMs, days, multipleMs }: Reading) {
+  if (!isTimezone(timezone))
+    throw invalidField('timezone', 'must be the IANA name of a time zone, such as Europe/Berlin');
+  const last = to ?? (isInstant(from) ? nextInstant(nowMs, multipleMs) : dateAt(nowMs, timezone));
+  const endMs = boundOf('to', last, timezone, multipleMs);
+  const daysBefore = isInstant(last) ? endMs - days * DAY_MS : startOfDate(last, timezone, 1 - days);
+  const startMs = from === undefined ? daysBefore : boundOf('from', from, timezone, multipleMs);
   if (startMs >= endMs) throw invalidField('from', 'must be before to');
-  checkStored('from', startMs);
+  const wrong = startMs < Date.parse(FIRST_DAY) ? 'from' : endMs > Date.parse(LAST_DAY) + DAY_MS ? 'to' : undefined;
+  if (wrong) throw invalidField(wrong, `must lie between ${FIRST_DAY} and ${LAST_DAY}`);
   return { startMs, endMs };
 }
 
-function readInstant(path: string, text: string): number {
-  const isInstant = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);
-  const ms = isInstant ? Date.parse(text) : Number.NaN;
+function boundOf(name: 'from' | 'to', text: string, timezone: string, multipleMs: number): number {
+  if (formats.date(text)) return startOfDate(text, timezone, name === 'to' ? 1 : 0);
+  const ms = INSTANT.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(ms))
     throw invalidField(
-      path,
-      'must be RFC 3339 with an offset like the other one, such as 2026-11-20T06:00:00Z (a + is %2B in an address)',
+      name,
+      'must be a day, YYYY-MM-DD, or an instant in RFC 3339, such as 2026-11-20T06:00:00Z (a + is %2B in an address)',
     );
-  if (ms % QUARTER_MS !== 0) throw invalidField(path, 'must lie on a quarter of an hour');
-  checkStored(path, ms);
+  const whole = multipleMs === QUARTER_MS ? 'quarter hour' : 'minute';
+  if (ms % multipleMs !== 0) throw invalidField(name, `must be a whole ${whole}`);
   return ms;
 }
 
-function checkStored(path: string, ms: number): void {
-  if (ms < Date.parse(FIRST_DAY) || ms > Date.parse(LAST_DAY))
-    throw invalidField(path, `must lie between ${FIRST_DAY} and ${LAST_DAY}`);
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
+
+function isInstant(bound: string | undefined): boolean {
+  return bound?.includes('T') === true;
 }
 
-function checkDay(path: string, text: string): void {
-  if (!formats.date(text)) throw invalidField(path, 'must be a day, YYYY-MM-DD, or an instant in RFC 3339');
-  if (text <= FIRST_DAY || text > LAST_DAY) throw invalidField(path, `must lie between ${FIRST_DAY} and ${LAST_DAY}`);
+function nextInstant(nowMs: number, multipleMs: number): string {
+  return new Date(Math.ceil(nowMs / multipleMs) * multipleMs).toISOString();
 }

@@ -14,7 +14,7 @@ import { route } from '../../http/route.ts';
 import { present, type Values } from '../../resources/rows.ts';
 import { outcome, withoutEmpty } from './outcome.ts';
 import { momentTexts } from '../../../../shared/values/periods.ts';
-import { cutsOf, outcomeIntervals } from './span.ts';
+import { cutsOf, outcomeIntervals } from '../../resources/usage-range.ts';
 
 const MOST_ROWS = 10_000;
 const MOST_READ = 50_000_000;
