@@ -6,35 +6,11 @@ import { groups } from '../../../shared/runtime/variables.ts';
 export const helmSchemaFile = new URL('../../../deploy/helm/values.schema.json', import.meta.url);
 
 /** What the chart sets by values of their own, or from the Secret: the same for all programs, or with rules of Kubernetes. */
-const setByTheChart = [
-  'NODE_ENV',
-  'HOST',
-  'PORT',
-  'OPS_PORT',
-  'DATABASE_URL',
-  'REDIS_URL',
-  'REDIS_MIN_REPLICAS',
-  'CLICKHOUSE_URL',
-  'CLICKHOUSE_CLUSTER',
-  'MASTER_KEY',
-  'MASTER_KEY_PREVIOUS',
-  'TLS_CERTIFICATE_PATH',
-  'TLS_KEY_PATH',
-  'TLS_BY_PROXY',
-  'PUBLIC_API_URL',
-  'PUBLIC_VERIFY_URL',
-  'CONSUMER_NAME',
-  'BUS',
-  'KAFKA_BROKERS',
-  'KAFKA_TLS',
-  'KAFKA_SASL_MECHANISM',
-  'KAFKA_SASL_USERNAME',
-  'KAFKA_SASL_PASSWORD',
-  'VAULT_TOKEN',
-  'WEBHOOK_ALLOWED_TARGETS',
-  'OTEL_EXPORTER_OTLP_ENDPOINT',
-  'OTEL_EXPORTER_OTLP_HEADERS',
-];
+const setByTheChart =
+  `NODE_ENV HOST PORT OPS_PORT DATABASE_URL REDIS_URL REDIS_MIN_REPLICAS CLICKHOUSE_URL CLICKHOUSE_CLUSTER
+  MASTER_KEY MASTER_KEY_PREVIOUS TLS_CERTIFICATE_PATH TLS_KEY_PATH TLS_BY_PROXY PUBLIC_API_URL PUBLIC_VERIFY_URL
+  CONSUMER_NAME BUS KAFKA_BROKERS KAFKA_TLS KAFKA_SASL_MECHANISM KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD
+  VAULT_TOKEN WEBHOOK_ALLOWED_TARGETS OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_HEADERS`.split(/\s+/);
 
 type Schema = { properties: Record<string, Schema> };
 

@@ -69,19 +69,9 @@ export async function readStatement(
   return presentStatement(made, { billing, month: query.month, span, closed: row !== undefined });
 }
 
-const COLUMNS = [
-  'day',
-  'kind',
-  'name',
-  'balance',
-  'amount',
-  'events',
-  'grantId',
-  'eventId',
-  'tokenId',
-  'reason',
-  'month',
-] as const;
+// What was lost adds nothing.
+const { lost: _, ...columns } = statement.properties.movements.items.properties;
+const COLUMNS = Object.keys(columns) as (keyof typeof columns)[];
 
 /** A statement as CSV: opening balances, movements, closing balances, and the proof as the last line. */
 export function statementCsv({ from, to, opening, movements, closing, proof: { status } }: StatementAnswer): string {

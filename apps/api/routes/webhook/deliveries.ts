@@ -1,17 +1,44 @@
+import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { notifyOneWebhook, WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
+import { id, MOST_TEXT, named, object, plainText, timestamp, whole } from '../../../../shared/contract/schema-kinds.ts';
+import { hasRoomForDelivery, notifyOneWebhook, WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import {
-  deliveryRows,
-  presentDelivery,
-  webhookDelivery,
-  requireDeliverable,
-  webhooks,
-  withinSight,
-} from '../../resources/webhooks.ts';
+import { present, type Row } from '../../resources/rows.ts';
+import { webhooks, withinSight, type WebhookRow } from '../../resources/webhooks.ts';
+
+const webhookTry = named(
+  'WebhookTry',
+  object({
+    at: timestamp('when it began'),
+    durationMs: whole('how long it took', 120),
+    status: Type.Optional(whole('HTTP status of the answer', 204)),
+    error: Type.Optional(plainText(256, 'why there was no whole answer', 'connect ECONNREFUSED')),
+    answer: Type.Optional(
+      plainText(MOST_TEXT, 'the first 1 KB of the answer; of a receiver inside 200 bytes', 'thanks'),
+    ),
+  }),
+);
+
+const MOST_TRIES = 20;
+
+/** An event on its way to a webhook. */
+const webhookDelivery = named(
+  'WebhookDelivery',
+  object({
+    id: id('webhook delivery'),
+    eventId: plainText(MOST_TEXT, '`webhook-id` of the event, the same at every try', 'msg_01kafc6v3nf0qtmhd7d5ryx2s9'),
+    type: plainText(64, 'type of the event', 'credits.alert'),
+    state: Type.Enum(['WAITING', 'DELIVERED', 'FAILED']),
+    createdAt: timestamp('when the event was told'),
+    nextTryAt: Type.Optional(timestamp('when it is tried next')),
+    tries: Type.Array(webhookTry, { maxItems: MOST_TRIES, description: 'its latest tries, oldest first' }),
+  }),
+);
+
+type DeliveryRow = Row<typeof webhookDelivery>;
 
 export const listWebhookDeliveries = listRoute('/api/v1/webhook/{wid}/deliveries', 'deliveries', webhookDelivery, {
   summary: 'List what was told to a webhook in the last 30 days, newest first, with each try',
@@ -70,3 +97,33 @@ export const redeliverWebhook = route('post', '/api/v1/webhook/{wid}/delivery/{d
     return { delivery: presentDelivery(delivery!) };
   },
 });
+
+/** Throws 409 where nothing can be delivered to a webhook now: it is disabled, or too much waits for it. */
+async function requireDeliverable(sql: Query, teamId: string, { id: webhookId, enabled }: WebhookRow): Promise<void> {
+  if (!enabled) throw new ApiError('webhook_disabled');
+  if (!(await hasRoomForDelivery(sql, teamId, webhookId))) throw new ApiError('webhook_waiting_limit_reached');
+}
+
+/** Deliveries of a webhook: one, or the next ones before an id, newest first. */
+async function deliveryRows(
+  sql: Query,
+  webhookId: string,
+  which: { id: string } | { before: string; take: number },
+): Promise<DeliveryRow[]> {
+  const wanted =
+    'id' in which ? sql`and d.id = ${which.id}` : which.before === '' ? sql`` : sql`and d.id < ${which.before}`;
+  return sql<DeliveryRow[]>`
+    select d.id, d.event_id, e.type, d.state, d.created_at, case when d.state = 'WAITING' then d.next_at end as next_try_at, tried.tries
+    from webhook_deliveries d join webhook_events e on e.id = d.event_id
+    cross join lateral (
+      select coalesce(json_agg(json_strip_nulls(json_build_object('at', to_char(t.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+               'durationMs', t.duration_ms, 'status', t.status, 'error', t.error, 'answer', t.answer)) order by t.number), '[]') as tries
+      from (select * from webhook_tries where delivery_id = d.id order by number desc limit ${MOST_TRIES}) t) tried
+    where d.webhook_id = ${webhookId} ${wanted}
+    order by d.id desc limit ${'take' in which ? which.take : 1}`;
+}
+
+/** A row as the API answers it. */
+function presentDelivery(row: DeliveryRow) {
+  return present(webhookDelivery, row);
+}
