@@ -1,57 +1,44 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
-import { invalidField } from '../../../shared/contract/errors.ts';
-import { id, named, object, textOf, timestamp, plainText, whole } from '../../../shared/contract/schema-kinds.ts';
+import { id, named, object, textOf, timestamp, whole } from '../../../shared/contract/schema-kinds.ts';
 import { webhookEventTypes } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../shared/values/webhook-target.ts';
 import type { SayChanged } from './record.ts';
 import { resourceOf, type Row } from './rows.ts';
 
-export const MOST_WEBHOOKS = 20;
-
-export const webhookUrl = Type.String({
-  minLength: 1,
-  maxLength: 2_048,
-  description: 'where events are posted: `https://`, with the name of a host that can be reached from outside',
-  examples: ['https://hooks.example.com/keytally'],
-});
-export const webhookEvents = Type.Array(Type.Enum([...webhookEventTypes]), {
-  minItems: 1,
-  maxItems: webhookEventTypes.length,
-  uniqueItems: true,
-  description: 'the types of events that it gets',
-  examples: [['credits.alert', 'credits.exhausted']],
-});
-export const description = textOf(256, 'what it is for', 'finance chat');
-
-const webhookFields = {
-  id: id('webhook'),
-  url: webhookUrl,
-  events: webhookEvents,
-  workspaceId: Type.Optional(id('workspace', ' whose events it gets; absent: those of all')),
-  description: Type.Optional(description),
-  enabled: Type.Boolean({ examples: [true] }),
-  disabledReason: Type.Optional(
-    Type.Enum(['REQUESTED', 'GONE', 'FAILING'], {
-      description: 'why it is not enabled: a request, an answer 410, or five days of failures',
-    }),
-  ),
-  disabledAt: Type.Optional(timestamp('when it was disabled')),
-  failingSince: Type.Optional(timestamp('since when every try failed')),
-  missedEvents: whole('events that it did not get, because too many were waiting', 0),
-  createdAt: timestamp('when it was made'),
-  updatedAt: timestamp('when its settings last changed'),
-};
-
 /** A webhook as the API answers it. */
-export const webhook = named('Webhook', object(webhookFields));
-export const webhookSecret = plainText(
-  64,
-  'the secret that signs: only this answer contains it',
-  'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE=',
+export const webhook = named(
+  'Webhook',
+  object({
+    id: id('webhook'),
+    url: Type.String({
+      minLength: 1,
+      maxLength: 2_048,
+      description: 'where events are posted: `https://`, with the name of a host that can be reached from outside',
+      examples: ['https://hooks.example.com/keytally'],
+    }),
+    events: Type.Array(Type.Enum([...webhookEventTypes]), {
+      minItems: 1,
+      maxItems: webhookEventTypes.length,
+      uniqueItems: true,
+      description: 'the types of events that it gets',
+      examples: [['credits.alert', 'credits.exhausted']],
+    }),
+    workspaceId: Type.Optional(id('workspace', ' whose events it gets; absent: those of all')),
+    description: Type.Optional(textOf(256, 'what it is for', 'finance chat')),
+    enabled: Type.Boolean({ examples: [true] }),
+    disabledReason: Type.Optional(
+      Type.Enum(['REQUESTED', 'GONE', 'FAILING'], {
+        description: 'why it is not enabled: a request, an answer 410, or five days of failures',
+      }),
+    ),
+    disabledAt: Type.Optional(timestamp('when it was disabled')),
+    failingSince: Type.Optional(timestamp('since when every try failed')),
+    missedEvents: whole('events that it did not get, because too many were waiting', 0),
+    createdAt: timestamp('when it was made'),
+    updatedAt: timestamp('when its settings last changed'),
+  }),
 );
-export const newWebhook = named('NewWebhook', object({ ...webhookFields, secret: webhookSecret }));
 
 export type WebhookRow = Row<typeof webhook>;
 
@@ -77,10 +64,4 @@ export async function deleteWebhooks(sql: Query, changed: SayChanged, rows: read
     update webhooks set deleted_at = now(), enabled = false, secret_sealed = null, previous_sealed = null, previous_until = null
     where id = any(${rows.map((row) => row.id)})`;
   for (const row of rows) changed('webhook', row.id, { before: webhooks.present(row) });
-}
-
-/** Throws 400 for a URL that is not one to call. */
-export function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
-  const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
-  if (typeof target === 'string') throw invalidField('/url', target);
 }

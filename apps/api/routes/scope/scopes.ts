@@ -1,19 +1,18 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { violates } from '../../../../shared/stores/postgres.ts';
+import { violates, type Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
-import {
-  MAX_SCOPES,
-  newScope,
-  scopes,
-  scope,
-  readScope,
-  refuseGranted,
-  scopeChange,
-} from '../../resources/keys/scopes.ts';
+import { scope, scopes } from '../../resources/keys/scopes.ts';
+
+const MAX_SCOPES = 1000;
+// A refusal says how many keys have a scope, up to so many.
+const COUNTED_KEYS = 100;
+
+const { name, representation, description } = scope.properties;
 
 export const createScope = route('post', '/api/v1/workspace/{id}/scope', {
   summary: 'Create a scope in a workspace',
@@ -22,7 +21,7 @@ export const createScope = route('post', '/api/v1/workspace/{id}/scope', {
   permission: 'workspace:write',
   status: 201,
   grows: true,
-  body: newScope,
+  body: object({ name, representation, description: Type.Optional(description) }),
   response: object({ scope }),
   errors: ['representation_taken', 'scope_limit_reached'],
 
@@ -71,7 +70,11 @@ export const updateScope = route('patch', '/api/v1/workspace/{id}/scope/{sid}', 
   summary: 'Change a scope; its representation only while no key has it',
   description: 'Its name and description can always change.',
   permission: 'workspace:write',
-  body: scopeChange,
+  body: object({
+    name: Type.Optional(name),
+    representation: Type.Optional(representation),
+    description: Type.Optional(description),
+  }),
   response: object({ scope }),
   errors: ['representation_taken', 'scope_granted', 'quota_exceeded'],
 
@@ -100,6 +103,30 @@ export const deleteScope = route('delete', '/api/v1/workspace/{id}/scope/{sid}',
     return { scope: scopes.present(row) };
   },
 });
+
+/** The scope of a path; 403 or 404. `alone`: locked, also for those that grant the scope, who hold the row too. */
+async function readScope(
+  sql: Query,
+  caller: Caller,
+  { id, sid }: { id: string; sid: string },
+  lock: { lock?: boolean; alone?: boolean } = {},
+) {
+  await requireWorkspace(sql, caller, id);
+  return scopes.require(sql, sid, sql`workspace_id = ${id} and deleted_at is null`, lock);
+}
+
+/**
+ * Throws 409 if a key that is not deleted has the scope, whose row must be locked `alone`: a grant that began before is
+ * stored by now, and a later one waits.
+ */
+async function refuseGranted(sql: Query, scopeId: string): Promise<void> {
+  const { length } = await sql`
+    select from key_grants where scope_id = ${scopeId} and not of_deleted_key limit ${COUNTED_KEYS}`;
+  if (length === 0) return;
+  const keys = length < COUNTED_KEYS ? `${length} ${length === 1 ? 'key' : 'keys'}` : `at least ${COUNTED_KEYS} keys`;
+  const message = `The scope is granted to ${keys}; make a scope with the new representation and grant that.`;
+  throw new ApiError('scope_granted', { message });
+}
 
 function refuseTaken(error: unknown): never {
   throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;

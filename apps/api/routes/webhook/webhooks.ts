@@ -1,37 +1,37 @@
 import { Type } from 'typebox';
-import { ApiError } from '../../../../shared/contract/errors.ts';
-import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import type { Caller } from '../../../../shared/contract/caller.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { WEBHOOKS_CHANNEL } from '../../../../shared/stores/notify-webhooks.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
+import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../../shared/values/webhook-target.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam, requireWorkspace } from '../../resources/access/access.ts';
-import {
-  description,
-  MOST_WEBHOOKS,
-  newWebhook,
-  webhooks,
-  requireTarget,
-  webhookEvents,
-  webhookUrl,
-  webhook,
-  withinSight,
-  deleteWebhooks,
-  type WebhookRow,
-} from '../../resources/webhooks.ts';
+import { webhooks, webhook, withinSight, deleteWebhooks, type WebhookRow } from '../../resources/webhooks.ts';
+
+const MOST_WEBHOOKS = 20;
+
+const { url, events, workspaceId, description } = webhook.properties;
+const newWebhook = named(
+  'NewWebhook',
+  object({
+    ...webhook.properties,
+    secret: plainText(
+      64,
+      'the secret that signs: only this answer contains it',
+      'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE=',
+    ),
+  }),
+);
 
 export const createWebhook = route('post', '/api/v1/webhook', {
   summary: 'Have events posted to a URL; only this answer contains the secret that signs them',
   description: 'It gets what happens from now on, in one workspace or, without `workspaceId`, in all of the team.',
   permission: 'webhook:write',
   status: 201,
-  body: object({
-    url: webhookUrl,
-    events: webhookEvents,
-    workspaceId: Type.Optional(id('workspace', ' whose events it gets; absent: those of all')),
-    description: Type.Optional(description),
-  }),
+  body: object({ url, events, workspaceId, description }),
   response: object({ webhook: newWebhook }),
   errors: ['workspace_forbidden', 'webhook_limit_reached'],
 
@@ -92,8 +92,8 @@ export const updateWebhook = route('patch', '/api/v1/webhook/{wid}', {
   permission: 'webhook:write',
   body: object({
     enabled: Type.Optional(Type.Boolean({ description: 'whether events are delivered', examples: [true] })),
-    events: Type.Optional(webhookEvents),
-    url: Type.Optional(webhookUrl),
+    events: Type.Optional(events),
+    url: Type.Optional(url),
   }),
   response: object({ webhook }),
 
@@ -168,3 +168,9 @@ export const deleteWebhook = route('delete', '/api/v1/webhook/{wid}', {
 });
 
 type Secrets = { sealed: Buffer; previous: Buffer | null };
+
+/** Throws 400 for a URL that is not one to call. */
+function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
+  const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
+  if (typeof target === 'string') throw invalidField('/url', target);
+}

@@ -1,8 +1,9 @@
 import { Type, type Static } from 'typebox';
+import { invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
-import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { name } from '../../../../shared/contract/schemas.ts';
+import { nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
+import { isTimezone } from '../../../../shared/values/calendar.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
@@ -10,14 +11,25 @@ import { requireWholeTeam } from '../../resources/access/access.ts';
 import { alertsValue } from '../../resources/billings/alerts.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
 import { deleteWebhooksOf } from '../../resources/webhooks.ts';
-import {
-  checkTimezone,
-  timezoneInput,
-  workspace,
-  workspaceDefaults,
-  workspaces,
-  readWorkspace,
-} from '../../resources/workspaces.ts';
+import { workspace, workspaces, readWorkspace } from '../../resources/workspaces.ts';
+
+const { name, timezone, keepClientAddresses, ...more } = workspace.properties;
+
+/** What a request sets of a workspace besides its name: the defaults of its keys and billing records, and what it keeps of its calls; in a PATCH, `null` clears one. */
+const settings = {
+  defaultKeyPrefix: Type.Optional(nullable(more.defaultKeyPrefix)),
+  defaultAllowedIPs: Type.Optional(nullable(more.defaultAllowedIPs)),
+  defaultRateLimitPerSecond: Type.Optional(nullable(more.defaultRateLimitPerSecond)),
+  defaultLimits: Type.Optional(nullable(more.defaultLimits)),
+  defaultExpiration: Type.Optional(nullable(more.defaultExpiration)),
+  defaultAlerts: Type.Optional(nullable(more.defaultAlerts)),
+  keepClientAddresses: Type.Optional(keepClientAddresses),
+  timezone: Type.Optional({
+    ...timezone,
+    description:
+      'name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC',
+  }),
+};
 
 export const createWorkspace = route('post', '/api/v1/workspace', {
   summary: 'Create a workspace',
@@ -25,7 +37,7 @@ export const createWorkspace = route('post', '/api/v1/workspace', {
   permission: 'workspace:write',
   status: 201,
   grows: true,
-  body: object({ name, ...workspaceDefaults, timezone: timezoneInput }),
+  body: object({ name, ...settings }),
   response: object({ workspace }),
   errors: ['workspace_forbidden'],
 
@@ -73,7 +85,7 @@ export const updateWorkspace = route('patch', '/api/v1/workspace/{id}', {
   description:
     'Defaults hold for every key or billing record without a setting of its own. They are in force before the answer.',
   permission: 'workspace:write',
-  body: object({ name: Type.Optional(name), ...workspaceDefaults, timezone: timezoneInput }),
+  body: object({ name: Type.Optional(name), ...settings }),
   response: object({ workspace }),
   errors: ['quota_exceeded'],
 
@@ -103,12 +115,13 @@ export const deleteWorkspace = route('delete', '/api/v1/workspace/{id}', {
   },
 });
 
-type Given = Static<ReturnType<typeof object<typeof workspaceDefaults>>> & { name?: string; timezone?: string };
+type Given = Static<ReturnType<typeof object<typeof settings>>> & { name?: string };
 
 /** What a request sets, as it is stored. Throws 400 for what its schema can't tell. */
 function stored(sql: Query, { defaultAllowedIPs, defaultLimits, defaultAlerts, ...values }: Given) {
   checkLimits('defaultLimits', defaultLimits);
-  checkTimezone(values.timezone);
+  if (values.timezone !== undefined && !isTimezone(values.timezone))
+    throw invalidField('/timezone', 'must be the IANA name of a time zone, such as Europe/Berlin');
   return {
     ...values,
     defaultAllowedIps: defaultAllowedIPs === null ? [] : defaultAllowedIPs,
