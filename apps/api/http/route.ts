@@ -4,7 +4,7 @@ import type { AuthenticateFrom } from '../../../shared/auth/failed-authenticatio
 import type { Caller } from '../../../shared/contract/caller.ts';
 import type { ErrorName } from '../../../shared/contract/errors.ts';
 import type { Quotas } from '../../../shared/contract/quotas.ts';
-import type { Operation, Route, Tag } from '../../../shared/contract/route.ts';
+import { TextAnswer, type Call, type Operation, type Route, type Tag } from '../../../shared/contract/route.ts';
 import { id, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
@@ -126,11 +126,12 @@ export function route<
   };
 }
 
-/** The route of an operation that verify has too: a script decides it, so it writes nothing here. */
-export function shared<Body extends TSchema, Response extends TSchema>(
-  operation: Operation<TObject, TObject, Body, Response>,
-  handle: Route<TObject, TObject, Body, Response, Services>['handle'],
+/** The route of an operation that verify has too: a script decides it, so it writes nothing here. `decide` gives the answer's JSON. */
+export function shared<Body extends TSchema>(
+  operation: Operation<TObject, TObject, Body>,
+  decide: (call: Call<TObject, TObject, Body, Services>) => Promise<string>,
 ): NewRoute {
+  const handle = async (call: AnyCall) => new TextAnswer('application/json', await decide(call));
   return { ...operation, writes: false, handle };
 }
 

@@ -9,7 +9,7 @@ import { importKeys } from './api-key/import.ts';
 import { createKey, deleteKey, getKey, listKeys, updateKey } from './api-key/keys.ts';
 import { reportLeakedSecrets } from './api-key/leaked.ts';
 import { rotateKey } from './api-key/rotation.ts';
-import { cancelVerification, verifyKey, verifyKeys } from './api-key/verify.ts';
+import { cancelVerification, captureHold, extendHold, releaseHold, verifyKey, verifyKeys } from './api-key/verify.ts';
 import { listAuditLog } from './audit-log/list.ts';
 import { adjustBilling } from './customer-billing/adjust.ts';
 import { listAlerts, listHolds, listLedger } from './customer-billing/movements.ts';
@@ -43,7 +43,6 @@ import { createScope, deleteScope, getScope, listScopes, updateScope } from './s
 import { createSession, deleteSession, getSession, leavePortal, openPortal } from './session/sessions.ts';
 import { listStatements } from './statement/list.ts';
 import { getUsage } from './usage/get.ts';
-import { captureHold, extendHold, releaseHold } from './usage/holds.ts';
 import { listUsage } from './usage/list.ts';
 import { countVerifications } from './verification/list.ts';
 import { listRecentVerifications } from './verification/recent.ts';
