@@ -35,10 +35,11 @@ type Options struct {
 
 // Client has each operation of keytally as a method. It is safe for use by many goroutines: make one, and keep it.
 type Client struct {
-	apiURL, verifyURL      string
-	timeout, verifyTimeout time.Duration
-	sender                 *sender
-	gatherer               *gatherer
+	apiURL, verifyURL, token string
+	timeout, verifyTimeout   time.Duration
+	transport                http.RoundTripper
+	onRetry                  func(*Error)
+	gatherer                 *gatherer
 	// What guards still do for requests that are over.
 	settling sync.WaitGroup
 }
@@ -72,19 +73,20 @@ func New(options Options) (*Client, error) {
 	if options.Timeout < 0 || options.VerifyTimeout < 0 {
 		return nil, errors.New("keytally.New: Timeout and VerifyTimeout must not be below 0")
 	}
-	transport := options.Transport
-	if transport == nil {
-		transport = newTransport()
-	}
-	sender := &sender{token: options.Token, transport: transport, onRetry: options.OnRetry}
-	return &Client{
+	client := &Client{
 		apiURL:        api,
 		verifyURL:     verify,
+		token:         options.Token,
 		timeout:       orDefault(options.Timeout, defaultTimeout),
 		verifyTimeout: orDefault(options.VerifyTimeout, defaultVerifyTimeout),
-		sender:        sender,
-		gatherer:      newGatherer(sender, verify+verifyPath),
-	}, nil
+		transport:     options.Transport,
+		onRetry:       options.OnRetry,
+	}
+	if client.transport == nil {
+		client.transport = newTransport()
+	}
+	client.gatherer = &gatherer{client: client}
+	return client, nil
 }
 
 // CallOption changes one call.
@@ -123,7 +125,7 @@ func (c *Client) Verify(ctx context.Context, verification Verification, options 
 		return nil, err
 	}
 	var decision *Decision
-	err = c.sender.repeat(ctx, given.timeout, func(ctx context.Context) error {
+	err = c.repeat(ctx, given.timeout, func(ctx context.Context) error {
 		decision, err = c.gatherer.verify(ctx, fields, given)
 		return err
 	})
@@ -143,7 +145,7 @@ func (c *Client) VerifyBatch(ctx context.Context, verifications []BatchedVerific
 		return nil, err
 	}
 	// One that is foreign to gathered calls is so here too.
-	if _, err := decisionsOf(received, len(keyed)); err != nil {
+	if _, err := outcomesOf(received, len(keyed), true); err != nil {
 		return nil, err
 	}
 	decoded := new(VerifyKeysResult)
@@ -207,44 +209,31 @@ func newTransport() *http.Transport {
 }
 
 var (
-	secret         = regexp.MustCompile(`^[A-Za-z]\w*_\w{20,}$`)
-	tokenText      = regexp.MustCompile(`^[!-~]+$`)
-	expectedValues = map[string]string{
-		"URL":       "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
-		"VerifyURL": "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
-	}
+	address   = regexp.MustCompile(`^https?://[^/@\s][^@\s]*$`)
+	tokenText = regexp.MustCompile(`^[!-~]+$`)
 )
 
+// The messages repeat no value: they end up in logs, and a token may be given as URL by mistake.
 func baseURL(option, value string) (string, error) {
-	if value == "" {
-		return "", fmt.Errorf("keytally.New: %s is missing; give %s", option, expectedValues[option])
-	}
-	parsed, err := url.Parse(value)
-	isAddress := err == nil && parsed.Host != "" && (parsed.Scheme == "http" || parsed.Scheme == "https")
-	// Also without a scheme, where "bob" of bob:secret@host would be taken for one.
-	if strings.Contains(value, "@") && (!isAddress || parsed.User != nil) {
-		return "", fmt.Errorf("keytally.New: %s holds a user name or a password; give the address without them", option)
-	}
-	if !isAddress {
-		// A token that was given as URL by mistake must not end up in a log.
-		shown := fmt.Sprintf("%q", value)
-		if secret.MatchString(value) {
-			shown = "a token"
-		}
-		return "", fmt.Errorf("keytally.New: %s is %s; it must start with http:// or https://", option, shown)
+	if _, err := url.Parse(value); err != nil || !address.MatchString(value) {
+		return "", fmt.Errorf("keytally.New: %s is %s; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's "+
+			"(KEYTALLY_API_URL) for everything else: http:// or https://, without a user name or a password", option, wrongOrMissing(value))
 	}
 	return strings.TrimRight(value, "/"), nil
 }
 
-// The messages never repeat the token: they end up in logs.
 func checkToken(token string) error {
-	if token == "" {
-		return errors.New("keytally.New: Token is missing; give an access token, e.g. KEYTALLY_TOKEN")
+	if tokenText.MatchString(token) {
+		return nil
 	}
-	if !tokenText.MatchString(token) {
-		return errors.New("keytally.New: Token is wrong; it holds a space, a line break or another character that no access token has")
+	return fmt.Errorf("keytally.New: Token is %s; give an access token, e.g. KEYTALLY_TOKEN, without spaces and line breaks", wrongOrMissing(token))
+}
+
+func wrongOrMissing(value string) string {
+	if value == "" {
+		return "missing"
 	}
-	return nil
+	return "wrong"
 }
 
 // safely calls a function of the program where a panic would end the program: no server waits there, and may recover.

@@ -131,20 +131,17 @@ var retryAfter = map[int]time.Duration{
 }
 
 // errorInBatch is the error of one verification of a batch, as it would be if that had been sent alone.
-func errorInBatch(body *errorBody, requestID string) *Error {
+func errorInBatch(body *errorBody, header http.Header) *Error {
 	status := body.Code / 100
 	return &Error{
 		Status: status, Code: body.Code, Message: body.Message, Details: body.Details,
-		RequestID: requestID, RetryAfter: retryAfter[status],
+		RequestID: header.Get("X-Request-Id"), RetryAfter: retryAfter[status],
 	}
 }
 
-// unanswered is the error of a request without an answer.
-func unanswered(base string, isLate bool, cause error) *Error {
-	if isLate {
-		return &Error{Message: "keytally did not answer in time", cause: cause}
-	}
-	return &Error{Message: "keytally cannot be reached at " + base, cause: cause}
+// lateError is the error of a request that got no answer in its time.
+func lateError(cause error) *Error {
+	return &Error{Message: "keytally did not answer in time", cause: cause}
 }
 
 // codeOf is the code of keytally's error; 0 of any other.

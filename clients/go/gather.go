@@ -27,9 +27,7 @@ const (
 // gatherer sends verifications. Those that goroutines make at the same moment leave together, and so do those that come while others
 // are on their way: they wait for these, but at most a millisecond. One alone leaves at once, by itself.
 type gatherer struct {
-	sender *sender
-	url    string
-	origin string
+	client *Client
 
 	mutex    sync.Mutex
 	line     []*verification
@@ -53,10 +51,6 @@ type outcome struct {
 	err      error
 }
 
-func newGatherer(sender *sender, url string) *gatherer {
-	return &gatherer{sender: sender, url: url, origin: originOf(url)}
-}
-
 // verify makes one attempt, which ends with ctx.
 func (g *gatherer) verify(ctx context.Context, fields []byte, given callOptions) (*Decision, error) {
 	one := &verification{
@@ -71,7 +65,7 @@ func (g *gatherer) verify(ctx context.Context, fields []byte, given callOptions)
 	case found := <-one.outcome:
 		return found.decision, found.err
 	case <-ctx.Done():
-		return nil, unanswered(g.origin, true, ctx.Err())
+		return nil, lateError(ctx.Err())
 	}
 }
 
@@ -128,12 +122,8 @@ func (g *gatherer) sendTogether(calls []*verification) {
 	go func() {
 		ctx, cancel := context.WithDeadline(context.Background(), until)
 		defer cancel()
-		received, err := g.sender.exchange(ctx, g.requestOf(calls, until))
-		if err != nil {
-			failAll(calls, unanswered(g.origin, ctx.Err() != nil, err))
-		} else {
-			g.deliver(calls, received)
-		}
+		received, err := g.client.exchange(ctx, g.requestOf(calls, until))
+		deliver(calls, received, err)
 		g.end()
 	}()
 }
@@ -157,76 +147,58 @@ func (g *gatherer) stopTimer() bool {
 	return isThere
 }
 
-func (g *gatherer) deliver(calls []*verification, received *answer) {
-	if len(calls) == 1 {
-		calls[0].outcome <- outcomeOf(received)
-		return
-	}
-	decisions, err := decisionsOf(received, len(calls))
-	if err != nil {
-		failAll(calls, err)
-		return
+// deliver gives each call what became of it: the error, or its part of the answer.
+func deliver(calls []*verification, received *answer, err error) {
+	var outcomes []outcome
+	if err == nil {
+		outcomes, err = outcomesOf(received, len(calls), len(calls) > 1)
 	}
 	for i, one := range calls {
-		one.outcome <- decisions[i]
+		if err != nil {
+			one.outcome <- outcome{err: err}
+		} else {
+			one.outcome <- outcomes[i]
+		}
 	}
 }
 
-func failAll(calls []*verification, err error) {
-	for _, one := range calls {
-		one.outcome <- outcome{err: err}
-	}
-}
-
-func outcomeOf(received *answer) outcome {
-	if err := received.failure(); err != nil {
-		return outcome{err: err}
-	}
-	decision := &Decision{}
-	if err := decode(received, decision); err != nil {
-		return outcome{err: err}
-	}
-	if decision.Status == "" {
-		return outcome{err: foreign(received, nil)}
-	}
-	return outcome{decision: decision}
-}
-
-// decisionsOf gives the outcomes of a batch, in order.
-func decisionsOf(received *answer, count int) ([]outcome, error) {
+// outcomesOf gives what so many calls of a request are answered, in order. What has no status decides nothing, and must let nobody pass.
+func outcomesOf(received *answer, count int, isBatch bool) ([]outcome, error) {
 	if err := received.failure(); err != nil {
 		return nil, err
 	}
-	var batch struct {
-		Results []struct {
-			Decision
-			Error *errorBody `json:"error"`
-		} `json:"results"`
+	type result struct {
+		Decision
+		Error *errorBody `json:"error"`
 	}
-	err := json.Unmarshal(received.text, &batch)
+	var batch struct{ Results []*result }
+	err := error(nil)
+	if isBatch {
+		err = json.Unmarshal(received.text, &batch)
+	} else {
+		batch.Results = []*result{{}}
+		err = json.Unmarshal(received.text, batch.Results[0])
+	}
 	isForeign := err != nil || len(batch.Results) != count
 	outcomes := make([]outcome, len(batch.Results))
-	for i := range batch.Results {
-		result := &batch.Results[i]
+	for i, one := range batch.Results {
 		switch {
-		case result.Error.isOurs():
-			outcomes[i].err = errorInBatch(result.Error, received.header.Get("X-Request-Id"))
-		case result.Error == nil && result.Status != "":
-			// A copy: a decision that a handler keeps must not keep those of the others.
-			decision := result.Decision
-			outcomes[i].decision = &decision
+		case one != nil && isBatch && one.Error.isOurs():
+			outcomes[i].err = errorInBatch(one.Error, received.header)
+		case one != nil && one.Error == nil && one.Status != "":
+			outcomes[i].decision = &one.Decision
 		default:
 			isForeign = true
 		}
 	}
 	if isForeign {
-		return nil, &Error{Status: received.status, Message: "the answer to a batch is not from keytally", cause: err}
+		return nil, foreign(received, err)
 	}
 	return outcomes, nil
 }
 
 func (g *gatherer) requestOf(calls []*verification, until time.Time) *request {
-	header := g.sender.header("application/json")
+	url, header := g.client.verifyURL+verifyPath, g.client.header("application/json")
 	header["Content-Type"] = []string{"application/json"}
 	header["X-Keytally-Timeout-Ms"] = []string{patienceOf(until)}
 	if len(calls) == 1 {
@@ -234,7 +206,7 @@ func (g *gatherer) requestOf(calls []*verification, until time.Time) *request {
 		if calls[0].requestID != "" {
 			header["X-Request-Id"] = []string{calls[0].requestID}
 		}
-		return &request{method: http.MethodPost, url: g.url, header: header, body: calls[0].fields}
+		return &request{method: http.MethodPost, url: url, header: header, body: calls[0].fields}
 	}
 	// Each call has a key of its own.
 	body := bytes.NewBufferString(`{"verifications":[`)
@@ -249,7 +221,7 @@ func (g *gatherer) requestOf(calls []*verification, until time.Time) *request {
 		body.WriteByte('}')
 	}
 	body.WriteString(`]}`)
-	return &request{method: http.MethodPost, url: g.url + "/batch", header: header, body: body.Bytes()}
+	return &request{method: http.MethodPost, url: url + "/batch", header: header, body: body.Bytes()}
 }
 
 // patienceOf says for how many milliseconds a call still waits: verify need not decide what comes too late for all.

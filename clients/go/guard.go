@@ -133,7 +133,7 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 // failed decides on a request whose verification failed. The end client did nothing wrong, and must not see the status that the
 // error has for this server.
 func (g *guard) failed(err error, call keptCall, report func(error)) (*passed, reason) {
-	if mismatch, _ := refused(idempotencyMismatch); codeOf(err) == mismatch {
+	if codeOf(err) == refusals[idempotencyMismatch].code {
 		return nil, reason{name: idempotencyMismatch}
 	}
 	if isMistake(err) {

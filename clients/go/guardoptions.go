@@ -127,10 +127,8 @@ const (
 var decimal = regexp.MustCompile(`^\d{1,10}(\.\d{1,6})?$`)
 
 func (c Cost) check() error {
-	whole, fraction, _ := strings.Cut(c.Usage, ".")
-	credits, err := strconv.ParseInt(whole, 10, 64)
-	isTooMuch := credits > mostCredits || credits == mostCredits && strings.Trim(fraction, "0") != ""
-	if err != nil || isTooMuch || !decimal.MatchString(c.Usage) {
+	credits, err := strconv.ParseFloat(c.Usage, 64)
+	if err != nil || credits > mostCredits || !decimal.MatchString(c.Usage) {
 		return fmt.Errorf(`cost is %s; it must be decimal text such as "1" or "0.25"`, shown(c.Usage))
 	}
 	return nil

@@ -19,8 +19,7 @@ type Held struct {
 	captures sync.RWMutex
 	// Whether a capture was made, or may have been.
 	isCaptured atomic.Bool
-	mutex      sync.Mutex
-	costAtEnd  func() string
+	costAtEnd  atomic.Pointer[func() string]
 }
 
 // HoldOf gives a handler behind a guard with a hold that of its request. It panics where no such guard ran before.
@@ -53,9 +52,7 @@ func (h *Held) Capture(ctx context.Context, usage string) (captured *CaptureHold
 // cost grows until then. cost is called then; a cost of 0 releases. Should it fail, the guard's OnError hears of it, and the hold ends
 // by itself.
 func (h *Held) CaptureAtEnd(cost func() string) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	h.costAtEnd = cost
+	h.costAtEnd.Store(&cost)
 }
 
 // end captures the cost at the end, or releases, of a handler that has ended. The answer's end must not wait for it.
@@ -92,9 +89,7 @@ func (h *Held) captureOrRelease() error {
 
 // A function that panics must not end the program: no server waits for it any more.
 func (h *Held) cost() (usage string, err error) {
-	h.mutex.Lock()
-	cost := h.costAtEnd
-	h.mutex.Unlock()
+	cost := h.costAtEnd.Load()
 	if cost == nil {
 		return "0", nil
 	}
@@ -103,7 +98,7 @@ func (h *Held) cost() (usage string, err error) {
 			err = fmt.Errorf("the function given to CaptureAtEnd panicked: %v", cause)
 		}
 	}()
-	return cost(), nil
+	return (*cost)(), nil
 }
 
 // Nothing else is: a cost of "" is a mistake, which keytally refuses.

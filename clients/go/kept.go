@@ -78,14 +78,14 @@ func (k *KeptUsage) keep(call keptCall, wasAnswered bool) bool {
 	}
 	go func() {
 		defer k.size.Add(-1)
-		lost, isDecided := Lost{}, false
-		for !isDecided {
+		var lost *Lost
+		for lost == nil {
 			time.Sleep(keptPause)
 			k.awaitReturn()
-			lost, isDecided = k.decide(&call)
+			lost = k.decide(&call)
 		}
 		if lost.Status != StatusValid {
-			safely("OnLost", func() { k.options.OnLost(lost) })
+			safely("OnLost", func() { k.options.OnLost(*lost) })
 		}
 	}()
 	return true
@@ -100,34 +100,30 @@ func (k *KeptUsage) awaitReturn() {
 	k.isUnavailable.Store(false)
 }
 
-// decide sends a call, unless that is too late, and gives what became of it; false if that is nothing now.
-func (k *KeptUsage) decide(call *keptCall) (Lost, bool) {
-	lost := Lost{Verification: call.verification, Err: ErrDoubtful}
+// decide sends a call, unless that is too late, and gives what became of it; nil if that is nothing now.
+func (k *KeptUsage) decide(call *keptCall) *Lost {
+	lost := &Lost{Verification: call.verification, Err: ErrDoubtful}
 	if !call.sentAt.IsZero() && time.Since(call.sentAt) >= repeatableFor {
-		return lost, true
+		return lost
 	}
-	timeout := k.client.verifyTimeout
-	if timeout > longestAttempt {
-		timeout = longestAttempt
-	}
-	decision, err := call.send(context.Background(), k.client, WithTimeout(timeout))
+	decision, err := call.send(context.Background(), k.client, WithTimeout(longestAttempt))
 	var failed *Error
 	switch {
-	case errors.As(err, &failed) && (failed.Code == 0 || failed.passing()):
-		if failed.Code == 0 {
-			k.isUnavailable.Store(true)
-		}
-		return lost, false
+	case errors.As(err, &failed) && failed.Code == 0:
+		k.isUnavailable.Store(true)
+		return nil
+	case failed != nil && failed.passing():
+		return nil
 	case err == nil && decision.Status == StatusRateLimited:
 		call.sentAt = time.Time{}
-		return lost, false
+		return nil
 	// Before these three alone keytally looks for what an earlier attempt debited.
 	case err == nil && (call.sentAt.IsZero() || decision.Status == StatusValid || decision.Status == StatusUsageLimited):
 		lost.Status, lost.Err = decision.Status, nil
 	case call.sentAt.IsZero():
 		lost.Err = err
 	}
-	return lost, true
+	return lost
 }
 
 // keptCall is a verification without an answer. sentAt is set once keytally may have debited it.

@@ -49,17 +49,17 @@ func TestKeptUsageIsSentUntilItIsDecidedAndNeverWhereItCouldBeDebitedAgain(t *te
 		kept, err := newTestClient(t, Options{URL: url, Token: "x"}).KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}})
 		must(t, err)
 		call := &keptCall{verification: Verification{Key: "key_x"}, idempotencyKey: newID(), sentAt: one.sentAt}
-		lost, isDecided := kept.decide(call)
-		became := string(lost.Status)
+		lost, became := kept.decide(call), "kept"
 		switch {
-		case !isDecided && call.sentAt.IsZero():
-			became = "kept"
-		case !isDecided:
+		case lost == nil && !call.sentAt.IsZero():
 			became = "kept, perhaps debited"
+		case lost == nil:
 		case lost.Err == ErrDoubtful:
 			became = "doubtful"
 		case lost.Err != nil:
 			became = fmt.Sprint(codeOf(lost.Err))
+		default:
+			became = string(lost.Status)
 		}
 		equal(t, one.answer+": "+became, one.answer+": "+one.expected)
 		equal(t, kept.Unavailable(), one.answer == "404")

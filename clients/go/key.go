@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"unicode"
 )
 
 // KeysOf gives the API keys that a request carries; it should be one. A key may come as Authorization: Bearer, as X-Api-Key, or in
@@ -13,35 +14,29 @@ func KeysOf(header http.Header) []string {
 	// A header that was sent more than once holds all that it was sent with.
 	for _, keys := range header["X-Api-Key"] {
 		for _, key := range strings.Split(keys, ",") {
-			found = addKey(found, strings.TrimFunc(key, isSpace))
+			found = append(found, strings.TrimSpace(key))
 		}
 	}
 	for _, authorization := range header["Authorization"] {
-		for _, key := range keysInAuthorization(strings.TrimFunc(authorization, isSpace)) {
-			found = addKey(found, key)
+		found = append(found, keysInAuthorization(strings.TrimSpace(authorization))...)
+	}
+	var keys []string
+	known := map[string]bool{"": true}
+	for _, key := range found {
+		if !known[key] {
+			keys = append(keys, key)
 		}
+		known[key] = true
 	}
-	return found
-}
-
-func addKey(keys []string, key string) []string {
-	if key == "" {
-		return keys
-	}
-	for _, other := range keys {
-		if other == key {
-			return keys
-		}
-	}
-	return append(keys, key)
+	return keys
 }
 
 func keysInAuthorization(authorization string) []string {
-	end := strings.IndexFunc(authorization, isSpace)
+	end := strings.IndexFunc(authorization, unicode.IsSpace)
 	if end < 0 {
 		return nil
 	}
-	credentials := strings.TrimLeftFunc(authorization[end:], isSpace)
+	credentials := strings.TrimSpace(authorization[end:])
 	switch strings.ToLower(authorization[:end]) {
 	case "bearer":
 		return []string{credentials}
@@ -54,7 +49,7 @@ func keysInAuthorization(authorization string) []string {
 // Some senders leave the padding out, so none is asked for. One that is wrong is no base64, as for the other clients and keytally's
 // own gateway, which read as browsers do.
 func userAndPassword(encoded string) []string {
-	digits := strings.Join(strings.FieldsFunc(encoded, isSpace), "")
+	digits := strings.Join(strings.Fields(encoded), "")
 	if len(digits)%4 == 0 {
 		digits = strings.TrimSuffix(strings.TrimSuffix(digits, "="), "=")
 	}
@@ -67,10 +62,6 @@ func userAndPassword(encoded string) []string {
 		return nil
 	}
 	return []string{user, password}
-}
-
-func isSpace(r rune) bool {
-	return r == ' ' || '\t' <= r && r <= '\r'
 }
 
 // isKeyText says whether a text may be a key: none is longer or has other characters, also none that was imported.

@@ -68,8 +68,8 @@ func refusalOf(why reason, requestID string, outOfCredits int, now time.Time) Re
 	if outOfCredits != 0 && lasting[name] {
 		name = string(StatusUsageLimited)
 	}
-	code, message := refused(name)
-	refusal := Refusal{code / 100, code, why.name, message, requestID, 0, why.limitedBy}
+	told := refusals[name]
+	refusal := Refusal{told.code / 100, told.code, why.name, told.message, requestID, 0, why.limitedBy}
 	if why.limitedBy != nil {
 		refusal.Message += " Limit: " + why.limitedBy.Name + "."
 	}
@@ -127,13 +127,6 @@ func jsonOf(value any) []byte {
 	return bytes.TrimRight(text.Bytes(), "\n")
 }
 
-// isRefusal says whether the catalogue has this reason: of some only the status says why.
-func isRefusal(name string) bool {
-	code, _ := refused(name)
-	failed, _ := refused("FAILED")
-	return code != failed
-}
-
 // reasonOf gives the reason to refuse a request whose key is not valid.
 func reasonOf(decision *Decision) reason {
 	limitedBy := decision.LimitedBy
@@ -143,10 +136,14 @@ func reasonOf(decision *Decision) reason {
 		name = "REQUESTS_USED_UP"
 	case name == "LIMIT_REACHED" && limitedBy != nil && limitedBy.RetryAt == nil:
 		name = "COST_ABOVE_LIMIT"
-	case !isRefusal(name):
-		name = string(decision.Status)
 	}
-	return reason{name, limitedBy}
+	// Of some only the status says why.
+	for _, known := range []string{name, string(decision.Status)} {
+		if _, ok := refusals[known]; ok {
+			return reason{known, limitedBy}
+		}
+	}
+	return reason{"FAILED", limitedBy}
 }
 
 // setRateLimit sets RateLimit and RateLimit-Policy of the current IETF draft, and the three older headers (the reset in Unix seconds).

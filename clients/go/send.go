@@ -28,13 +28,6 @@ type input struct {
 	query, body any
 }
 
-// sender sends requests once, with the access token.
-type sender struct {
-	token     string
-	transport http.RoundTripper
-	onRetry   func(*Error)
-}
-
 type request struct {
 	method, url string
 	header      http.Header
@@ -86,7 +79,7 @@ func (c *Client) send(ctx context.Context, done operation, in input, options []C
 	if err != nil {
 		return nil, err
 	}
-	outgoing := &request{method: done.method, url: base + path, header: c.sender.header(done.accept)}
+	outgoing := &request{method: done.method, url: base + path, header: c.header(done.accept)}
 	if in.body != nil {
 		if outgoing.body, err = encode(in.body); err != nil {
 			return nil, err
@@ -100,15 +93,17 @@ func (c *Client) send(ctx context.Context, done operation, in input, options []C
 		outgoing.header.Set("X-Request-Id", given.requestID)
 	}
 	var received *answer
-	err = c.sender.repeat(ctx, given.timeout, func(ctx context.Context) error {
-		received, err = c.sender.sendOnce(ctx, outgoing)
-		return err
+	err = c.repeat(ctx, given.timeout, func(ctx context.Context) error {
+		if received, err = c.exchange(ctx, outgoing); err != nil {
+			return err
+		}
+		return received.failure()
 	})
 	return received, err
 }
 
 // repeat attempts something with a part of the time that is left, and again while that may help.
-func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func(context.Context) error) error {
+func (c *Client) repeat(ctx context.Context, timeout time.Duration, attempt func(context.Context) error) error {
 	until := time.Now().Add(timeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
@@ -150,8 +145,8 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 			}
 			return failed
 		}
-		if s.onRetry != nil {
-			safely("OnRetry", func() { s.onRetry(failed) })
+		if c.onRetry != nil {
+			safely("OnRetry", func() { c.onRetry(failed) })
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
@@ -159,17 +154,23 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 	}
 }
 
-// sendOnce sends a request; an answer that is not a success is an *Error.
-func (s *sender) sendOnce(ctx context.Context, outgoing *request) (*answer, error) {
-	received, err := s.exchange(ctx, outgoing)
-	if err != nil {
-		return nil, unanswered(originOf(outgoing.url), ctx.Err() != nil, err)
+// exchange sends a request, and reads its answer to the end. Without an answer it fails with an *Error.
+func (c *Client) exchange(ctx context.Context, outgoing *request) (*answer, error) {
+	received, err := c.roundTrip(ctx, outgoing)
+	switch {
+	case err == nil:
+		return received, nil
+	case ctx.Err() != nil:
+		return nil, lateError(err)
 	}
-	return received, received.failure()
+	// The next attempt opens a new connection: those that were kept may have ended, too.
+	if keeper, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
+		keeper.CloseIdleConnections()
+	}
+	return nil, &Error{Message: "keytally cannot be reached at " + originOf(outgoing.url), cause: err}
 }
 
-// exchange sends a request, and reads its answer to the end.
-func (s *sender) exchange(ctx context.Context, outgoing *request) (*answer, error) {
+func (c *Client) roundTrip(ctx context.Context, outgoing *request) (*answer, error) {
 	var body io.Reader
 	if outgoing.body != nil {
 		body = bytes.NewReader(outgoing.body)
@@ -182,11 +183,8 @@ func (s *sender) exchange(ctx context.Context, outgoing *request) (*answer, erro
 	// Without GetBody net/http does not send a request with a body again by itself: each attempt that may have debited is heard of.
 	sent.GetBody = nil
 	// The transport follows no redirect, which would send the token elsewhere.
-	received, err := s.transport.RoundTrip(sent)
+	received, err := c.transport.RoundTrip(sent)
 	if err != nil {
-		if ctx.Err() == nil {
-			s.forgetConnections()
-		}
 		return nil, err
 	}
 	defer received.Body.Close()
@@ -197,13 +195,6 @@ func (s *sender) exchange(ctx context.Context, outgoing *request) (*answer, erro
 	return &answer{status: received.StatusCode, header: received.Header, text: text}, nil
 }
 
-// forgetConnections has the next attempt open a new connection: those that were kept may have ended, too.
-func (s *sender) forgetConnections() {
-	if keeper, ok := s.transport.(interface{ CloseIdleConnections() }); ok {
-		keeper.CloseIdleConnections()
-	}
-}
-
 func (a *answer) failure() error {
 	if a.status < 200 || a.status > 299 {
 		return errorOf(a.status, a.header, a.text)
@@ -212,8 +203,8 @@ func (a *answer) failure() error {
 }
 
 // header has what requests have alike.
-func (s *sender) header(accept string) http.Header {
-	return http.Header{"Authorization": {"Bearer " + s.token}, "Accept": {accept}}
+func (c *Client) header(accept string) http.Header {
+	return http.Header{"Authorization": {"Bearer " + c.token}, "Accept": {accept}}
 }
 
 func fillPath(template string, in input) (string, error) {

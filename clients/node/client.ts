@@ -35,19 +35,7 @@ type Call<Name extends Operation> = (
     ? [input?: Input<Name>, options?: CallOptions]
     : [input: Input<Name>, options?: CallOptions]
 ) => Promise<Contract[Name]['output']>;
-type Calls<Names> = {
-  [Name in keyof Names]: Names[Name] extends UsageOfRecord
-    ? DailyUsage & Call<UsageOfRecord>
-    : Call<Names[Name] & Operation>;
-};
-
-// Its rows are days unless periods or groups are asked for.
-type UsageOfRecord = typeof operations.usage.daily;
-type UsageRow = Contract[UsageOfRecord]['output']['data'][number];
-type DailyUsage = (
-  input: Omit<Input<UsageOfRecord>, 'interval' | 'timezone' | 'groupBy'>,
-  options?: CallOptions,
-) => Promise<{ data: (UsageRow & Required<Pick<UsageRow, 'billingId' | 'day' | 'billingUsageName'>>)[] }>;
+type Calls<Names> = { [Name in keyof Names]: Call<Names[Name] & Operation> };
 
 export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof operations)[Group]> } & {
   /** Verifies an API key and debits its cost: once, even if the request had to be sent several times. */
@@ -99,20 +87,17 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
   const gather = makeGatherer({ ...sender, url: verify + requestOf(VERIFY).path });
 
   const call =
-    (operation: string, base: string, defaultMs: number) =>
+    (operation: string, defaultMs = timeoutMs) =>
     async (input?: Record<string, unknown>, callOptions: CallOptions = {}): Promise<unknown> => {
       const { path, ...request } = requestOf(operation, input);
       const hasIdempotencyKeys = ofVerify.has(operation);
-      return send(
-        sender,
-        { ...request, url: base + path, hasIdempotencyKeys },
-        { timeoutMs: defaultMs, ...callOptions },
-      );
+      const url = (hasIdempotencyKeys ? verify : api) + path;
+      return send(sender, { ...request, url, hasIdempotencyKeys }, { timeoutMs: defaultMs, ...callOptions });
     };
   const mapValues = <T, R>(object: Record<string, T>, map: (value: T) => R) =>
     Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));
   const groups = mapValues<Record<string, string>, object>(operations, (group) =>
-    mapValues(group, (operation) => call(operation, ofVerify.has(operation) ? verify : api, timeoutMs)),
+    mapValues(group, (operation) => call(operation)),
   );
 
   const client = {
@@ -125,9 +110,7 @@ export function makeClient(options: ClientOptions, clock: Clock): Keytally {
     },
     async verifyBatch({ verifications }: Input<typeof VERIFY_BATCH>, callOptions: CallOptions = {}) {
       const keyed = verifications.map((one) => ({ ...one, idempotencyKey: one.idempotencyKey ?? crypto.randomUUID() }));
-      const { path, ...request } = requestOf(VERIFY_BATCH, { verifications: keyed });
-      const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
-      return send(sender, { ...request, url: verify + path, hasIdempotencyKeys: true }, options);
+      return call(VERIFY_BATCH, verifyTimeoutMs)({ verifications: keyed }, callOptions);
     },
     async ready() {
       const probe = { method: 'GET', url: `${verify}/servingz`, accept: JSON_TYPE, body: undefined };
@@ -164,31 +147,17 @@ function transportOf(given: typeof fetch | undefined): Transport {
   return given ? fetchTransport(given) : (nodeTransport() ?? fetchTransport((...args) => fetch(...args)));
 }
 
-function baseUrl(option: 'url' | 'verifyUrl', value: string | undefined): string {
-  if (!value) throw new TypeError(`keytally(): ${option} is missing; give ${expectedUrl[option]}`);
-  if (value.includes('@'))
-    throw new TypeError(`keytally(): ${option} holds a user name or a password; leave them out, the token is enough`);
-  if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
-    // A token that was given as url by mistake must not end up in a log.
-    const shown = /^[A-Za-z]\w*_\w{20,}$/.test(value) ? 'a token' : `"${value}"`;
-    throw new TypeError(`keytally(): ${option} is ${shown}; it must start with http:// or https://`);
-  }
-  const { href } = new URL(value);
-  let end = href.length;
-  while (href[end - 1] === '/') end -= 1;
-  return href.slice(0, end);
+// The messages repeat no value: they end up in logs, and a token may be given as url by mistake.
+function baseUrl(option: 'url' | 'verifyUrl', value = ''): string {
+  if (/^https?:[^@]+$/i.test(value) && URL.canParse(value)) return new URL(value).href.replace(/\/+$/, '');
+  throw new TypeError(
+    `keytally(): ${option} is ${value ? 'wrong' : 'missing'}; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else: http:// or https://, without a user name or a password`,
+  );
 }
 
-const expectedUrl = {
-  url: "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
-  verifyUrl: "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
-};
-
-// The messages never repeat the token: they end up in logs.
-function checkedToken(token: string | undefined): string {
-  if (!token) throw new TypeError('keytally(): token is missing; give an access token, e.g. KEYTALLY_TOKEN');
+function checkedToken(token = ''): string {
   if (/^[!-~]+$/.test(token)) return token;
   throw new TypeError(
-    'keytally(): token is wrong; it holds a space, a line break or another character that no access token has',
+    `keytally(): token is ${token ? 'wrong' : 'missing'}; give an access token, e.g. KEYTALLY_TOKEN, without spaces and line breaks`,
   );
 }

@@ -63,35 +63,26 @@ export function isPassing(error: KeytallyError): boolean {
 
 /** Turns an answer into an error that is not a success, or is not from keytally. */
 export function errorOf({ status, headers, text }: HttpAnswer): KeytallyError {
-  const error = errorIn(parsed(text));
-  const { code, message, details } =
-    error && statusOf(error.code) === status
-      ? error
-      : { code: 0, message: `HTTP ${status}, but the answer is not from keytally; check the address`, details: [] };
   const requestId = headers.get('x-request-id') ?? undefined;
   const retryAfter = Number(headers.get('retry-after-ms') ?? NaN) / 1000 || Number(headers.get('retry-after') ?? NaN);
-  return new KeytallyError(message, {
-    status,
-    code,
-    details,
-    ...(requestId && { requestId }),
-    ...(retryAfter >= 0 && { retryAfterSeconds: retryAfter }),
-  });
+  const fields = { status, requestId, retryAfterSeconds: retryAfter >= 0 ? retryAfter : undefined };
+  const error = errorIn(parsed(text));
+  if (error && statusOf(error.code) === status) return new KeytallyError(error.message, { ...error, ...fields });
+  const message = `HTTP ${status}, but the answer is not from keytally; check the address`;
+  return new KeytallyError(message, { ...fields, code: 0 });
 }
 
 // What keytally says with each 429 and 503 of a verification.
 const RETRY_AFTER_SECONDS: Record<number, number> = { 429: 1, 503: 0.05 };
 
 /** The error of one verification of a batch, as it would be if that had been sent alone. */
-export function errorInBatch({ code, message, details }: ErrorInBody, requestId: string | undefined): KeytallyError {
-  const status = statusOf(code);
-  const retryAfterSeconds = RETRY_AFTER_SECONDS[status];
-  return new KeytallyError(message, {
+export function errorInBatch(error: ErrorInBody, requestId: string | undefined): KeytallyError {
+  const status = statusOf(error.code);
+  return new KeytallyError(error.message, {
+    ...error,
     status,
-    code,
-    details,
-    ...(requestId && { requestId }),
-    ...(retryAfterSeconds && { retryAfterSeconds }),
+    requestId,
+    retryAfterSeconds: RETRY_AFTER_SECONDS[status],
   });
 }
 

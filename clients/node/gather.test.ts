@@ -110,7 +110,11 @@ test('one result that is not from keytally, or one too few or too many, fails it
     for (const { message, code } of await Promise.all(
       many(2, () => failure(clients['node:http']!.verify({ key: 'a' }))),
     ))
-      assert.equal([message, code], ['the answer to a batch is not from keytally', 0], JSON.stringify(results));
+      assert.equal(
+        [message, code],
+        ['HTTP 200, but the answer is not from keytally; check the address', 0],
+        JSON.stringify(results),
+      );
   }
 });
 

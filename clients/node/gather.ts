@@ -113,12 +113,12 @@ export function makeGatherer({
     exchange.answer
       .finally(end)
       .catch(unreachable(url))
-      .then((answer) => (calls.length === 1 ? [decisionOf(answer)] : resultsOf(answer, calls.length)))
-      .then((results) => {
-        for (const [i, call] of calls.entries())
-          if (results[i] instanceof KeytallyError) call.reject(results[i]);
-          else call.resolve(results[i]);
-      }, failAll);
+      .then((answer) => {
+        for (const [i, outcome] of outcomesOf(answer, calls.length).entries())
+          if (outcome instanceof KeytallyError) calls[i]!.reject(outcome);
+          else calls[i]!.resolve(outcome);
+      })
+      .catch(failAll);
   }
 
   function single(call: Call): HttpRequest {
@@ -151,29 +151,18 @@ export function makeGatherer({
 
 type Result = { status?: string } | null;
 
-/** The answer to one call. What has no status decides nothing, and must let nobody pass. */
-function decisionOf(answer: HttpAnswer): unknown {
-  const result = resultOf(answer) as Result;
-  if (isDecision(result)) return result;
-  throw errorOf(answer);
-}
-
-/** The answers of a batch, in order. */
-function resultsOf(answer: HttpAnswer, count: number): unknown[] {
-  const { results } = (resultOf(answer) ?? {}) as { results?: Result[] };
-  const isOurs =
-    Array.isArray(results) && results.length === count && results.every((one) => errorIn(one) || isDecision(one));
-  if (!isOurs)
-    throw new KeytallyError('the answer to a batch is not from keytally', { status: answer.status, code: 0 });
+/** What so many calls of a request are answered, in order. What has no status decides nothing, and must let nobody pass. */
+function outcomesOf(answer: HttpAnswer, count: number): unknown[] {
+  const body = resultOf(answer);
+  const errorOfOne = count > 1 ? errorIn : () => undefined;
+  const results: unknown = count > 1 ? (body as { results?: unknown } | null)?.results : [body];
+  const isOurs = (one: Result) => errorOfOne(one) || typeof one?.status === 'string';
+  if (!Array.isArray(results) || results.length !== count || !results.every(isOurs)) throw errorOf(answer);
   const requestId = answer.headers.get('x-request-id') ?? undefined;
-  return results.map((result) => {
-    const error = errorIn(result);
-    return error ? errorInBatch(error, requestId) : result;
+  return results.map((one: Result) => {
+    const error = errorOfOne(one);
+    return error ? errorInBatch(error, requestId) : one;
   });
-}
-
-function isDecision(result: Result): boolean {
-  return typeof result?.status === 'string';
 }
 
 // A field of that name must be refused, and not be replaced by the key of the call.

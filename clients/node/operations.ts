@@ -117,12 +117,13 @@ export const operations = {
 export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;
 export const VERIFY_BATCH = 'post /api/v1/api-key/verify/batch' satisfies keyof Contract;
 
-/** Operations that verify serves, too: a client that only verifies reaches no other address. Each may be repeated: a hold's id, or the Idempotency-Key that is cancelled, is its key. */
+/** Operations that verify serves, too: a client that only verifies reaches no other address. Each may be repeated: a hold's id, the Idempotency-Key that is cancelled, or that of each verification is its key. */
 export const ofVerify: ReadonlySet<string> = new Set([
   operations.holds.capture,
   operations.holds.release,
   operations.holds.extend,
   operations.verifications.cancel,
+  VERIFY_BATCH,
 ]);
 
 /** The HTTP request of an operation: inputs named in the path's braces go into the path, the rest into the query or the body. */

@@ -64,7 +64,7 @@ export async function repeat<Result>(
   for (let attempts = 0; ; attempts++) {
     try {
       // Half of the time left: if this answer is lost, another attempt still has time.
-      const attemptMs = (until - clock.now()) / 2;
+      const attemptMs = Math.max(0, until - clock.now()) / 2;
       signal?.throwIfAborted();
       return await ended(attempt(attemptMs), clock, attemptMs, signal);
     } catch (error) {

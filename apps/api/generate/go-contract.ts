@@ -178,12 +178,14 @@ function statusesText(): string {
 }
 
 function refusalsText(): string {
-  const cases = Object.entries(refusalTable()).map(([name, [code, message]]) => {
-    return `\tcase "${name}":\n\t\treturn ${code}, ${JSON.stringify(message)}`;
+  const entries = Object.entries(refusalTable());
+  const width = Math.max(...entries.map(([name]) => name.length)) + '"":'.length;
+  const rows = entries.map(([name, [code, message]]) => {
+    return `\t${`"${name}":`.padEnd(width)} {${code}, ${JSON.stringify(message)}},`;
   });
   return [
-    "// refused gives the code and the message of keytally's catalogue of errors for the reason to refuse a request.",
-    `func refused(why string) (int, string) {\n\tswitch why {\n${cases.join('\n')}\n\t}\n\treturn refused("FAILED")\n}`,
+    "// refusals has the code and the message of keytally's catalogue of errors for each reason to refuse a request.",
+    `var refusals = map[string]struct {\n\tcode    int\n\tmessage string\n}{\n${rows.join('\n')}\n}`,
   ].join('\n');
 }
 

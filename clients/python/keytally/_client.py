@@ -1,32 +1,32 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from copy import copy
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
-from typing_extensions import Required, Self, TypedDict, Unpack
+from typing_extensions import Self, Unpack
 
 from keytally import types
 from keytally._background import Background, completed
+from keytally._callback import call_back
 from keytally._fork import begin_in_each_process
 from keytally._gather import Attempt, Gatherer, outgoing_of
 from keytally._operations import AsyncOperations, Operations
 from keytally._options import CallOptions
 from keytally._wire import (
     JSON_TYPE,
-    KEEP_SECONDS,
-    MOST_CONNECTIONS,
     OF_VERIFY,
     VERIFY_BATCH,
     Answer,
     Outgoing,
-    Retry,
     checked_header,
     request_of,
     result_of,
@@ -35,80 +35,50 @@ from keytally._wire import (
 from keytally.errors import KeytallyError
 
 OnRetry = Callable[[KeytallyError], None]
+_Result = TypeVar("_Result")
+_Http = TypeVar("_Http", httpx.Client, httpx.AsyncClient)
 
+_MOST_CONNECTIONS = 256
+# Servers close those that nobody uses after 75 s.
 _LIMITS = httpx.Limits(
-    max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=KEEP_SECONDS
+    max_connections=_MOST_CONNECTIONS, max_keepalive_connections=_MOST_CONNECTIONS, keepalive_expiry=60.0
 )
 _READINESS = Outgoing("GET", "/servingz", {"Accept": JSON_TYPE}, None)
-_EXPECTED_URL = {
-    "url": "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
-    "verify_url": "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
-}
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
 
 
-class ClientOptions(TypedDict, total=False):
-    """What clients take; what each option means says `Client`."""
-
-    url: Required[str | None]
-    token: Required[str | None]
-    verify_url: str | None
-    timeout: float
-    verify_timeout: float
-    on_retry: OnRetry | None
-
-
-class _Settings:
-    """What a client was given, checked. The messages never repeat the token: they end up in logs."""
+class ClientCore(Generic[_Http]):
+    """What both clients do. Of a `Client` it waits for no event loop."""
 
     def __init__(
         self,
+        *,
         url: str | None,
         token: str | None,
         verify_url: str | None = None,
         timeout: float = 30.0,
         verify_timeout: float = 1.0,
         on_retry: OnRetry | None = None,
+        http: _Http | None = None,
     ) -> None:
-        self.api = _base_url("url", url)
-        self.verify = self.api if verify_url is None else _base_url("verify_url", verify_url)
-        self.token = _checked_token(token)
-        self.timeout = timeout
-        self.verify_timeout = verify_timeout
-        self.on_retry: OnRetry = on_retry or (lambda _: None)
+        self._api = _base_url("url", url)
+        self._verify_url = self._api if verify_url is None else _base_url("verify_url", verify_url)
+        self._token = _checked_token(token)
+        self._timeout = timeout
+        self._verify_timeout = verify_timeout
+        self._on_retry: OnRetry = on_retry or (lambda _: None)
+        self._given_http: _Http | None = http
+        self._open()
 
-    def retry(self, options: CallOptions, seconds: float) -> Retry:
-        return Retry(options.get("timeout", seconds), self.on_retry)
-
-    def attempt(self, input: Mapping[str, Any], options: CallOptions) -> tuple[Mapping[str, Any], str, str | None]:
-        """What an attempt takes of a verification."""
-        key = checked_header("idempotency_key", options.get("idempotency_key", str(uuid.uuid4())))
-        request_id = options.get("request_id")
-        return input, key, request_id and checked_header("request_id", request_id)
-
-    def request(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> tuple[str, Outgoing]:
-        """The request of an operation, and the address of its server. One that creates something sends the same key each time."""
-        request = request_of(operation, input, self.token)
-        is_of_verify = operation in OF_VERIFY or operation == VERIFY_BATCH
-        if request.method == "POST" and not is_of_verify:
-            key = options.get("idempotency_key", str(uuid.uuid4()))
-            request.headers["Idempotency-Key"] = checked_header("idempotency_key", key)
-        if "request_id" in options:
-            request.headers["X-Request-Id"] = checked_header("request_id", options["request_id"])
-        return self.verify if is_of_verify else self.api, request
-
-
-_Result = TypeVar("_Result")
-
-
-class ClientCore:
-    """What both clients do. Of a `Client` it waits for no event loop."""
-
-    _settings: _Settings
     # Of guards. While keytally is unavailable each is repeated for as long as a call may take.
     _most_cancels: int
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does work in the background, to its end."""
+    def _open(self) -> None:
+        raise NotImplementedError
+
+    def _later(self, work: Coroutine[Any, Any, None], *, is_awaited: bool = True) -> None:
+        """Does work in the background. The end of the process, or `aclose`, waits for what is awaited."""
         raise NotImplementedError
 
     async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
@@ -122,39 +92,72 @@ class ClientCore:
     async def _sleep(self, seconds: float) -> None:
         raise NotImplementedError
 
-    async def _repeat(self, retry: Retry, attempt: Callable[[float], Awaitable[_Result]]) -> _Result:
+    async def _repeat(self, seconds: float, attempt: Callable[[float], Awaitable[_Result]]) -> _Result:
         """Attempts something with a part of the time that is left, and again while that may help."""
+        until = time.monotonic() + seconds
+        answered: KeytallyError | None = None
+        may_be_debited = False
+        attempts = 0
         while True:
             try:
-                return await attempt(retry.attempt_seconds())
-            except KeytallyError as error:
-                await self._sleep(retry.pause_after(error))
+                # Half of the time left: if this answer is lost, another attempt still has time.
+                return await attempt(max(0.001, (until - time.monotonic()) / 2))
+            except KeytallyError as cause:
+                # The calls of a batch that fails have one error: each tells its own.
+                error = copy(cause)
+                error.may_be_debited = may_be_debited = may_be_debited or error.may_be_debited
+                if not error.is_passing:
+                    raise error from cause
+                answered = error if error.code else answered
+                backoff = min(_FIRST_PAUSE * 2.0**attempts, _LONGEST_PAUSE) * (0.5 + random.random() / 2)
+                pause = max(backoff, error.retry_after or 0)
+                if time.monotonic() + pause >= until:
+                    # The last attempts are short: what keytally itself answered before says more than that they got no answer.
+                    last = answered or error
+                    last.may_be_debited = may_be_debited
+                    raise last from cause
+                call_back("on_retry", self._on_retry, error)
+            attempts += 1
+            await self._sleep(pause)
 
     async def _verify(self, input: types.VerifyKeyInput, options: CallOptions) -> types.Decision:
-        attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
-        retry = self._settings.retry(options, self._settings.verify_timeout)
-        return cast(types.Decision, await self._repeat(retry, lambda seconds: self._ask(seconds, *attempt)))
+        key = checked_header("idempotency_key", options.get("idempotency_key", str(uuid.uuid4())))
+        request_id = options.get("request_id")
+        if request_id:
+            checked_header("request_id", request_id)
+
+        async def attempt(seconds: float) -> types.Decision:
+            return cast(types.Decision, await self._ask(seconds, input, key, request_id))
+
+        return await self._repeat(options.get("timeout", self._verify_timeout), attempt)
 
     async def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
-        settings = self._settings
-        base, request = settings.request(operation, input, options)
-        retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
+        """Sends an operation. One that creates something sends the same key each time."""
+        request = request_of(operation, input, self._token)
+        is_of_verify = operation in OF_VERIFY
+        if request.method == "POST" and not is_of_verify:
+            key = options.get("idempotency_key", str(uuid.uuid4()))
+            request.headers["Idempotency-Key"] = checked_header("idempotency_key", key)
+        if "request_id" in options:
+            request.headers["X-Request-Id"] = checked_header("request_id", options["request_id"])
+        base = self._verify_url if is_of_verify else self._api
+        timeout = self._verify_timeout if operation == VERIFY_BATCH else self._timeout
 
         async def attempt(seconds: float) -> object:
             return result_of(request, await self._exchange(base, request, seconds))
 
-        return await self._repeat(retry, attempt)
+        return await self._repeat(options.get("timeout", timeout), attempt)
 
     async def _ready(self) -> bool:
         try:
-            answer = await self._exchange(self._settings.verify, _READINESS, self._settings.verify_timeout / 2)
+            answer = await self._exchange(self._verify_url, _READINESS, self._verify_timeout / 2)
             return isinstance(result_of(_READINESS, answer), dict)
         except KeytallyError as error:
             # keytally itself answered with the error, and not for want of a part of it.
             return error.code != 0 and not error.is_away
 
 
-class Client(ClientCore, Operations):
+class Client(ClientCore[httpx.Client], Operations):
     """
     A client of keytally: each operation is a method that takes its path, query and body as one dictionary. Threads may share it.
 
@@ -165,11 +168,9 @@ class Client(ClientCore, Operations):
     that forks may share the client with its children, but not an `http` of your own, whose connections would be shared, too.
     """
 
-    def __init__(self, *, http: httpx.Client | None = None, **options: Unpack[ClientOptions]) -> None:
-        self._settings = _Settings(**options)
-        self._given_http = http
+    def _open(self) -> None:
         # It takes long to make: child processes use it, too.
-        self._tls = True if http else httpx.create_ssl_context()
+        self._tls = True if self._given_http else httpx.create_ssl_context()
         begin_in_each_process(self)
         Operations.__init__(self, lambda *call: completed(self._operate(*call)))
 
@@ -201,13 +202,12 @@ class Client(ClientCore, Operations):
     # Each has a thread.
     _most_cancels = 32
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        # The process waits for it.
-        threading.Thread(target=lambda: completed(work), name="keytally").start()
+    def _later(self, work: Coroutine[Any, Any, None], *, is_awaited: bool = True) -> None:
+        threading.Thread(target=completed, args=[work], name="keytally", daemon=not is_awaited).start()
 
     async def _ask(self, seconds: float, *attempt: Any) -> object:
-        request = outgoing_of([Attempt(time.monotonic() + seconds, *attempt)], self._settings.token)
-        return result_of(request, await self._exchange(self._settings.verify, request, seconds))
+        request = outgoing_of([Attempt(time.monotonic() + seconds, *attempt)], self._token)
+        return result_of(request, await self._exchange(self._verify_url, request, seconds))
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251 - no event loop waits
@@ -247,17 +247,17 @@ class _Steps(dict[str, float]):
             raise httpx.ReadTimeout("the answer did not end in time")
 
 
-class AsyncClient(ClientCore, AsyncOperations):
+class AsyncClient(ClientCore[httpx.AsyncClient], AsyncOperations):
     """The same client for asyncio: each method is awaited. It belongs to the event loop that uses it first."""
 
-    def __init__(self, *, http: httpx.AsyncClient | None = None, **options: Unpack[ClientOptions]) -> None:
-        self._settings = _Settings(**options)
+    def _open(self) -> None:
         # Each call has its own deadline.
-        self._http = http or httpx.AsyncClient(limits=_LIMITS, timeout=None)
+        self._http = self._given_http or httpx.AsyncClient(limits=_LIMITS, timeout=None)
         # What guards settle.
         self._background = Background()
-        verify = self._settings.verify
-        self._gatherer = Gatherer(lambda request: self._send(verify, request), self._settings.token, verify)
+        self._unawaited = Background()
+        verify = self._verify_url
+        self._gatherer = Gatherer(lambda request: self._send(verify, request), self._token, verify)
         AsyncOperations.__init__(self, self._operate)
 
     async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
@@ -289,8 +289,8 @@ class AsyncClient(ClientCore, AsyncOperations):
 
     _most_cancels = 1_000
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        self._background.begin(work)
+    def _later(self, work: Coroutine[Any, Any, None], *, is_awaited: bool = True) -> None:
+        (self._background if is_awaited else self._unawaited).begin(work)
 
     async def _ask(self, seconds: float, *attempt: Any) -> object:
         return await self._gatherer.ask(seconds, *attempt)
@@ -348,21 +348,18 @@ def _with_keys(input: types.VerifyKeysInput) -> dict[str, Any]:
     return {"verifications": [{"idempotencyKey": str(uuid.uuid4()), **one} for one in input["verifications"]]}
 
 
+# The messages repeat no value: they end up in logs, and a token may be given as url by mistake.
 def _base_url(option: str, value: str | None) -> str:
-    if not value:
-        raise ValueError(f"{option} is missing; give {_EXPECTED_URL[option]}")
-    if "@" in value:
-        raise ValueError(f"{option} holds a user name or a password; leave them out, the token is enough")
-    if not re.match(r"https?://[^/]", value) or not urlsplit(value).hostname:
-        # A token that was given as url by mistake must not end up in a log.
-        shown = "a token" if re.fullmatch(r"[A-Za-z]\w*_\w{20,}", value) else f'"{value}"'
-        raise ValueError(f"{option} is {shown}; it must start with http:// or https://")
-    return value.rstrip("/")
+    if value and re.fullmatch(r"https?://[^/@\s][^@\s]*", value) and urlsplit(value).hostname:
+        return value.rstrip("/")
+    raise ValueError(
+        f"{option} is {'wrong' if value else 'missing'}; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's "
+        "(KEYTALLY_API_URL) for everything else: http:// or https://, without a user name or a password"
+    )
 
 
 def _checked_token(token: str | None) -> str:
-    if not token:
-        raise ValueError("token is missing; give an access token, e.g. KEYTALLY_TOKEN")
-    if re.fullmatch(r"[!-~]+", token):
+    if token and re.fullmatch(r"[!-~]+", token):
         return token
-    raise ValueError("token is wrong; it holds a space, a line break or another character that no access token has")
+    is_what = "wrong" if token else "missing"
+    raise ValueError(f"token is {is_what}; give an access token, e.g. KEYTALLY_TOKEN, without spaces and line breaks")

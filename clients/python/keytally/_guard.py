@@ -12,18 +12,18 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, cast
+from typing import Any, Generic, cast
 
 from keytally import types
 from keytally._callback import call_back
 from keytally._client import AsyncClient, Client
 from keytally._contract import REFUSALS
-from keytally._guard_options import RequestT, Values, check_out_of_credits, idempotency_key_of, verify_input
-from keytally._hold import hold_for
-from keytally._kept import AsyncKeptUsage, KeptUsage
-from keytally._key import HeaderOf, keys_of
-from keytally._options import CallOptions
+from keytally._guard_options import RequestT, check_options, idempotency_key_of, verify_input
+from keytally._hold import OnFailure, hold_for
+from keytally._kept import AsyncKeptUsage, KeptCall, KeptUsage
+from keytally._key import keys_of
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
+from keytally._request import Request
 from keytally._wire import CANCEL
 from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
@@ -32,15 +32,6 @@ MakeBody = Callable[[Refusal, RequestT], RefusalBody]
 
 _logger = logging.getLogger("keytally")
 _LOG_EVERY_SECONDS = 1.0
-
-
-class Seen(NamedTuple):
-    """A request as a framework shows it."""
-
-    method: str
-    raw_path: str
-    ip: str | None
-    header: HeaderOf
 
 
 @dataclass(frozen=True)
@@ -77,18 +68,6 @@ class _Refused(Exception):
         self.headers = headers or {}
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What keytally is asked for a request."""
-
-    input: types.VerifyKeyInput
-    options: CallOptions
-    # One that the options give is for repeating the request: cancelled, that would be refused.
-    may_be_cancelled: bool
-    # Tells `on_error`.
-    report: Callable[..., None]
-
-
 class Guard(Generic[RequestT]):
     """Decides whether a request may pass. With a `Client` it waits for no event loop."""
 
@@ -102,19 +81,21 @@ class Guard(Generic[RequestT]):
         refusal_body: MakeBody[RequestT] | None = None,
         **given: Any,
     ) -> None:
+        check_options(given, out_of_credits, has_open=open is not None)
         self._client = client
-        self._values = Values[RequestT](given, has_open=open is not None)
+        self._given = given
         self._open = open
         self._on_error = on_error or _log_each_second()
-        self._out_of_credits = check_out_of_credits(out_of_credits)
+        self._out_of_credits = out_of_credits
         self._refusal_body = refusal_body
         self._cancels = threading.Semaphore(client._most_cancels)
 
-    async def decide(self, request: RequestT, seen: Seen) -> Outcome:
-        request_id = _request_id_of(seen.header("x-request-id"))
+    async def decide(self, asked: RequestT, request: Request) -> Outcome:
+        """Whether a request may pass; `asked` is what functions of the options get."""
+        request_id = _request_id_of(request.headers.get("x-request-id"))
         make = self._refusal_body
         try:
-            return await self._pass(request, seen, request_id)
+            return await self._pass(asked, request, request_id)
         except _Refused as refused:
             answer = answer_to(
                 refused.reason,
@@ -122,103 +103,95 @@ class Guard(Generic[RequestT]):
                 time.time(),
                 limited_by=refused.limited_by,
                 out_of_credits=self._out_of_credits,
-                body_of=make and (lambda refusal: make(refusal, request)),
+                body_of=make and (lambda refusal: make(refusal, asked)),
             )
             return Outcome(refused.headers, answer)
 
-    async def _pass(self, request: RequestT, seen: Seen, request_id: str) -> Outcome:
-        keys = keys_of(seen.header)
+    async def _pass(self, asked: RequestT, request: Request, request_id: str) -> Outcome:
+        keys = keys_of(request.headers.get)
         if len(keys) != 1:
             raise _Refused("TWO_KEYS" if keys else "NO_KEY")
         # No key is longer or has other characters, also none that was imported.
         if not re.fullmatch("[!-~]{1,512}", keys[0]):
             raise _Refused("INVALID")
         # What the caller's own function raises is for the framework's error handler.
-        values = self._values.of(request)
+        values = {name: value(asked) if callable(value) else value for name, value in self._given.items()}
         for name, value in values.items():
             if inspect.isawaitable(value):
                 values[name] = await value
-        say = partial(self._report, request, request_id)
+        report = partial(self._report, asked, request_id)
+        given_key = values.get("idempotency_key")
         try:
-            input = verify_input(keys[0], values, seen.method, seen.raw_path, seen.ip)
-            key = idempotency_key_of(values.get("idempotency_key"))
+            call = KeptCall(verify_input(keys[0], values, request), idempotency_key_of(given_key))
         except OptionError as error:
-            say(error)
+            report(error)
             raise _Refused("FAILED") from None
-        options: CallOptions = {"idempotency_key": key, "request_id": request_id}
-        question = _Question(input, options, values.get("idempotency_key") is None, say)
-        if self._open and self._open.away:
-            full = KeytallyError("keytally is unavailable, and no more usage can be kept", status=0)
-            return self._unanswered(question, full, None)
-        sent_at = time.monotonic()
         try:
-            answer = await self._verify(question)
+            if self._open and self._open.away:
+                raise KeytallyError("keytally is unavailable, and no more usage can be kept", status=0)
+            answer = await self._verify(call, request_id, report)
         except Exception as error:
-            may_be_debited = isinstance(error, KeytallyError) and error.may_be_debited
-            return self._unanswered(question, error, sent_at if may_be_debited else None)
-        return self._answered(question, answer)
+            # One that the options give is for repeating the request: cancelled, that would be refused.
+            return self._unanswered(call, error, report, may_be_cancelled=given_key is None)
+        headers = rate_limit_headers(answer.get("rateLimit"), time.time())
+        if answer["status"] != "VALID":
+            raise _Refused(reason_of(answer), answer.get("limitedBy"), headers)
+        hold = None
+        if "hold" in self._given:
+            hold = hold_for(self._client, answer["hold"]["id"] if "hold" in answer else None, report)
+        return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
 
-    async def _verify(self, question: _Question) -> types.Decision:
-        asking = self._client._verify(question.input, question.options)
-        if not self._values.has_hold or not isinstance(self._client, AsyncClient):
+    async def _verify(self, call: KeptCall, request_id: str, report: OnFailure) -> types.Decision:
+        asking = call.send(self._client, {"request_id": request_id})
+        if "hold" not in self._given or not isinstance(self._client, AsyncClient):
             return await asking
         task = self._client._background.begin(asking)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             # keytally may hold credits, or do so soon, and only its answer tells the id.
-            self._client._later(self._release(question, task))
+            self._client._later(self._release(report, task))
             raise
 
-    async def _release(self, question: _Question, asking: asyncio.Task[types.Decision]) -> None:
+    async def _release(self, report: OnFailure, asking: asyncio.Task[types.Decision]) -> None:
         try:
             answer = await asking
         except Exception as error:
-            return question.report(error)
+            return report(error)
         if "hold" in answer:
-            await hold_for(self._client, answer["hold"]["id"], question.report)._settle()
+            await hold_for(self._client, answer["hold"]["id"], report)._settle()
 
-    def _unanswered(self, question: _Question, cause: Exception, sent_at: float | None) -> Outcome:
+    def _unanswered(
+        self, call: KeptCall, cause: Exception, report: Callable[..., None], *, may_be_cancelled: bool
+    ) -> Outcome:
         code = cause.code if isinstance(cause, KeytallyError) else 0
         if code == REFUSALS["IDEMPOTENCY_MISMATCH"][0]:
             raise _Refused("IDEMPOTENCY_MISMATCH")
         # The end client did nothing wrong, and must not see the status that the error has for this server.
         if not isinstance(cause, KeytallyError) or not cause.is_away or code == TOO_MANY_FAILURES:
-            question.report(cause)
+            report(cause)
             raise _Refused("FAILED")
-        if self._open and code != OVER_QUOTA:
-            call = question.input, question.options["idempotency_key"], sent_at
-            if self._open.keep(*call, was_answered=code != 0):
-                return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
+        if self._open and code != OVER_QUOTA and self._open.keep(call, was_answered=code != 0):
+            return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
         # The end client is answered that nothing was decided, and shall not pay for it.
-        if sent_at is not None and question.may_be_cancelled and self._cancels.acquire(blocking=False):
-            self._client._later(self._cancel(question))
-        question.report(cause)
+        if call.sent_at is not None and may_be_cancelled and self._cancels.acquire(blocking=False):
+            self._client._later(self._cancel(call, report))
+        report(cause)
         raise _Refused("AWAY")
 
-    async def _cancel(self, question: _Question) -> None:
-        what = {"key": question.input["key"], "idempotencyKey": question.options["idempotency_key"]}
+    async def _cancel(self, call: KeptCall, report: Callable[..., None]) -> None:
         try:
-            await self._client._operate(CANCEL, what, {})
+            await self._client._operate(CANCEL, {"key": call.input["key"], "idempotencyKey": call.idempotency_key}, {})
         except Exception as error:
             if not (isinstance(error, KeytallyError) and error.code == NOTHING_TAKEN):
-                question.report(error, "not cancelled: ")
+                report(error, "not cancelled: ")
         finally:
             self._cancels.release()
 
-    def _answered(self, question: _Question, answer: types.Decision) -> Outcome:
-        headers = rate_limit_headers(answer.get("rateLimit"), time.time())
-        if answer["status"] != "VALID":
-            raise _Refused(reason_of(answer), answer.get("limitedBy"), headers)
-        hold = None
-        if self._values.has_hold:
-            hold = hold_for(self._client, answer["hold"]["id"] if "hold" in answer else None, question.report)
-        return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
-
-    def _report(self, request: RequestT, request_id: str, cause: Exception, what: str = "") -> None:
+    def _report(self, asked: RequestT, request_id: str, cause: Exception, what: str = "") -> None:
         error = GuardError(f"keytally guard, request {request_id}: {what}{_describe(cause)}")
         error.__cause__ = cause
-        call_back("on_error", self._on_error, error, request)
+        call_back("on_error", self._on_error, error, asked)
 
 
 def _passed_of(request: Any, caller: str) -> Passed:

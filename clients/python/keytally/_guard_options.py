@@ -6,18 +6,17 @@ import ipaddress
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from typing_extensions import NotRequired, TypedDict
 
 from keytally import types
 from keytally._refusal import Refusal, RefusalBody
+from keytally._request import Request
 from keytally.errors import OptionError
 
-if TYPE_CHECKING:
-    from keytally._kept import AsyncKeptUsage, KeptUsage
-
 RequestT = TypeVar("RequestT")
+KeptT = TypeVar("KeptT")
 Value = TypeVar("Value")
 
 
@@ -36,40 +35,22 @@ class HoldOptions(TypedDict):
 
 
 # What an option is for every request, or a function that gives it.
-Given: TypeAlias = Value | Callable[[RequestT], Value]
-GivenAsync: TypeAlias = Value | Callable[[RequestT], Value | Awaitable[Value]]
-CostValue: TypeAlias = str | Cost
-Scopes: TypeAlias = Sequence[types.WantedScope]
+Given: TypeAlias = Value | Callable[[RequestT], Value | Awaitable[Value]]
 
 
-class _Options(TypedDict, Generic[RequestT], total=False):
-    out_of_credits: Literal[429] | None
-    refusal_body: Callable[[Refusal, RequestT], RefusalBody] | None
-    on_error: Callable[[Exception, RequestT], object] | None
+class GuardOptions(TypedDict, Generic[RequestT, KeptT], total=False):
+    """What each means says `keytally.asgi.KeytallyMiddleware`. A function for threads must not wait for an event loop."""
 
-
-class GuardOptions(_Options[RequestT], Generic[RequestT], total=False):
-    """Those of guards for threads. What each means says `keytally.asgi.KeytallyMiddleware`."""
-
-    cost: Given[CostValue, RequestT]
+    cost: Given[str | Cost, RequestT]
     hold: Given[HoldOptions, RequestT]
-    scopes: Given[Scopes, RequestT]
+    scopes: Given[Sequence[types.WantedScope], RequestT]
     route: Given[str, RequestT]
     ip: Given[str | None, RequestT]
-    idempotency_key: Callable[[RequestT], str | None]
-    open: KeptUsage | None
-
-
-class AsyncGuardOptions(_Options[RequestT], Generic[RequestT], total=False):
-    """Those of guards for asyncio."""
-
-    cost: GivenAsync[CostValue, RequestT]
-    hold: GivenAsync[HoldOptions, RequestT]
-    scopes: GivenAsync[Scopes, RequestT]
-    route: GivenAsync[str, RequestT]
-    ip: GivenAsync[str | None, RequestT]
     idempotency_key: Callable[[RequestT], str | Awaitable[str | None] | None]
-    open: AsyncKeptUsage | None
+    out_of_credits: Literal[429] | None
+    refusal_body: Callable[[Refusal, RequestT], RefusalBody] | None
+    open: KeptT | None
+    on_error: Callable[[Exception, RequestT], object] | None
 
 
 _LONGEST_ROUTE = 1024
@@ -77,27 +58,21 @@ _MOST_CREDITS = 9_000_000_000
 _MOST_SECONDS = 86_400
 
 
-class Values(Generic[RequestT]):
-    """Values and functions by the names of the options. A program with a wrong value does not start."""
-
-    def __init__(self, given: dict[str, Any], *, has_open: bool) -> None:
-        for name, value in given.items():
-            if name not in _checks:
-                raise TypeError(f"{name} is not an option of a guard")
-            # One that is there but None, such as an unset environment variable, must not mean "free" or "no scope".
-            if not callable(value):
-                _checks[name](value)
-        self._given = given
-        self.has_hold = "hold" in given
-        if self.has_hold and has_open:
-            raise OptionError("hold is there beside open, which keeps costs that were not held")
-
-    def of(self, request: RequestT) -> dict[str, Any]:
-        """What each option gives for a request; of an async function, what is still to be awaited."""
-        return {name: value(request) if callable(value) else value for name, value in self._given.items()}
+def check_options(given: dict[str, Any], out_of_credits: int | None, *, has_open: bool) -> None:
+    """Raises an error where an option does not exist, or is wrong and not a function: a program with one does not start."""
+    for name, value in given.items():
+        if name not in _checks:
+            raise TypeError(f"{name} is not an option of a guard")
+        # One that is there but None, such as an unset environment variable, must not mean "free" or "no scope".
+        if not callable(value):
+            _checks[name](value)
+    if "hold" in given and has_open:
+        raise OptionError("hold is there beside open, which keeps costs that were not held")
+    if out_of_credits not in (None, 429):
+        raise OptionError(f"out_of_credits is {_shown(out_of_credits)}; it must be 429, or left out for 402 and 403")
 
 
-def verify_input(key: str, values: dict[str, Any], method: str, raw_path: str, ip: str | None) -> types.VerifyKeyInput:
+def verify_input(key: str, values: dict[str, Any], request: Request) -> types.VerifyKeyInput:
     """What keytally is asked to verify for a request. Raises an `OptionError` when a function gave something wrong."""
     billing: dict[str, Any] = {**_cost_of(values.get("cost", "0"))}
     if "hold" in values:
@@ -105,8 +80,8 @@ def verify_input(key: str, values: dict[str, Any], method: str, raw_path: str, i
     input: dict[str, Any] = {
         "key": key,
         "billing": billing,
-        "route": _route_of(values.get("route", f"{method} {raw_path}")),
-        "ip": _address_of(values.get("ip", ip)),
+        "route": _route_of(values.get("route", f"{request.method} {request.raw_path}")),
+        "ip": _address_of(values.get("ip", request.ip)),
     }
     if "scopes" in values:
         input["requestedScopes"] = _scopes_of(values["scopes"])
@@ -148,12 +123,6 @@ def idempotency_key_of(given: object) -> str:
     if isinstance(given, str) and re.fullmatch("[!-~]{1,255}", given):
         return given
     raise OptionError(f"idempotency_key is {_shown(given)}; it must be 1 to 255 visible ASCII characters")
-
-
-def check_out_of_credits(status: int | None) -> int | None:
-    if status in (None, 429):
-        return status
-    raise OptionError(f"out_of_credits is {_shown(status)}; it must be 429, or left out for 402 and 403")
 
 
 def _route_of(route: object) -> str:

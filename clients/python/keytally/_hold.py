@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from keytally import types
 from keytally._background import completed
 from keytally._client import AsyncClient, Client
+from keytally._wire import CAPTURE, RELEASE
 from keytally.errors import KeytallyError
 
 OnFailure = Callable[[Exception], None]
@@ -32,10 +33,10 @@ class _Hold:
         """
         is_refused = False
         try:
-            captured = await self._operate("post /api/v1/usage/capture", {"holdId": self.id, "usage": usage}, {})
+            captured = await self._operate(CAPTURE, {"holdId": self.id, "usage": usage}, {})
             return cast(types.CaptureHoldResult, captured)
         except Exception as error:
-            is_refused = not isinstance(error, KeytallyError) or _is_refusal(error)
+            is_refused = not isinstance(error, KeytallyError) or error.is_refusal
             raise
         finally:
             self._is_settled = self._is_settled or not is_refused
@@ -48,9 +49,9 @@ class _Hold:
         try:
             usage = self.cost_at_end()
             if _is_zero(usage):
-                await self._operate("post /api/v1/usage/release", {"holdId": self.id}, {})
+                await self._operate(RELEASE, {"holdId": self.id}, {})
             else:
-                await self._operate("post /api/v1/usage/capture", {"holdId": self.id, "usage": usage}, {})
+                await self._operate(CAPTURE, {"holdId": self.id, "usage": usage}, {})
         except Exception as error:
             self._on_failure(error)
 
@@ -114,11 +115,6 @@ class AsyncHold(_Hold):
 
 def hold_for(client: Client | AsyncClient, id: str | None, on_failure: OnFailure) -> Hold | AsyncHold:
     return AsyncHold(client, id, on_failure) if isinstance(client, AsyncClient) else Hold(client, id, on_failure)
-
-
-def _is_refusal(error: KeytallyError) -> bool:
-    """Whether keytally surely captured nothing. With 409 something was captured or released before."""
-    return error.code != 0 and error.status != 409 and not error.is_away
 
 
 def _is_zero(usage: Any) -> bool:

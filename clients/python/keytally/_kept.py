@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from keytally import types
 from keytally._background import completed
 from keytally._callback import call_back
 from keytally._client import AsyncClient, Client
 from keytally._fork import begin_in_each_process
+from keytally._options import CallOptions
 from keytally.errors import KeytallyError
 
 Lost = str | KeytallyError
@@ -26,13 +27,21 @@ _LONGEST_ATTEMPT = 9.0
 _PAUSE = 1.0
 
 
-class _KeptCall:
+@dataclass(eq=False)
+class KeptCall:
     """A verification without an answer. `sent_at`, by `time.monotonic()`, is set once keytally may have debited it."""
 
-    def __init__(self, input: types.VerifyKeyInput, idempotency_key: str, sent_at: float | None) -> None:
-        self.input = input
-        self.idempotency_key = idempotency_key
-        self.sent_at = sent_at
+    input: types.VerifyKeyInput
+    idempotency_key: str
+    sent_at: float | None = None
+
+    async def send(self, client: Client | AsyncClient, options: CallOptions) -> types.Decision:
+        began = time.monotonic()
+        try:
+            return await client._verify(self.input, {**options, "idempotency_key": self.idempotency_key})
+        except KeytallyError as error:
+            self.sent_at = self.sent_at or (began if error.may_be_debited else None)
+            raise
 
 
 class _Kept(Generic[ClientT]):
@@ -47,7 +56,7 @@ class _Kept(Generic[ClientT]):
     def _begin(self) -> None:
         self._lock = threading.Lock()
         # After a fork, the parent still has its calls, and sends them.
-        self._calls: list[_KeptCall] = []
+        self._calls: list[KeptCall] = []
         self._is_sending = False
         self.away = False
         """Whether nobody of keytally answered when last asked: until it is back, requests do not wait for it."""
@@ -56,24 +65,20 @@ class _Kept(Generic[ClientT]):
     def size(self) -> int:
         return len(self._calls)
 
-    def keep(
-        self, input: types.VerifyKeyInput, key: str, sent_at: float | None = None, *, was_answered: bool = False
-    ) -> bool:
+    def keep(self, call: KeptCall, *, was_answered: bool = False) -> bool:
         """Keeps a call; false if there is no room for it. `was_answered`: keytally itself could not decide it, and is not away."""
         with self._lock:
             self.away = self.away or not was_answered
             if len(self._calls) >= self._at_most:
                 return False
-            self._calls.append(_KeptCall(input, key, sent_at))
+            self._calls.append(call)
             # Where no thread can be started now, the next request that passes tries it again.
             with suppress(RuntimeError):
                 if not self._is_sending:
-                    self._start(self._send)
+                    # Not waited for: `flush` is for the end of the process.
+                    self._client._later(self._send(), is_awaited=False)
                     self._is_sending = True
         return True
-
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        raise NotImplementedError
 
     async def _send(self) -> None:
         while self._has_calls():
@@ -81,10 +86,11 @@ class _Kept(Generic[ClientT]):
             self.away = self.away and not await self._client._ready()
             for call in [] if self.away else list(self._calls):
                 outcome = await self._outcome_of(call)
-                if outcome is not None:
-                    with self._lock:
-                        self._calls.remove(call)
-                if outcome not in (None, "VALID"):
+                if outcome is None:
+                    continue
+                with self._lock:
+                    self._calls.remove(call)
+                if outcome != "VALID":
                     call_back("on_lost", self._on_lost, call.input, outcome)
 
     def _has_calls(self) -> bool:
@@ -92,22 +98,17 @@ class _Kept(Generic[ClientT]):
             self._is_sending = len(self._calls) > 0
             return self._is_sending
 
-    async def _outcome_of(self, call: _KeptCall) -> Lost | None:
+    async def _outcome_of(self, call: KeptCall) -> Lost | None:
         """Sends a call; gives `None` where it is not decided now."""
-        sent_at = time.monotonic()
-        if call.sent_at is not None and sent_at - call.sent_at >= _REPEATABLE_SECONDS:
+        if call.sent_at is not None and time.monotonic() - call.sent_at >= _REPEATABLE_SECONDS:
             return "DOUBTFUL"
         if self.away:
             return None
-        seconds = min(self._client._settings.verify_timeout, _LONGEST_ATTEMPT)
         outcome: Lost
         try:
-            outcome = (
-                await self._client._verify(call.input, {"idempotency_key": call.idempotency_key, "timeout": seconds})
-            )["status"]
+            outcome = (await call.send(self._client, {"timeout": _LONGEST_ATTEMPT}))["status"]
         except KeytallyError as error:
             outcome = error
-            call.sent_at = call.sent_at or (sent_at if error.may_be_debited else None)
             self.away = self.away or error.code == 0
             if error.code == 0 or error.is_passing:
                 return None
@@ -139,10 +140,6 @@ class KeptUsage(_Kept[Client]):
         """Waits until the kept calls are decided, at most for so long, and gives how many are left. Call it before the process ends."""
         return completed(self._flush(timeout))
 
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        # In the background: `flush` is for the end of the process.
-        threading.Thread(target=lambda: completed(work()), name="keytally kept usage", daemon=True).start()
-
 
 class AsyncKeptUsage(_Kept[AsyncClient]):
     """The same for an `AsyncClient`: sent by a task of its event loop."""
@@ -150,6 +147,3 @@ class AsyncKeptUsage(_Kept[AsyncClient]):
     async def flush(self, timeout: float = 10.0) -> int:
         """Waits until the kept calls are decided, at most for so long, and gives how many are left. Call it before the process ends."""
         return await self._flush(timeout)
-
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._task = asyncio.get_running_loop().create_task(work())

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from keytally._callback import call_back
 from keytally.errors import Detail, KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
 VERIFY_BATCH = f"post {BATCH_PATH}"
 CANCEL = f"post {VERIFY_PATH}/cancel"
-OF_VERIFY = frozenset({CANCEL, *(f"post /api/v1/usage/{what}" for what in ("capture", "release", "extend"))})
-"""Operations that verify serves, too. Each may be repeated: a hold's id, or the Idempotency-Key that is cancelled, is its key."""
+CAPTURE, RELEASE, EXTEND = (f"post /api/v1/usage/{what}" for what in ("capture", "release", "extend"))
+OF_VERIFY = frozenset({VERIFY_BATCH, CANCEL, CAPTURE, RELEASE, EXTEND})
+"""
+Operations that verify serves, too. Each may be repeated: a hold's id, the Idempotency-Key that is cancelled, or that of each
+verification is its key.
+"""
 
 JSON_TYPE = "application/json"
 
-# The most connections that a client keeps to a server, and for how long. Servers close idle ones after 75 s.
-MOST_CONNECTIONS = 256
-KEEP_SECONDS = 60.0
-
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 2.0
 # What keytally says with each 429 and 503 of a verification.
 _RETRY_AFTER = {429: 1.0, 503: 0.05}
 
@@ -97,14 +92,11 @@ def result_of(request: Outgoing, answer: Answer) -> Any:
         raise _error_of(answer)
     if request.headers["Accept"] != JSON_TYPE:
         return answer.text
-    try:
-        told = json.loads(answer.text)
-    except (ValueError, RecursionError):
-        raise _foreign(request, answer) from None
+    told = _parsed(answer.text)
     # What decides nothing must let nobody pass.
-    is_right = {VERIFY_PATH: _is_decision, BATCH_PATH: _is_batch}.get(request.path, lambda _: True)
+    is_right = {VERIFY_PATH: _is_decision, BATCH_PATH: _is_batch}.get(request.path, lambda told: told is not None)
     if not is_right(told):
-        raise _foreign(request, answer)
+        raise _error_of(answer)
     return told
 
 
@@ -112,9 +104,8 @@ def results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
     """The answers of a batch, in order: each a decision, or the error that the verification had alone."""
     results = result_of(request, answer)["results"]
     if len(results) != count:
-        raise _foreign(request, answer)
-    request_id = answer.headers.get("x-request-id")
-    return [_error_in_batch(one["error"], request_id) if _error_code(one) else one for one in results]
+        raise _error_of(answer)
+    return [_error_in_batch(one["error"], answer) if _error_code(one) else one for one in results]
 
 
 def unanswered(url: str, *, is_late: bool) -> KeytallyError:
@@ -123,52 +114,6 @@ def unanswered(url: str, *, is_late: bool) -> KeytallyError:
         return KeytallyError("keytally did not answer in time", status=0)
     server = urlsplit(url)
     return KeytallyError(f"keytally cannot be reached at {server.scheme}://{server.netloc}", status=0)
-
-
-class Retry:
-    """Divides the time of a call into attempts."""
-
-    def __init__(self, seconds: float, on_retry: Callable[[KeytallyError], None]) -> None:
-        self._until = time.monotonic() + seconds
-        self._on_retry = on_retry
-        self._attempts = 0
-        self._answer: KeytallyError | None = None
-        self._may_be_debited = False
-
-    def attempt_seconds(self) -> float:
-        # Half of the time left: if this answer is lost, another attempt still has time.
-        return max(0.001, (self._until - time.monotonic()) / 2)
-
-    def pause_after(self, error: KeytallyError) -> float:
-        """How many seconds to wait before the next attempt; raises the error where that does not help."""
-        self._may_be_debited = self._may_be_debited or error.may_be_debited
-        if not error.is_passing:
-            raise self._told(error)
-        self._answer = error if error.code else self._answer
-        backoff = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * (0.5 + random.random() / 2)
-        pause = max(backoff, error.retry_after or 0)
-        if time.monotonic() + pause >= self._until:
-            # The last attempts are short: what keytally itself answered before says more than that they got no answer.
-            raise self._told(self._answer or error)
-        self._attempts += 1
-        call_back("on_retry", self._on_retry, error)
-        return pause
-
-    def _told(self, error: KeytallyError) -> KeytallyError:
-        """The calls of a batch that fails have one error: what is known of one call is told by a copy."""
-        if error.may_be_debited == self._may_be_debited:
-            return error
-        told = KeytallyError(
-            error.message,
-            status=error.status,
-            code=error.code,
-            request_id=error.request_id,
-            details=error.details,
-            retry_after=error.retry_after,
-        )
-        told.may_be_debited = self._may_be_debited
-        told.__cause__ = error
-        return told
 
 
 def _is_decision(told: Any) -> bool:
@@ -197,46 +142,39 @@ def _is_batch(told: Any) -> bool:
     return isinstance(results, list) and all(_error_code(one) or _is_decision(one) for one in results)
 
 
-def _foreign(request: Outgoing, answer: Answer) -> KeytallyError:
-    is_batch = request.path == BATCH_PATH
-    message = "the answer to a batch is not from keytally" if is_batch else _foreign_message(answer.status)
-    return KeytallyError(message, status=answer.status)
-
-
-def _foreign_message(status: int) -> str:
-    return f"HTTP {status}, but the answer is not from keytally; check the address"
+def _parsed(text: str) -> Any:
+    """What JSON says; `None` where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _error_of(answer: Answer) -> KeytallyError:
-    try:
-        told = json.loads(answer.text)
-    except (ValueError, RecursionError):
-        told = None
+    """The error of an answer that is not a success, or is not from keytally."""
     retry_after = None
     for name, unit in (("retry-after", 1.0), ("retry-after-ms", 0.001)):
         if re.fullmatch(r"[0-9]{1,9}", answer.headers.get(name, "")):
             retry_after = int(answer.headers[name]) * unit
-    fields: dict[str, Any] = {
-        "status": answer.status,
-        "request_id": answer.headers.get("x-request-id"),
-        "retry_after": retry_after,
-    }
-    code = _error_code(told)
-    if code // 100 != answer.status:
-        return KeytallyError(_foreign_message(answer.status), **fields)
-    error = told["error"]
-    return KeytallyError(str(error.get("message")), code=code, details=_details_of(error), **fields)
+    told = _parsed(answer.text)
+    is_ours = _error_code(told) // 100 == answer.status
+    foreign = {"message": f"HTTP {answer.status}, but the answer is not from keytally; check the address"}
+    return _told_error(told["error"] if is_ours else foreign, answer.status, answer, retry_after)
 
 
-def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyError:
+def _error_in_batch(error: dict[str, Any], answer: Answer) -> KeytallyError:
     status = error["code"] // 100
+    return _told_error(error, status, answer, _RETRY_AFTER.get(status))
+
+
+def _told_error(error: dict[str, Any], status: int, answer: Answer, retry_after: float | None) -> KeytallyError:
     return KeytallyError(
         str(error.get("message")),
         status=status,
-        code=error["code"],
-        request_id=request_id,
+        code=error.get("code", 0),
+        request_id=answer.headers.get("x-request-id"),
         details=_details_of(error),
-        retry_after=_RETRY_AFTER.get(status),
+        retry_after=retry_after,
     )
 
 

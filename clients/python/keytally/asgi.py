@@ -10,9 +10,10 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY, Guard, Outcome, Seen, capture_at_end, hold_of, identity_of
-from keytally._guard_options import AsyncGuardOptions
+from keytally._guard import KEYTALLY, Guard, Outcome, capture_at_end, hold_of, identity_of
+from keytally._guard_options import GuardOptions
 from keytally._hold import AsyncHold
+from keytally._kept import AsyncKeptUsage
 from keytally._refusal import Refusal, RefusalBody, problem_json
 from keytally._request import Request
 
@@ -55,7 +56,7 @@ class KeytallyMiddleware:
         self,
         app: App,
         client: AsyncClient,
-        **options: Unpack[AsyncGuardOptions[Request]],
+        **options: Unpack[GuardOptions[Request, AsyncKeptUsage]],
     ) -> None:
         self._app = app
         self._guard: Guard[Request] = Guard(client, **options)
@@ -63,9 +64,8 @@ class KeytallyMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
-        request = _request_of(scope)
-        seen = Seen(request.method, request.raw_path, request.ip, request.headers.get)
-        outcome = await self._guard.decide(request, seen)
+        request = request_of(scope)
+        outcome = await self._guard.decide(request, request)
         if outcome.passed is None:
             return await _refuse(outcome, scope, receive, send)
         scope[KEYTALLY] = outcome.passed
@@ -107,7 +107,8 @@ class _Ending:
             await self._hold.end()
 
 
-def _request_of(scope: Scope) -> Request:
+def request_of(scope: Scope) -> Request:
+    """What a guard's options see of a request."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

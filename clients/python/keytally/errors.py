@@ -32,7 +32,7 @@ class KeytallyError(Exception):
         self,
         message: str,
         *,
-        status: int,
+        status: int = 0,
         code: int = 0,
         request_id: str | None = None,
         details: Sequence[Detail] = (),
@@ -56,6 +56,11 @@ class KeytallyError(Exception):
     def is_away(self) -> bool:
         """Whether nothing was decided, because keytally or a server before it is unavailable or overloaded."""
         return self.status in (0, 408, 429) or self.status >= 500
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether keytally refused a request for what it is, and surely did nothing: with 409 it may have done it before."""
+        return self.code != 0 and self.status != 409 and not self.is_away
 
     @property
     def is_passing(self) -> bool:

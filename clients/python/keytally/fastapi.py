@@ -2,18 +2,18 @@
 
 # FastAPI reads the annotations below as they are: no `from __future__ import annotations` here.
 from collections.abc import AsyncIterator
-from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY, Seen
+from keytally._guard import KEYTALLY
 from keytally._guard import Guard as _Guard
-from keytally._guard_options import AsyncGuardOptions
+from keytally._guard_options import GuardOptions
+from keytally._kept import AsyncKeptUsage
 from keytally._refusal import Answer, Refusal, RefusalBody, problem_json
-from keytally.asgi import capture, capture_at_end, identity_of
+from keytally.asgi import capture, capture_at_end, identity_of, request_of
 
 __all__ = [
     "Guard",
@@ -59,12 +59,12 @@ class Guard:
     def __init__(
         self,
         client: AsyncClient,
-        **options: Unpack[AsyncGuardOptions[Request]],
+        **options: Unpack[GuardOptions[Request, AsyncKeptUsage]],
     ) -> None:
         self._guard: _Guard[Request] = _Guard(client, **options)
 
     async def __call__(self, request: Request, response: Response) -> AsyncIterator[types.Identity]:
-        outcome = await self._guard.decide(request, _seen(request))
+        outcome = await self._guard.decide(request, request_of(request.scope))
         if outcome.refusal:
             raise Refused(outcome.refusal, outcome.headers)
         assert outcome.passed
@@ -75,14 +75,3 @@ class Guard:
         finally:
             if outcome.passed.hold:
                 await outcome.passed.hold.end()
-
-
-def _seen(request: Request) -> Seen:
-    raw_path: Any = request.scope.get("raw_path") or request.url.path.encode()
-    ip = request.client.host if request.client else None
-
-    def header(name: str) -> str | None:
-        # A header that was sent more than once is joined, so that it cannot be one key.
-        return ", ".join(request.headers.getlist(name)) or None
-
-    return Seen(request.method, raw_path.decode("latin-1").split("?", 1)[0], ip, header)

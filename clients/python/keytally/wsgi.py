@@ -13,9 +13,10 @@ from typing_extensions import Unpack
 from keytally import types
 from keytally._background import completed
 from keytally._client import Client
-from keytally._guard import KEYTALLY, Guard, Seen, capture_at_end, hold_of, identity_of
+from keytally._guard import KEYTALLY, Guard, capture_at_end, hold_of, identity_of
 from keytally._guard_options import GuardOptions
 from keytally._hold import Hold
+from keytally._kept import KeptUsage
 from keytally._refusal import Refusal, RefusalBody, problem_json
 from keytally._request import Request
 
@@ -46,15 +47,14 @@ class KeytallyMiddleware:
         self,
         app: App,
         client: Client,
-        **options: Unpack[GuardOptions[Request]],
+        **options: Unpack[GuardOptions[Request, KeptUsage]],
     ) -> None:
         self._app = app
         self._guard: Guard[Request] = Guard(client, **options)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         request = _request_of(environ)
-        seen = Seen(request.method, request.raw_path, request.ip, request.headers.get)
-        outcome = completed(self._guard.decide(request, seen))
+        outcome = completed(self._guard.decide(request, request))
         if outcome.refusal:
             status, headers, body = outcome.refusal
             length = {"Content-Length": str(len(body))}

@@ -27,7 +27,7 @@ from stack import (
 
 from keytally import AsyncKeptUsage, KeptUsage, KeytallyError, OptionError, asgi, wsgi
 from keytally._hold import AsyncHold, Hold
-from keytally._kept import _KeptCall
+from keytally._kept import KeptCall
 from keytally.fastapi import Guard
 
 
@@ -114,7 +114,7 @@ class KeptCalls(unittest.IsolatedAsyncioTestCase):
             with serving(decide) as (url, _):
                 async with new_async_client(url) as client:
                     kept = AsyncKeptUsage(client, on_lost=lambda *_: None)
-                    call = _KeptCall({"key": "k"}, "a", sent_at)
+                    call = KeptCall({"key": "k"}, "a", sent_at)
                     outcome = await kept._outcome_of(call)
                     found = outcome and str(outcome.code if isinstance(outcome, KeytallyError) else outcome)
                     self.assertEqual((found, call.sent_at is not None, kept.away), (*expected, said == 404), said)
@@ -130,7 +130,7 @@ class KeptCalls(unittest.IsolatedAsyncioTestCase):
             kept = KeptUsage(client, on_lost=on_lost)
             wrong: list[Any] = [Decimal(1), "\ud800", "good"]
             for key in wrong:
-                kept.keep({"key": key}, "b", was_answered=True)
+                kept.keep(KeptCall({"key": key}, "b"), was_answered=True)
             self.assertEqual((kept.flush(60), lost), (0, [KeytallyError] * 2))
             self.assertEqual([one.keys for one in asked], [["good"]])
 

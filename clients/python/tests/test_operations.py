@@ -18,7 +18,6 @@ from stack import (
 )
 
 from keytally import KeytallyError, each, each_async
-from keytally._wire import Retry
 
 # A process that forks after its client has a connection, and ends as its child does.
 FORKING = """
@@ -28,7 +27,7 @@ from keytally import Client, KeptUsage, _kept
 _kept._PAUSE = 3600
 client = Client(url=sys.argv[1], token="t", verify_timeout=20)
 kept = KeptUsage(client, on_lost=print)
-kept.keep({"key": "kept"}, "a")
+kept.keep(_kept.KeptCall({"key": "kept"}, "a"))
 client.verify({"key": "of the parent"})
 child = os.fork()
 if child:
@@ -122,7 +121,6 @@ class OtherServers(unittest.IsolatedAsyncioTestCase):
             self.assertEqual([one.getMessage() for one in logs.records], ["on_retry failed"] * 2)
 
     async def test_what_keytally_answered_is_told_where_the_last_attempts_got_no_answer(self) -> None:
-        retry = Retry(3600, lambda _: None)
-        retry.pause_after(KeytallyError("closed", status=503, code=50301))
-        with self.assertRaisesRegex(KeytallyError, "closed"):
-            retry.pause_after(KeytallyError("late", status=0, retry_after=3600))
+        answers: list[Any] = [(503, {"error": {"code": 50301, "message": "closed"}}), (502, "<h1>Away</h1>", 3600)]
+        with serving(lambda asked: asked.answer(*answers.pop(0))) as (url, _), new_client(url) as client:
+            self.assertRaisesRegex(KeytallyError, "closed", client.verify, {"key": "k"})
