@@ -70,9 +70,6 @@ func New(options Options) (*Client, error) {
 	if err := checkToken(options.Token); err != nil {
 		return nil, err
 	}
-	if options.Timeout < 0 || options.VerifyTimeout < 0 {
-		return nil, errors.New("keytally.New: Timeout and VerifyTimeout must not be below 0")
-	}
 	client := &Client{
 		apiURL:        api,
 		verifyURL:     verify,

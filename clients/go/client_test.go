@@ -189,8 +189,3 @@ func TestAKeyThatNoHeaderMayHoldIsRefusedBeforeItIsSent(t *testing.T) {
 		equal(t, err != nil && strings.Contains(err.Error(), "no header may hold"), true)
 	}
 }
-
-func TestATimeoutBelowZeroKeepsTheProgramFromStarting(t *testing.T) {
-	_, err := New(Options{URL: "http://127.0.0.1:1", Token: "x", Timeout: -1})
-	equal(t, err != nil && strings.Contains(err.Error(), "must not be below 0"), true)
-}

@@ -185,7 +185,7 @@ func outcomesOf(received *answer, count int, isBatch bool) ([]outcome, error) {
 		switch {
 		case one != nil && isBatch && one.Error.isOurs():
 			outcomes[i].err = errorInBatch(one.Error, received.header)
-		case one != nil && one.Error == nil && one.Status != "":
+		case one != nil && (one.Error == nil || !isBatch) && one.Status != "":
 			outcomes[i].decision = &one.Decision
 		default:
 			isForeign = true

@@ -113,7 +113,7 @@ func (o *GuardOptions) idempotencyKeyOf(r *http.Request) (string, error) {
 		given = o.IdempotencyKey(r)
 	}
 	if given != "" && !isPrintable(given, longestHeader) {
-		return "", fmt.Errorf("idempotencyKey is %s; it must be 1 to 255 visible ASCII characters", shown(given))
+		return "", fmt.Errorf("idempotencyKey is %.100q; it must be 1 to 255 visible ASCII characters", given)
 	}
 	return given, nil
 }
@@ -129,7 +129,7 @@ var decimal = regexp.MustCompile(`^\d{1,10}(\.\d{1,6})?$`)
 func (c Cost) check() error {
 	credits, err := strconv.ParseFloat(c.Usage, 64)
 	if err != nil || credits > mostCredits || !decimal.MatchString(c.Usage) {
-		return fmt.Errorf(`cost is %s; it must be decimal text such as "1" or "0.25"`, shown(c.Usage))
+		return fmt.Errorf(`cost is %.100q; it must be decimal text such as "1" or "0.25"`, c.Usage)
 	}
 	return nil
 }
@@ -204,11 +204,4 @@ func (o *GuardOptions) addressOf(r *http.Request) string {
 		return text
 	}
 	return "0.0.0.0"
-}
-
-func shown(text string) string {
-	if len(text) > 100 {
-		text = text[:100]
-	}
-	return `"` + text + `"`
 }

@@ -74,6 +74,10 @@ export function aboutOf(described: Described): string {
   return `${described.summary}${needs.length > 0 ? ` (${needs.join(', ')})` : ''}.`;
 }
 
+export function upperFirst(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
+}
+
 /** The name of the schema that one refers to. */
 export function refName({ $ref = '' }: Schema): string {
   return $ref.split('/').at(-1)!;

@@ -1,4 +1,4 @@
-import { refName, type Schema } from './document.ts';
+import { refName, upperFirst, type Schema } from './document.ts';
 
 /**
  * How a struct's optional fields say "left out": in an answer their zero value does; in a request only where keytally takes it for
@@ -26,7 +26,7 @@ const sameWhenEmpty = ['permissions', 'requestedScopes', 'scopes'];
 /** A name of the document as an exported name of Go: `apiKeyId` becomes `APIKeyID`. */
 export function goName(name: string): string {
   const words = name.match(/IPs|[A-Z]+(?![a-z])|[A-Z]?[a-z\d]+/g) ?? [];
-  return words.map((word) => (initialisms.has(word.toLowerCase()) ? upper(word) : capital(word))).join('');
+  return words.map((word) => (initialisms.has(word.toLowerCase()) ? upper(word) : upperFirst(word))).join('');
 }
 
 /** Collects the Go types of a document's schemas. */
@@ -178,8 +178,4 @@ function upper(word: string): string {
   return word.endsWith('s') && word.length > 2 && !['iss', 'jwks'].includes(word.toLowerCase())
     ? `${word.slice(0, -1).toUpperCase()}s`
     : word.toUpperCase();
-}
-
-function capital(word: string): string {
-  return word.charAt(0).toUpperCase() + word.slice(1);
 }

@@ -11,6 +11,7 @@ import {
   operationsOf,
   refName,
   requireDifferentNames,
+  upperFirst,
   type Described,
   type Schema,
 } from './document.ts';
@@ -24,7 +25,7 @@ const keywords = new Set(
   is lambda nonlocal not or pass raise return try while with yield`.split(/\s+/),
 );
 
-/** Renders the files of the Python client that follow from the contract, by name. */
+/** Renders the files of the Python client that follow from the contract, by path. */
 export function renderPythonContract(): Record<string, string> {
   const document = openApi(routes, []);
   const schemas = document.components.schemas as Record<string, Schema>;
@@ -51,7 +52,11 @@ export function renderPythonContract(): Record<string, string> {
   // Their methods are written by hand.
   for (const operation of [VERIFY, VERIFY_BATCH]) methodOf('verify', operation);
   types.add('Identity', identityOf(types.resolve({ $ref: '#/components/schemas/Decision' })));
-  return { 'types.py': types.render(), '_operations.py': renderOperations(groups), '_contract.py': renderTables() };
+  return {
+    'clients/python/keytally/types.py': types.render(),
+    'clients/python/keytally/_operations.py': renderOperations(groups),
+    'clients/python/keytally/_contract.py': renderTables(),
+  };
 }
 
 /** Whose request a guard let pass: the decision, or `UNDECIDED` where it passed while keytally was unavailable. */
@@ -247,10 +252,6 @@ function text(value: string): string {
 function docstring(about: string): string {
   const escaped = about.replaceAll('\\', '\\\\').replaceAll('"""', '\\"\\"\\"');
   return `"""${escaped}${escaped.endsWith('"') ? ' ' : ''}"""`;
-}
-
-function upperFirst(name: string): string {
-  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 function snakeCase(name: string): string {

@@ -72,18 +72,6 @@ class Mistakes(unittest.TestCase):
         self.assertLessEqual(len(logs.output), 1 + took)
         self.assertRegex(logs.output[0], "keytally guard, request .+: keytally (cannot be reached|did not answer)")
 
-    def test_an_on_error_that_raises_leaves_the_answer_as_it_is(self) -> None:
-        def on_error(*_: object) -> None:
-            raise RuntimeError("on_error is wrong")
-
-        sent: list[str] = []
-        error = {"error": {"code": 40102, "message": "wrong"}}
-        with serving(lambda asked: asked.answer(401, error)) as (url, _), new_client(url) as client:
-            guarded = wsgi.KeytallyMiddleware(lambda *_: [], client, on_error=on_error)
-            with self.assertLogs("keytally", "ERROR") as logs:
-                guarded({"REQUEST_METHOD": "GET", "HTTP_X_API_KEY": "k"}, lambda status, _: sent.append(status))
-        self.assertEqual((sent[0][:3], [one.getMessage() for one in logs.records]), ("500", ["on_error failed"]))
-
 
 class KeptCalls(unittest.IsolatedAsyncioTestCase):
     async def test_they_are_sent_until_decided_and_never_where_they_could_be_debited_again(self) -> None:
