@@ -39,11 +39,10 @@ type gatherer struct {
 
 // verification is one attempt of a call: it stands in the line first, and then waits for an answer.
 type verification struct {
-	fields         []byte
-	idempotencyKey string
-	requestID      string
-	until          time.Time
-	outcome        chan outcome
+	callOptions
+	fields  []byte
+	until   time.Time
+	outcome chan outcome
 }
 
 type outcome struct {
@@ -53,12 +52,7 @@ type outcome struct {
 
 // verify makes one attempt, which ends with ctx.
 func (g *gatherer) verify(ctx context.Context, fields []byte, given callOptions) (*Decision, error) {
-	one := &verification{
-		fields:         fields,
-		idempotencyKey: given.idempotencyKey,
-		requestID:      given.requestID,
-		outcome:        make(chan outcome, 1),
-	}
+	one := &verification{callOptions: given, fields: fields, outcome: make(chan outcome, 1)}
 	one.until, _ = ctx.Deadline()
 	g.add(one)
 	select {

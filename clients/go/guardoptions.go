@@ -60,17 +60,12 @@ type GuardOptions struct {
 
 // check finds what is wrong and not a function: a program with a wrong cost does not start.
 func (o *GuardOptions) check() error {
-	if cost, ok := o.Cost.(Cost); ok {
-		if err := cost.check(); err != nil {
-			return err
-		}
-	}
-	if o.Hold != nil {
-		if err := checkHold(*o.Hold); err != nil {
-			return err
-		}
+	if cost, ok := o.Cost.(Cost); ok && cost.check() != nil {
+		return cost.check()
 	}
 	switch {
+	case o.Hold != nil && checkHold(*o.Hold) != nil:
+		return checkHold(*o.Hold)
 	case o.OutOfCredits != 0 && o.OutOfCredits != http.StatusTooManyRequests:
 		return fmt.Errorf("OutOfCredits is %d; it must be 429, or left out for 402 and 403", o.OutOfCredits)
 	case o.Hold != nil && o.HoldFunc != nil:

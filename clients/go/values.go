@@ -1,7 +1,6 @@
 package keytally
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -25,16 +24,6 @@ func (n Nullable[T]) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(n.value)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (n *Nullable[T]) UnmarshalJSON(text []byte) error {
-	if bytes.Equal(text, []byte("null")) {
-		*n = Nullable[T]{}
-		return nil
-	}
-	n.isSet = true
-	return json.Unmarshal(text, &n.value)
 }
 
 // Ptr gives a pointer to a value, for optional fields.
