@@ -10,7 +10,6 @@ type Reads<Names> = { [Name in keyof Names]: Names[Name] extends `get ${string}`
 export type Reader = {
   [Group in keyof Operations]: Pick<Keytally[Group], Reads<Operations[Group]> & keyof Keytally[Group]>;
 };
-export type Options = { signal: AbortSignal };
 
 export type Tool<Input extends TSchema = TSchema> = {
   name: string;
@@ -25,7 +24,7 @@ export type Tool<Input extends TSchema = TSchema> = {
    * `text` says the result in keytally's own words. `data` is what the api answered: of it the model is given what `output` names,
    * what customers wrote under `untrusted`.
    */
-  run(input: Static<Input>, reader: Reader, options: Options): Promise<{ text: string; data: object }>;
+  run(input: Static<Input>, reader: Reader): Promise<{ text: string; data: object }>;
 };
 
 /** Types what a tool is given by its schema. */

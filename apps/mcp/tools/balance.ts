@@ -16,10 +16,10 @@ export default tool({
   input: Type.Object({ ...which, state: choice(states, 'which grants; default ACTIVE'), cursor }),
   output: Type.Object({ record, grants: Type.Array(grant), nextCursor }),
 
-  async run({ state = 'ACTIVE', cursor, ...one }, reader, options) {
-    const billing = await recordOf(one, reader, options);
+  async run({ state = 'ACTIVE', cursor, ...one }, reader) {
+    const billing = await recordOf(one, reader);
     const list = { bid: billing.id, state, limit: MOST, cursor };
-    const { grants, nextCursor } = await reader.grants.list(list, options);
+    const { grants, nextCursor } = await reader.grants.list(list);
     const limit = billing.spendCap === undefined ? '' : `, spend cap ${billing.spendCap}`;
     return {
       text: `${billing.availableCredits} credits available: ${billing.totalCredits} in all, ${billing.usedCredits} used, ${billing.heldCredits} held, ${billing.expiredCredits} expired; overages ${billing.allowOverages ? 'allowed' : 'not allowed'}${limit}. ${grants.length} grants that are ${state}.${more(nextCursor)}`,

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { chunks } from '../../../shared/values/chunks.ts';
 import { cursor, nextCursor, object, recordOf, which, type Which } from '../schemas.ts';
-import { more, tally, tool, type Options, type Reader } from '../tool.ts';
+import { more, tally, tool, type Reader } from '../tool.ts';
 
 // The api reads each record's books: so many take some seconds.
 const MOST = 20;
@@ -23,11 +23,11 @@ export default tool({
   input: Type.Object({ ...which, cursor }),
   output: Type.Object({ records: Type.Array(proof), nextCursor }),
 
-  async run({ cursor, ...one }, reader, options) {
-    const { billings, nextCursor } = await wantedRecords(one, cursor, reader, options);
+  async run({ cursor, ...one }, reader) {
+    const { billings, nextCursor } = await wantedRecords(one, cursor, reader);
     const records: Awaited<ReturnType<typeof proofOf>>[] = [];
     for (const some of chunks(billings, AT_ONCE))
-      records.push(...(await Promise.all(some.map((one) => proofOf(one, reader, options)))));
+      records.push(...(await Promise.all(some.map((one) => proofOf(one, reader)))));
     return {
       text: `${records.length} records: ${tally(records, ({ status }) => status)}.${more(nextCursor)}`,
       data: { records, nextCursor },
@@ -39,18 +39,17 @@ async function wantedRecords(
   one: Which,
   cursor: string | undefined,
   reader: Reader,
-  options: Options,
 ): ReturnType<Reader['billing']['list']> {
   const { workspaceId: id, billingId, externalMeterId } = one;
   if (id !== undefined && billingId === undefined && externalMeterId === undefined)
-    return reader.billing.list({ id, limit: MOST, cursor }, options);
-  return { billings: [await recordOf(one, reader, options)] };
+    return reader.billing.list({ id, limit: MOST, cursor });
+  return { billings: [await recordOf(one, reader)] };
 }
 
 type Named = { id: string; externalMeterId: string };
 
-async function proofOf({ id: bid, externalMeterId }: Named, reader: Reader, options: Options) {
-  const { reconciliation: given } = await reader.billing.reconciliation({ bid }, options);
+async function proofOf({ id: bid, externalMeterId }: Named, reader: Reader) {
+  const { reconciliation: given } = await reader.billing.reconciliation({ bid });
   const placed = (gaps: typeof given.gaps) =>
     gaps.slice(0, MOST_GAPS).map(({ after, ...one }) => ({ ...one, epoch: after.epoch, afterNumber: after.number }));
   const { grants, gaps, losses } = given;

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { keyShard, maskKeyText } from '../../../shared/values/key-text.ts';
 import { ids, key, keyFrom, record, recordFrom } from '../schemas.ts';
-import { tool, type Options, type Reader } from '../tool.ts';
+import { tool, type Reader } from '../tool.ts';
 
 const MOST = 20;
 const MOST_WORKSPACES = 20;
@@ -24,34 +24,23 @@ export default tool({
   }),
   masks: 'text',
 
-  async run({ text, workspaceId }, reader, options) {
+  async run({ text, workspaceId }, reader) {
     const isSecret = keyShard(text) !== undefined;
     const wanted = isSecret ? maskKeyText(text) : text;
-    const places =
-      workspaceId === undefined ? await workspacesOf(reader, options) : { ids: [workspaceId], more: false };
+    const places = workspaceId === undefined ? await workspacesOf(reader) : { ids: [workspaceId], more: false };
     const data = {
       keys: [] as ReturnType<typeof keyFrom>[],
       records: [] as ReturnType<typeof recordFrom>[],
-      searched: [] as string[],
+      searched: places.ids,
       complete: !places.more,
     };
     for (const id of places.ids) {
-      if (data.keys.length >= MOST && data.records.length >= MOST) {
-        data.complete = false;
-        break;
-      }
-      const [keys, records] = await Promise.all([
-        keysLike(reader, id, wanted, options),
-        recordsOf(reader, id, wanted, options),
-      ]);
+      const [keys, records] = await Promise.all([keysLike(reader, id, wanted), recordsOf(reader, id, wanted)]);
       data.keys.push(...keys.items.map((one) => keyFrom(id, one)));
       data.records.push(...records.items.map(recordFrom));
-      data.searched.push(id);
       if (keys.more || records.more) data.complete = false;
     }
-    if (data.keys.length > MOST || data.records.length > MOST) data.complete = false;
-    data.keys.splice(MOST);
-    data.records.splice(MOST);
+    if (data.keys.splice(MOST).length + data.records.splice(MOST).length > 0) data.complete = false;
     const counts = `${data.keys.length} keys and ${data.records.length} billing records in ${data.searched.length} workspaces${data.complete ? '' : '; there may be more'}.`;
     const warning =
       ' The text was a whole API key: only its masked form was looked for. Whoever has seen it can use it, so advise to rotate it.';
@@ -59,16 +48,16 @@ export default tool({
   },
 });
 
-async function workspacesOf(reader: Reader, options: Options) {
-  const { workspaces, nextCursor } = await reader.workspaces.list({ limit: MOST_WORKSPACES }, options);
+async function workspacesOf(reader: Reader) {
+  const { workspaces, nextCursor } = await reader.workspaces.list({ limit: MOST_WORKSPACES });
   return { ids: workspaces.map(({ id }) => id), more: nextCursor !== undefined };
 }
 
-async function keysLike(reader: Reader, id: string, search: string, options: Options) {
+async function keysLike(reader: Reader, id: string, search: string) {
   const items: Awaited<ReturnType<Reader['apiKeys']['list']>>['apiKeys'] = [];
   let cursor: string | undefined;
   for (let pages = 0; pages < MOST_PAGES && items.length < MOST; pages++) {
-    const page = await reader.apiKeys.list({ id, search, limit: MOST, cursor }, options);
+    const page = await reader.apiKeys.list({ id, search, limit: MOST, cursor });
     items.push(...page.apiKeys);
     cursor = page.nextCursor;
     if (cursor === undefined) break;
@@ -76,10 +65,10 @@ async function keysLike(reader: Reader, id: string, search: string, options: Opt
   return { items, more: cursor !== undefined };
 }
 
-async function recordsOf(reader: Reader, id: string, wanted: string, options: Options) {
+async function recordsOf(reader: Reader, id: string, wanted: string) {
   const pages = await Promise.all(
     [{ externalMeterId: wanted }, { customerId: wanted }].map((filter) =>
-      reader.billing.list({ id, ...filter, limit: MOST }, options),
+      reader.billing.list({ id, ...filter, limit: MOST }),
     ),
   );
   const items = new Map(pages.flatMap(({ billings }) => billings.map((one) => [one.id, one] as const)));

@@ -12,8 +12,8 @@ export default tool({
   input: Type.Object({ cursor }),
   output: Type.Object({ workspaces: Type.Array(object(['workspaceId', 'timezone'], ['name'])), nextCursor }),
 
-  async run(input, reader, options) {
-    const { workspaces, nextCursor } = await reader.workspaces.list({ ...input, limit: MOST }, options);
+  async run(input, reader) {
+    const { workspaces, nextCursor } = await reader.workspaces.list({ ...input, limit: MOST });
     const named = workspaces.map((one) => ({ ...one, workspaceId: one.id }));
     const text = `${workspaces.length} workspaces.${more(nextCursor)}`;
     return { text, data: { workspaces: named, nextCursor } };

@@ -36,9 +36,9 @@ export default tool({
     leftOut: Type.Integer({ description: 'rows that are not shown, the smallest' }),
   }),
 
-  async run({ groupBy = [], ...asked }, reader, options) {
+  async run({ groupBy = [], ...asked }, reader) {
     const query = { ...asked, groupBy: ['status', 'reason', ...groupBy].join(',') };
-    const { data, wouldRefuse } = await reader.verifications.count(query, options);
+    const { data, wouldRefuse } = await reader.verifications.count(query);
     const refusals = data.filter(({ status }) => status !== 'VALID');
     const refused = sumOf(refusals);
     const valid = asked.reason === undefined ? { valid: sumOf(data) - refused } : undefined;

@@ -1,9 +1,8 @@
 import { Type } from 'typebox';
-import { choice, cursor, customer, day, ids, limitOf, meter, nextCursor, object, timezone } from '../schemas.ts';
+import { choice, cursor, customer, day, ids, meter, nextCursor, object, timezone } from '../schemas.ts';
 import { more, tool } from '../tool.ts';
 
-const MOST = 100;
-const BY_DEFAULT = 50;
+const MOST = 50;
 const groups = ['billing', 'usageName', 'key', 'route', 'customer'] as const;
 
 const row = object(
@@ -29,7 +28,6 @@ export default tool({
     groupBy: Type.Optional(
       Type.Array(Type.Enum([...groups]), { minItems: 1, maxItems: groups.length, description: 'default: usageName' }),
     ),
-    limit: limitOf('rows', MOST, BY_DEFAULT),
     cursor,
   }),
   output: Type.Object({
@@ -38,9 +36,8 @@ export default tool({
     nextCursor,
   }),
 
-  async run({ groupBy = ['usageName'], limit = BY_DEFAULT, ...asked }, reader, options) {
-    const query = { ...asked, groupBy: groupBy.join(','), limit };
-    const { data: rows, ...rest } = await reader.usage.list(query, options);
+  async run({ groupBy = ['usageName'], ...asked }, reader) {
+    const { data: rows, ...rest } = await reader.usage.list({ ...asked, groupBy: groupBy.join(','), limit: MOST });
     return {
       text: `${rows.length} rows, each of one ${asked.interval ?? 'day'} by ${groupBy.join(' and ')}.${more(rest.nextCursor)}`,
       data: { rows, ...rest },
