@@ -1,4 +1,4 @@
-import type { WebhookEventType } from '../../shared/contract/webhook-events.ts';
+import type { WebhookEventType } from '../../shared/contract/webhook-event-types.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';

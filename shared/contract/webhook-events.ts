@@ -1,25 +1,7 @@
 import type { Alert } from './alerts.ts';
+import type { WebhookEventType } from './webhook-event-types.ts';
 
 // What webhooks tell. Amounts are decimal text, times Unix milliseconds, as everywhere else.
-
-/** Every type of event, in the order of the documentation. */
-export const webhookEventTypes = [
-  'credits.alert',
-  'credits.exhausted',
-  'credits.replenished',
-  'grant.began',
-  'grant.expiring',
-  'grant.expired',
-  'limit.reached',
-  'key.created',
-  'key.rotated',
-  'key.deleted',
-  'key.expiring',
-  'hold.expired',
-  'books.different',
-  'month.closed',
-] as const;
-export type WebhookEventType = (typeof webhookEventTypes)[number];
 
 type OfRecord = { billingId: string; externalMeterId: string };
 type OfGrant = OfRecord & {

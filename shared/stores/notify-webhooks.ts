@@ -1,4 +1,5 @@
-import type { WebhookEvent, WebhookEventType } from '../contract/webhook-events.ts';
+import type { WebhookEventType } from '../contract/webhook-event-types.ts';
+import type { WebhookEvent } from '../contract/webhook-events.ts';
 import { derivedId, newId } from '../values/ids.ts';
 import { chunks } from '../values/chunks.ts';
 import type { Query } from './postgres.ts';

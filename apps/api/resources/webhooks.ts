@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { id, named, object, textOf, timestamp, whole } from '../../../shared/contract/schema-kinds.ts';
-import { webhookEventTypes } from '../../../shared/contract/webhook-events.ts';
+import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import type { SayChanged } from './record.ts';
 import { resourceOf, type Row } from './rows.ts';

@@ -5,14 +5,13 @@ import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 
 const root = join(import.meta.dirname, '..');
-const dist = join(root, 'dist');
-const ASSETS = '/console/assets/';
+const assets = join(root, 'dist/assets');
 const packages = ['preact', 'preact-iso', '@picocss/pico'];
 
 const { outputFiles } = await build({
   entryPoints: [join(root, 'src/main.tsx')],
-  outdir: dist,
-  entryNames: 'assets/[name]-[hash]',
+  outdir: assets,
+  entryNames: '[name]-[hash]',
   bundle: true,
   minify: true,
   write: false,
@@ -25,53 +24,28 @@ const { outputFiles } = await build({
   legalComments: 'none',
 });
 
-mkdirSync(join(dist, 'assets'), { recursive: true });
-const files = outputFiles.map(({ path, contents }) => ({ name: basename(path), contents }));
-for (const { name, contents } of files) write(join('assets', name), contents);
-write('assets/licences.txt', licences());
+mkdirSync(assets, { recursive: true });
+const files = new Map<string, string | Uint8Array>(outputFiles.map(({ path, contents }) => [basename(path), contents]));
+const names = [...files.keys()];
+const page = readFileSync(join(root, 'src/index.html'), 'utf8').replace(/main\.(css|js)/g, (_, kind) => {
+  return `/console/assets/${names.find((name) => name.endsWith(kind))}`;
+});
+// Their licences ask for their notice wherever they go.
+files.set('licences.txt', packages.map(licenceOf).join('\n\n'));
+for (const [name, contents] of files) write(name, contents);
 // Last: it names only files that are there.
-write('index.html', page());
-const names = new Set(['licences.txt', ...files.map(({ name }) => name)]);
-for (const old of readdirSync(join(dist, 'assets')))
-  if (!names.has(old)) rmSync(join(dist, 'assets', old), { force: true });
+write('../index.html', page);
+for (const old of readdirSync(assets)) if (!files.has(old)) rmSync(join(assets, old), { force: true });
 
 // Whole or not at all: an api may read it now.
 function write(name: string, contents: string | Uint8Array): void {
-  const unfinished = join(dist, `.${process.pid}.new`);
+  const unfinished = join(root, `dist/.${process.pid}.new`);
   writeFileSync(unfinished, contents);
-  renameSync(unfinished, join(dist, name));
+  renameSync(unfinished, join(assets, name));
 }
 
-// Their licences ask for their notice wherever they go.
-function licences(): string {
-  const folders = packages.map((name) => ({ name, folder: join(root, '../../node_modules', name) }));
-  return folders
-    .map(({ name, folder }) => {
-      const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one))!;
-      return `${name}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`;
-    })
-    .join('\n\n');
-}
-
-function page(): string {
-  return `<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8" />
-    <meta name="viewport" content="width=device-width, initial-scale=1" />
-    <meta name="color-scheme" content="light dark" />
-    <title>keytally</title>
-    <link rel="icon" href="data:," />
-    <link rel="stylesheet" href="${asset('css')}" />
-    <script type="module" src="${asset('js')}"></script>
-  </head>
-  <body>
-    <noscript>This page needs JavaScript.</noscript>
-  </body>
-</html>
-`;
-}
-
-function asset(kind: 'css' | 'js'): string {
-  return ASSETS + files.find(({ name }) => name.endsWith(`.${kind}`))!.name;
+function licenceOf(name: string): string {
+  const folder = join(root, '../../node_modules', name);
+  const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one))!;
+  return `${name}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`;
 }

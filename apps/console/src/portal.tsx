@@ -4,12 +4,12 @@ import { EndedContext, readItems, useRead } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
 import { Grants } from './pages/customers/grants.tsx';
-import { Usage } from './pages/customers/usage.tsx';
 import { Rotate } from './pages/keys/key.tsx';
 import { stateOf } from './pages/keys/keys.tsx';
-import { Frame, Page, Section } from './parts/page.tsx';
+import { LastUsage } from './pages/usage.tsx';
+import { Frame, Outside, Page, Section } from './parts/page.tsx';
 import { List } from './parts/table.tsx';
-import { Loaded, ProblemNote, Time } from './parts/text.tsx';
+import { Time } from './parts/text.tsx';
 
 type Opened = Output<'get /api/v1/portal'>['portal'];
 
@@ -56,19 +56,24 @@ export function Portal() {
   }, [isOpen]);
 
   if (opened === undefined) return <main class="narrow" aria-busy="true" />;
-  if (!isOpen) return <Closed why={opened} onRetry={begin} />;
+  if (opened === 'left') {
+    return (
+      <Outside title={TITLE}>
+        <p>You have left. Open your link again to come back.</p>
+      </Outside>
+    );
+  }
+  if (opened instanceof Problem) {
+    return <Outside title={TITLE} problem={opened} onRetry={opened.status === 401 ? undefined : begin} />;
+  }
+  const head = (
+    <span class="workspace" title={opened.customerId}>
+      {opened.customerId}
+    </span>
+  );
   return (
     <EndedContext.Provider value={begin}>
-      <Frame
-        head={
-          <span class="workspace" title={opened.customerId}>
-            {opened.customerId}
-          </span>
-        }
-        leave="Leave"
-        onLeave={leavePortal}
-        onEnded={() => setOpened('left')}
-      >
+      <Frame head={head} leave="Leave" onLeave={leavePortal} onEnded={() => setOpened('left')}>
         {/* Another link may have been opened in another tab: nothing of the one before stays. */}
         <Page key={`${opened.customerId} ${opened.expiresAt}`} title={TITLE}>
           <p class="muted">
@@ -76,27 +81,11 @@ export function Portal() {
           </p>
           {opened.hasBalance && <Balance />}
           <Keys mayRotate={opened.permissions.includes('rotate')} />
-          <Usage empty="Nothing was used in these days. What your keys use shows here within seconds." />
+          <LastUsage empty="Nothing was used in these days. What your keys use shows here within seconds." />
           {opened.hasBalance && <Statement />}
         </Page>
       </Frame>
     </EndedContext.Provider>
-  );
-}
-
-function Closed({ why, onRetry }: { why: Problem | 'left'; onRetry(): void }) {
-  const isOver = why === 'left' || why.status === 401;
-  useEffect(() => void (document.title = TITLE), []);
-  return (
-    <main class="narrow">
-      <h1>{TITLE}</h1>
-      {why === 'left' ? <p>You have left. Open your link again to come back.</p> : <ProblemNote problem={why} />}
-      {!isOver && (
-        <button type="button" onClick={onRetry}>
-          Try again
-        </button>
-      )}
-    </main>
   );
 }
 
@@ -111,14 +100,14 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
       columns={[
         { title: 'Name', width: '30%', text: 'name', isMain: true, below: 'maskedKey' },
         { title: 'Key', code: 'maskedKey', isExtra: true },
-        { title: 'State', width: '7rem', cell: stateOf },
+        { title: 'State', width: '7rem', state: stateOf },
         { title: 'Expires', time: 'expiresAt', isExtra: true },
         { title: 'Last used', time: 'lastUsedAt', isExtra: true },
         {
           title: 'Rotate',
           width: '6.5rem',
           needs: mayRotate ? undefined : false,
-          cell: ({ id, name }) => <Rotate look="outline small" label={`Rotate ${name}`} onRotate={rotate(id)} />,
+          cell: ({ id, name }) => <Rotate row={name} onRotate={rotate(id)} />,
         },
       ]}
       empty="You have no API key yet. Ask for one where you got this link."
@@ -135,15 +124,13 @@ function Balance() {
     return { billing, grants };
   }, '');
   return (
-    <Section title="Balance">
-      <Loaded of={read}>
-        {({ billing, grants }) => (
-          <>
-            <Credits billing={billing} grants={grants} />
-            <Grants grants={grants} empty="No credits yet. Ask for some where you got this link." />
-          </>
-        )}
-      </Loaded>
+    <Section title="Balance" of={read}>
+      {({ billing, grants }) => (
+        <>
+          <Credits billing={billing} grants={grants} />
+          <Grants grants={grants} empty="No credits yet. Ask for some where you got this link." />
+        </>
+      )}
     </Section>
   );
 }

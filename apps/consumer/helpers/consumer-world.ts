@@ -4,7 +4,7 @@ import { makeOutboxReader } from '../../../shared/events/outbox-reader.ts';
 import type { Batch, Source } from '../../../shared/events/source.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf, SHARDS } from '../../../shared/values/key-text.ts';
-import { webhookEventTypes } from '../../../shared/contract/webhook-events.ts';
+import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
 import { keyspace, OUTBOX_GROUP } from '../../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';

@@ -15,7 +15,7 @@ test('a record is made, found, refilled, granted credits once and by a schedule,
   await own.customers.newMeter({ externalMeterId: 'another' });
   const { page, close } = await own.open('customers');
   const available = (text: string) => page.getByText(`${text} credits available`).waitFor();
-  await answer(page, 'New record', 'New billing record', { Meter: 'keyboard', 'First credits': '5' });
+  await answer(page, 'New record', 'New record', { Meter: 'keyboard', 'First credits': '5' });
   await page.getByRole('heading', { level: 1, name: 'keyboard' }).waitFor();
   await press(page, 'Customers');
   await fill(page, { Meter: 'keyboard' });
@@ -115,11 +115,8 @@ test('a portal link is made for the customer of the keys, shown once, opens with
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   assert.not.ok((await page.content()).includes(link), 'it is shown once');
   await eventually('the revoked link opens nothing', async () => {
-    await customer.page.goto('about:blank');
-    await customer.page.goto(link);
-    const ended = customer.page.getByRole('alert').getByText('The link has ended');
-    await ended.or(customer.page.getByText('Linked backend')).first().waitFor();
-    return ended.isVisible();
+    await customer.page.reload();
+    return customer.page.getByText('The link has ended').isVisible();
   });
   await customer.close();
 

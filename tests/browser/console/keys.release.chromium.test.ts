@@ -1,29 +1,12 @@
 import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
-import { inTable, rowOf, visit } from './helpers/browser.ts';
+import { inTable, rowOf } from './helpers/browser.ts';
 import { answer, confirm, fill, focused, press, pressClose, tick, type } from './helpers/keyboard.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
 // Every task of the pages of keys, by keyboard alone.
 
 const { test, own } = await consoleSuite('keys in the console');
-
-test('signing in, making and choosing a workspace, and signing out', async () => {
-  const { page, close } = await visit(own.browser);
-  await page.goto(`${own.world.api.url}/console`);
-  await type(page, 'Access token', own.world.team.token);
-  await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
-  await answer(page, 'New workspace', 'New workspace', { Name: 'Made by keyboard' });
-  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-  await press(page, 'Made by keyboard');
-  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
-  await press(page, 'Weather');
-  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-  await press(page, 'Sign out');
-  await page.getByLabel('Access token').waitFor();
-  await close();
-});
 
 test('a key is made, copied, found, edited, limited, granted scopes, rotated, disabled and deleted, each in force', async () => {
   const scope = { name: 'Invoices', representation: 'invoices' };

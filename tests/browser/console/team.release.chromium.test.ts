@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import * as assert from 'uvu/assert';
-import { must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/world.ts';
 import { inTable, rowOf } from './helpers/browser.ts';
 import { answer, confirm, fill, press, pressClose, tick, type } from './helpers/keyboard.ts';
@@ -112,11 +111,13 @@ test('scopes and tokens are made, changed and ended; a token has the rights that
   await close();
 });
 
-test('a workspace is changed, limited and deleted, once its name is typed', async () => {
-  const { workspace } = (await must(201, own.world.call('post', '/api/v1/workspace', { name: 'Short' }))).body;
+test('a workspace is made, chosen, changed, limited and deleted, once its name is typed', async () => {
   const { page, close } = await own.open('settings');
   await inTable(page, 'Quota of the team', 'keys');
-  await page.goto(`${own.world.api.url}/console/w/${workspace.id}/settings`);
+  await press(page, 'keytally');
+  await answer(page, 'New workspace', 'New workspace', { Name: 'Short' });
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  await press(page, 'Settings');
   await answer(page, 'Edit', 'Edit the workspace', { 'Time zone': 'Europe/Oslo' });
   await page.getByText('Europe/Oslo').waitFor();
   await answer(page, 'New limit', 'New limit', { Name: 'daily', 'At most': '10' });

@@ -57,16 +57,15 @@ export async function call<O extends Operation, I extends Input<O>>(
   input: Known<I, O>,
   signal?: AbortSignal,
 ): Promise<Output<O>> {
-  const { method, path, rest } = partsOf(operation, input);
-  if (method === 'get') return send(method, path + queryOf(rest), { ...(signal && { signal }) }) as Promise<Output<O>>;
-  const body = JSON.stringify(rest);
+  const { method, path, address, body } = partsOf(operation, input);
+  if (method === 'get') return send(method, address, { signal });
   const answer = await (method === 'post'
-    ? post(path, body)
+    ? post<Output<O>>(path, body)
     : method === 'patch'
-      ? send(method, path, { body })
-      : send(method, path + queryOf(rest)));
+      ? send<Output<O>>(method, path, { body })
+      : send<Output<O>>(method, address));
   tellChange();
-  return answer as Output<O>;
+  return answer;
 }
 
 /** The event by which every part of a page reads again what it shows. */
@@ -85,7 +84,9 @@ function partsOf(operation: Operation, input: unknown) {
     delete rest[name];
     return encodeURIComponent(value);
   });
-  return { method, path, rest };
+  const asked = Object.entries(rest).filter(([, value]) => value !== undefined && value !== '');
+  const query = new URLSearchParams(asked.map(([name, value]) => [name, String(value)]));
+  return { method, path, address: asked.length > 0 ? `${path}?${query}` : path, body: JSON.stringify(rest) };
 }
 
 // Of a request without an answer nobody knows whether it was done: its repeat has the same key, and does nothing twice.
@@ -97,23 +98,21 @@ export function forgetUnanswered(): void {
   unanswered.clear();
 }
 
-async function post(path: string, body: string): Promise<unknown> {
+async function post<Answer>(path: string, body: string): Promise<Answer> {
   const request = `${path} ${body}`;
-  const key = unanswered.get(request) ?? randomKey();
+  // Not randomUUID: over plain HTTP browsers have it for localhost alone.
+  const key = unanswered.get(request) ?? crypto.getRandomValues(new Uint32Array(4)).join('-');
   unanswered.set(request, key);
+  // The same may have been asked anew meanwhile, by another key that waits for its own answer.
+  const answered = () => unanswered.get(request) === key && unanswered.delete(request);
   try {
-    const answer = await send('post', path, { body, headers: { 'Idempotency-Key': key } });
-    answered(request, key);
+    const answer = await send<Answer>('post', path, { body, headers: { 'Idempotency-Key': key } });
+    answered();
     return answer;
   } catch (error) {
-    if (error instanceof Problem && isDecided(error)) answered(request, key);
+    if (error instanceof Problem && isDecided(error)) answered();
     throw error;
   }
-}
-
-// The same may have been asked anew meanwhile, by another key that waits for its own answer.
-function answered(request: string, key: string): void {
-  if (unanswered.get(request) === key) unanswered.delete(request);
 }
 
 const IDEMPOTENCY_BUSY = 40905;
@@ -125,37 +124,21 @@ function isDecided({ status, code }: Problem): boolean {
 
 /** The address that answers an operation that reads. */
 export function addressOf(operation: Operation, input: object): string {
-  const { path, rest } = partsOf(operation, input);
-  return path + queryOf(rest);
+  return partsOf(operation, input).address;
 }
 
 /** Reads what the api answers as a file. */
-export async function download(path: string): Promise<Blob> {
-  const response = await request('get', path, {});
-  return whole(response.blob());
-}
-
-// What is given of these values.
-function queryOf(values: Record<string, unknown>): string {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
-  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
-}
+export const download = (path: string) => send<Blob>('get', path, {}, (response) => response.blob());
 
 const PORTAL = '/portal/session';
 
 /** Signs in with an access token. Nothing in the page keeps it. */
-export async function signIn(token: string): Promise<Session> {
-  return sessionIn(await send('post', SESSION, { headers: { Authorization: `Bearer ${token}` } }));
-}
-
+export const signIn = (token: string) =>
+  send<{ session: Session }>('post', SESSION, { headers: { Authorization: `Bearer ${token}` } });
 /** The session of this browser. */
-export const readSession = async () => sessionIn(await send('get', SESSION));
+export const readSession = () => send<{ session: Session }>('get', SESSION);
 /** Ends the session. */
 export const signOut = () => send('delete', SESSION);
-
-function sessionIn(answer: unknown): Session {
-  return (answer as { session: Session }).session;
-}
 
 /** Opens the portal with a link token. Nothing in the page keeps it. */
 export const openPortal = (link: string) =>
@@ -163,29 +146,22 @@ export const openPortal = (link: string) =>
 /** Ends the session of the portal. */
 export const leavePortal = () => send('delete', PORTAL);
 
-type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal };
+type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal | undefined };
 
-async function send(method: string, path: string, options: Options = {}): Promise<unknown> {
-  return whole((await request(method, path, options)).json(), options.signal);
-}
-
-// An answer may also end in its middle.
-function whole<Body>(body: Promise<Body>, signal?: AbortSignal): Promise<Body> {
-  return body.catch((error: unknown) => {
-    throw signal?.aborted ? error : new Problem(0, undefined);
-  });
-}
-
-async function request(method: string, path: string, options: Options): Promise<Response> {
-  const headers = { ...MARK, ...(options.body ? { 'Content-Type': 'application/json' } : {}), ...options.headers };
-  const response = await fetch(path, { ...options, method: method.toUpperCase(), headers }).catch((error: unknown) => {
-    throw options.signal?.aborted ? error : new Problem(0, undefined);
-  });
-  if (!response.ok) throw new Problem(response.status, (await response.json().catch(() => undefined)) as Envelope);
-  return response;
-}
-
-// Not randomUUID: over plain HTTP browsers have it for localhost alone.
-function randomKey(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+async function send<Answer>(
+  method: string,
+  path: string,
+  { body, headers, signal }: Options = {},
+  read: (response: Response) => Promise<Answer> = (response) => response.json(),
+): Promise<Answer> {
+  const sent = { ...MARK, ...(body && { 'Content-Type': 'application/json' }), ...headers };
+  try {
+    const request = { method: method.toUpperCase(), headers: sent, body: body ?? null, signal: signal ?? null };
+    const response = await fetch(path, request);
+    if (response.ok) return await read(response);
+    throw new Problem(response.status, (await response.json().catch(() => undefined)) as Envelope);
+  } catch (error) {
+    // An answer may also end in its middle.
+    throw error instanceof Problem || signal?.aborted ? error : new Problem(0, undefined);
+  }
 }

@@ -32,18 +32,11 @@ export function useWorkspace() {
   return { id, workspace, pathOf: (page: string) => `/console/w/${encodeURIComponent(id)}/${page}` };
 }
 
-// Counts how often something was to be read again: as somebody asked, or as something has changed, or may have.
-function useRound(): [round: number, next: () => void] {
-  const [round, setRound] = useState(0);
-  const next = useCallback(() => setRound((before) => before + 1), []);
-  useEffect(() => {
-    addEventListener(CHANGED, next);
-    return () => removeEventListener(CHANGED, next);
-  }, []);
-  return [round, next];
-}
-
-export type Read<Value> = { value: Value | undefined; problem: Problem | undefined; reload(): void };
+export type Answered<Value> = { value: Value | undefined; problem?: Problem | undefined; reload?: () => void };
+export type Read<Value> = Required<Answered<Value>> & {
+  /** Reads on from what is there. */
+  more(): void;
+};
 
 /** Reads what an operation answers, as `useRead` does; nothing without an input. */
 export function useAnswer<O extends Operation>(operation: O, input: Input<O> | undefined, everyMs?: number) {
@@ -55,37 +48,48 @@ export function useAnswer<O extends Operation>(operation: O, input: Input<O> | u
  * again and that fails, it keeps what it has. With `everyMs` it goes on reading while the tab is in sight.
  */
 export function useRead<Value>(
-  read: (signal: AbortSignal) => Promise<Value | undefined>,
+  read: (signal: AbortSignal, before?: Value) => Promise<Value | undefined>,
   on: string | undefined,
   everyMs?: number,
 ): Read<Value> {
   const [state, setState] = useState<{ value?: Value | undefined; readOn?: string | undefined; problem?: Problem }>({});
-  const [round, reload] = useRound();
+  // Counts how often it was to be read from its beginning: as somebody asked, or as something has changed, or may have.
+  const [round, setRound] = useState(0);
+  const reload = useCallback(() => setRound((before) => before + 1), []);
+  const more = useRef<() => void>(() => {});
   const problemOf = useProblem();
+  useEffect(() => {
+    addEventListener(CHANGED, reload);
+    return () => removeEventListener(CHANGED, reload);
+  }, []);
   // Before the page is drawn: the answer is here that much sooner.
   useLayoutEffect(() => {
     // One for each read: a signal of many would hold on to all of them.
     let reading: AbortController | undefined;
     let isOver = false;
-    const again = async () => {
+    let before: Value | undefined;
+    more.current = async () => {
+      if (reading || isOver) return;
       reading = new AbortController();
       try {
-        const value = await read(reading.signal);
-        if (!isOver) setState({ value, readOn: on });
+        const value = await read(reading.signal, before);
+        if (isOver) return;
+        before = value;
+        setState({ value, readOn: on });
       } catch (error) {
         if (isOver) return;
         const problem = problemOf(error);
-        setState((before) => (before.readOn === on ? { ...before, problem } : { problem }));
+        setState((shown) => (shown.readOn === on ? { ...shown, problem } : { problem }));
       } finally {
         reading = undefined;
       }
     };
     const look = () => {
-      if (everyMs !== undefined && !document.hidden && !reading) void again();
+      if (everyMs !== undefined && !document.hidden) more.current();
     };
     const timer = everyMs !== undefined && setInterval(look, everyMs);
     document.addEventListener('visibilitychange', look);
-    void again();
+    more.current();
     return () => {
       isOver = true;
       if (timer) clearInterval(timer);
@@ -93,7 +97,7 @@ export function useRead<Value>(
       document.removeEventListener('visibilitychange', look);
     };
   }, [on, round]);
-  return { value: state.value, problem: state.problem, reload };
+  return { value: state.value, problem: state.problem, reload, more: useCallback(() => more.current(), []) };
 }
 
 /** The item of the one list that an answer has. */
@@ -130,16 +134,16 @@ export async function readItems<O extends Operation>(
   return items;
 }
 
-type PagesState<Item, On> = {
-  items: Item[];
+type Shown<Item, On> = {
+  items: readonly Item[];
   /** What these items were read on: until a new first page is there, those of before stay. */
   readOn: On;
   isWhole: boolean;
   /** Whether a search has stopped after many pages without a find; `more` goes on. */
   isPaused: boolean;
-  problem: Problem | undefined;
+  cursor?: string | undefined;
 };
-export type Pages<Item, On = unknown> = PagesState<Item, On> & { more(): void; reload(): void };
+export type Pages<Item, On = unknown> = Shown<Item, On> & Omit<Read<unknown>, 'value'>;
 
 const EMPTY_PAGES = 20;
 
@@ -149,48 +153,21 @@ export function usePages<O extends Operation>(
   input: ListInput<O>,
   keep: (item: ItemOf<O>) => boolean = () => true,
 ): Pages<ItemOf<O>, ListInput<O>> {
-  const nothing = { items: [], readOn: input, isWhole: false, isPaused: false, problem: undefined };
-  const [state, setState] = useState<PagesState<ItemOf<O>, ListInput<O>>>(nothing);
-  const [round, reload] = useRound();
-  const problemOf = useProblem();
-  const more = useRef<() => void>(() => {});
-  const on = JSON.stringify(input);
-  useLayoutEffect(() => {
-    const abort = new AbortController();
-    const { signal } = abort;
-    let cursor: string | undefined;
-    let isReading = false;
-    const read = async () => {
-      // A page of a search may be empty, and the next one not.
-      for (let emptyPages = 1; ; emptyPages++) {
-        const isFirst = cursor === undefined;
-        const page = await readPage(operation, input, cursor, signal);
-        cursor = page.nextCursor;
-        const items = page.items.filter(keep);
-        const isWhole = cursor === undefined;
-        const goesOn = items.length === 0 && !isWhole;
-        const isPaused = goesOn && emptyPages === EMPTY_PAGES;
-        if (signal.aborted) return;
-        const state = { readOn: input, isWhole, isPaused, problem: undefined };
-        setState((before) => ({ ...state, items: isFirst ? items : [...before.items, ...items] }));
-        if (!goesOn || isPaused) return;
-      }
-    };
-    more.current = () => {
-      if (isReading || signal.aborted) return;
-      isReading = true;
-      read()
-        .catch((error: unknown) => {
-          if (signal.aborted) return;
-          const problem = problemOf(error);
-          setState((before) => ({ ...(JSON.stringify(before.readOn) === on ? before : nothing), problem }));
-        })
-        .finally(() => (isReading = false));
-    };
-    more.current();
-    return () => abort.abort();
-  }, [on, round]);
-  return { ...state, more: useCallback(() => more.current(), []), reload };
+  type Known = Shown<ItemOf<O>, ListInput<O>>;
+  const nothing: Known = { items: [], readOn: input, isWhole: false, isPaused: false };
+  const { value = nothing, ...read } = useRead<Known>(async (signal, { items, cursor } = nothing) => {
+    let found: ItemOf<O>[] = [];
+    // A page of a search may be empty, and the next one not.
+    for (let pages = 0, goesOn = true; goesOn && pages < EMPTY_PAGES; pages++) {
+      const page = await readPage(operation, input, cursor, signal);
+      cursor = page.nextCursor;
+      found = page.items.filter(keep);
+      goesOn = found.length === 0 && cursor !== undefined;
+    }
+    const isWhole = cursor === undefined;
+    return { items: [...items, ...found], cursor, readOn: input, isWhole, isPaused: found.length === 0 && !isWhole };
+  }, JSON.stringify(input));
+  return { ...value, ...read };
 }
 
 /** Tells what went wrong. A session that has ended shows the page where one signs in. */

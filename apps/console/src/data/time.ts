@@ -1,36 +1,32 @@
+export type UsageInterval = 'hour' | 'day' | 'week' | 'month';
+type Interval = UsageInterval | 'minute';
 /** The periods of charts: what names a row's period, and its label. */
 export type PeriodLabels = ReadonlyMap<string, string>;
-export type UsageInterval = 'hour' | 'day' | 'week' | 'month';
 
-export const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
-const HOURS = 24;
+const HOUR_MS = 3_600_000;
+export const DAY_MS = 86_400_000;
 /** How many days charts show, unless somebody asks for others. */
 export const DAYS = 30;
 // Not by Intl: its first format takes a slow machine a tenth of a second, and the page is in English whatever the viewer's language.
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+// How much of a text such as 2026-11-26T14:05 names the period that it is in.
+const LENGTHS: Record<Interval, number> = { minute: 16, hour: 13, day: 10, week: 10, month: 7 };
 
-// A day as people read it: `26 Nov`. Its months are counted from 0.
-function dayLabel(month: number, day: number): string {
-  return `${day} ${MONTHS[month]}`;
+/** The viewer's time zone, by its IANA name. */
+export function viewerZone(): string {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-function localDay(moment: Date): string {
-  return dayLabel(moment.getMonth(), moment.getDate());
-}
-
-function localTime(moment: Date): string {
-  return [moment.getHours(), moment.getMinutes()].map((one) => String(one).padStart(2, '0')).join(':');
+/** A moment as a field for date and time holds it, in the viewer's zone: `2026-11-26T14:05`. */
+export function localText(ms: number): string {
+  return textOf(ms - new Date(ms).getTimezoneOffset() * MINUTE_MS);
 }
 
 /** A moment in the viewer's zone: `26 Nov 2026, 14:05`. */
 export function localMoment(moment: Date): string {
-  return `${localDay(moment)} ${moment.getFullYear()}, ${localTime(moment)}`;
-}
-
-function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10);
+  const text = localText(moment.getTime());
+  return `${dayLabel(text)} ${text.slice(0, 4)}, ${text.slice(11)}`;
 }
 
 /** The first and the last of the days that a chart shows, in a zone, in which another day may have begun than in UTC. */
@@ -44,32 +40,23 @@ export function newestFirst<Row>(rows: readonly Row[], startOf: (row: Row) => st
   return rows.toSorted((a, b) => (startOf(a) < startOf(b) ? 1 : startOf(a) > startOf(b) ? -1 : 0));
 }
 
-/** Every period of days that are both included, whatever their zone: labels follow the calendar alone. */
-export function periodsFrom(from: string, to: string, interval: UsageInterval = 'day'): PeriodLabels {
-  const labels = new Map<string, string>();
-  for (let ms = Date.parse(from); ms <= Date.parse(to); ms += DAY_MS) {
-    const day = dayOf(ms);
-    const [year, month] = [Number(day.slice(0, 4)), Number(day.slice(5, 7)) - 1];
-    const label = interval === 'month' ? `${MONTHS[month]} ${year}` : dayLabel(month, Number(day.slice(8)));
-    if (interval === 'hour')
-      for (let hour = 0; hour < HOURS; hour++) {
-        const text = String(hour).padStart(2, '0');
-        labels.set(`${day}T${text}`, `${label} ${text}:00`);
-      }
-    else if (!labels.has(periodOf(day, interval))) labels.set(periodOf(day, interval), label);
-  }
-  return labels;
+/** What names the period of a row that begins at `start`, a text of the api; of a week its Monday. */
+export function periodOf(start: string, interval: Interval = 'day'): string {
+  if (interval !== 'week') return start.slice(0, LENGTHS[interval]);
+  const ms = Date.parse(start.slice(0, LENGTHS.day));
+  return dayOf(ms - ((new Date(ms).getUTCDay() + 6) % 7) * DAY_MS);
 }
 
-/** What names the period of a row that begins at `start`, a text of the api. */
-export function periodOf(start: string, interval: UsageInterval = 'day'): string {
-  const day = start.slice(0, 'YYYY-MM-DD'.length);
-  if (interval === 'hour') return start.slice(0, 'YYYY-MM-DDTHH'.length);
-  if (interval === 'month') return day.slice(0, 'YYYY-MM'.length);
-  if (interval === 'day') return day;
-  // The Monday.
-  const ms = Date.parse(day);
-  return dayOf(ms - ((new Date(ms).getUTCDay() + 6) % 7) * DAY_MS);
+/** Every period of days that are both included, whatever their zone: labels follow the calendar alone. */
+export function periodsFrom(from: string, to: string, interval: UsageInterval = 'day'): PeriodLabels {
+  const stepMs = interval === 'hour' ? HOUR_MS : DAY_MS;
+  const labels = new Map<string, string>();
+  for (let ms = Date.parse(from); ms < Date.parse(to) + DAY_MS; ms += stepMs) {
+    const period = periodOf(textOf(ms), interval);
+    const more = interval === 'month' ? ` ${period.slice(0, 4)}` : interval === 'hour' ? ` ${period.slice(11)}:00` : '';
+    labels.set(period, dayLabel(period) + more);
+  }
+  return labels;
 }
 
 /** How far a chart of decisions looks back. */
@@ -80,27 +67,39 @@ export const spans = [
 ] as const;
 export type Span = (typeof spans)[number][0];
 
-/** What the api is asked about a span that ends now, and the label of each of its periods by when it begins. */
+const stepsOf = {
+  hour: { interval: 'minute', count: 60, stepMs: MINUTE_MS },
+  day: { interval: 'hour', count: 24, stepMs: HOUR_MS },
+  month: { interval: 'day', count: DAYS, stepMs: DAY_MS },
+} as const;
+
+/** What the api is asked about a span that ends now, and the label of each of its periods. */
 export function spanUntilNow(span: Span) {
-  if (span === 'month') {
-    const now = new Date();
-    const startOf = (daysAgo: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - daysAgo).getTime();
-    const starts = Array.from({ length: DAYS }, (_, i) => startOf(DAYS - 1 - i));
-    const timezone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
-    const asked = { interval: 'day' as const, ...between(starts[0]!, startOf(-1)), timezone };
-    return { asked, labels: labelled(starts, localDay) };
-  }
-  const [stepMs, lengthMs] = span === 'hour' ? [MINUTE_MS, HOUR_MS] : [HOUR_MS, DAY_MS];
-  const endMs = (Math.floor(Date.now() / stepMs) + 1) * stepMs;
-  const starts = Array.from({ length: lengthMs / stepMs }, (_, i) => endMs - lengthMs + i * stepMs);
-  const interval = span === 'hour' ? ('minute' as const) : ('hour' as const);
-  return { asked: { interval, ...between(endMs - lengthMs, endMs) }, labels: labelled(starts, localTime) };
+  const { interval, count, stepMs } = stepsOf[span];
+  // Days are counted from noon to noon: one of them may have 23 hours.
+  const now = interval === 'day' ? new Date().setHours(12) : Date.now();
+  const periods = Array.from({ length: count }, (_, i) =>
+    periodOf(localText(now - (count - 1 - i) * stepMs), interval),
+  );
+  const labelOf = (period: string) => (interval === 'day' ? dayLabel(period) : wholeText(period).slice(11));
+  const labels: PeriodLabels = new Map(periods.map((period) => [period, labelOf(period)]));
+  return { asked: { interval, from: new Date(wholeText(periods[0]!)).toISOString(), timezone: viewerZone() }, labels };
 }
 
-function labelled(starts: readonly number[], labelOf: (moment: Date) => string): PeriodLabels {
-  return new Map(starts.map((ms) => [String(ms), labelOf(new Date(ms))]));
+// What a period's name leaves out: it is the first minute.
+function wholeText(period: string): string {
+  return period + '0000-01-01T00:00'.slice(period.length);
 }
 
-function between(fromMs: number, toMs: number) {
-  return { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
+// `26 Nov`; of a month `Nov`.
+function dayLabel(text: string): string {
+  return `${Number(text.slice(8, 10)) || ''} ${MONTHS[Number(text.slice(5, 7)) - 1]}`.trim();
+}
+
+function textOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, LENGTHS.minute);
+}
+
+function dayOf(ms: number): string {
+  return textOf(ms).slice(0, LENGTHS.day);
 }

@@ -5,7 +5,7 @@ import { Dialog, Opens } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
 import { List, Table, type Column } from '../parts/table.tsx';
-import { Facts, State, Time } from '../parts/text.tsx';
+import { Facts, Time } from '../parts/text.tsx';
 
 type Line = ItemOf<'get /api/v1/audit-log'>;
 type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
@@ -16,11 +16,6 @@ const differenceColumns: readonly Column<Difference>[] = [
   { title: 'Before', text: 'before' },
   { title: 'After', text: 'after' },
 ];
-const outcomes = [
-  ['', 'changed or denied'],
-  ['changed', 'changed'],
-  ['denied', 'denied'],
-] as const;
 
 /** Who changed what, and who was denied. */
 export function Audit() {
@@ -39,7 +34,7 @@ export function Audit() {
         fields={[
           { name: 'from', label: 'From the day', as: 'date' },
           { name: 'to', label: 'To the day', as: 'date' },
-          { name: 'outcome', label: 'Outcome', options: outcomes },
+          { name: 'outcome', label: 'Outcome', options: [['', 'changed or denied'], 'changed', 'denied'] },
           { name: 'resourceId', label: 'Id of what was changed' },
           { name: 'requestId', label: 'Request' },
         ]}
@@ -54,11 +49,7 @@ export function Audit() {
           { title: 'What', width: '33%', isMain: true, below: 'resourceId', cell: opened },
           { title: 'Of', width: '17rem', code: 'resourceId', isExtra: true },
           { title: 'By', cell: ({ tokenId }) => <Actor id={tokenId} name={names.get(tokenId ?? '')} />, isExtra: true },
-          {
-            title: 'Outcome',
-            width: '7rem',
-            cell: ({ outcome }) => <State kind={outcome === 'denied' ? 'bad' : 'good'}>{outcome}</State>,
-          },
+          { title: 'Outcome', width: '7rem', state: ({ outcome }) => [outcome === 'denied' ? 'bad' : 'good', outcome] },
         ]}
         empty="No line fits. Choose other days, or fewer conditions."
       />

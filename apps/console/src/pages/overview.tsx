@@ -1,15 +1,13 @@
-import { useMemo } from 'preact/hooks';
-import { microsIn, textOf } from '../data/amounts.ts';
 import { call, Problem } from '../data/call.ts';
-import { useAnswer, useMay, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
-import { DAY_MS, DAYS, lastDays, periodOf, periodsFrom } from '../data/time.ts';
-import { chartOf, StackedBars } from '../parts/chart.tsx';
-import { OutcomeSums, useOutcomes } from '../parts/outcomes.tsx';
+import { useAnswer, useMay, useRead, useWorkspace } from '../data/hooks.ts';
+import { DAY_MS } from '../data/time.ts';
+import { Counts, summed, useCounts } from './decisions.tsx';
 import { Page, Section } from '../parts/page.tsx';
-import { Listed, Table, type Column } from '../parts/table.tsx';
-import { Amount, Empty, Facts, Loaded, State, Time, UNNAMED } from '../parts/text.tsx';
-import { BillingState } from './customers/credits.tsx';
-import { isGivenUp, isOf, WebhookState } from './webhooks/webhooks.tsx';
+import { Listed, Table } from '../parts/table.tsx';
+import { Amount, Empty, Facts, PageLink, State, Time } from '../parts/text.tsx';
+import { billingState } from './customers/credits.tsx';
+import { LastUsage } from './usage.tsx';
+import { isGivenUp, isOf, webhookState } from './webhooks/webhooks.tsx';
 
 const LIVE_MS = 10_000;
 const STATE_MS = 60_000;
@@ -21,18 +19,10 @@ const MOST_CREDITS = '9000000000';
 const USAGE_TOO_LARGE = 40020;
 const needs = ['usage:read', 'billing:read', 'webhook:read'] as const;
 
-type Row = ItemOf<'get /api/v1/usage'>;
-type Sum = { name: string; micros: bigint; events: number };
-
-const columns: readonly Column<Sum>[] = [
-  { title: 'Usage', text: 'name', isMain: true },
-  { title: 'Credits', amount: ({ micros }) => textOf(micros) },
-  { title: 'Events', amount: 'events', isExtra: true },
-];
-
 /** Is all well, and what happens now? */
 export function Overview() {
   const may = useMay();
+  const { id: workspaceId } = useWorkspace();
   return (
     <Page title="Overview">
       {!needs.some(may) && <Empty>The token may read neither usage, nor customers, nor webhooks.</Empty>}
@@ -43,34 +33,40 @@ export function Overview() {
         {may('webhook:read') && <FailingWebhooks />}
         {may('billing:read') && <Books />}
       </div>
-      {may('usage:read') && <LastUsage />}
+      {may('usage:read') && (
+        <LastUsage
+          title="Credits used"
+          action={<PageLink to="usage">All usage</PageLink>}
+          of={{ workspaceId }}
+          empty="Nothing was used. Verify a key with a cost, and it shows here."
+          isSum
+        />
+      )}
     </Page>
   );
 }
 
 function Now() {
   const { id: workspaceId } = useWorkspace();
+  const read = useCounts({ workspaceId, groupBy: 'status' }, 'hour', LIVE_MS);
   return (
-    <Section title="Verifications per minute, last hour">
-      <Loaded of={useOutcomes({ workspaceId, groupBy: 'status' }, 'hour', LIVE_MS)}>
-        {({ counts: { data }, chart }) => (
-          <div class="panels">
-            {data.length > 0 && <StackedBars {...chart} />}
-            <OutcomeSums data={data} />
-          </div>
-        )}
-      </Loaded>
+    <Section title="Verifications per minute, last hour" of={read}>
+      {({ counts, chart }) => (
+        <div class="panels">
+          <Counts counts={{ ...counts, wouldRefuse: [] }} chart={chart} />
+        </div>
+      )}
     </Section>
   );
 }
 
 /** The customers with the least left. */
 function LowCustomers() {
-  const { id, pathOf } = useWorkspace();
+  const { id } = useWorkspace();
   const input = { id, availableBelow: MOST_CREDITS, limit: SHOWN };
   const empty = (
     <>
-      There is no billing record. <a href={pathOf('customers')}>Make one</a> for a customer who pays by use.
+      There is no billing record. <PageLink to="customers">Make one</PageLink> for a customer who pays by use.
     </>
   );
   return (
@@ -79,9 +75,9 @@ function LowCustomers() {
       of={useAnswer('get /api/v1/workspace/{id}/customer-billings', input, STATE_MS)}
       items={({ billings }) => billings}
       columns={[
-        { title: 'Meter', isMain: true, text: 'externalMeterId', link: (one) => pathOf(`customers/${one.id}`) },
+        { title: 'Meter', isMain: true, text: 'externalMeterId', link: (one) => `customers/${one.id}` },
         { title: 'Available', amount: 'availableCredits' },
-        { title: 'State', width: '8rem', cell: (one) => <BillingState of={one} /> },
+        { title: 'State', width: '8rem', state: billingState },
       ]}
       empty={empty}
     />
@@ -90,7 +86,7 @@ function LowCustomers() {
 
 /** The limits that refused calls in the last 24 hours, and of which keys. */
 function HitLimits() {
-  const { id: workspaceId, pathOf } = useWorkspace();
+  const { id: workspaceId } = useWorkspace();
   const read = useRead(
     async (signal) => {
       const endMs = Math.ceil(Date.now() / QUARTER_MS) * QUARTER_MS;
@@ -115,21 +111,16 @@ function HitLimits() {
     <Listed
       title="Limits hit, last 24 hours"
       of={read}
-      items={(rows) =>
-        [...Map.groupBy(rows, ({ limit, apiKeyId }) => `${limit} ${apiKeyId}`)]
-          .map(([id, all]) => ({ ...all[0]!, id, refused: all.reduce((sum, { count }) => sum + count, 0) }))
-          .toSorted((a, b) => b.refused - a.refused)
-          .slice(0, SHOWN)
-      }
+      items={(rows) => summed(rows, ({ limit, apiKeyId }) => `${limit} ${apiKeyId}`).slice(0, SHOWN)}
       columns={[
         {
           title: 'Key',
           isMain: true,
           text: ({ apiKeyId, apiKeyName = apiKeyId }) => apiKeyName,
-          link: ({ apiKeyId }) => apiKeyId && pathOf(`keys/${apiKeyId}`),
+          link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`,
         },
         { title: 'Limit', text: 'limit' },
-        { title: 'Refused', amount: 'refused' },
+        { title: 'Refused', amount: 'count' },
       ]}
       empty="Nothing to do: no limit refused a call."
     />
@@ -138,12 +129,12 @@ function HitLimits() {
 
 /** The webhooks that do not get through. */
 function FailingWebhooks() {
-  const { id, pathOf } = useWorkspace();
+  const { id } = useWorkspace();
   const read = useAnswer('get /api/v1/webhook', { limit: 100 }, STATE_MS);
   const all = read.value?.webhooks.filter((one) => isOf(one, id)) ?? [];
   const none = (
     <>
-      There is no webhook. <a href={pathOf('webhooks')}>Make one</a> to be told of what happens.
+      There is no webhook. <PageLink to="webhooks">Make one</PageLink> to be told of what happens.
     </>
   );
   return (
@@ -156,9 +147,9 @@ function FailingWebhooks() {
           title: 'Webhook',
           isMain: true,
           text: ({ description, url }) => description ?? url,
-          link: (one) => pathOf(`webhooks/${one.id}`),
+          link: (one) => `webhooks/${one.id}`,
         },
-        { title: 'State', width: '8rem', cell: (one) => <WebhookState of={one} /> },
+        { title: 'State', width: '8rem', state: webhookState },
         { title: 'Since', time: ({ enabled, failingSince, disabledAt }) => (enabled ? failingSince : disabledAt) },
       ]}
       empty={all.length > 0 ? 'Nothing to do: all get through.' : none}
@@ -168,85 +159,39 @@ function FailingWebhooks() {
 
 /** Whether the books were proved, when, and which records differ. */
 function Books() {
-  const { id, pathOf } = useWorkspace();
+  const { id } = useWorkspace();
   return (
-    <Section title="Books">
-      <Loaded of={useAnswer('get /api/v1/workspace/{id}/proof', { id }, STATE_MS)}>
-        {({ proof: { provedAt, differentRecords, undecidedRecords, different } }) => {
-          if (provedAt === undefined)
-            return (
-              <Empty>
-                Not proved yet: each hour all records are compared with their events, for the first time within the hour
-                to come. Until then a customer's own page proves its record at once.
-              </Empty>
-            );
-          const isExact = differentRecords === 0;
+    <Section title="Books" of={useAnswer('get /api/v1/workspace/{id}/proof', { id }, STATE_MS)}>
+      {({ proof: { provedAt, differentRecords, undecidedRecords, different } }) => {
+        if (provedAt === undefined)
           return (
-            <>
-              <Facts
-                of={[
-                  ['State', <State kind={isExact ? 'good' : 'bad'}>{isExact ? 'Exact' : 'Different'}</State>],
-                  ['Records that differ', <Amount of={differentRecords} />],
-                  ['Records with events on their way', <Amount of={undecidedRecords} />],
-                  ['Proved', <Time at={provedAt} />],
-                ]}
-              />
-              <Table
-                label="Records that differ"
-                columns={[
-                  {
-                    title: 'Meter',
-                    isMain: true,
-                    text: 'externalMeterId',
-                    link: (one) => pathOf(`customers/${one.billingId}`),
-                  },
-                  { title: 'By', amount: 'difference' },
-                  { title: 'Since', time: 'since' },
-                ]}
-                items={different}
-                keyOf={({ billingId }) => billingId}
-              />
-            </>
+            <Empty>
+              Not proved yet: each hour all records are compared with their events, for the first time within the hour
+              to come. Until then a customer's own page proves its record at once.
+            </Empty>
           );
-        }}
-      </Loaded>
+        return (
+          <>
+            <Facts
+              of={[
+                ['State', <State of={differentRecords === 0 ? ['good', 'Exact'] : ['bad', 'Different']} />],
+                ['Records that differ', <Amount of={differentRecords} />],
+                ['Records with events on their way', <Amount of={undecidedRecords} />],
+                ['Proved', <Time at={provedAt} />],
+              ]}
+            />
+            <Table
+              label="Records that differ"
+              columns={[
+                { title: 'Meter', isMain: true, text: 'externalMeterId', link: (one) => `customers/${one.billingId}` },
+                { title: 'By', amount: 'difference' },
+                { title: 'Since', time: 'since' },
+              ]}
+              items={different}
+            />
+          </>
+        );
+      }}
     </Section>
   );
-}
-
-function LastUsage() {
-  const { id: workspaceId, pathOf } = useWorkspace();
-  const days = useMemo(() => lastDays(), []);
-  const asked = { workspaceId, ...days, groupBy: 'usageName', limit: 10_000 };
-  return (
-    <Section title={`Credits used, last ${DAYS} days`} action={<a href={pathOf('usage')}>All usage</a>}>
-      <Loaded of={useAnswer('get /api/v1/usage', asked)}>
-        {({ data, nextCursor }) => {
-          if (nextCursor !== undefined)
-            return <Empty>There are more usage names than one chart can show: the page of all usage has them.</Empty>;
-          if (data.length === 0) return <Empty>Nothing was used. Verify a key with a cost, and it shows here.</Empty>;
-          const rows = data.map((row) => [periodOf(row.start), nameOf(row), Number(row.totalBillingUsage)] as const);
-          return (
-            <>
-              <StackedBars {...chartOf(rows, periodsFrom(days.from, days.to))} />
-              <Table label="Credits used by usage" columns={columns} items={sumsOf(data)} />
-            </>
-          );
-        }}
-      </Loaded>
-    </Section>
-  );
-}
-
-function sumsOf(rows: readonly Row[]): Sum[] {
-  const sums = [...Map.groupBy(rows, nameOf)].map(([name, all]) => ({
-    name,
-    micros: all.reduce((sum, { totalBillingUsage }) => sum + microsIn(totalBillingUsage), 0n),
-    events: all.reduce((sum, { events }) => sum + events, 0),
-  }));
-  return sums.toSorted((a, b) => Number(b.micros - a.micros));
-}
-
-function nameOf({ usageName }: Row): string {
-  return usageName || UNNAMED;
 }

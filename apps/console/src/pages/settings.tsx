@@ -2,7 +2,8 @@ import { useLocation } from 'preact-iso/router';
 import { call, Problem, type Input } from '../data/call.ts';
 import { useAnswer, useSession, useWorkspace } from '../data/hooks.ts';
 import { Ask } from '../parts/dialog.tsx';
-import { Limits } from '../parts/limits.tsx';
+import { limitKind } from '../parts/limits.tsx';
+import { OwnList } from '../parts/own-list.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { Listed, type Column } from '../parts/table.tsx';
 import { Facts, None, Time } from '../parts/text.tsx';
@@ -11,25 +12,16 @@ type Change = Omit<Input<'patch /api/v1/workspace/{id}'>, 'id'>;
 type Quota = { name: string; limit: number; used?: number };
 
 const quotaColumns: readonly Column<Quota>[] = [
-  { title: 'Of', text: ({ name }) => quotaNames[name] ?? name, isMain: true },
+  { title: 'Of', text: ({ name }) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`), isMain: true },
   { title: 'Used', amount: 'used' },
   { title: 'At most', amount: 'limit' },
 ];
-const quotaNames: Record<string, string> = {
-  accessTokens: 'access tokens',
-  billingRecords: 'billing records',
-  storedBytes: 'stored bytes',
-  linkTokens: 'link tokens',
-  keptAnswerBytes: 'kept-answer bytes',
-  verifyPerSecond: 'verifications / s',
-  apiPerSecond: 'api calls / s',
-};
 
 /** The workspace's defaults, the team's quota, and who is signed in. */
 export function Settings() {
   const { id, workspace } = useWorkspace();
   const { session } = useSession();
-  const { defaultExpiration: seconds } = workspace;
+  const seconds = workspace.defaultExpiration;
   const change = (what: Change) => call('patch /api/v1/workspace/{id}', { id, ...what });
   return (
     <Page title="Settings" action={<Actions onChange={change} />}>
@@ -39,16 +31,17 @@ export function Settings() {
           ['Id', <code>{id}</code>],
           ['Default prefix', workspace.defaultKeyPrefix ?? <None>key</None>],
           ['Keys expire after', seconds === undefined ? <None>never</None> : `${seconds} seconds`],
+          ['Requests per second of a key', workspace.defaultRateLimitPerSecond ?? <None>no limit</None>],
           ['Keys may come from', workspace.defaultAllowedIPs.join(', ') || <None>any address</None>],
           ['Addresses of refused calls', workspace.keepClientAddresses ? 'kept for a day' : 'not kept'],
           ['Time zone', workspace.timezone],
           ['Made', <Time at={workspace.createdAt} />],
         ]}
       />
-      <Limits
+      <OwnList
         title="Default limits of keys"
-        limits={workspace.defaultLimits}
-        perSecond={workspace.defaultRateLimitPerSecond}
+        of={limitKind}
+        items={workspace.defaultLimits}
         needs="workspace:write"
         read={async () => (await call('get /api/v1/workspace/{id}', { id })).workspace.defaultLimits}
         onChange={(defaultLimits) => change({ defaultLimits })}
@@ -64,9 +57,9 @@ export function Settings() {
           of={[
             ['Token', session.tokenName],
             ['Until', <Time at={session.expiresAt} />],
-            ['May', <span class="wide">{session.permissions.join(', ')}</span>],
           ]}
         />
+        <p>It may: {session.permissions.join(', ')}.</p>
       </Section>
     </Page>
   );
@@ -76,25 +69,19 @@ function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
   const { route } = useLocation();
   const { id, workspace } = useWorkspace();
   const { name, defaultKeyPrefix, defaultRateLimitPerSecond, timezone } = workspace;
+  const begins = { value: defaultKeyPrefix, hint: 'What secrets of keys begin with.' };
   const zones = 'Whose days and months statements have, e.g. Europe/Oslo.';
   const rate = { as: 'number', min: '1', hint: 'Where the key does not say. Empty: no limit.' } as const;
   return (
     <>
       <Ask
-        text="Edit"
+        does="Edit"
+        one="workspace"
         look="main"
-        title="Edit the workspace"
-        submit="Save"
         needs="workspace:write"
         fields={[
           { name: 'name', label: 'Name', required: true, maxLength: 128, value: name },
-          {
-            name: 'defaultKeyPrefix',
-            label: 'Default prefix',
-            clears: true,
-            value: defaultKeyPrefix,
-            hint: 'What secrets of keys begin with.',
-          },
+          { name: 'defaultKeyPrefix', label: 'Default prefix', clears: true, ...begins },
           {
             name: 'defaultRateLimitPerSecond',
             label: 'Requests per second of a key',
@@ -107,9 +94,9 @@ function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
         onSubmit={onChange}
       />
       <Ask
-        look="outline danger"
-        title="Delete the workspace"
-        submit="Delete for good"
+        does="Delete"
+        one="workspace"
+        text="Delete the workspace"
         needs="workspace:write"
         fields={[{ name: 'name', label: `Type ${name} to delete it`, required: true }]}
         onSubmit={async (typed) => {
@@ -117,9 +104,8 @@ function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
           await call('delete /api/v1/workspace/{id}', { id });
           route('/console');
         }}
-      >
-        <p>All its keys are refused at once. Its books stay readable.</p>
-      </Ask>
+        says="All its keys are refused at once. Its books stay readable."
+      />
     </>
   );
 }

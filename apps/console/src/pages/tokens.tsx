@@ -1,10 +1,11 @@
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { call } from '../data/call.ts';
 import { useSession, useWorkspace, type ItemOf } from '../data/hooks.ts';
-import { Ask, secretOf } from '../parts/dialog.tsx';
+import { Ask } from '../parts/dialog.tsx';
 import { Page } from '../parts/page.tsx';
 import { List } from '../parts/table.tsx';
-import { State } from '../parts/text.tsx';
+import type { Standing } from '../parts/text.tsx';
+import { stateUntil } from './keys/keys.tsx';
 
 type Token = ItemOf<'get /api/v1/access-token'>;
 
@@ -12,13 +13,12 @@ type Token = ItemOf<'get /api/v1/access-token'>;
 export function Tokens() {
   const { session, isOfTeam } = useSession();
   const { id, workspace } = useWorkspace();
-  const rights = permissions.filter((one) => session.permissions.includes(one)).map((one) => [one, one] as const);
+  const rights = permissions.filter((one) => session.permissions.includes(one));
   const limited = { name: 'limited', label: `Only in ${workspace.name}`, as: 'check', value: true } as const;
   const make = (
     <Ask
-      look="main"
-      title="New token"
-      submit="Create token"
+      does="New"
+      one="token"
       fields={[
         { name: 'name', label: 'Name', required: true, maxLength: 128 },
         { name: 'permissions', label: 'May', as: 'ticks', options: rights },
@@ -29,7 +29,7 @@ export function Tokens() {
         const workspaces = !isOfTeam || limited ? { workspaceIds: [id] } : {};
         return call('post /api/v1/access-token', { ...given, ...workspaces });
       }}
-      shows={({ accessToken }) => secretOf('The new token', 'Access token', accessToken.token)}
+      shows={({ accessToken }) => ({ title: 'The new token', label: 'Access token', text: accessToken.token })}
     />
   );
   const nameOf = ({ id, name }: Token) => (
@@ -52,7 +52,7 @@ export function Tokens() {
           { title: 'Token', code: 'maskedToken', isExtra: true },
           { title: 'May', text: ({ permissions: may }) => may.join(', '), isExtra: true },
           { title: 'Last used', time: 'lastUsedAt', isExtra: true },
-          { title: 'State', width: '6.5rem', cell: stateOf },
+          { title: 'State', width: '6.5rem', state: stateOf },
           { title: 'Revoke', width: '6.5rem', cell: revoke },
         ]}
         empty="No token that you may see. Make one for a program, with no more rights than it needs."
@@ -61,28 +61,21 @@ export function Tokens() {
   );
 }
 
-function stateOf({ revoked, expiresAt }: Token) {
-  if (revoked) return <State kind="bad">Revoked</State>;
-  if (expiresAt !== undefined && expiresAt <= Date.now()) return <State kind="bad">Expired</State>;
-  return <State kind="good">In force</State>;
+function stateOf({ revoked, expiresAt }: Token): Standing {
+  return revoked ? ['bad', 'Revoked'] : stateUntil(expiresAt, 'In force');
 }
 
 function revoke({ id, name, revoked }: Token) {
+  if (revoked) return null;
+  const descendants = { name: 'descendants', label: 'Also the tokens that it made', as: 'check', value: true } as const;
   return (
-    !revoked && (
-      <Ask
-        text="Revoke"
-        look="outline small"
-        label={`Revoke ${name}`}
-        title="Revoke the token"
-        submit="Revoke for good"
-        fields={[{ name: 'descendants', label: 'Also the tokens that it made', as: 'check', value: true }]}
-        onSubmit={(given) => call('delete /api/v1/access-token/{id}', { id, ...given })}
-      >
-        <p>
-          Within a second nothing takes <strong>{name}</strong> any more, and its sessions end.
-        </p>
-      </Ask>
-    )
+    <Ask
+      does="Revoke"
+      one="token"
+      row={name}
+      fields={[descendants]}
+      onSubmit={(given) => call('delete /api/v1/access-token/{id}', { id, ...given })}
+      says={`Within a second nothing takes ${name} any more, and its sessions end.`}
+    />
   );
 }

@@ -1,32 +1,47 @@
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { addressOf, type Input, type Output } from '../data/call.ts';
-import { usePages, useWorkspace } from '../data/hooks.ts';
-import { lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
+import { microsIn, textOf } from '../data/amounts.ts';
+import { addressOf, call, type Input } from '../data/call.ts';
+import { usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
+import { DAYS, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { Form, SaveButton } from '../parts/form.tsx';
-import { Page } from '../parts/page.tsx';
-import { PagedTable, type Column } from '../parts/table.tsx';
-import { Amount, UNNAMED } from '../parts/text.tsx';
+import { Page, Section } from '../parts/page.tsx';
+import { PagedTable, Table, type Column } from '../parts/table.tsx';
+import { Amount, Empty, UNNAMED } from '../parts/text.tsx';
 
-type Row = Output<'get /api/v1/usage'>['data'][number];
+type Row = ItemOf<'get /api/v1/usage'>;
 type Asked = Omit<Input<'get /api/v1/usage'>, 'limit'> &
   Record<'from' | 'to' | 'timezone' | 'groupBy', string> & { interval: UsageInterval };
 
 // The chart shows what was read; a longer answer comes page by page.
 const ROWS = 5_000;
-const intervals = (['hour', 'day', 'week', 'month'] as const).map((one) => [one, one] as const);
-const groups = [
-  ['billing', 'Meter'],
-  ['usageName', 'Usage'],
-  ['key', 'Key'],
-  ['route', 'Route'],
-  ['customer', 'Customer'],
-] as const;
-type Group = (typeof groups)[number][0];
+const MOST_ROWS = 10_000;
+type Group = {
+  group: string;
+  title: string;
+  text(row: Row): string | undefined;
+  link?(row: Row): string;
+  none?: string;
+};
+const groups: readonly Group[] = [
+  { group: 'billing', title: 'Meter', text: meterOf, link: (row) => `customers/${row.billingId}`, none: 'none' },
+  { group: 'usageName', title: 'Usage', text: ({ usageName }) => usageName },
+  {
+    group: 'key',
+    title: 'Key',
+    text: (row) => row.apiKeyId,
+    link: (row) => `keys/${row.apiKeyId}`,
+    none: 'correction',
+  },
+  { group: 'route', title: 'Route', text: ({ route, other }) => (other ? 'other routes' : route) },
+  { group: 'customer', title: 'Customer', text: ({ customerId }) => customerId },
+];
+const groupOptions = groups.map(({ group, title }) => [group, title] as const);
 
 /** What was used in the workspace, summed as one asks for it. */
 export function UsagePage() {
-  const { id: workspaceId, workspace, pathOf } = useWorkspace();
+  const { id: workspaceId, workspace } = useWorkspace();
   const { timezone } = workspace;
   const [asked, setAsked] = useState<Asked>(() => {
     return { workspaceId, ...lastDays(timezone), interval: 'day', timezone, groupBy: 'billing,usageName' };
@@ -34,9 +49,6 @@ export function UsagePage() {
   const pages = usePages('get /api/v1/usage', { ...asked, limit: ROWS });
   const { items, isWhole } = pages;
   const shown = pages.readOn as Asked;
-  const rows = items.map((row) => {
-    return [periodOf(row.start, shown.interval), nameOf(row), Number(row.totalBillingUsage)] as const;
-  });
   const file = (format: 'csv' | 'parquet') => ({
     path: `${addressOf('get /api/v1/usage', asked)}&format=${format}`,
     file: `usage.${format}`,
@@ -55,9 +67,15 @@ export function UsagePage() {
         fields={[
           { name: 'from', label: 'From the day', as: 'date', required: true, value: asked.from },
           { name: 'to', label: 'To the day', as: 'date', required: true, value: asked.to },
-          { name: 'interval', label: 'By', options: intervals, value: asked.interval },
+          { name: 'interval', label: 'By', options: ['hour', 'day', 'week', 'month'], value: asked.interval },
           { name: 'timezone', label: 'Time zone', required: true, value: asked.timezone },
-          { name: 'groups', label: 'Summed up by', as: 'ticks', options: groups, value: asked.groupBy.split(',') },
+          {
+            name: 'groups',
+            label: 'Summed up by',
+            as: 'ticks',
+            options: groupOptions,
+            value: asked.groupBy.split(','),
+          },
           { name: 'externalMeterId', label: 'Only the meter', isRare: true },
           { name: 'usageName', label: 'Only the usage', isRare: true },
           { name: 'apiKeyId', label: 'Only the key (id)', isRare: true },
@@ -69,7 +87,7 @@ export function UsagePage() {
           setAsked({ workspaceId, ...given, groupBy: groups.join(',') || 'usageName' })
         }
       />
-      {items.length > 0 && <StackedBars {...chartOf(rows, periodsFrom(shown.from, shown.to, shown.interval))} />}
+      {items.length > 0 && <UsageChart rows={items} {...shown} />}
       {items.length > 0 && !isWhole && (
         <p class="muted">
           The chart shows the first <Amount of={items.length} /> rows: ask for less, or scroll the table to its end. A
@@ -78,25 +96,77 @@ export function UsagePage() {
       )}
       <PagedTable
         label="Usage"
-        columns={columnsOf(shown, pathOf)}
+        columns={columnsOf(shown)}
         // A long answer comes page by page, from its first day on.
         pages={isWhole && items.length <= ROWS ? { ...pages, items: newestFirst(items, ({ start }) => start) } : pages}
-        keyOf={(row) => `${row.start} ${nameOf(row)}`}
         empty="Nothing was used in this time. Verify a key with a cost, and it shows here within seconds."
       />
     </Page>
   );
 }
 
-function columnsOf({ groupBy, interval, timezone }: Asked, pathOf: (page: string) => string): Column<Row>[] {
-  const ofGroup: Record<Group, { text(row: Row): string | undefined; link?(row: Row): string; none?: string }> = {
-    billing: { text: meterOf, link: ({ billingId }) => pathOf(`customers/${billingId}`), none: 'none' },
-    usageName: { text: ({ usageName }) => usageName },
-    key: { text: ({ apiKeyId }) => apiKeyId, link: ({ apiKeyId }) => pathOf(`keys/${apiKeyId}`), none: 'correction' },
-    route: { text: ({ route, other }) => (other ? undefined : route), none: 'others' },
-    customer: { text: ({ customerId }) => customerId },
+type LastUsageProps = {
+  /** Of whom; in the portal of its customer. */
+  of?: { workspaceId: string; billingId?: string };
+  title?: string;
+  action?: ComponentChildren;
+  empty: string;
+  /** Each usage once, with its sum, in place of its days. */
+  isSum?: true;
+};
+
+/** What was used in the last 30 days, by usage name, as chart and table. */
+export function LastUsage({ of, title = 'Usage', action, empty, isSum }: LastUsageProps) {
+  const days = lastDays();
+  const asked = of && { ...of, ...days, groupBy: 'usageName', limit: MOST_ROWS };
+  const read = useRead<{ data: readonly Row[]; nextCursor?: string }>(
+    (signal) => (asked ? call('get /api/v1/usage', asked, signal) : usageInPortal(days, signal)),
+    JSON.stringify([asked, days]),
+  );
+  const bid = of?.billingId;
+  const path = bid && `${addressOf('get /api/v1/usage/{bid}', { bid, ...days })}&format=csv`;
+  return (
+    <Section
+      title={`${title}, last ${DAYS} days`}
+      action={action ?? (path && <SaveButton path={path} file={`usage-${bid}.csv`} text="Download CSV" />)}
+      of={read}
+    >
+      {({ data, nextCursor }) => {
+        if (nextCursor !== undefined)
+          return <Empty>There are more usage names than one chart can show: the page of all usage has them.</Empty>;
+        if (data.length === 0) return <Empty>{empty}</Empty>;
+        const columns = columnsOf({ groupBy: 'usageName', interval: 'day', timezone: 'UTC' });
+        return (
+          <>
+            <UsageChart rows={data} {...days} interval="day" />
+            <Table
+              label={isSum ? 'Credits used by usage' : 'Usage by day'}
+              columns={isSum ? columns.slice(1) : columns}
+              items={isSum ? sumsOf(data) : newestFirst(data, ({ start }) => start)}
+            />
+          </>
+        );
+      }}
+    </Section>
+  );
+}
+
+async function usageInPortal(days: { from: string; to: string }, signal: AbortSignal) {
+  const { data } = await call('get /api/v1/portal/usage', days, signal);
+  return {
+    data: data.map(({ day, billingUsageName, ...row }) => ({ ...row, start: day, usageName: billingUsageName })),
   };
-  const [main, ...extra] = groups.filter(([group]) => groupBy.split(',').includes(group));
+}
+
+function UsageChart({ rows, from, to, interval }: Pick<Asked, 'from' | 'to' | 'interval'> & { rows: readonly Row[] }) {
+  const amounts = rows.map((row) => {
+    return [periodOf(row.start, interval), nameOf(row), Number(row.totalBillingUsage)] as const;
+  });
+  return <StackedBars {...chartOf(amounts, periodsFrom(from, to, interval))} />;
+}
+
+function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'interval' | 'timezone'>): Column<Row>[] {
+  const [main, ...extra] = groups.filter(({ group }) => groupBy.split(',').includes(group));
   const below = (row: Row) => namesOf(row, extra).join(', ');
   return [
     {
@@ -111,11 +181,25 @@ function columnsOf({ groupBy, interval, timezone }: Asked, pathOf: (page: string
         </time>
       ),
     },
-    ...(main ? [{ title: main[1], ...ofGroup[main[0]], isMain: true as const, below }] : []),
-    ...extra.map(([group, title]) => ({ title, ...ofGroup[group], isExtra: true as const })),
+    ...(main ? [{ ...main, isMain: true as const, below }] : []),
+    ...extra.map((one) => ({ ...one, isExtra: true as const })),
     { title: 'Credits', amount: 'totalBillingUsage' },
     { title: 'Events', width: '8rem', amount: 'events', isExtra: true },
   ];
+}
+
+// The rows of a name as one, the largest first.
+function sumsOf(rows: readonly Row[]): Row[] {
+  const sums = [...Map.groupBy(rows, nameOf).values()].map((all) => {
+    const micros = all.reduce((sum, { totalBillingUsage }) => sum + microsIn(totalBillingUsage), 0n);
+    return {
+      ...all[0]!,
+      micros,
+      totalBillingUsage: textOf(micros),
+      events: all.reduce((sum, one) => sum + one.events, 0),
+    };
+  });
+  return sums.toSorted((a, b) => Number(b.micros - a.micros));
 }
 
 function meterOf({ billingId, externalMeterId = billingId }: Row) {
@@ -127,8 +211,6 @@ function nameOf(row: Row): string {
 }
 
 // What names a row, of these groups.
-function namesOf(row: Row, of: readonly (readonly [group: Group, title: string])[]): string[] {
-  const { usageName, apiKeyId: key, route, other, customerId: customer } = row;
-  const names = { billing: meterOf(row), usageName, key, route: other ? 'other routes' : route, customer };
-  return of.flatMap(([group]) => names[group] || []);
+function namesOf(row: Row, of: readonly Group[]): string[] {
+  return of.flatMap(({ text }) => text(row) || []);
 }

@@ -5,8 +5,8 @@ import { useAnswer, useMay, usePages, useWorkspace } from '../data/hooks.ts';
 import { Form } from '../parts/form.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { PagedTable } from '../parts/table.tsx';
-import { Loaded } from '../parts/text.tsx';
-import type { Billing } from './customers/credits.tsx';
+import { PageLink, ProblemNote } from '../parts/text.tsx';
+import { keyColumns } from './keys/keys.tsx';
 
 const WHAT = 'name, customer, id or part of a key; or a meter';
 
@@ -36,46 +36,32 @@ export function Why() {
   );
 }
 
-function Choices({ text: externalMeterId }: { text: string }) {
-  const { id } = useWorkspace();
-  const may = useMay();
-  const asked = may('billing:read') ? { id, externalMeterId } : undefined;
-  const records = useAnswer('get /api/v1/workspace/{id}/customer-billings', asked);
-  return (
-    <Section title="Which one?">
-      <Loaded of={asked ? records : { ...records, value: { billings: [] } }}>
-        {({ billings }) => <Found text={externalMeterId} billings={billings} />}
-      </Loaded>
-    </Section>
-  );
-}
-
-function Found({ text, billings }: { text: string; billings: readonly Billing[] }) {
+function Choices({ text }: { text: string }) {
   const { id, pathOf } = useWorkspace();
   const { route } = useLocation();
+  const asked = useMay()('billing:read') ? { id, externalMeterId: text } : undefined;
+  const records = useAnswer('get /api/v1/workspace/{id}/customer-billings', asked);
   const pages = usePages('get /api/v1/workspace/{id}/api-keys', { id, search: text, limit: 200 });
+  const billings = records.value?.billings ?? [];
   const found = [...pages.items.map((one) => `keys/${one.id}`), ...billings.map((one) => `customers/${one.id}`)];
-  const only = pages.isWhole && found.length === 1 ? found[0] : undefined;
+  const only = pages.isWhole && (records.value || !asked) && found.length === 1 ? found[0] : undefined;
   useEffect(() => {
     if (only !== undefined) route(pathOf(only));
   }, [only]);
   return (
-    <>
+    <Section title="Which one?">
       {billings.map((one) => (
         <p key={one.id}>
-          <a href={pathOf(`customers/${one.id}`)}>All keys of the meter {one.externalMeterId}</a>
+          <PageLink to={`customers/${one.id}`}>All keys of the meter {one.externalMeterId}</PageLink>
         </p>
       ))}
+      <ProblemNote problem={records.problem} />
       <PagedTable
         label="Keys that fit"
-        columns={[
-          { title: 'Name', isMain: true, below: 'maskedKey', text: 'name', link: (one) => pathOf(`keys/${one.id}`) },
-          { title: 'Key', code: 'maskedKey', isExtra: true },
-          { title: 'Customer', text: 'customerId', isExtra: true },
-        ]}
+        columns={keyColumns}
         pages={pages}
         empty="No key fits. A meter is looked for as a whole, in its own case."
       />
-    </>
+    </Section>
   );
 }

@@ -1,13 +1,9 @@
 import { grouped } from '../data/amounts.ts';
+import { Legend } from './text.tsx';
 
-export type Line = {
-  name: string;
-  values: readonly number[];
-  /** Which of the chart's colours; else that of its place. */
-  colour?: number;
-};
+type Part = { name: string; fill: string; from: readonly number[]; to: readonly number[] };
 /** What a chart shows: periods by their labels, and the parts of each. */
-export type Chart = { labels: readonly string[]; lines: readonly Line[] };
+export type Chart = { labels: readonly string[]; parts: readonly Part[] };
 
 const COLOURS = 8;
 const OTHERS = 'others';
@@ -20,8 +16,7 @@ const everyNth = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000];
  * Bars by time, one part for each name on top of the other. It is a drawing: the numbers stand in the table below it, and
  * whoever can't see it reads them there.
  */
-export function StackedBars({ labels, lines }: Chart) {
-  const parts = stacked(lines);
+export function StackedBars({ labels, parts }: Chart) {
   const most = parts.reduce((all, { to }) => to.reduce((a, b) => Math.max(a, b), all), 0) * HEADROOM || 1;
   // Corrections may be below 0.
   const least = parts.reduce((all, { to }) => to.reduce((a, b) => Math.min(a, b), all), 0) * HEADROOM;
@@ -36,8 +31,8 @@ export function StackedBars({ labels, lines }: Chart) {
           </div>
         ))}
         <svg viewBox={`0 0 ${labels.length} 100`} preserveAspectRatio="none">
-          {parts.map(({ name, colour, from, to }) => (
-            <path key={name} style={{ fill: colour }} d={barsBetween(from.map(heightOf), to.map(heightOf))} />
+          {parts.map(({ name, fill, from, to }) => (
+            <path key={name} style={{ fill }} d={barsBetween(from.map(heightOf), to.map(heightOf))} />
           ))}
         </svg>
         {labels.map(
@@ -49,15 +44,7 @@ export function StackedBars({ labels, lines }: Chart) {
             ),
         )}
       </div>
-      <figcaption>
-        <ul class="legend">
-          {parts.map(({ name, colour }) => (
-            <li key={name}>
-              <span class="dot" style={{ background: colour }} /> {name}
-            </li>
-          ))}
-        </ul>
-      </figcaption>
+      <Legend of={parts} />
     </figure>
   );
 }
@@ -78,41 +65,35 @@ function ticksBetween(least: number, most: number): number[] {
   );
 }
 
-/** Makes a chart of amounts: `periods` are all that it shows, by their names. Of many names it shows the largest. */
+/**
+ * Makes a chart of amounts: `periods` are all that it shows, by their names. Of many names it shows the largest; those of
+ * `colours` keep their order and their colours, whichever others there are.
+ */
 export function chartOf(
   amounts: readonly (readonly [period: string, name: string, amount: number])[],
   periods: ReadonlyMap<string, string>,
+  colours: Readonly<Record<string, number>> = {},
 ): Chart {
-  const places = new Map([...periods.keys()].map((period, i) => [period, i]));
-  const byName = new Map<string, number[]>();
-  for (const [period, name, amount] of amounts) {
-    const at = places.get(period);
-    if (at === undefined) continue;
-    const values = byName.get(name) ?? Array.from({ length: places.size }, () => 0);
-    byName.set(name, values);
-    values[at]! += amount;
-  }
-  const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
-  const all = [...byName].map(([name, values]) => ({ name, values }));
-  const largest = all.toSorted((a, b) => total(b.values) - total(a.values));
-  const [shown, rest] = all.length > COLOURS ? [largest.slice(0, COLOURS - 1), largest.slice(COLOURS - 1)] : [all, []];
-  const lines = shown.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-  if (rest.length > 0)
-    lines.push({
-      name: OTHERS,
-      values: [...places.values()].map((at) => total(rest.map(({ values }) => values[at]!))),
-    });
-  return { labels: [...periods.values()], lines };
-}
-
-type Part = { name: string; colour: string; from: number[]; to: number[] };
-
-function stacked(lines: readonly Line[]): Part[] {
-  let from = lines[0]?.values.map(() => 0) ?? [];
-  return lines.map(({ name, values, colour }, i) => {
-    const to = values.map((value, at) => from[at]! + value);
-    const part = { name, colour: `var(--chart-${(colour ?? i) % COLOURS})`, from, to };
+  const known = amounts.filter(([period]) => periods.has(period));
+  const totals = sumsBy(known, ([, name]) => name);
+  const largest = [...totals.keys()].toSorted((a, b) => totals.get(b)! - totals.get(a)!);
+  const places = Object.keys(colours);
+  const names = (largest.length > COLOURS ? largest.slice(0, COLOURS - 1) : largest).toSorted(
+    (a, b) => places.indexOf(a) - places.indexOf(b) || (a < b ? -1 : 1),
+  );
+  const sums = sumsBy(known, ([period, name]) => `${period} ${names.includes(name) ? name : OTHERS}`);
+  let from: readonly number[] = [...periods].map(() => 0);
+  const parts = [...names, ...(largest.length > names.length ? [OTHERS] : [])].map((name, i): Part => {
+    const to = [...periods.keys()].map((period, at) => from[at]! + (sums.get(`${period} ${name}`) ?? 0));
+    const part = { name, fill: `var(--chart-${(colours[name] ?? i) % COLOURS})`, from, to };
     from = to;
     return part;
   });
+  return { labels: [...periods.values()], parts };
+}
+
+function sumsBy<Row extends readonly [...unknown[], number]>(rows: readonly Row[], nameOf: (row: Row) => string) {
+  const sums = new Map<string, number>();
+  for (const row of rows) sums.set(nameOf(row), (sums.get(nameOf(row)) ?? 0) + (row.at(-1) as number));
+  return sums;
 }

@@ -1,9 +1,9 @@
 import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
 import { forgetUnanswered } from '../data/call.ts';
-import { useMay, type Needs, type Read } from '../data/hooks.ts';
+import { useMay, type Needs, type Answered } from '../data/hooks.ts';
 import { Form, type FieldData, type Given } from './form.tsx';
-import { Loaded, Secret } from './text.tsx';
+import { Loaded } from './text.tsx';
 
 /** Shows a dialog over the page, or none. */
 export const DialogContext = createContext<(dialog: ComponentChildren) => void>(() => {});
@@ -26,7 +26,14 @@ export function Opens({ text, look = 'outline', label, title, needs, children }:
   if (!useMay()(needs)) return null;
   const open = () => show(children);
   return (
-    <button type="button" class={look === 'main' ? '' : look} aria-label={label} title={title} onClick={open}>
+    <button
+      type="button"
+      title={title}
+      class={look === 'main' ? '' : look}
+      aria-haspopup="dialog"
+      aria-label={label}
+      onClick={open}
+    >
       {text}
     </button>
   );
@@ -61,27 +68,47 @@ export function Dialog({ title, children }: { title: string; children: Component
   );
 }
 
-type Shown = { title: string; body: ComponentChildren };
+/** A secret, under the title of its dialog, and what else is said of it. */
+type Revealed = { title: string; label: string; text: string; more?: ComponentChildren };
 type AskProps<F extends readonly FieldData[], Answer> = {
   title: string;
   submit: string;
   fields?: F;
   /** What is read before it can be filled in. */
-  after?: Pick<Read<unknown>, 'value' | 'problem'>;
+  after?: Answered<unknown>;
   onSubmit(given: Given<F>): Promise<Answer>;
-  /** What stands in its place once it was done; without it the dialog closes. */
-  shows?(answer: Answer): Shown;
-  /** What stands above the fields. */
+  /** The secret that is shown once it was done; without one the dialog closes. */
+  shows?(answer: Answer): Revealed;
+  /** What it says above its fields. */
+  says?: string;
   children?: ComponentChildren;
 };
 
-/** A button that opens such a dialog; what it says is the dialog's title, if it has no text of its own. */
-export function Ask<const F extends readonly FieldData[] = [], Answer = unknown>(
-  props: AskProps<F, Answer> & Partial<Omit<OpensProps, 'title' | 'children'>>,
-) {
-  const { text = props.title, look, label, needs, ...dialog } = props;
+/** What is done with a thing, such as a `key`: its words and looks, where nothing else is said. */
+type Does = { does: 'New' | 'Edit' | 'Delete' | 'Revoke' | 'Rotate' | 'Void'; one: string };
+
+function wordsOf({ does, one }: Does) {
+  if (does === 'New')
+    return { text: `New ${one}`, title: `New ${one}`, submit: `Create ${one}`, look: 'main' } as const;
+  const submit = does === 'Edit' ? 'Save' : does === 'Rotate' ? `Rotate ${one}` : `${does} for good`;
+  const look = does === 'Delete' ? ('outline danger' as const) : undefined;
+  return { text: does, title: `${does} the ${one}`, submit, look };
+}
+
+type AskButtonProps<F extends readonly FieldData[], Answer> = Omit<AskProps<F, Answer>, 'title' | 'submit'> &
+  Partial<Pick<OpensProps, 'text' | 'look' | 'needs'>> &
+  ((Does & { submit?: string }) | { does?: undefined; title: string; submit: string }) & {
+    /** What its row is called, of one that stands in a table. */
+    row?: string | undefined;
+  };
+
+/** A button that opens such a dialog; it says the dialog's title, if it has no text of its own. */
+export function Ask<const F extends readonly FieldData[] = [], Answer = unknown>(props: AskButtonProps<F, Answer>) {
+  const asked = props.does ? { ...wordsOf(props), ...props } : { text: props.title, ...props };
+  const { text, look, needs, row, ...dialog } = asked;
+  const button = row === undefined ? { look } : { look: 'outline small' as const, label: `${text} ${row}` };
   return (
-    <Opens {...{ text, look, label, needs }}>
+    <Opens {...button} text={text} needs={needs}>
       <AskDialog {...dialog} />
     </Opens>
   );
@@ -89,30 +116,55 @@ export function Ask<const F extends readonly FieldData[] = [], Answer = unknown>
 
 /** A dialog with a form, or with a question alone: it is closed once that was done. */
 export function AskDialog<const F extends readonly FieldData[] = [], Answer = unknown>(props: AskProps<F, Answer>) {
-  const { title, after = { value: true, problem: undefined }, onSubmit, shows, ...form } = props;
+  const { title, after, says, children, onSubmit, shows, ...form } = props;
   const show = useContext(DialogContext);
-  const [shown, setShown] = useState<Shown>();
+  const [shown, setShown] = useState<Revealed>();
   const submit = async (given: Given<F>) => {
     const answer = await onSubmit(given);
     if (shows) setShown(shows(answer));
     else show(undefined);
   };
+  const asked = (
+    <Form {...form} onSubmit={submit}>
+      {says && <p>{says}</p>}
+      {children}
+    </Form>
+  );
   return (
     <Dialog title={shown?.title ?? title}>
-      {shown?.body ?? <Loaded of={after}>{() => <Form {...form} onSubmit={submit} />}</Loaded>}
+      {shown ? <Secret {...shown} /> : after ? <Loaded of={after}>{() => asked}</Loaded> : asked}
     </Dialog>
   );
 }
 
-/** What shows a secret once. */
-export function secretOf(title: string, label: string, text: string, more?: ComponentChildren): Shown {
-  return {
-    title,
-    body: (
-      <>
-        <Secret label={label} text={text} />
-        {more}
-      </>
-    ),
+/** A secret that is shown once, with a button that copies it. */
+function Secret({ label, text, more }: Revealed) {
+  const [state, setState] = useState('');
+  const field = useRef<HTMLInputElement>(null);
+  // Where the button was that made it, so that a screen reader tells of it.
+  useEffect(() => field.current?.focus(), []);
+  const copy = async () => {
+    try {
+      // Over plain HTTP browsers have no clipboard, but for localhost.
+      await navigator.clipboard.writeText(text);
+      setState('Copied');
+    } catch {
+      field.current?.focus();
+      field.current?.select();
+      setState('The browser does not allow it: it is selected, copy it by hand');
+    }
   };
+  return (
+    <div class="secret">
+      <p>Store it now: it is shown this once.</p>
+      <div role="group">
+        <input ref={field} readOnly aria-label={label} value={text} onFocus={(event) => event.currentTarget.select()} />
+        <button type="button" onClick={copy}>
+          Copy
+        </button>
+      </div>
+      <p role="status">{state}</p>
+      {more}
+    </div>
+  );
 }

@@ -2,9 +2,12 @@ import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import { download, type Problem } from '../data/call.ts';
 import { useMay, useProblem, type Needs } from '../data/hooks.ts';
+import { localText } from '../data/time.ts';
 import { ProblemNote } from './text.tsx';
 
-type Option = readonly [value: string, text: string];
+/** A value, which is its own text if it has no other. */
+type Option = string | readonly [value: string, text: string];
+type Chosen<O> = O extends readonly [infer Value, string] ? Value : O;
 /** A field of a form: what it is called, what it takes, and as what it is given on. */
 export type FieldData = {
   name: string;
@@ -33,10 +36,10 @@ type Always = { required: true } | { clears: true } | { as: 'check' | 'ticks' } 
 type ValueOf<F extends FieldData> =
   | (F extends { as: 'check' }
       ? boolean
-      : F extends { as: 'ticks'; options: readonly (readonly [infer Value, string])[] }
-        ? Value[]
-        : F extends { options: readonly (readonly [infer Value, string])[] }
-          ? Value
+      : F extends { as: 'ticks'; options: readonly (infer One)[] }
+        ? Chosen<One>[]
+        : F extends { options: readonly (infer One)[] }
+          ? Chosen<One>
           : F extends { as: 'number' | 'moment' }
             ? number
             : string)
@@ -58,7 +61,7 @@ function valueIn({ name, as, options, value, clears, required }: FieldData, form
   if (as === 'ticks') return form.getAll(name);
   const text = ((form.get(name) as string | null) ?? '').trim();
   // The field tells minutes, and of an hour that comes twice not which: what nobody changed stays as it is.
-  if (as === 'moment' && text === localTime(value as number | undefined)) return undefined;
+  if (as === 'moment' && text === momentIn(value)) return undefined;
   if (text === '') return clears ? null : required || options ? '' : undefined;
   return as === 'moment' ? new Date(text).getTime() : as === 'number' ? Number(text) : text;
 }
@@ -99,12 +102,14 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
       setBusy(false);
     }
   };
-  const shown = fields.filter(({ isRare }) => !isRare).map((field) => <Field key={field.name} {...field} />);
-  const rare = fields.filter(({ isRare }) => isRare).map((field) => <Field key={field.name} {...field} />);
+  const shown = (isRare = false) => {
+    return fields.filter((one) => Boolean(one.isRare) === isRare).map((field) => <Field key={field.name} {...field} />);
+  };
+  const rare = shown(true);
   return (
     <form class={look === 'row' ? 'row' : ''} onSubmit={send}>
       {children}
-      {look === 'row' ? <div class="finder">{shown}</div> : shown}
+      {look === 'row' ? <div class="finder">{shown()}</div> : shown()}
       {rare.length > 0 && (
         <details>
           <summary>Only some of it</summary>
@@ -135,14 +140,12 @@ export function SaveButton({ path, file, text }: { path: string; file: string; t
   return <Form submit={text} look="minor" onSubmit={save} />;
 }
 
-type FieldProps = FieldData & {
-  onText?(text: string): void;
-};
-
 const types: Partial<Record<NonNullable<FieldData['as']>, string>> = { credits: 'text', moment: 'datetime-local' };
 
-/** A field with its label and, below it, what it takes. */
-export function Field({ label, hint, as = 'text', options, value, onText, ...input }: FieldProps) {
+/** A field with its label and, below it, what it takes; with `onText` what is typed is told at once. */
+export function Field(props: FieldData & { onText?(text: string): void }) {
+  const { label, hint, as = 'text', value, onText, isRare: _, clears: __, ...input } = props;
+  const options = (props.options ?? []).map((one) => (typeof one === 'string' ? ([one, one] as const) : one));
   const id = useId();
   if (as === 'check') {
     return (
@@ -151,26 +154,42 @@ export function Field({ label, hint, as = 'text', options, value, onText, ...inp
       </label>
     );
   }
-  if (as === 'ticks') return <Ticks label={label} name={input.name} options={options!} chosen={value as string[]} />;
+  if (as === 'ticks') {
+    return (
+      <fieldset>
+        <legend>{label}</legend>
+        <div class="choices">
+          {options.map(([one, text]) => (
+            <label key={one}>
+              <input
+                type="checkbox"
+                name={input.name}
+                value={one}
+                defaultChecked={(value as string[] | undefined)?.includes(one)}
+              />{' '}
+              {text === one ? <code>{text}</code> : text}
+            </label>
+          ))}
+        </div>
+      </fieldset>
+    );
+  }
   const given: object = {
     id,
     ...(hint && { 'aria-describedby': `${id}-hint` }),
-    ...(onText && { [options ? 'onChange' : 'onInput']: (event: Typed) => onText(event.currentTarget.value) }),
+    ...(onText && { [props.options ? 'onChange' : 'onInput']: (event: Typed) => onText(event.currentTarget.value) }),
   };
   // Preact types an input by its kind, which is known only here. It sets a `value` again whenever the page is drawn, and what was
   // typed meanwhile is gone: only a field that tells what is typed has one.
   const typed: object = {
     type: types[as] ?? as,
-    [onText ? 'value' : 'defaultValue']: as === 'moment' ? localTime(value as number | undefined) : value,
+    [onText ? 'value' : 'defaultValue']: as === 'moment' ? momentIn(value) : value,
     ...(as === 'credits' && { inputMode: 'decimal' }),
-    ...input,
-    clears: undefined,
-    isRare: undefined,
   };
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      {options ? (
+      {props.options ? (
         <select name={input.name} {...given}>
           {options.map(([one, text]) => (
             <option key={one} value={one} selected={one === value}>
@@ -179,7 +198,7 @@ export function Field({ label, hint, as = 'text', options, value, onText, ...inp
           ))}
         </select>
       ) : (
-        <input autocomplete="off" {...given} {...typed} />
+        <input autocomplete="off" {...given} {...typed} {...input} />
       )}
       {hint && <small id={`${id}-hint`}>{hint}</small>}
     </div>
@@ -187,27 +206,7 @@ export function Field({ label, hint, as = 'text', options, value, onText, ...inp
 }
 
 type Typed = { currentTarget: { value: string } };
-type TicksProps = { label: string; name: string; options: readonly Option[]; chosen?: readonly string[] };
 
-function Ticks({ label, name, options, chosen = [] }: TicksProps) {
-  return (
-    <fieldset class="wide">
-      <legend>{label}</legend>
-      <div class="choices">
-        {options.map(([value, text]) => (
-          <label key={value}>
-            <input type="checkbox" name={name} value={value} defaultChecked={chosen.includes(value)} />{' '}
-            {text === value ? <code>{text}</code> : text}
-          </label>
-        ))}
-      </div>
-    </fieldset>
-  );
-}
-
-/** A moment as a field for date and time holds it, in the viewer's zone. */
-function localTime(ms: number | undefined): string {
-  if (ms === undefined) return '';
-  const date = new Date(ms);
-  return new Date(ms - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+function momentIn(value: FieldData['value']): string {
+  return value === undefined ? '' : localText(Number(value));
 }

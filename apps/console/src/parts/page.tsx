@@ -1,16 +1,20 @@
 import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Problem, signOut } from '../data/call.ts';
-import { EndedContext, useSession, type Read } from '../data/hooks.ts';
+import { EndedContext, useSession, type Answered } from '../data/hooks.ts';
 import { DialogContext } from './dialog.tsx';
-import { ProblemNote } from './text.tsx';
+import { Loaded, ProblemNote } from './text.tsx';
 
 type PageProps = { title: string; action?: ComponentChildren; children: ComponentChildren };
+
+function useTitle(title: string): void {
+  useEffect(() => void (document.title = title), [title]);
+}
 
 /** A page below its heading, with the dialog that is open; the window's title is the heading too. */
 export function Page({ title, action, children }: PageProps) {
   const [dialog, setDialog] = useState<ComponentChildren>();
-  useEffect(() => void (document.title = `${title} · keytally`), [title]);
+  useTitle(`${title} · keytally`);
   return (
     <DialogContext.Provider value={setDialog}>
       <header class="page">
@@ -23,36 +27,46 @@ export function Page({ title, action, children }: PageProps) {
   );
 }
 
-type PageOfProps<Value> = { of: Read<Value>; name: string; show(value: Value): PageProps };
+type SectionProps<Value> = { title: string; action?: ComponentChildren } & (
+  { of?: undefined; children: ComponentChildren } | { of: Answered<Value>; children(value: Value): ComponentChildren }
+);
 
-/** The page of something that is read; of what could not be read it has the name. */
-export function PageOf<Value>({ of: { value, problem, reload }, name, show }: PageOfProps<Value>) {
-  if (value === undefined && !problem) return <p aria-busy="true">Loading…</p>;
-  const { title, action, children } = value === undefined ? { title: name, children: null } : show(value);
-  return (
-    <Page title={title} action={action}>
-      <ProblemNote problem={problem} onRetry={reload} />
-      {children}
-    </Page>
-  );
-}
-
-/** A part of a page below its heading. */
-export function Section({ title, action, children }: PageProps) {
+/** A part of a page below its heading; with `of` of something that is read. */
+export function Section<Value>({ title, action, ...shown }: SectionProps<Value>) {
   return (
     <section>
       <header class="page">
         <h2>{title}</h2>
         {action}
       </header>
-      {children}
+      {shown.of ? <Loaded {...shown} /> : shown.children}
     </section>
   );
 }
 
+type OutsideProps = {
+  title: string;
+  problem?: Problem | undefined;
+  onRetry?: (() => void) | undefined;
+  children?: ComponentChildren;
+};
+
+/** What is shown without a session: why, or how to come by one. */
+export function Outside({ title, problem, onRetry, children }: OutsideProps) {
+  useTitle(title);
+  return (
+    <main class="narrow">
+      <h1>{title}</h1>
+      <ProblemNote problem={problem} onRetry={onRetry} />
+      {children}
+    </main>
+  );
+}
+
 type FrameProps = {
-  /** What stands at the top. */
+  /** What stands at the top, and who is signed in. */
   head: ComponentChildren;
+  who?: string;
   /** What the button that ends the session says. */
   leave: string;
   onLeave(): Promise<unknown>;
@@ -62,17 +76,14 @@ type FrameProps = {
 };
 
 /** What is around every page. A session that the server could not be told of has not ended, and the page says so. */
-export function Frame({ head, leave, onLeave, onEnded, menu, children }: FrameProps) {
+export function Frame({ head, who = '', leave, onLeave, onEnded, menu, children }: FrameProps) {
   const [problem, setProblem] = useState<Problem>();
-  const end = async () => {
-    try {
-      await onLeave();
-    } catch (error) {
+  const end = () =>
+    onLeave().then(onEnded, (error: unknown) => {
       if (!(error instanceof Problem)) throw error;
-      if (error.status !== 401) return setProblem(error);
-    }
-    return onEnded();
-  };
+      if (error.status === 401) onEnded();
+      else setProblem(error);
+    });
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -80,6 +91,9 @@ export function Frame({ head, leave, onLeave, onEnded, menu, children }: FramePr
       </a>
       <header class="top">
         {head}
+        <span class="who" title={who && `Signed in with the token ${who}`}>
+          {who}
+        </span>
         <button type="button" class="outline secondary" onClick={end}>
           {leave}
         </button>
@@ -108,10 +122,8 @@ export function ConsoleFrame({ workspaceName, ...page }: ConsoleFrameProps) {
           {workspaceName}
         </a>
       )}
-      <span class="who" title={`Signed in with the token ${session.tokenName}`}>
-        {session.tokenName}
-      </span>
     </>
   );
-  return <Frame head={head} leave="Sign out" onLeave={signOut} onEnded={useContext(EndedContext)} {...page} />;
+  const who = session.tokenName;
+  return <Frame {...{ head, who }} leave="Sign out" onLeave={signOut} onEnded={useContext(EndedContext)} {...page} />;
 }

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Operation } from '../data/call.ts';
-import { useMay, usePages, type ItemOf, type ListInput, type Needs, type Pages, type Read } from '../data/hooks.ts';
+import { useMay, usePages, type ItemOf, type ListInput, type Needs, type Pages, type Answered } from '../data/hooks.ts';
 import { Section } from './page.tsx';
-import { Amount, Empty, Loaded, None, ProblemNote, Time } from './text.tsx';
+import { Amount, Empty, None, PageLink, ProblemNote, State, Time, type Standing } from './text.tsx';
 
 /** A value of an item: by the name of its field, or by what finds it. */
 type Of<Item, Value> =
@@ -11,12 +11,13 @@ type Of<Item, Value> =
   | ((item: Item) => Value | undefined);
 type Text = string | number;
 
-/** What a cell shows: a text, which tells all of itself on hover, and may lead somewhere, or what stands for none; or something else. */
+/** What a cell shows: a text, which tells all of itself on hover, and may lead to a page, or what stands for none; or something else. */
 type Cell<Item> =
-  | { text: Of<Item, Text>; link?(item: Item): string | undefined; none?: string }
+  | { text: Of<Item, Text>; link?(item: Item): string | undefined | false; none?: string }
   | { code: Of<Item, string> }
   | { amount: Of<Item, Text> }
   | { time: Of<Item, Text> }
+  | { state(item: Item): Standing }
   | { cell(item: Item): ComponentChildren; isMark?: true };
 
 export type Column<Item> = Cell<Item> & {
@@ -38,8 +39,6 @@ type TableProps<Item> = {
   label: string;
   columns: readonly Column<Item>[];
   items: readonly Item[];
-  /** Tells items apart; default: their ids, or else their names. */
-  keyOf?(item: Item): string;
   /** Whether no further items exist; else `more` asks for them. */
   isWhole?: boolean;
   more?(): void;
@@ -52,10 +51,12 @@ type TableProps<Item> = {
 const ROW_PX = 44;
 const ROWS_BEYOND = 12;
 const FEW = 40;
+const space = (rows: number) =>
+  rows > 0 && <tr aria-hidden="true" class="space" style={{ height: `${rows * ROW_PX}px` }} />;
 
 /** A list as a table. Of a long one only the rows in sight are in the page, so that any number of them scrolls. */
 export function Table<Item>(props: TableProps<Item>) {
-  const { label, items, keyOf = idOf, isWhole = true, more, isFlat, empty } = props;
+  const { label, items, isWhole = true, more, isFlat, empty } = props;
   const may = useMay();
   const columns = props.columns.filter(({ needs }) => may(needs));
   const region = useRef<HTMLDivElement>(null);
@@ -90,9 +91,9 @@ export function Table<Item>(props: TableProps<Item>) {
           </tr>
         </thead>
         <tbody>
-          {first > 0 && <Space rows={first} columns={columns.length} />}
+          {space(first)}
           {items.slice(first, last).map((item, i) => (
-            <tr key={keyOf(item)} aria-rowindex={first + i + 2}>
+            <tr key={idOf(item) ?? first + i} aria-rowindex={first + i + 2}>
               {columns.map((column) => (
                 <td
                   key={column.title}
@@ -104,7 +105,7 @@ export function Table<Item>(props: TableProps<Item>) {
               ))}
             </tr>
           ))}
-          {last < items.length && <Space rows={items.length - last} columns={columns.length} />}
+          {space(items.length - last)}
         </tbody>
       </table>
     </div>
@@ -113,15 +114,15 @@ export function Table<Item>(props: TableProps<Item>) {
 
 type ListedProps<Value, Item> = Omit<TableProps<Item>, 'label' | 'items'> & {
   title: string;
-  of: Read<Value>;
+  of: Answered<Value>;
   items(value: Value): readonly Item[];
 };
 
 /** A part of a page: what an answer has, as a table. */
 export function Listed<Value, Item>({ title, of, items, ...table }: ListedProps<Value, Item>) {
   return (
-    <Section title={title}>
-      <Loaded of={of}>{(value) => <Table {...table} label={title} items={items(value)} />}</Loaded>
+    <Section title={title} of={of}>
+      {(value) => <Table {...table} label={title} items={items(value)} />}
     </Section>
   );
 }
@@ -154,53 +155,38 @@ type ListProps<O extends Operation> = Omit<PagedProps<ItemOf<O>>, 'pages' | 'lab
   input: ListInput<O>;
   /** Which of its items are shown; default: all. */
   keep?(item: ItemOf<O>): boolean;
+  action?: ComponentChildren;
   label?: string;
   /** Of a list that is a part of a page. */
   title?: string;
-  action?: ComponentChildren;
 };
 
 /** What an operation lists, page by page. */
-export function List<const O extends Operation>(props: ListProps<O>) {
-  const { of, input, keep, title = '', label = title, action, ...table } = props;
-  const list = <PagedTable {...table} label={label} pages={usePages(of, input, keep)} />;
-  if (!title) return list;
-  return (
-    <Section title={title} action={action}>
-      {list}
-    </Section>
-  );
-}
-
-function Space({ rows, columns }: { rows: number; columns: number }) {
-  return (
-    <tr aria-hidden="true" class="space">
-      <td colSpan={columns} style={{ height: `${rows * ROW_PX}px` }} />
-    </tr>
-  );
+export function List<const O extends Operation>({ of, input, keep, title = '', action, ...table }: ListProps<O>) {
+  const list = <PagedTable label={title} {...table} pages={usePages(of, input, keep)} />;
+  return title ? <Section {...{ title, action }}>{list}</Section> : list;
 }
 
 function classOf<Item>(column: Column<Item>): string {
   const isMark = 'cell' in column && column.isMark;
-  const kinds = { number: 'amount' in column, mark: isMark, extra: column.isExtra, main: column.isMain };
-  return Object.entries(kinds)
-    .flatMap(([name, is]) => (is ? name : []))
-    .join(' ');
+  const kinds = ['amount' in column && 'number', isMark && 'mark', column.isExtra && 'extra', column.isMain && 'main'];
+  return kinds.filter(Boolean).join(' ');
 }
 
 function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {
   if ('cell' in column) return column.cell(item);
   if ('amount' in column) return <Amount of={valueOf(item, column.amount)} />;
+  if ('state' in column) return <State of={column.state(item)} />;
   if ('time' in column) return <Time at={valueOf(item, column.time)} />;
   if ('code' in column) return <code title={valueOf(item, column.code)}>{valueOf(item, column.code)}</code>;
   const text = valueOf(item, column.text);
   if (text === undefined) return column.none && <None>{column.none}</None>;
-  const href = column.link?.(item);
-  if (href === undefined) return <span title={String(text)}>{text}</span>;
+  const to = column.link?.(item);
+  if (!to) return <span title={String(text)}>{text}</span>;
   return (
-    <a href={href} title={String(text)}>
+    <PageLink to={to} title={String(text)}>
       {text}
-    </a>
+    </PageLink>
   );
 }
 
@@ -208,7 +194,7 @@ function valueOf<Item, Value>(item: Item, of: Of<Item, Value>): Value | undefine
   return typeof of === 'function' ? of(item) : (item[of] as Value | undefined);
 }
 
-function idOf(item: unknown): string {
-  const { id, name } = item as { id?: string; name?: string };
-  return id ?? name ?? '';
+// What tells an item from others, wherever it stands.
+function idOf(item: unknown): string | undefined {
+  return (item as { id?: string }).id;
 }

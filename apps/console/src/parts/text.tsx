@@ -1,12 +1,20 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
 import { grouped } from '../data/amounts.ts';
 import type { Problem } from '../data/call.ts';
-import type { Read } from '../data/hooks.ts';
+import { useWorkspace, type Answered } from '../data/hooks.ts';
 import { localMoment } from '../data/time.ts';
 
 /** What stands for usage that was given no name. */
 export const UNNAMED = 'without a name';
+
+/** A link to a page of the workspace. */
+export function PageLink({ to, title, children }: { to: string; title?: string; children: ComponentChildren }) {
+  return (
+    <a href={useWorkspace().pathOf(to)} title={title}>
+      {children}
+    </a>
+  );
+}
 
 /** An amount, with all its decimals. */
 export function Amount({ of }: { of: string | number | undefined }) {
@@ -25,8 +33,10 @@ export function Time({ at }: { at: string | number | undefined }) {
   );
 }
 
+type ProblemNoteProps = { problem: Problem | undefined; onRetry?: (() => void) | undefined };
+
 /** What the api refused or could not do, with the request's id for whoever looks it up. */
-export function ProblemNote({ problem, onRetry }: { problem: Problem | undefined; onRetry?(): void }) {
+export function ProblemNote({ problem, onRetry }: ProblemNoteProps) {
   if (!problem) return null;
   return (
     <div class="problem" role="alert">
@@ -54,24 +64,27 @@ export function ProblemNote({ problem, onRetry }: { problem: Problem | undefined
   );
 }
 
-type LoadedProps<Value> = {
-  of: Pick<Read<Value>, 'value' | 'problem'>;
-  children(value: Value): ComponentChildren;
-};
-
 /** What was read, and before that why it is not there. */
-export function Loaded<Value>({ of: { value, problem }, children }: LoadedProps<Value>) {
+export function Loaded<Value>({ of, children }: { of: Answered<Value>; children(value: Value): ComponentChildren }) {
+  const { value, problem, reload } = of;
   return (
     <>
-      <ProblemNote problem={problem} />
+      <ProblemNote problem={problem} onRetry={reload} />
       {value === undefined ? !problem && <p aria-busy="true">Loading…</p> : children(value)}
     </>
   );
 }
 
+/** A state: whether it is good, and its word. */
+export type Standing = readonly [kind: 'good' | 'bad' | 'idle', word: string];
+
 /** A state as a word, with a colour for those who see it. */
-export function State({ kind, children }: { kind: 'good' | 'bad' | 'idle'; children: ComponentChildren }) {
-  return <span class={`state ${kind}`}>{children}</span>;
+export function State({ of: [kind, word] }: { of: Standing }) {
+  return (
+    <span class="state" style={{ color: `var(--${kind})` }}>
+      {word}
+    </span>
+  );
 }
 
 /** What stands where there is no value. */
@@ -82,37 +95,6 @@ export function None({ children = 'none' }: { children?: string }) {
 /** What a list without items says: what to do about it. */
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
-}
-
-/** A secret that is shown once, with a button that copies it. */
-export function Secret({ label, text }: { label: string; text: string }) {
-  const [state, setState] = useState('');
-  const field = useRef<HTMLInputElement>(null);
-  // Where the button was that made it, so that a screen reader tells of it.
-  useEffect(() => field.current?.focus(), []);
-  const copy = async () => {
-    try {
-      // Over plain HTTP browsers have no clipboard, but for localhost.
-      await navigator.clipboard.writeText(text);
-      setState('Copied');
-    } catch {
-      field.current?.focus();
-      field.current?.select();
-      setState('The browser does not allow it: it is selected, copy it by hand');
-    }
-  };
-  return (
-    <div class="secret">
-      <p>Store it now: it is shown this once.</p>
-      <div role="group">
-        <input ref={field} readOnly aria-label={label} value={text} onFocus={(event) => event.currentTarget.select()} />
-        <button type="button" onClick={copy}>
-          Copy
-        </button>
-      </div>
-      <p role="status">{state}</p>
-    </div>
-  );
 }
 
 /** Names and values, one below the other; one without a value is left out. */
@@ -128,5 +110,21 @@ export function Facts({ of }: { of: readonly (readonly [name: string, value: Com
           </div>
         ))}
     </dl>
+  );
+}
+
+type LegendProps = { of: readonly { name: string; fill: string; amount?: string }[] };
+
+/** What the colours of a drawing stand for. */
+export function Legend({ of }: LegendProps) {
+  return (
+    <figcaption class="legend">
+      {of.map(({ name, fill, amount }, i) => (
+        <span key={`${i} ${name}`}>
+          <span class="dot" style={{ background: fill }} aria-hidden="true" />
+          {name} <Amount of={amount} />
+        </span>
+      ))}
+    </figcaption>
   );
 }

@@ -56,7 +56,7 @@ export function ProofOfBooks({ bid }: { bid: string }) {
         {proof && (
           <>
             <p>
-              <State kind={proofs[proof.status][0]}>{proofs[proof.status][1]}</State>
+              <State of={proofs[proof.status]} />
             </p>
             <Facts
               of={[
@@ -101,7 +101,6 @@ export function Statement({ bid }: { bid?: string }) {
               label="Movements"
               columns={movementColumns}
               items={newestFirst(statement.movements, ({ day }) => day)}
-              keyOf={(one) => `${one.day} ${one.kind} ${one.name} ${one.balance} ${one.grantId} ${one.eventId}`}
               empty="Nothing moved in this month. Choose another one above."
             />
           </>

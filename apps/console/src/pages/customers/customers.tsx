@@ -6,7 +6,7 @@ import { Ask } from '../../parts/dialog.tsx';
 import { Form, type FieldData } from '../../parts/form.tsx';
 import { Page } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
-import { BillingState, CreditsBar } from './credits.tsx';
+import { billingState, CreditsBar } from './credits.tsx';
 
 type Find = Omit<Input<'get /api/v1/workspace/{id}/customer-billings'>, 'id'>;
 
@@ -19,15 +19,13 @@ export const overageFields = [
 /** The billing records of the workspace: what each has left. */
 export function Customers() {
   const { id, pathOf } = useWorkspace();
-  const { route } = useLocation();
-  const [find, setFind] = useState<Find>({});
+  const { route, query } = useLocation();
+  const [find, setFind] = useState<Find>(query['customerId'] ? { customerId: query['customerId'] } : {});
   const hint = 'Your own id: keys with this meter draw on the record.';
   const make = (
     <Ask
-      text="New record"
-      look="main"
-      title="New billing record"
-      submit="Create record"
+      does="New"
+      one="record"
       needs="billing:write"
       fields={[
         { name: 'externalMeterId', label: 'Meter', required: true, hint },
@@ -47,7 +45,7 @@ export function Customers() {
         look="row"
         fields={[
           { name: 'externalMeterId', label: 'Meter' },
-          { name: 'customerId', label: 'Customer' },
+          { name: 'customerId', label: 'Customer', value: find.customerId },
           { name: 'availableBelow', label: 'Available below', as: 'credits' },
         ]}
         onSubmit={async (given) => setFind(given)}
@@ -57,18 +55,12 @@ export function Customers() {
         of="get /api/v1/workspace/{id}/customer-billings"
         input={{ id, limit: 200, ...find }}
         columns={[
-          {
-            title: 'Meter',
-            width: '30%',
-            isMain: true,
-            text: 'externalMeterId',
-            link: (one) => pathOf(`customers/${one.id}`),
-          },
+          { title: 'Meter', width: '30%', isMain: true, text: 'externalMeterId', link: (one) => `customers/${one.id}` },
           { title: 'Credits', width: '14%', cell: (one) => <CreditsBar of={one} />, isExtra: true },
           { title: 'Available', amount: 'availableCredits' },
           { title: 'Used', amount: 'usedCredits', isExtra: true },
           { title: 'Held', amount: 'heldCredits', isExtra: true },
-          { title: 'State', width: '8rem', cell: (one) => <BillingState of={one} /> },
+          { title: 'State', width: '8rem', state: billingState },
         ]}
         empty={
           Object.keys(find).length > 0

@@ -1,36 +1,33 @@
+import { grouped } from '../../data/amounts.ts';
 import { call } from '../../data/call.ts';
 import { MOST_ITEMS, type ItemOf } from '../../data/hooks.ts';
+import { viewerZone } from '../../data/time.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Section } from '../../parts/page.tsx';
 import { List, Table, type Column } from '../../parts/table.tsx';
-import { Amount, State } from '../../parts/text.tsx';
+import { Amount } from '../../parts/text.tsx';
 
 export type Grant = ItemOf<'get /api/v1/customer-billing/{bid}/grants'>;
 type Schedule = ItemOf<'get /api/v1/customer-billing/{bid}/grant-schedules'>;
 
 const needs = 'billing:write';
-const names = {
-  ACTIVE: 'Active',
-  PENDING: 'To come',
-  USED_UP: 'Used up',
-  EXPIRED: 'Expired',
-  VOIDED: 'Voided',
+const states = {
+  ACTIVE: ['good', 'Active'],
+  PENDING: ['idle', 'To come'],
+  USED_UP: ['idle', 'Used up'],
+  EXPIRED: ['idle', 'Expired'],
+  VOIDED: ['idle', 'Voided'],
 } as const;
 const columns: readonly Column<Grant>[] = [
   {
     title: 'Grant',
     isMain: true,
-    below: ({ state }) => names[state],
+    below: ({ state }) => states[state][1],
     text: ({ name, scheduleId }) => name ?? (scheduleId ? 'of a schedule' : 'credits'),
   },
   { title: 'Left', amount: 'remainingCredits' },
   { title: 'Of', amount: 'credits', isExtra: true },
-  {
-    title: 'State',
-    width: '7rem',
-    isExtra: true,
-    cell: ({ state }) => <State kind={state === 'ACTIVE' ? 'good' : 'idle'}>{names[state]}</State>,
-  },
+  { title: 'State', width: '7rem', state: ({ state }) => states[state], isExtra: true },
   { title: 'Begins', time: 'beginsAt', isExtra: true },
   { title: 'Ends', time: 'expiresAt', isExtra: true },
 ];
@@ -40,18 +37,13 @@ export function Grants({ grants, empty, bid = '' }: { grants: readonly Grant[]; 
   const voids = ({ id: gid, name = 'the grant', state, remainingCredits }: Grant) =>
     (state === 'ACTIVE' || state === 'PENDING') && (
       <Ask
-        text="Void"
-        look="outline small"
-        label={`Void ${name}`}
-        title="Void the grant"
-        submit="Void for good"
+        does="Void"
+        one="grant"
+        row={name}
         fields={[{ name: 'reason', label: 'Reason', required: true }]}
         onSubmit={(given) => call('post /api/v1/customer-billing/{bid}/grant/{gid}/void', { bid, gid, ...given })}
-      >
-        <p>
-          What is left of it is gone at once: <Amount of={remainingCredits} /> credits.
-        </p>
-      </Ask>
+        says={`What is left of it is gone at once: ${grouped(remainingCredits)} credits.`}
+      />
     );
   return (
     <Section title="Grants">
@@ -70,21 +62,19 @@ export function Grants({ grants, empty, bid = '' }: { grants: readonly Grant[]; 
   );
 }
 
-const periods = (['day', 'week', 'month', 'year'] as const).map((one) => [one, one] as const);
-
 /** Credits that come by themselves. */
 export function Schedules({ bid }: { bid: string }) {
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const carried = 'Of what is left of a period. Empty: nothing.';
   const make = (
     <Ask
-      title="New schedule"
-      submit="Create schedule"
+      does="New"
+      one="schedule"
+      look="outline"
       needs={needs}
       fields={[
         { name: 'credits', label: 'Credits', as: 'credits', required: true },
-        { name: 'every', label: 'Every', options: periods, value: 'month' },
-        { name: 'timezone', label: 'Time zone', required: true, value: zone },
+        { name: 'every', label: 'Every', options: ['day', 'week', 'month', 'year'], value: 'month' },
+        { name: 'timezone', label: 'Time zone', required: true, value: viewerZone() },
         { name: 'name', label: 'Name' },
         { name: 'maxCredits', label: 'Carries over at most', as: 'credits', hint: carried },
       ]}
@@ -97,15 +87,12 @@ export function Schedules({ bid }: { bid: string }) {
   const periodOf = ({ every, timezone }: Schedule) => `${every}, ${timezone}`;
   const deletes = ({ id: sid, name = sid }: Schedule) => (
     <Ask
-      text="Delete"
-      look="outline small"
-      label={`Delete the schedule ${name}`}
-      title="Delete the schedule"
-      submit="Delete for good"
+      does="Delete"
+      one="schedule"
+      row={`the schedule ${name}`}
       onSubmit={() => call('delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}', { bid, sid })}
-    >
-      <p>No further period begins. What it has granted stays.</p>
-    </Ask>
+      says="No further period begins. What it has granted stays."
+    />
   );
   return (
     <List

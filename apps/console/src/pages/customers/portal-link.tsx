@@ -1,7 +1,7 @@
 import { useContext } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
 import { useAnswer, useMay, useWorkspace } from '../../data/hooks.ts';
-import { AskDialog, DialogContext, secretOf } from '../../parts/dialog.tsx';
+import { AskDialog, DialogContext } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Time } from '../../parts/text.tsx';
 import type { Billing } from './credits.tsx';
@@ -9,6 +9,8 @@ import type { Billing } from './credits.tsx';
 type Link = Output<'post /api/v1/link-token'>['linkToken'];
 
 const MOST_KEYS = 200;
+const SAYS =
+  "Until it ends, whoever opens it sees what is the customer's: their keys, their usage, and the balance of this record while all of its keys are theirs.";
 const lives = [
   ['900', '15 minutes'],
   ['3600', 'an hour'],
@@ -32,7 +34,7 @@ export function NewLink({ of: { id: billingId, externalMeterId } }: { of: Billin
       after={keys}
       fields={[
         customers.length > 1
-          ? { ...customer, options: customers.map((one) => [one, one] as const), hint: several }
+          ? { ...customer, options: customers, hint: several }
           : { ...customer, value: customers[0], hint: customers.length === 0 ? unnamed : undefined },
         { name: 'expiresIn', label: 'Open for', options: lives },
         ...(may('key:write')
@@ -48,20 +50,14 @@ export function NewLink({ of: { id: billingId, externalMeterId } }: { of: Billin
           ...(rotate && { permissions: ['rotate'] }),
         })
       }
-      shows={({ linkToken }) =>
-        secretOf(
-          'The new portal link',
-          'Portal link',
-          `${location.origin}/portal#${linkToken.token}`,
-          <Made link={linkToken} />,
-        )
-      }
-    >
-      <p>
-        Until it ends, whoever opens it sees what is the customer's: their keys, their usage, and the balance of this
-        record while all of its keys are theirs.
-      </p>
-    </AskDialog>
+      shows={({ linkToken }) => ({
+        title: 'The new portal link',
+        label: 'Portal link',
+        text: `${location.origin}/portal#${linkToken.token}`,
+        more: <Made link={linkToken} />,
+      })}
+      says={SAYS}
+    />
   );
 }
 

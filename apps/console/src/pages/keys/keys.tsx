@@ -1,72 +1,62 @@
 import { useEffect, useState } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
-import { useWorkspace } from '../../data/hooks.ts';
-import { Ask, secretOf } from '../../parts/dialog.tsx';
+import { useWorkspace, type ItemOf } from '../../data/hooks.ts';
+import { Ask } from '../../parts/dialog.tsx';
 import { Field } from '../../parts/form.tsx';
 import { Page } from '../../parts/page.tsx';
-import { List } from '../../parts/table.tsx';
-import { State } from '../../parts/text.tsx';
+import { List, type Column } from '../../parts/table.tsx';
+import type { Standing } from '../../parts/text.tsx';
 
 export type ApiKey = Output<'get /api/v1/workspace/{id}/api-key/{akid}'>['apiKey'];
 
 const SEARCH_AFTER_MS = 250;
 
+/** What lists of keys show. */
+export const keyColumns: readonly Column<ItemOf<'get /api/v1/workspace/{id}/api-keys'>>[] = [
+  { title: 'Name', width: '32%', isMain: true, below: 'maskedKey', text: 'name', link: ({ id }) => `keys/${id}` },
+  { title: 'Key', code: 'maskedKey', isExtra: true },
+  { title: 'Customer', text: 'customerId', link: ({ customerId = '' }) => customerPage(customerId), isExtra: true },
+  { title: 'State', width: '7rem', state: stateOf },
+  { title: 'Last used', time: 'lastUsedAt', isExtra: true },
+];
+
+/** Where the records of a customer stand. */
+export function customerPage(customerId: string): string {
+  return `customers?customerId=${encodeURIComponent(customerId)}`;
+}
+
 /** The keys of the workspace: find one, or make one. */
 export function Keys() {
-  const { id, workspace, pathOf } = useWorkspace();
+  const { id, workspace } = useWorkspace();
   const [typed, setTyped] = useState('');
   const search = useSettled(typed);
+  const begins = { placeholder: workspace.defaultKeyPrefix ?? 'key', hint: 'What the secret begins with.' };
   const expiry = 'In your time zone. Empty: as the workspace says, else never.';
   const make = (
     <Ask
-      look="main"
-      title="New key"
-      submit="Create key"
+      does="New"
+      one="key"
       needs="key:write"
       fields={[
         { name: 'name', label: 'Name', required: true, maxLength: 128 },
         { name: 'customerId', label: 'Customer', hint: "Your own id of the customer, if the key is one's." },
         { name: 'externalMeterId', label: 'Meter', hint: 'Ties the key to the credits of the same meter.' },
-        {
-          name: 'prefix',
-          label: 'Prefix',
-          placeholder: workspace.defaultKeyPrefix ?? 'key',
-          hint: 'What the secret begins with.',
-        },
+        { name: 'prefix', label: 'Prefix', ...begins },
         { name: 'expiresAt', label: 'Expires', as: 'moment', hint: expiry },
       ]}
       onSubmit={(given) => call('post /api/v1/api-key', { workspaceId: id, ...given })}
-      shows={({ apiKey }) => secretOf('The new key', 'Secret of the key', apiKey.key)}
+      shows={({ apiKey }) => ({ title: 'The new key', label: 'Secret of the key', text: apiKey.key })}
     />
   );
+  const hint = 'name, customer or part of the key';
   return (
     <Page title="Keys" action={make}>
-      <Field
-        label="Find keys"
-        name="search"
-        as="search"
-        placeholder="name, customer or part of the key"
-        value={typed}
-        onText={setTyped}
-      />
+      <Field label="Find keys" name="search" as="search" placeholder={hint} value={typed} onText={setTyped} />
       <List
         label="Keys"
         of="get /api/v1/workspace/{id}/api-keys"
         input={{ id, limit: 200, deleted: false, ...(search && { search }) }}
-        columns={[
-          {
-            title: 'Name',
-            width: '32%',
-            isMain: true,
-            below: 'maskedKey',
-            text: 'name',
-            link: (key) => pathOf(`keys/${key.id}`),
-          },
-          { title: 'Key', code: 'maskedKey', isExtra: true },
-          { title: 'Customer', text: 'customerId', isExtra: true },
-          { title: 'State', width: '7rem', cell: stateOf },
-          { title: 'Last used', time: 'lastUsedAt', isExtra: true },
-        ]}
+        columns={keyColumns}
         empty={
           search
             ? 'No key has this in its name, its customer or its masked text. Deleted keys are not looked through.'
@@ -78,15 +68,14 @@ export function Keys() {
 }
 
 /** Whether a key may be used, and else why not. */
-export function stateOf({
-  deleted,
-  enabled,
-  expiresAt,
-}: Pick<ApiKey, 'enabled' | 'expiresAt'> & { deleted?: boolean }) {
-  if (deleted) return <State kind="bad">Deleted</State>;
-  if (!enabled) return <State kind="bad">Disabled</State>;
-  if (expiresAt !== undefined && expiresAt <= Date.now()) return <State kind="bad">Expired</State>;
-  return <State kind="good">Enabled</State>;
+export function stateOf(key: Pick<ApiKey, 'enabled' | 'expiresAt'> & { deleted?: boolean }): Standing {
+  if (key.deleted) return ['bad', 'Deleted'];
+  return key.enabled ? stateUntil(key.expiresAt, 'Enabled') : ['bad', 'Disabled'];
+}
+
+/** Whether something is in force until its end, if it has one. */
+export function stateUntil(expiresAt = Infinity, good: string): Standing {
+  return expiresAt <= Date.now() ? ['bad', 'Expired'] : ['good', good];
 }
 
 function useSettled(text: string): string {

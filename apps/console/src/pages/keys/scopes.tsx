@@ -1,10 +1,10 @@
 import { call, type Input } from '../../data/call.ts';
-import { useAnswer, useMay, useWorkspace, type ItemOf, type Needs } from '../../data/hooks.ts';
+import { useAnswer, useMay, useWorkspace, type Answered, type ItemOf, type Needs } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
 import { List, Table, type Column } from '../../parts/table.tsx';
-import { Loaded } from '../../parts/text.tsx';
+import { PageLink } from '../../parts/text.tsx';
 import type { ApiKey } from './keys.tsx';
 
 type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
@@ -14,13 +14,30 @@ export function Scopes() {
   const { id } = useWorkspace();
   const make = (
     <Ask
-      look="main"
-      title="New scope"
-      submit="Create scope"
+      does="New"
+      one="scope"
       needs="workspace:write"
       fields={fieldsOf({})}
       onSubmit={(given) => call('post /api/v1/workspace/{id}/scope', { id, ...given })}
     />
+  );
+  const change = (scope: Scope) => (
+    <>
+      <Ask
+        does="Edit"
+        one="scope"
+        row={scope.representation}
+        fields={fieldsOf(scope)}
+        onSubmit={(given) => call('patch /api/v1/workspace/{id}/scope/{sid}', { id, sid: scope.id, ...given })}
+      />{' '}
+      <Ask
+        does="Delete"
+        one="scope"
+        row={scope.representation}
+        onSubmit={() => call('delete /api/v1/workspace/{id}/scope/{sid}', { id, sid: scope.id })}
+        says={`Every key loses ${scope.representation} at once.`}
+      />
+    </>
   );
   return (
     <Page title="Scopes" action={make}>
@@ -32,41 +49,11 @@ export function Scopes() {
           { title: 'Scope', code: 'representation', isMain: true, below: 'name' },
           { title: 'Name', text: 'name', isExtra: true },
           { title: 'Description', text: ({ description }) => description ?? '', isExtra: true },
-          { title: 'Change', width: '10.5rem', needs: 'workspace:write', cell: (scope) => <Change of={scope} /> },
+          { title: 'Change', width: '10.5rem', needs: 'workspace:write', cell: change },
         ]}
         empty="No scope yet. A scope stands for something in your API, such as invoices; keys are granted to create, read, update or delete it."
       />
     </Page>
-  );
-}
-
-function Change({ of: scope }: { of: Scope }) {
-  const { id } = useWorkspace();
-  const { id: sid, representation } = scope;
-  return (
-    <>
-      <Ask
-        text="Edit"
-        look="outline small"
-        label={`Edit ${representation}`}
-        title="Edit the scope"
-        submit="Save"
-        fields={fieldsOf(scope)}
-        onSubmit={(given) => call('patch /api/v1/workspace/{id}/scope/{sid}', { id, sid, ...given })}
-      />{' '}
-      <Ask
-        text="Delete"
-        look="outline small"
-        label={`Delete ${representation}`}
-        title="Delete the scope"
-        submit="Delete for good"
-        onSubmit={() => call('delete /api/v1/workspace/{id}/scope/{sid}', { id, sid })}
-      >
-        <p>
-          Every key loses <code>{representation}</code> at once.
-        </p>
-      </Ask>
-    </>
   );
 }
 
@@ -92,10 +79,11 @@ const flags = [
 
 /** What the key may do: each scope of the workspace with its four rights; its own ones where no others may be read. */
 export function KeyScopes({ of: key, needs, onChange }: Props) {
-  const { id, pathOf } = useWorkspace();
+  const { id } = useWorkspace();
   const may = useMay();
   const mayRead = may('workspace:read');
-  const read = useAnswer('get /api/v1/workspace/{id}/scopes', mayRead ? { id } : undefined);
+  const all = useAnswer('get /api/v1/workspace/{id}/scopes', mayRead ? { id } : undefined);
+  const read: Answered<{ scopes: readonly Granted[] }> = mayRead ? all : { value: key };
   const mayChange = mayRead && may(needs);
   const granted = new Map(key.scopes.map((scope) => [scope.representation, scope]));
   const columns: readonly Column<Granted>[] = [
@@ -116,7 +104,7 @@ export function KeyScopes({ of: key, needs, onChange }: Props) {
   ];
   const empty = (
     <>
-      The workspace has no scopes. <a href={pathOf('scopes')}>Make one</a> to limit what a key may do.
+      The workspace has no scopes. <PageLink to="scopes">Make one</PageLink> to limit what a key may do.
     </>
   );
   const save = (all: readonly Granted[], form: FormData) => {
@@ -127,19 +115,16 @@ export function KeyScopes({ of: key, needs, onChange }: Props) {
     return onChange({ scopes: scopes.filter((one) => flags.some(([flag]) => one[flag])) });
   };
   return (
-    <Section title="Scopes">
-      <Loaded of={mayRead ? read : { ...read, value: key }}>
-        {({ scopes }: { scopes: readonly Granted[] }) => {
-          const keyOf = ({ representation }: Granted) => representation;
-          const table = <Table label="Scopes of the key" {...{ columns, keyOf, empty }} items={scopes} isFlat="form" />;
-          if (!mayChange || scopes.length === 0) return table;
-          return (
-            <Form submit="Save scopes" onSubmit={(_, form) => save(scopes, form)}>
-              {table}
-            </Form>
-          );
-        }}
-      </Loaded>
+    <Section title="Scopes" of={read}>
+      {({ scopes }) => {
+        const table = <Table label="Scopes of the key" {...{ columns, empty }} items={scopes} isFlat="form" />;
+        if (!mayChange || scopes.length === 0) return table;
+        return (
+          <Form submit="Save scopes" onSubmit={(_, form) => save(scopes, form)}>
+            {table}
+          </Form>
+        );
+      }}
     </Section>
   );
 }

@@ -1,62 +1,55 @@
 import { useEffect } from 'preact/hooks';
-import { useLocation, useRoute } from 'preact-iso/router';
+import { useLocation } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
 import { useAnswer, useMay, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
-import { Ask, AskDialog, Dialog, Opens, secretOf } from '../../parts/dialog.tsx';
+import { Ask, AskDialog, Dialog, Opens } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
-import { PageOf, Section } from '../../parts/page.tsx';
+import { Page, Section } from '../../parts/page.tsx';
 import { PagedTable, Table, type Column } from '../../parts/table.tsx';
-import { Amount, Facts, State, Time } from '../../parts/text.tsx';
-import { eventField, WebhookState, WebhookTrouble, type Webhook as One } from './webhooks.tsx';
+import { Amount, Facts, Loaded, None, State, Time } from '../../parts/text.tsx';
+import { eventField, isGivenUp, webhookState, type Webhook as One } from './webhooks.tsx';
 
 type Change = Omit<Input<'patch /api/v1/webhook/{wid}'>, 'wid'>;
 
+const whys = {
+  REQUESTED: '',
+  FAILING: 'Given up, after five days of failures',
+  GONE: 'Given up, as its receiver answered 410, gone',
+};
+
 /** One webhook, what it was told, and what can be done with it. */
-export function Webhook() {
-  const wid = useRoute().params['webhook'] ?? '';
+export function Webhook({ id: wid }: { id: string }) {
   const read = useAnswer('get /api/v1/webhook/{wid}', { wid });
   return (
-    <PageOf
-      of={read}
-      name="Webhook"
-      show={({ webhook }) => ({
-        title: webhook.description ?? new URL(webhook.url).host,
-        action: <Actions of={webhook} />,
-        children: (
-          <>
-            <Facts
-              of={[
-                [
-                  'State',
-                  <>
-                    <WebhookState of={webhook} />
-                    <div class="muted">
-                      <WebhookTrouble of={webhook} />
-                    </div>
-                  </>,
-                ],
-                ['URL', webhook.url],
-                ['Events', webhook.events.join(', ')],
-                ['Of', webhook.workspaceId === undefined ? 'all workspaces of the team' : 'this workspace'],
-                ['Missed, because too many waited', webhook.missedEvents > 0 && <Amount of={webhook.missedEvents} />],
-                ['Made', <Time at={webhook.createdAt} />],
-                ['Id', <code>{webhook.id}</code>],
-              ]}
-            />
-            <Deliveries key={wid} of={webhook} onTried={read.reload} />
-          </>
-        ),
-      })}
-    />
+    <Loaded of={read}>
+      {({ webhook, webhook: { enabled, failingSince, disabledAt, disabledReason } }) => (
+        <Page title={webhook.description ?? new URL(webhook.url).host} action={<Actions of={webhook} />}>
+          <Facts
+            of={[
+              ['State', <State of={webhookState(webhook)} />],
+              ['Every try fails since', enabled && failingSince && <Time at={failingSince} />],
+              [whys[disabledReason ?? 'REQUESTED'], isGivenUp(webhook) && <Time at={disabledAt} />],
+              ['URL', webhook.url],
+              ['Events', webhook.events.join(', ')],
+              ['Of', webhook.workspaceId === undefined ? 'all workspaces of the team' : 'this workspace'],
+              ['Missed, because too many waited', webhook.missedEvents > 0 && <Amount of={webhook.missedEvents} />],
+              ['Made', <Time at={webhook.createdAt} />],
+              ['Id', <code>{webhook.id}</code>],
+            ]}
+          />
+          <Deliveries of={webhook} onTried={read.reload} />
+        </Page>
+      )}
+    </Loaded>
   );
 }
 
-function Actions({ of: webhook }: { of: One }) {
+function Actions({ of: { id: wid, enabled, events, url } }: { of: One }) {
   const { route } = useLocation();
   const { pathOf } = useWorkspace();
-  const { id: wid, enabled, url } = webhook;
   const needs = 'webhook:write';
   const change = (what: Change) => call('patch /api/v1/webhook/{wid}', { wid, ...what });
+  const replaces = 'Replace the secret of the last rotation, which nobody has';
   return (
     <>
       <Form
@@ -65,29 +58,26 @@ function Actions({ of: webhook }: { of: One }) {
         onSubmit={() => call('post /api/v1/webhook/{wid}/test', { wid })}
       />
       <Ask
-        text="Edit"
-        title="Edit the webhook"
-        submit="Save"
+        does="Edit"
+        one="webhook"
         needs={needs}
         fields={[
           { name: 'url', label: 'URL', required: true, value: url },
-          { ...eventField, value: webhook.events },
+          { ...eventField, value: events },
         ]}
         onSubmit={change}
       />
       <Ask
+        does="Rotate"
+        one="secret"
         text="Rotate secret"
-        title="Rotate the secret"
         submit="Rotate"
         needs={needs}
-        fields={[
-          { name: 'replaceLatest', label: 'Replace the secret of the last rotation, which nobody has', as: 'check' },
-        ]}
+        fields={[{ name: 'replaceLatest', label: replaces, as: 'check' }]}
         onSubmit={(given) => call('post /api/v1/webhook/{wid}/rotate', { wid, ...given })}
-        shows={(answer) => secretOf('The new secret', 'Secret of the webhook', answer.webhook.secret)}
-      >
-        <p>For 24 hours the earlier secret signs too: give your receiver the new one until then.</p>
-      </Ask>
+        shows={(answer) => ({ title: 'The new secret', label: 'Secret of the webhook', text: answer.webhook.secret })}
+        says="For 24 hours the earlier secret signs too: give your receiver the new one until then."
+      />
       <Form
         submit={enabled ? 'Disable' : 'Enable'}
         look="minor"
@@ -95,47 +85,21 @@ function Actions({ of: webhook }: { of: One }) {
         onSubmit={() => change({ enabled: !enabled })}
       />
       <Ask
-        text="Delete"
-        look="outline danger"
-        title="Delete the webhook"
-        submit="Delete for good"
+        does="Delete"
+        one="webhook"
         needs={needs}
         onSubmit={() => call('delete /api/v1/webhook/{wid}', { wid }).then(() => route(pathOf('webhooks')))}
-      >
-        <p>
-          <strong>{url}</strong> is told nothing more. To stop it for a while, disable it instead.
-        </p>
-      </Ask>
+        says={`${url} is told nothing more. To stop it for a while, disable it instead.`}
+      />
     </>
   );
 }
 
 type Delivery = ItemOf<'get /api/v1/webhook/{wid}/deliveries'>;
-type Props = {
-  of: One;
-  /** A try may have changed the webhook's state. */
-  onTried(): void;
-};
 
 // As long as a try may take.
 const SOON_MS = 60_000;
 const AGAIN_MS = 1_500;
-
-const columns: readonly Column<Delivery>[] = [
-  {
-    title: 'Event',
-    isMain: true,
-    cell: (one) => (
-      <Opens text={one.type} look="link">
-        <Opened of={one} />
-      </Opens>
-    ),
-  },
-  { title: 'Told', width: '12.5rem', time: 'createdAt', isExtra: true },
-  { title: 'State', width: '8rem', cell: stateOf },
-  { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length, isExtra: true },
-  { title: 'Last answer', cell: ({ tries }) => <Answer of={tries.at(-1)} />, isExtra: true },
-];
 
 const tryColumns: readonly Column<Delivery['tries'][number]>[] = [
   { title: 'When', width: '11.5rem', time: 'at' },
@@ -143,12 +107,13 @@ const tryColumns: readonly Column<Delivery['tries'][number]>[] = [
   { title: 'ms', width: '5rem', amount: 'durationMs', isExtra: true },
   { title: 'It said', text: 'answer', isMain: true },
 ];
+const states = { DELIVERED: ['good', 'Delivered'], FAILED: ['bad', 'Failed'], WAITING: ['idle', 'Waiting'] } as const;
 
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
-function Deliveries({ of: { id: wid, enabled }, onTried }: Props) {
+function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried(): void }) {
   const pages = usePages('get /api/v1/webhook/{wid}/deliveries', { wid, limit: 50 });
   const { items, reload } = pages;
-  // What is tried any moment shows by itself.
+  // What is tried any moment shows by itself, and may have changed the webhook's state.
   useEffect(() => {
     if (items.length > 0) onTried();
     // What waits for a webhook that is disabled is not tried.
@@ -156,16 +121,22 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: Props) {
     const timer = setTimeout(reload, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [items, enabled]);
-  const again = (
-    <button type="button" class="outline" onClick={reload}>
-      Look again
-    </button>
+  const opened = (one: Delivery) => (
+    <Opens text={one.type} look="link">
+      <Opened wid={wid} of={one} />
+    </Opens>
   );
   return (
-    <Section title="Deliveries" action={again}>
+    <Section title="Deliveries" action={<Form submit="Look again" look="minor" onSubmit={async () => reload()} />}>
       <PagedTable
         label="Deliveries"
-        columns={columns}
+        columns={[
+          { title: 'Event', isMain: true, cell: opened },
+          { title: 'Told', width: '12.5rem', time: 'createdAt', isExtra: true },
+          { title: 'State', width: '8rem', state: ({ state }) => states[state] },
+          { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length, isExtra: true },
+          { title: 'Last answer', cell: ({ tries }) => <Answer of={tries.at(-1)} />, isExtra: true },
+        ]}
         pages={pages}
         empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
       />
@@ -177,20 +148,13 @@ function isDue({ state, nextTryAt }: Delivery): boolean {
   return state === 'WAITING' && nextTryAt !== undefined && Date.parse(nextTryAt) < Date.now() + SOON_MS;
 }
 
-function stateOf({ state }: Delivery) {
-  if (state === 'DELIVERED') return <State kind="good">Delivered</State>;
-  return state === 'FAILED' ? <State kind="bad">Failed</State> : <State kind="idle">Waiting</State>;
-}
-
 function Answer({ of: one }: { of: Delivery['tries'][number] | undefined }) {
-  if (!one) return <span class="muted">not tried yet</span>;
+  if (!one) return <None>not tried yet</None>;
   return <span title={one.error}>{one.error ?? one.status}</span>;
 }
 
-function Opened({ of: delivery }: { of: Delivery }) {
+function Opened({ wid, of: delivery }: { wid: string; of: Delivery }) {
   const { id: did, type, eventId, createdAt, nextTryAt, tries } = delivery;
-  const wid = useRoute().params['webhook'] ?? '';
-  const mayChange = useMay()('webhook:write');
   const details = (
     <>
       <Facts
@@ -200,17 +164,10 @@ function Opened({ of: delivery }: { of: Delivery }) {
           ['Tried next', nextTryAt && <Time at={nextTryAt} />],
         ]}
       />
-      <Table
-        label="Tries"
-        columns={tryColumns}
-        items={tries}
-        keyOf={({ at }) => at}
-        isFlat="wraps"
-        empty="No try yet."
-      />
+      <Table label="Tries" columns={tryColumns} items={tries} isFlat="wraps" empty="No try yet." />
     </>
   );
-  if (!mayChange) return <Dialog title={type}>{details}</Dialog>;
+  if (!useMay()('webhook:write')) return <Dialog title={type}>{details}</Dialog>;
   const redeliver = () => call('post /api/v1/webhook/{wid}/delivery/{did}/redeliver', { wid, did });
   return (
     <AskDialog title={type} submit="Deliver again" onSubmit={redeliver}>
