@@ -6,7 +6,7 @@ import { logFailures, type LogFailure } from '../../shared/http/log-failures.ts'
 import { ApiError } from '../../shared/contract/errors.ts';
 import { readPatience } from '../../shared/verification/patience.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
-import type { CountCall } from '../../shared/auth/team-rates.ts';
+import type { CountCall } from '../../shared/auth/failed-authentications.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { readJson } from '../../shared/http/read-json.ts';
 import { isClient, knowClient } from '../../shared/http/strangers.ts';

@@ -1,8 +1,7 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
-import { limitFailures } from '../../shared/auth/failed-authentications.ts';
-import { limitTeams, makeTeamRate } from '../../shared/auth/team-rates.ts';
+import { limitFailures, limitTeams, makeTeamRate } from '../../shared/auth/failed-authentications.ts';
 import { openShards, requireOpen } from '../../shared/stores/fence.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';

@@ -1,15 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { createServer, isIP } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { createServer, isIP, type AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeTestClock } from '../../tests/helpers/clock.ts';
 import { eventually } from '../../tests/helpers/eventually.ts';
-import { makeCall } from './call.ts';
+import { makeCall, makeResolve, type Resolve } from './call.ts';
 import { makeReceiverCertificate, startReceiver } from './helpers/receiver.ts';
-import { makeResolve, type Resolve } from './resolve.ts';
 
 const message = { teamId: 'team_a', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
 const asked: string[] = [];

@@ -5,10 +5,8 @@ import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { makeWorld } from '../../tests/helpers/world.ts';
 import type { Outcome } from './call.ts';
-import { claim, type Claimed } from './claim.ts';
-import { messageOf } from './message.ts';
-import { noteTry, type Noted } from './note-try.ts';
-import { RETRIES_MS, retryAfterMs } from './retries.ts';
+import { claim, type Claimed, noteTry, type Noted, RETRIES_MS, retryAfterMs } from './claim.ts';
+import { messageOf } from './deliver.ts';
 
 // Deliveries, one try at a time: the test claims, answers in the receiver's place, and notes. How a receiver is called: call.test.ts.
 

@@ -8,9 +8,9 @@ import type { Sql } from '../../shared/stores/postgres.ts';
 import { WEBHOOKS_CHANNEL } from '../../shared/stores/notify-webhooks.ts';
 import type { Sealer } from '../../shared/values/seal.ts';
 import type { makeCall, Outcome } from './call.ts';
-import { claim, type Claimed } from './claim.ts';
-import { messageOf } from './message.ts';
-import { isDelivered, noteTry } from './note-try.ts';
+import { claim, type Claimed, isDelivered, noteTry } from './claim.ts';
+import { Webhook } from 'standardwebhooks';
+import { webhookSecretPlace } from '../../shared/values/webhook-secret.ts';
 
 type DeliverOptions = {
   sql: Sql;
@@ -143,4 +143,33 @@ async function tryOnce({ call, sealer, log }: DeliverOptions, claimed: Claimed, 
     return { error: 'the message could not be signed', durationMs: 0 };
   }
   return call({ teamId: claimed.teamId, url: claimed.url, ...message });
+}
+
+type Message = { headers: Record<string, string>; body: string };
+
+/** The request of a delivery: the same body under the same id at every try, signed for this moment. */
+export function messageOf(claimed: Claimed, sealer: Sealer, now: Date): Message {
+  const { eventId, type, at, sequence, workspaceId, data } = claimed;
+  const start = { type, timestamp: new Date(at).toISOString(), sequence, ...(workspaceId !== null && { workspaceId }) };
+  // As it was stored: a text that is read and written again may change.
+  const body = `${JSON.stringify(start).slice(0, -1)},"data":${data}}`;
+  return {
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': 'keytally-webhooks',
+      'webhook-id': eventId,
+      'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+      'webhook-signature': secretsOf(claimed, sealer)
+        .map((secret) => new Webhook(secret).sign(eventId, now, body))
+        .join(' '),
+    },
+    body,
+  };
+}
+
+/** The secret, and for a day after a rotation the one before it. */
+function secretsOf({ webhookId, secretSealed, previousSealed }: Claimed, sealer: Sealer): string[] {
+  return [secretSealed, previousSealed]
+    .filter((sealed) => sealed !== null)
+    .map((sealed) => sealer.unseal(sealed, webhookSecretPlace(webhookId)));
 }

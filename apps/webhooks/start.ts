@@ -2,17 +2,16 @@ import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
 import { serveProbes, type Served } from '../../shared/http/serve.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
-import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { makeMetrics, type Metrics } from '../../shared/runtime/metrics.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { startTelemetry } from '../../shared/runtime/telemetry.ts';
-import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
-import { makeCall } from './call.ts';
+import { makeCall, makeResolve } from './call.ts';
 import { startDelivering } from './deliver.ts';
-import { makeResolve } from './resolve.ts';
-import { RETRIES_MS } from './retries.ts';
-import { watchWaiting } from './watch-waiting.ts';
+import { RETRIES_MS } from './claim.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
+import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 
 type WebhooksConfig = ConfigOf<typeof programs.webhooks>;
 
@@ -43,4 +42,20 @@ export async function startWebhooks(
       await telemetry.stop();
     },
   };
+}
+
+const EVERY_MS = 15_000;
+// Counting goes no further: as many as one team may have.
+const MOST_COUNTED = 100_000;
+
+/** Keeps the gauges of what waits and of webhooks that were disabled, until stopped. */
+export function watchWaiting(sql: Sql, metrics: Metrics, log: Logger, clock: Clock): Loop {
+  return startLoop(clock, EVERY_MS, log, 'counting what waits for webhooks', async () => {
+    const [row] = await sql<[{ waiting: number; failing: number }]>`
+      select (select count(*) from (select from webhook_deliveries where state = 'WAITING' limit ${MOST_COUNTED}) known) as waiting,
+             (select count(*) from (select from webhooks where failing_since is not null and enabled and deleted_at is null
+                                    limit ${MOST_COUNTED}) known) as failing`;
+    metrics.webhooksWaiting.set(row.waiting);
+    metrics.webhooksFailing.set(row.failing);
+  });
 }

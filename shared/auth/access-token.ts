@@ -5,7 +5,7 @@ import type { Caller, Permission } from '../contract/caller.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { isGone, packRecord, readRecord } from '../stores/records.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
-import { blocksOf } from './allowed-addresses.ts';
+import { addressBits, blockBits } from '../values/ip.ts';
 
 export const ACCESS_TOKEN_PREFIX = 'kt';
 
@@ -125,4 +125,28 @@ export function tokensFromRedis(redis: ShardedRedis, deadlineMs: number) {
       teamPerSecond: teamPerSecond ? Number(teamPerSecond) : undefined,
     };
   };
+}
+
+/** A list of addresses and blocks as `allowedBlocks` of a caller; an empty list allows every address. */
+export function blocksOf(allowedIps: readonly string[]): readonly string[] | undefined {
+  return allowedIps.length === 0 ? undefined : allowedIps.map(bitsOf);
+}
+
+/** Throws 403 unless the caller's token may be used from the address. */
+export function requireAllowed({ allowedBlocks }: Caller, address: string): void {
+  if (allowedBlocks === undefined) return;
+  const bits = addressBits(address);
+  if (bits === undefined || !allowedBlocks.some((block) => bits.startsWith(block)))
+    throw new ApiError('address_not_allowed');
+}
+
+/** The entries of a list that another list does not cover. An empty list covers everything, and only such a list covers it. */
+export function notCovered(wanted: readonly string[], by: readonly string[]): readonly string[] {
+  const blocks = blocksOf(by);
+  return blocks === undefined ? [] : wanted.filter((text) => !blocks.some((block) => bitsOf(text).startsWith(block)));
+}
+
+// A block that cannot be read covers no address.
+function bitsOf(text: string): string {
+  return blockBits(text) ?? 'none';
 }

@@ -1,13 +1,14 @@
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
-import type { Authenticate } from './access-token.ts';
-import { requireAllowed } from './allowed-addresses.ts';
+import { type Authenticate, requireAllowed } from './access-token.ts';
 import type { Caller } from '../contract/caller.ts';
-import { ApiError } from '../contract/errors.ts';
+import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { addressBits } from '../values/ip.ts';
 import { shardOf } from '../values/key-text.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
+import type { Clock } from '../runtime/clock.ts';
+import { makeRate } from '../runtime/rate.ts';
 
 const PER_SECONDS = 60;
 
@@ -75,4 +76,28 @@ function tooMany(reason: unknown): never {
 function networkOf(address: string): string {
   const bits = addressBits(address) ?? '';
   return bits.startsWith('6:') ? bits.slice(0, 2 + 64) : bits;
+}
+
+/** Counts a call of the caller's team; throws 429 beyond its limit. */
+export type CountCall = (caller: Caller) => void;
+
+/** Limits the calls of each team in this process to `perSecond`, or to the team's own limit. */
+export function makeTeamRate(perSecond: number, clock: Clock): CountCall {
+  const rate = makeRate(perSecond);
+  return ({ teamId, teamPerSecond }) =>
+    requirePace('team_too_many_calls', rate(teamId, clock.monotonic(), teamPerSecond));
+}
+
+/** Counts each request for its team after its authentication: a stranger takes nothing of a team's share, and no memory. */
+export function limitTeams(authenticate: AuthenticateFrom, countCall: CountCall): AuthenticateFrom {
+  return async (authorization, address, holder) => {
+    const caller = await authenticate(authorization, address, holder);
+    countCall(caller);
+    return caller;
+  };
+}
+
+/** Throws the 429 of this name unless there is nothing to wait for. */
+export function requirePace(name: ErrorName, waitSeconds: number): void {
+  if (waitSeconds > 0) throw new ApiError(name, { headers: { 'Retry-After': String(waitSeconds) } });
 }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../runtime/clock.ts';
-import type { CountCall } from '../auth/team-rates.ts';
+import type { CountCall } from '../auth/failed-authentications.ts';
 import type { Caller } from '../contract/caller.ts';
 import { asApiError, invalidField } from '../contract/errors.ts';
 import { bodyValidator } from '../contract/validate.ts';

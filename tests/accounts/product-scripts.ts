@@ -8,7 +8,7 @@ import {
   PLAIN_NUMBER,
   type PackedAlert,
 } from '../../shared/stores/account-settings.ts';
-import { plainClass } from '../../apps/api/sync/loaders/classes.ts';
+import { plainClass } from '../../apps/api/sync/loaders/billings.ts';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { END, packFields, readFields } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';

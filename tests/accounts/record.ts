@@ -5,7 +5,7 @@ import {
   PLAIN_NUMBER,
 } from '../../shared/stores/account-settings.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
-import { plainClass } from '../../apps/api/sync/loaders/classes.ts';
+import { plainClass } from '../../apps/api/sync/loaders/billings.ts';
 import { apply } from './apply.ts';
 import type { Line } from './lines.ts';
 import { grantOf, type Command } from './commands.ts';

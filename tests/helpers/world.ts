@@ -13,7 +13,7 @@ import { atEnd } from './at-end.ts';
 import { eventually } from './eventually.ts';
 import { connectPatiently } from './patient-redis.ts';
 import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
-import { postgresPosition } from '../../apps/api/sync/checkpoints.ts';
+import { postgresPosition } from '../../apps/api/sync/sweeper.ts';
 import { applyChanges } from '../../apps/api/sync/sync.ts';
 import type { StoredChange } from '../../apps/api/sync/change.ts';
 import { spawnProgram, startProgram, type Program, type Spawned, type Started } from './start-program.ts';

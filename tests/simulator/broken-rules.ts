@@ -132,13 +132,13 @@ export const brokenRules: BrokenRule[] = [
   },
   {
     rule: 'a delivery that was refused comes again',
-    file: 'apps/webhooks/note-try.ts',
+    file: 'apps/webhooks/claim.ts',
     from: `  if (isDelivered(outcome)) return 'DELIVERED';`,
     to: `  if (outcome.status) return 'DELIVERED';`,
   },
   {
     rule: 'an event of a webhook is the same at each try',
-    file: 'apps/webhooks/message.ts',
+    file: 'apps/webhooks/deliver.ts',
     from: `timestamp: new Date(at).toISOString()`,
     to: `timestamp: now.toISOString()`,
   },

@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { reopen } from '../../apps/api/reopen/reopen.ts';
-import { adoptHistory, moveCheckpoints } from '../../apps/api/sync/checkpoints.ts';
+import { adoptHistory, moveCheckpoints } from '../../apps/api/sync/sweeper.ts';
 import { ApiError, errors } from '../../shared/contract/errors.ts';
 import { systemClock, type Clock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';

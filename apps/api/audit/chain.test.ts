@@ -6,9 +6,7 @@ import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectPostgres, type Query, type Transaction } from '../../../shared/stores/postgres.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { connectTestRedis, emptyPostgres } from '../../../tests/helpers/world.ts';
-import { chainHead, chainSome, proveAuditLog } from './chain.ts';
-import { makeChainer } from './chainer.ts';
-import { headText, readKeptHead, type Head } from './head.ts';
+import { chainHead, chainSome, proveAuditLog, headText, readKeptHead, type Head, makeChainer } from './chain.ts';
 
 const TEAM = newId('team');
 const url = await emptyPostgres('chain', 'keytally_template');

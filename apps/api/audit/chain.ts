@@ -1,5 +1,9 @@
-import type { Query } from '../../../shared/stores/postgres.ts';
-import { headText, parseHead, type Head } from './head.ts';
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import type { Logger } from '../../../shared/runtime/log.ts';
+import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
+import type { Metrics } from '../../../shared/runtime/metrics.ts';
 
 // A line may have 128 KiB.
 const LINES_AT_ONCE = 200;
@@ -88,4 +92,85 @@ async function looseLine(sql: Query, start: number): Promise<string | undefined>
             order by id limit 1) as planted`;
   if (row.vanished !== null) return `${row.vanished}, which was not chained yet, is gone`;
   return row.planted === null ? undefined : `${row.planted} is in the audit log and not in its chain`;
+}
+
+/** A place in the chain: how many lines it has up to there, and the hash of the last one. */
+export type Head = { number: number; hash: string };
+
+/** A head as people and Redis keep it. */
+export function headText({ number, hash }: Head): string {
+  return `${number}:${hash}`;
+}
+
+/** Reads what `headText` wrote; undefined for any other text. */
+export function parseHead(text: string): Head | undefined {
+  const [, number, hash] = /^([1-9]\d{0,15}):([0-9a-f]{64})$/.exec(text) ?? [];
+  return hash === undefined ? undefined : { number: Number(number), hash };
+}
+
+// The head of the chain is kept in Redis too: who writes the chain of Postgres again, or removes its newest lines, can't do so there.
+
+/** The head that Redis keeps; undefined if it keeps none. */
+export async function readKeptHead(redis: ShardedRedis): Promise<Head | undefined> {
+  const text = await redis.node(0).client.get(keyspace.auditHead());
+  if (text === null) return undefined;
+  const head = parseHead(text);
+  if (!head) throw new Error('what Redis keeps as the head of the audit log is no head');
+  return head;
+}
+
+/** Keeps a head in the place of the earlier one. */
+export async function keepHead(redis: ShardedRedis, head: Head): Promise<void> {
+  await redis.node(0).client.set(keyspace.auditHead(), headText(head));
+}
+
+/** Forgets the head: for an operator who has put an older Postgres back. */
+export async function forgetHead(redis: ShardedRedis): Promise<void> {
+  await redis.node(0).client.unlink(keyspace.auditHead());
+}
+
+type ChainerOptions = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
+
+const EVERY_MS = 1_000;
+const TELL_EVERY_MS = 60_000;
+
+/**
+ * Chains the lines of the audit log after their commit, within about a second. Every api does this; one at a time works.
+ * 1. Chain what waits. A crash leaves it waiting.
+ * 2. Keep the new head in Redis, if the chain still has the one kept there. A crash before it leaves an earlier head.
+ */
+export function startChainer(options: ChainerOptions): Loop {
+  return startLoop(options.redis.clock, EVERY_MS, options.log, 'chaining the audit log', makeChainer(options));
+}
+
+/** What is done each time. */
+export function makeChainer(options: ChainerOptions): () => Promise<void> {
+  const { sql, metrics, log } = options;
+  const { clock } = options.redis;
+  let told = { at: -Infinity, head: '' };
+  let wasWhole = true;
+  return async () => {
+    try {
+      while (await chainSome(sql));
+    } finally {
+      metrics.auditUnchainedSeconds.set(await oldestWaiting(sql));
+    }
+    const head = await chainHead(sql);
+    const whole = await moveKeptHead(options, head);
+    metrics.auditLogBroken.set(whole ? 0 : 1);
+    if (!whole && wasWhole) log.error('the audit log was changed: its chain does not have the head that Redis keeps');
+    wasWhole = whole;
+    // In the log too, which is often collected elsewhere.
+    if (!head || headText(head) === told.head || clock.monotonic() < told.at + TELL_EVERY_MS) return;
+    told = { at: clock.monotonic(), head: headText(head) };
+    log.info({ head: told.head }, 'the audit log is chained up to this head');
+  };
+}
+
+// False: the chain lacks what Redis keeps. What is kept then stays, as the evidence.
+async function moveKeptHead({ sql, redis }: ChainerOptions, head: Head | undefined): Promise<boolean> {
+  const kept = await readKeptHead(redis);
+  if (kept && !(await hasHead(sql, kept))) return false;
+  if (head && head.number > (kept?.number ?? 0)) await keepHead(redis, head);
+  return true;
 }

@@ -6,7 +6,7 @@ import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import { asPostgresUnavailable, setTeam, type Sql } from '../../../shared/stores/postgres.ts';
 import { hashKeyText, keyShard } from '../../../shared/values/key-text.ts';
-import { recordDenied, type AuditClient, type DeniedAttempts } from '../resources/audit.ts';
+import { recordDenied, type AuditClient, type DeniedAttempts } from '../resources/record.ts';
 
 /** A request that was refused: 401 with a token that is no longer valid, or 403. */
 export type Attempt = {

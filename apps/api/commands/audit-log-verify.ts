@@ -6,8 +6,7 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
-import { oldestWaiting, proveAuditLog } from '../audit/chain.ts';
-import { headText, parseHead, readKeptHead, type Head } from '../audit/head.ts';
+import { oldestWaiting, proveAuditLog, headText, parseHead, readKeptHead, type Head } from '../audit/chain.ts';
 import { progressLine, withPostgres } from './tool.ts';
 
 // Proves that no line of the audit log was changed or removed: `make audit-log-verify`. --since HEAD begins at a head that it

@@ -1,8 +1,7 @@
 import '../../../shared/runtime/require-node.ts';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
-import { changeQuotas, describeQuotas, readWantedQuotas } from '../resources/changed-quotas.ts';
-import { quotasOf } from '../resources/quotas.ts';
+import { quotasOf, changeQuotas, describeQuotas, readWantedQuotas } from '../resources/quotas.ts';
 import { bringIntoForce, withPostgres } from './tool.ts';
 
 // Shows or changes the quotas of a team: `npm run -s quota -- --team NAME [keys=5000 workspaces=default …]`.

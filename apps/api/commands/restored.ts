@@ -8,10 +8,10 @@ import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { forgetHead } from '../audit/head.ts';
+import { forgetHead } from '../audit/chain.ts';
 import { endUncopied, refuseChanged, type Newer } from '../resources/revocations/after-restore.ts';
 import type { Entry } from '../sync/change.ts';
-import { loadShard } from '../sync/entries.ts';
+import { loadShard } from '../sync/sync.ts';
 import { rebuild } from './rebuild.ts';
 import { runTool, type ToolStores } from './tool.ts';
 

@@ -5,9 +5,8 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
-import type { AuditResource } from '../resources/audit.ts';
-import { beginTeamRevocation, revokePages } from '../resources/revocations/team-revocation.ts';
-import type { Recorded } from '../resources/record.ts';
+import { beginTeamRevocation, revokePages } from '../resources/revocations/revocations.ts';
+import type { Recorded, AuditResource } from '../resources/record.ts';
 import { isPostgresStale } from '../sync/stale-postgres.ts';
 import { progressLine, readTeam, runCommand, withPostgres } from './tool.ts';
 

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { requirePace } from '../../../shared/auth/team-rates.ts';
+import { requirePace } from '../../../shared/auth/failed-authentications.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { entryOf } from '../../../shared/runtime/entry-of.ts';
 import { makeRate } from '../../../shared/runtime/rate.ts';

@@ -10,7 +10,7 @@ import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asBooksUnavailable, booksUntil } from '../../../shared/stores/clickhouse.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
-import { auditClient, operationName } from '../resources/audit.ts';
+import { auditClient, operationName } from '../resources/record.ts';
 import { describeRequest, type Repeatable } from './idempotency.ts';
 import { bodyReader } from './read-body.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';

@@ -7,7 +7,7 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import { orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
-import { postgresPosition, type Position } from '../sync/checkpoints.ts';
+import { postgresPosition, type Position } from '../sync/sweeper.ts';
 import { isPostgresStale, type StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { EntryGrant } from '../sync/sync.ts';
 import { beginLogs, nextEpochs } from './epochs.ts';

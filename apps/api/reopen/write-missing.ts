@@ -2,9 +2,8 @@ import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import { historyOf, prunedJob } from '../../../shared/stores/postgres-history.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
-import type { Position } from '../sync/checkpoints.ts';
-import { loadChanged, loadShard } from '../sync/entries.ts';
-import { writeEntries, type EntryGrant } from '../sync/sync.ts';
+import type { Position } from '../sync/sweeper.ts';
+import { writeEntries, type EntryGrant, loadChanged, loadShard } from '../sync/sync.ts';
 import type { OnProgress, Stores } from './fill-balances.ts';
 import type { Claim } from './shard-claims.ts';
 

@@ -11,7 +11,10 @@ import {
 } from '../../../shared/contract/quotas.ts';
 import { named, object, count, whole } from '../../../shared/contract/schema-kinds.ts';
 import type { Config } from '../../../shared/runtime/variables.ts';
-import { PostgresError, type Query } from '../../../shared/stores/postgres.ts';
+import { PostgresError, type Query, type Transaction } from '../../../shared/stores/postgres.ts';
+import { parseArgs } from 'node:util';
+import type { StoredChange } from '../sync/change.ts';
+import { storeRecorded, type Recorded } from './record.ts';
 
 const limit = count('how many the team may have', 1_000);
 const used = whole('how many it has', 12);
@@ -72,4 +75,75 @@ export function asQuotaExceeded(error: unknown): unknown {
 
 function nameInAnswers(quota: QuotaName): string {
   return quota.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+// What the operator's command does (apps/api/commands/quota.ts).
+
+const MOST = 1_000_000_000_000_000;
+const MOST_PER_SECOND = 1_000_000;
+const TOKENS_AT_ONCE = 5_000;
+
+/** The team that a command line names, and the limits that it gives it: undefined is the default. */
+export type WantedQuotas = { team: string; changes: [QuotaName, number | undefined][] };
+
+/**
+ * Stores the team's own limits. Its tokens change with them: their records in Redis tell verify the team's limit. Gives the changes to
+ * bring into force, page by page.
+ */
+export async function changeQuotas(
+  tx: Transaction,
+  teamId: string,
+  changes: WantedQuotas['changes'],
+): Promise<StoredChange[][]> {
+  // The lock: of two commands at once, the second changes what the first has stored.
+  await tx`insert into team_quotas (team_id, limits) values (${teamId}, '{}') on conflict (team_id) do nothing`;
+  const [{ before }] = await tx<[{ before: Record<string, number> }]>`
+    select limits as before from team_quotas where team_id = ${teamId} for update`;
+  const merged = { ...before, ...Object.fromEntries(changes) };
+  const after = Object.fromEntries(Object.entries(merged).filter(([, limit]) => limit !== undefined));
+  await tx`update team_quotas set limits = ${tx.json(after)}, updated_at = now() where team_id = ${teamId}`;
+  const origin = { teamId, tokenId: null, operation: 'npm run quota', requestId: null };
+  await storeRecorded(tx, origin, [{ resource: 'quota', id: teamId, before, after }]);
+  if (!changes.some(([name]) => name === 'verify_per_second')) return [];
+  const pages: StoredChange[][] = [];
+  for (let after = ''; ;) {
+    const tokens = await tx<{ id: string; shard: number }[]>`
+      select id, shard from access_tokens where team_id = ${teamId} and revoked_at is null and id > ${after}
+      order by id limit ${TOKENS_AT_ONCE}`;
+    const changed = tokens.map(({ id, shard }): Recorded => ({ resource: 'access_token', id, shards: [shard] }));
+    pages.push(await storeRecorded(tx, origin, changed));
+    if (tokens.length < TOKENS_AT_ONCE) return pages;
+    after = tokens.at(-1)!.id;
+  }
+}
+
+/** A team's limits and what it has of each, a line for each. */
+export async function describeQuotas(sql: Query, teamId: string, defaults: Quotas): Promise<string[]> {
+  const { limits, own, used } = await readQuotas(sql, teamId, defaults);
+  return quotaNames.map((name) => {
+    const of = (storedQuotas as readonly string[]).includes(name) ? `${used[name as StoredQuota]} of ` : '';
+    return `${name.padEnd(18)} ${of}${limits[name]}${name in own ? '' : ' (default)'}`;
+  });
+}
+
+/** Reads a command line; gives what is wrong with it, if anything is. */
+export function readWantedQuotas(args: string[]): WantedQuotas | string {
+  const usage = `name the team and, to change them, its quotas: npm run -s quota -- --team NAME [keys=5000 workspaces=default …], of ${quotaNames.join(', ')}`;
+  try {
+    const { values, positionals } = parseArgs({ args, options: { team: { type: 'string' } }, allowPositionals: true });
+    if (!values.team) return usage;
+    const changes = positionals.map((text): [QuotaName, number | undefined] => {
+      const [name = '', value = ''] = text.split('=');
+      if (!(quotaNames as readonly string[]).includes(name)) throw new Error(`there is no quota ${name}`);
+      const [least, most] = name.endsWith('_per_second') ? [1, MOST_PER_SECOND] : [0, MOST];
+      if (value === 'default') return [name as QuotaName, undefined];
+      const number = /^\d{1,16}$/.test(value) ? Number(value) : NaN;
+      if (!(number >= least && number <= most))
+        throw new Error(`${name} is a whole number from ${least} to ${most}, or default`);
+      return [name as QuotaName, number];
+    });
+    return { team: values.team, changes };
+  } catch (error) {
+    return `${(error as Error).message}; ${usage}`;
+  }
 }

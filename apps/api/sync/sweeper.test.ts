@@ -8,8 +8,7 @@ import { newId } from '../../../shared/values/ids.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { makeWorld, once } from '../../../tests/helpers/world.ts';
-import { moveCheckpoints } from './checkpoints.ts';
-import { sweep } from './sweeper.ts';
+import { sweep, moveCheckpoints } from './sweeper.ts';
 
 // What can't be brought into force holds up nothing else.
 

@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { changeQuotas } from '../../api/resources/changed-quotas.ts';
+import { changeQuotas } from '../../api/resources/quotas.ts';
 import { applyChanges } from '../../api/sync/sync.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeWorld, request, type Answer } from '../../../tests/helpers/world.ts';

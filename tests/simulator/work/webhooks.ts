@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks';
 import type { Outcome } from '../../../apps/webhooks/call.ts';
 import { startDelivering } from '../../../apps/webhooks/deliver.ts';
-import { RETRIES_MS } from '../../../apps/webhooks/retries.ts';
+import { RETRIES_MS } from '../../../apps/webhooks/claim.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';

@@ -1,5 +1,5 @@
 import { allowWorkspace, type AllowedWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
-import { blocksOf } from '../../../../shared/auth/allowed-addresses.ts';
+import { blocksOf } from '../../../../shared/auth/access-token.ts';
 import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';

@@ -3,8 +3,7 @@ import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import type { RecordAccount } from '../../sync/accounts.ts';
-import { requireFewEnded, stateOf } from './grants.ts';
-import type { GrantRow } from './rows.ts';
+import { requireFewEnded, stateOf, type GrantRow } from './grants.ts';
 
 const NOW = 1_000;
 

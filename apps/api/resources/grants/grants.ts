@@ -3,14 +3,16 @@ import type { ClassUse } from '../../../../shared/books/account-state.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { credits, id, instant, named, object, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { metadata, name } from '../../../../shared/contract/schemas.ts';
-import { NEVER } from '../../../../shared/stores/account-settings.ts';
+import { NEVER, PLAIN_CLASS, PLAIN_NUMBER } from '../../../../shared/stores/account-settings.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
-import type { RecordAccount } from '../../sync/accounts.ts';
+import { type RecordAccount, readAccount } from '../../sync/accounts.ts';
 import { present, without } from '../rows.ts';
-import { grantRows, type GrantRow } from './rows.ts';
+import { readBooked } from '../../../../shared/books/sums/booked.ts';
+import type { Books } from '../../../../shared/stores/clickhouse.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 
 export const grantStates = ['VOIDED', 'EXPIRED', 'PENDING', 'USED_UP', 'ACTIVE'] as const;
 export type GrantState = (typeof grantStates)[number];
@@ -145,4 +147,86 @@ const NOTHING = { usedMicros: 0, heldMicros: 0 };
 /** What of a part of its class lies in a grant. */
 function overlap({ beforeMicros, amountMicros }: GrantRow, from: number, to: number): number {
   return Math.max(0, Math.min(to, beforeMicros + amountMicros) - Math.max(from, beforeMicros));
+}
+
+/** A grant as Postgres has it. */
+export type GrantRow = {
+  id: string;
+  class: string;
+  /** By which the account and the books name its class; and of a voided one the class that it became, null where it had its own. */
+  number: number;
+  voidNumber: number | null;
+  amountMicros: number;
+  name: string | null;
+  priority: number;
+  beginsAt: number;
+  expiresAt: number | null;
+  rollsUntil: number | null;
+  metadata: Record<string, unknown> | null;
+  scheduleId: string | null;
+  voidedAt: number | null;
+  voidReason: string | null;
+  /** Whether it was counted as begun; one that was voided before is never counted. */
+  hasBegun: boolean;
+  /** What stands before it in its class. */
+  beforeMicros: number;
+  createdAt: Date;
+};
+
+/** Grants of a record in the order of their ids: one, or some after another. */
+export async function grantRows(
+  sql: Query,
+  billingId: string,
+  which: { id: string } | { after: string; take: number },
+): Promise<GrantRow[]> {
+  const [isAsked, most] = 'id' in which ? [sql`id = ${which.id}`, 1] : [sql`id > ${which.after}`, which.take];
+  return sql<GrantRow[]>`
+    select f.id, f.class, f.amount_micros, f.name, f.priority, f.begins_at, f.expires_at, f.rolls_until, f.metadata, f.schedule_id,
+           f.voided_at, f.void_reason, f.void_number, f.created_at, f.before_micros is not null as has_begun,
+           coalesce(c.number, ${PLAIN_NUMBER})::int as number, (place.micros - voided.micros)::bigint as before_micros
+    from (select * from grants where billing_id = ${billingId} and ${isAsked} order by id limit ${most}) f
+    join billing_records b on b.id = ${billingId}
+    left join grant_classes c on c.billing_id = b.id and c.ref = f.class
+    -- Those that begin later are counted after what is counted now.
+    cross join lateral (
+      select coalesce(f.before_micros, case when f.class = ${PLAIN_CLASS} then b.total_micros else c.begun_micros end
+        + (select coalesce(sum(o.amount_micros), 0) from grants o
+           where o.billing_id = b.id and o.class = f.class and o.before_micros is null and o.voided_at is null
+             and (o.begins_at, o.id) < (f.begins_at, f.id))) as micros) place
+    cross join lateral (
+      select coalesce(sum(v.amount_micros), 0) as micros from grants v
+      where v.billing_id = b.id and v.class = f.class and v.voided_at is not null and v.before_micros < place.micros) voided
+    order by f.id`;
+}
+
+/** The account with what the books have of classes of these grants that it has forgotten. */
+export async function withForgotten(
+  stores: { sql: Query; books: Books },
+  account: RecordAccount,
+  rows: readonly GrantRow[],
+): Promise<RecordAccount> {
+  const { state, balance } = account;
+  const known = new Set([...state.classes, ...state.ended].map(({ number }) => number));
+  const numbers = rows
+    .filter((row) => row.voidedAt !== null || endOf(row) <= balance.atMs)
+    .map((row) => row.voidNumber ?? row.number);
+  if (numbers.every((number) => known.has(number))) return account;
+  const booked = await readBooked(stores, [{ ...balance.billing, counted: balance }]);
+  return { ...account, forgotten: booked.get(balance.billing.id)!.classes };
+}
+
+/** Reads grants of a record by pages, and presents them by its account and, where it has forgotten one, by the books. */
+export async function grantReader(
+  { redis, ...stores }: { sql: Query; redis: ShardedRedis; books: Books },
+  record: Parameters<typeof readAccount>[1],
+) {
+  let account = await readAccount(redis, record);
+  return {
+    async read(after: string, take: number): Promise<GrantRow[]> {
+      const rows = await grantRows(stores.sql, record.id, { after, take });
+      account = await withForgotten(stores, account, rows);
+      return rows;
+    },
+    present: (row: GrantRow) => grantPresenter(record.id, account)(row),
+  };
 }

@@ -7,7 +7,7 @@ import { isPostgresConnectionError, type Sql, type Transaction } from '../../../
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../../shared/values/key-text.ts';
 import { isPostgresStale } from '../../sync/stale-postgres.ts';
-import { recordAudit } from '../audit.ts';
+import { recordAudit } from '../record.ts';
 import { makePeriods, presentSchedule, schedules, type ScheduleRow } from './schedules.ts';
 
 const EVERY_MS = 1_000;

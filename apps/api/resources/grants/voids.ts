@@ -2,8 +2,7 @@ import { dayOf } from '../../../../shared/events/event.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { LockedRecord } from './classes.ts';
-import type { GrantRow } from './rows.ts';
-import { requireGrant } from './grants.ts';
+import { requireGrant, type GrantRow } from './grants.ts';
 import { requireCreditsHeard } from './heard.ts';
 
 /** Who voids a grant, and when. */

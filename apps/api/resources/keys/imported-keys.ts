@@ -12,8 +12,7 @@ import { importedTextFields, readImportedText, type ImportedText } from './impor
 import { set } from '../rows.ts';
 import type { Recorded } from '../record.ts';
 import { billImported, importedBilling } from './imported-billing.ts';
-import { endOf, holdWorkspaces, insertKeys, placeKey, type NewKey } from './new-keys.ts';
-import { replaceGrants } from './key-scopes.ts';
+import { endOf, holdWorkspaces, insertKeys, placeKey, type NewKey, replaceGrants } from './new-keys.ts';
 import { giveMeter, jsonValue, keys, newKeyFields } from './keys.ts';
 
 /** A key to import: its secret, and the fields of a creation. */

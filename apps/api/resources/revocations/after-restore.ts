@@ -4,7 +4,7 @@ import { isGone, readRecord } from '../../../../shared/stores/records.ts';
 import { chunks } from '../../../../shared/values/chunks.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import type { Entry } from '../../sync/change.ts';
-import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../audit.ts';
+import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from '../record.ts';
 import { billings, billingSettings, type BillingRow } from '../billings/billings.ts';
 import { disableLockedKeys } from '../keys/keys.ts';
 import { ofLiveWorkspace } from '../access/link-tokens.ts';

@@ -1,7 +1,12 @@
-import type { Query } from '../../../../shared/stores/postgres.ts';
-import { linkTokens, presentLinkToken, type LinkTokenRow } from '../access/link-tokens.ts';
+import type { Query, Sql, Transaction } from '../../../../shared/stores/postgres.ts';
+import { linkTokens, presentLinkToken, type LinkTokenRow, ofLiveWorkspace } from '../access/link-tokens.ts';
 import { accessTokens, type TokenRow } from '../access/tokens.ts';
-import type { Recorded } from '../record.ts';
+import { type Recorded, storeRecorded, type AuditOrigin } from '../record.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
+import { applyChanges } from '../../sync/sync.ts';
+import { lockTeamTokens } from '../access/access.ts';
+import { retireAll } from '../jwts/signing-keys.ts';
+import { disableLockedKeys } from '../keys/keys.ts';
 
 /**
  * Revokes a token of the team and, with `descendants`, all that it made and that these made; the caller says so. It runs under the
@@ -54,4 +59,92 @@ export async function revokeLinkTokens(sql: Query, which: ReturnType<Query>): Pr
 /** What to say of a signing key that was just retired. */
 export function retiredKey(kid: string): Recorded {
   return { resource: 'signing_key', id: kid, before: { kid } };
+}
+
+// Everything that a team has given out, revoked by the operator: access tokens, link tokens, signing keys, API keys. The first
+// transaction ends what can be ended at once; the rest is done page by page. What is revoked is not done again, so a command that
+// died is finished by the next one.
+
+// Each page waits for the writes of its team and holds them up: a small one does so for some tens of milliseconds.
+const ROWS_AT_ONCE = 200;
+
+/**
+ * Begins to revoke everything of a team. From the commit on, the api refuses every access token that the team has, and JWTs that it has
+ * signed are INVALID. Gives how many signing keys ended.
+ */
+export async function beginTeamRevocation(sql: Sql, origin: AuditOrigin): Promise<number> {
+  const { teamId } = origin;
+  return sql.begin(async (tx) => {
+    await lockTeamTokens(tx, teamId, { alone: true });
+    await tx`update teams set tokens_revoked_at = clock_timestamp() where id = ${teamId}`;
+    const kids = await retireAll(tx, teamId);
+    await storeRecorded(tx, origin, [...kids.map(retiredKey), ...(await disableWebhooks(tx, teamId))]);
+    return kids.length;
+  });
+}
+
+/**
+ * Revokes what a team had when its revocation began; gives what each page revoked.
+ * 1. One transaction holds the page, its changes and its audit lines. A crash before the commit leaves the page to be done.
+ * 2. The changes are applied to Redis. After a crash before this step, the sweeper applies them.
+ */
+export async function* revokePages(sql: Sql, redis: ShardedRedis, origin: AuditOrigin): AsyncGenerator<Recorded[]> {
+  // What can do the most harm comes first.
+  for (const revoke of [revokeTokens, disableKeys, revokeLinks])
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const last: string = after;
+      const { page, stored } = await sql.begin(async (tx) => {
+        await lockTeamTokens(tx, origin.teamId, { alone: true });
+        const page = await revoke(tx, isNext(tx, origin.teamId, last));
+        return { page, stored: await storeRecorded(tx, origin, page) };
+      });
+      await applyChanges(sql, redis, stored);
+      await sql`update changes set applied_at = now() where id = any(${stored.map(({ id }) => id)})`;
+      yield page;
+      // `returning` has no order.
+      after = page.map(({ id }) => id).toSorted()[ROWS_AT_ONCE - 1];
+    }
+}
+
+/** A stolen token may have made some, which tell a stranger what happens. A team has a few. */
+async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorded[]> {
+  const rows = await tx<{ id: string }[]>`
+    update webhooks set enabled = false, disabled_reason = 'REQUESTED', disabled_at = now(), updated_at = now()
+    where team_id = ${teamId} and enabled and deleted_at is null returning id`;
+  const after = { enabled: false, disabledReason: 'REQUESTED' };
+  return rows.map(({ id }) => ({ resource: 'webhook', id, before: { enabled: true }, after }));
+}
+
+function isNext(tx: Transaction, teamId: string, after: string) {
+  return tx`
+    team_id = ${teamId} and id > ${after} and created_at <= (select tokens_revoked_at from teams where id = ${teamId})`;
+}
+
+type Condition = ReturnType<typeof isNext>;
+
+async function revokeTokens(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
+  const rows = await tx<TokenRow[]>`
+    update access_tokens set revoked_at = now(), version = version + 1, updated_at = now()
+    where id in (select id from access_tokens where ${isNext} and revoked_at is null order by id limit ${ROWS_AT_ONCE})
+    returning ${accessTokens.columns(tx)}`;
+  return rows.map(revokedToken);
+}
+
+async function disableKeys(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
+  const isLive = tx`exists (select from workspaces w where w.id = api_keys.workspace_id and w.deleted_at is null)`;
+  const rows = await tx<{ id: string }[]>`
+    select id from api_keys where ${isNext} and enabled and deleted_at is null and ${isLive}
+    order by id limit ${ROWS_AT_ONCE} for no key update`;
+  return disableLockedKeys(
+    tx,
+    rows.map(({ id }) => id),
+  );
+}
+
+async function revokeLinks(tx: Transaction, isNext: Condition): Promise<Recorded[]> {
+  return revokeLinkTokens(
+    tx,
+    tx`id in (select id from link_tokens
+              where ${isNext} and revoked_at is null and ${ofLiveWorkspace(tx)} order by id limit ${ROWS_AT_ONCE})`,
+  );
 }

@@ -1,7 +1,7 @@
 import type { Statement as Sql } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { inChunks } from '../../../../shared/stores/clickhouse.ts';
-import { lineNames, type StatementLine } from './lines.ts';
+import { lineNames, type StatementLine } from './statements.ts';
 
 /** A file has at most so many lines: they are sent along with its query. */
 export const MOST_LINES = 200_000;

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
-import { loadShard } from '../../sync/entries.ts';
+import { loadShard } from '../../sync/sync.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeBackground, lookedUp } from '../../tests/helpers/background.ts';

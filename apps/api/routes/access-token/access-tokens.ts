@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { notCovered } from '../../../../shared/auth/allowed-addresses.ts';
+import { notCovered } from '../../../../shared/auth/access-token.ts';
 import { permissions, type Caller, type Permission } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object, flag, whole } from '../../../../shared/contract/schema-kinds.ts';

@@ -15,8 +15,7 @@ import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { requireFuture, expiresAtInput } from '../../resources/expires-at.ts';
-import { replaceGrants } from '../../resources/keys/key-scopes.ts';
-import { holdWorkspaces, insertKeys, placeKey, prefixOf } from '../../resources/keys/new-keys.ts';
+import { holdWorkspaces, insertKeys, placeKey, prefixOf, replaceGrants } from '../../resources/keys/new-keys.ts';
 import {
   apiKeyWithText,
   jsonValue,

@@ -11,7 +11,7 @@ import {
   whole,
 } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { auditResources, type AuditResource } from '../../resources/audit.ts';
+import { auditResources, type AuditResource } from '../../resources/record.ts';
 import { columnsOf, matching, present, type Row } from '../../resources/rows.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { listRoute } from '../../http/pages.ts';

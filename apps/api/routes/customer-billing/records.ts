@@ -9,7 +9,6 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
-import { alertsValue, alertWarnings } from '../../resources/billings/alerts.ts';
 import {
   billingSettings,
   creditsIn,
@@ -21,6 +20,8 @@ import {
   requireBilling,
   refuseDeletedWorkspace,
   type BillingRow,
+  alertsValue,
+  alertWarnings,
 } from '../../resources/billings/billings.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
 import { matching, set } from '../../resources/rows.ts';

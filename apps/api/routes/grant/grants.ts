@@ -28,10 +28,11 @@ import {
   numbersBy,
   voidReason,
   type GrantState,
+  type GrantRow,
+  grantReader,
+  withForgotten,
 } from '../../resources/grants/grants.ts';
-import { grantReader, withForgotten } from '../../resources/grants/forgotten.ts';
 import { readHeard } from '../../resources/grants/heard.ts';
-import type { GrantRow } from '../../resources/grants/rows.ts';
 import { voidGrant as storeVoid } from '../../resources/grants/voids.ts';
 import { accountOf, readAccount } from '../../sync/accounts.ts';
 

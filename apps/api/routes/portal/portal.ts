@@ -8,11 +8,14 @@ import { inForm } from '../../http/forms.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { permissions } from '../../resources/access/link-tokens.ts';
-import { portalOf, findPortalBilling, requirePortalKey, requirePortalBilling } from '../../resources/access/portals.ts';
+import {
+  portalOf,
+  findPortalBilling,
+  requirePortalKey,
+  requirePortalBilling,
+} from '../../resources/access/sessions.ts';
 import { presentBilling } from '../../resources/billings/billings.ts';
-import { grant } from '../../resources/grants/grants.ts';
-import { grantReader } from '../../resources/grants/forgotten.ts';
-import type { GrantRow } from '../../resources/grants/rows.ts';
+import { grant, type GrantRow, grantReader } from '../../resources/grants/grants.ts';
 import { apiKey, keys } from '../../resources/keys/keys.ts';
 import { present } from '../../resources/rows.ts';
 import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';

@@ -5,7 +5,7 @@ import { day, named, object, plainText } from '../../../../shared/contract/schem
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { usageOfPortal } from '../../resources/access/access.ts';
-import { portalOf } from '../../resources/access/portals.ts';
+import { portalOf } from '../../resources/access/sessions.ts';
 import { readPeriods } from '../../resources/usage-range.ts';
 import { MOST_ROWS, presentDays, readWholeUsage, usageOfPeriod } from '../../resources/usage-rows.ts';
 

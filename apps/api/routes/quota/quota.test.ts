@@ -5,7 +5,7 @@ import { connectPostgres } from '../../../../shared/stores/postgres.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
-import { changeQuotas, describeQuotas, readWantedQuotas } from '../../resources/changed-quotas.ts';
+import { changeQuotas, describeQuotas, readWantedQuotas } from '../../resources/quotas.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
 import { urlOfApi } from '../../tests/helpers/own-api.ts';
 

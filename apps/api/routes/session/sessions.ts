@@ -4,8 +4,14 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route, type Services } from '../../http/route.ts';
 import type { SessionCookies } from '../../http/session-cookie.ts';
-import { portalOf } from '../../resources/access/portals.ts';
-import { storeSession, readSession, session, SESSION_SECONDS, removeSession } from '../../resources/access/sessions.ts';
+import {
+  storeSession,
+  readSession,
+  session,
+  SESSION_SECONDS,
+  removeSession,
+  portalOf,
+} from '../../resources/access/sessions.ts';
 
 const ended = object({ ended: Type.Literal(true, { examples: [true] }) });
 

@@ -9,13 +9,17 @@ import { exportFormats } from '../../../../shared/books/usage/export.ts';
 import { openBooksFile } from '../../../../shared/books/usage/query.ts';
 import { csv, fileAnswer, formOf, formParameters, formTypes } from '../../http/forms.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
-import type { Services } from '../../http/route.ts';
+import { type Services, route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { MOST_LINES, parquetFileSql, textFileSql } from '../../resources/statements/file.ts';
-import { lineNames, presentLine, statementLine, type StatementLine } from '../../resources/statements/lines.ts';
 import { findSpan, type FoundSpan } from '../../resources/statements/spans.ts';
-import { monthOf } from '../../resources/statements/statements.ts';
-import { route } from '../../http/route.ts';
+import {
+  monthOf,
+  lineNames,
+  presentLine,
+  statementLine,
+  type StatementLine,
+} from '../../resources/statements/statements.ts';
 
 // A statement that is not stored costs several questions to the books for each so many.
 const RECORDS_AT_ONCE = 200;

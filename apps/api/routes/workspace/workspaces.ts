@@ -8,7 +8,7 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
-import { alertsValue } from '../../resources/billings/alerts.ts';
+import { alertsValue } from '../../resources/billings/billings.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
 import { deleteWebhooksOf } from '../../resources/webhooks.ts';
 import { workspace, workspaces, readWorkspace } from '../../resources/workspaces.ts';
