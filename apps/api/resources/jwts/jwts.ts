@@ -1,39 +1,13 @@
-import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify, SignJWT, type JWTPayload } from 'jose';
-import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
-import { id, MOST_TEXT, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { isIssuerOf } from './settings.ts';
 import { publicKeyOf, type PublicJwk, type SigningKey } from './signing-keys.ts';
 
-/** A JWT as text; the example belongs to nobody. */
-export const jwt = plainText(
-  MOST_TEXT,
-  'the JWT',
-  'eyJhbGciOiJFZERTQSIsImtpZCI6ImtQcksiLCJ0eXAiOiJKV1QifQ.eyJyb2xlIjoiYWRtaW4ifQ.c2lnbmF0dXJl',
-);
-export const audience = Type.String({
-  minLength: 1,
-  maxLength: 256,
-  description: 'the recipient that the JWT is meant for',
-  examples: ['https://app.example.com'],
-});
 /** Most workspaces in a JWT: with these, 4 KiB of payload and an audience it fits into 8 KiB of a request's headers. */
 export const MAX_WORKSPACES = 32;
-export const workspaceIds = Type.Array(id('workspace'), {
-  minItems: 1,
-  maxItems: MAX_WORKSPACES,
-  uniqueItems: true,
-  description: 'the workspaces that the JWT is limited to; absent: those of the access token that signs it',
-});
-const JTI_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
-export const jti = Type.String({
-  pattern: JTI_PATTERN,
-  description: 'the `jti` of a JWT',
-  examples: ['0b7e3a52-4d0c-4d6e-9c57-5f8a1f0f7c1d'],
-});
+export const JTI_PATTERN = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
 
 /** The claim with the ids of the workspaces that a JWT is limited to. A JWT without it is its team's. */
 export const WORKSPACES_CLAIM = 'keytally_workspaces';
@@ -41,15 +15,6 @@ export const WORKSPACES_CLAIM = 'keytally_workspaces';
 export const registeredClaims = ['iss', 'aud', 'exp', 'iat', 'nbf', 'jti', WORKSPACES_CLAIM] as const;
 
 const ALGORITHM = 'EdDSA';
-
-export type NewJwt = {
-  payload: Record<string, unknown>;
-  audience: string | undefined;
-  issuer: string;
-  workspaceIds: string[] | undefined;
-  lifetimeSeconds: number;
-  nowSeconds: number;
-};
 
 /** Why a JWT with a good signature is INVALID all the same. */
 export const invalidReasons = ['REVOKED', 'KEY_RETIRED', 'WORKSPACE_FORBIDDEN'] as const;
@@ -60,17 +25,9 @@ export type CheckedJwt =
   | { status: 'VALID' | 'EXPIRED'; claims: OwnClaims }
   | { status: 'INVALID'; claims?: OwnClaims; reason?: (typeof invalidReasons)[number] };
 
-/** Signs a payload. */
-export function signJwt({ kid, privateKey }: SigningKey, jwt: NewJwt): Promise<string> {
-  const { payload, audience, issuer, workspaceIds, lifetimeSeconds, nowSeconds } = jwt;
-  const unsigned = new SignJWT({ ...payload, ...(workspaceIds && { [WORKSPACES_CLAIM]: workspaceIds }) })
-    .setProtectedHeader({ alg: ALGORITHM, kid, typ: 'JWT' })
-    .setIssuer(issuer)
-    .setJti(randomUUID())
-    .setIssuedAt(nowSeconds)
-    .setExpirationTime(nowSeconds + lifetimeSeconds);
-  if (audience !== undefined) unsigned.setAudience(audience);
-  return unsigned.sign(privateKey);
+/** Signs claims. */
+export function signJwt({ kid, privateKey }: SigningKey, claims: JWTPayload): Promise<string> {
+  return new SignJWT(claims).setProtectedHeader({ alg: ALGORITHM, kid, typ: 'JWT' }).sign(privateKey);
 }
 
 /**

@@ -1,22 +1,28 @@
+import { randomUUID } from 'node:crypto';
 import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { jsonObject, object, instant, whole } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  id,
+  instant,
+  jsonObject,
+  MOST_TEXT,
+  object,
+  plainText,
+  whole,
+} from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { mayUse, requireWholeTeam } from '../../resources/access/access.ts';
 import {
-  audience,
-  jwt,
-  MAX_WORKSPACES,
-  registeredClaims,
-  signJwt,
-  workspaceIds,
   checkJwt,
   givenPayload,
   invalidReasons,
+  JTI_PATTERN,
+  MAX_WORKSPACES,
+  registeredClaims,
+  signJwt,
   WORKSPACES_CLAIM,
-  jti,
   type CheckedJwt,
 } from '../../resources/jwts/jwts.ts';
 import { issuerOf, readJwtSettings } from '../../resources/jwts/settings.ts';
@@ -28,6 +34,29 @@ export const MAX_REVOCATIONS = 10_000;
 // A revocation removes some expired ones of its team, so that they never outnumber those in force by much.
 const REMOVED_AT_ONCE = 10;
 
+// The example belongs to nobody.
+const jwt = plainText(
+  MOST_TEXT,
+  'the JWT',
+  'eyJhbGciOiJFZERTQSIsImtpZCI6ImtQcksiLCJ0eXAiOiJKV1QifQ.eyJyb2xlIjoiYWRtaW4ifQ.c2lnbmF0dXJl',
+);
+const audience = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  description: 'the recipient that the JWT is meant for',
+  examples: ['https://app.example.com'],
+});
+const workspaceIds = Type.Array(id('workspace'), {
+  minItems: 1,
+  maxItems: MAX_WORKSPACES,
+  uniqueItems: true,
+  description: 'the workspaces that the JWT is limited to; absent: those of the access token that signs it',
+});
+const jti = Type.String({
+  pattern: JTI_PATTERN,
+  description: 'the `jti` of a JWT',
+  examples: ['0b7e3a52-4d0c-4d6e-9c57-5f8a1f0f7c1d'],
+});
 const response = object({
   status: Type.Enum(['VALID', 'EXPIRED', 'INVALID']),
   reason: Type.Optional(
@@ -80,11 +109,11 @@ export const createJwt = route('post', '/api/v1/jwt', {
     const workspaceIds = await signableWorkspaces(sql, caller, body.workspaceIds);
     const key = await signingKeys.current(sql, caller.teamId, exp);
     if ('isNew' in key) changed('signing_key', key.kid, { after: { kid: key.kid } });
-    const issuer = issuerOf(caller.teamId, key.issuer, publicUrl);
-    const nowSeconds = Math.floor(clock.now() / 1000);
-    return {
-      jwt: await signJwt(key, { payload, audience: aud, issuer, workspaceIds, lifetimeSeconds: exp, nowSeconds }),
-    };
+    const iss = issuerOf(caller.teamId, key.issuer, publicUrl);
+    const iat = Math.floor(clock.now() / 1000);
+    const given = { ...payload, ...(aud !== undefined && { aud }) };
+    const claims = { ...given, iss, jti: randomUUID(), iat, exp: iat + exp, [WORKSPACES_CLAIM]: workspaceIds };
+    return { jwt: await signJwt(key, claims) };
   },
 });
 

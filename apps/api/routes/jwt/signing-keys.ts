@@ -4,7 +4,7 @@ import { object, id, MOST_TEXT, plainText, flag } from '../../../../shared/contr
 import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { keySet, keySetAnswer } from '../../resources/jwts/key-sets.ts';
-import { presentJwtSettings } from '../../resources/jwts/settings.ts';
+import { teamUrl } from '../../resources/jwts/settings.ts';
 import { kid } from '../../resources/jwts/signing-keys.ts';
 
 const fixed = {
@@ -69,8 +69,8 @@ export const getOpenIdConfiguration = route('get', '/team/{team}/.well-known/ope
   async handle({ params, keySets, publicUrl }) {
     const { issuer } = await keySets.ofTeam(params.team);
     if (issuer !== 'URL' || !URL.canParse(publicUrl)) throw new ApiError('issuer_not_found');
-    const { iss, jwksUri } = presentJwtSettings(params.team, { issuer, sharedKeySet: true }, publicUrl);
-    return { issuer: iss, jwks_uri: jwksUri, ...fixed };
+    const url = teamUrl(params.team, publicUrl);
+    return { issuer: url, jwks_uri: `${url}/.well-known/jwks.json`, ...fixed };
   },
 });
 
