@@ -1,10 +1,10 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readLine } from '../../tests/accounts/lines.ts';
+import { classOf, endingClass, settingsOf } from '../../tests/accounts/begin.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
+import { readEvents } from '../events/event.ts';
 import { makeLogger } from '../runtime/log.ts';
-import { NEVER, packAccountSettings, PLAIN_CLASS, PLAIN_NUMBER } from '../stores/account-settings.ts';
 import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { newId } from '../values/ids.ts';
@@ -21,16 +21,9 @@ async function makeRecord() {
   await clocked.empty();
   await node.client.hset(keyspace.meta(SHARD), { owner: node.runId(), epoch: 3, writes: 1 });
   const billingId = newId('bill');
-  const key = keyspace.billing(SHARD, 'ws', billingId);
-  const nothing = { rollEndsAtMs: 0, rollMaxMicros: 0, firstVersion: 1, pending: [] };
-  const settings = packAccountSettings(
-    { version: 1, billingId, answerPart: '"totalCredits":"0.000005","allowOverages":false' },
-    [
-      { ref: PLAIN_CLASS, number: PLAIN_NUMBER, priority: 50, endsAtMs: NEVER, begunMicros: 5, ...nothing },
-      { ref: 'ends', number: 2, priority: 10, endsAtMs: ENDS_MS, begunMicros: 100, ...nothing },
-    ],
-  );
-  await node.client.hset(key, { s: settings, u: 60 });
+  const key = keyspace.billing(SHARD, newId('ws'), billingId);
+  const classes = [classOf({ begunMicros: 5 }), endingClass(ENDS_MS, 100)];
+  await node.client.hset(key, { s: settingsOf(billingId, classes), u: 60 });
   const amounts = async () => ((await node.client.hget(key, 'u')) ?? '').split(END).slice(1, 5).map(Number);
   return { client: node.client, key, amounts };
 }
@@ -49,9 +42,8 @@ test('an account turns at its moment though nobody calls, once, and then nothing
   assert.is((await amounts())[3], 45);
   assert.is(await client.zcard(keyspace.due(SHARD)), 0);
   const entries = await client.xrange(keyspace.outbox(SHARD), '-', '+');
-  const lines = entries.map(([, [, text]]) => readLine(text!));
   assert.equal(
-    lines.map(({ kind, sequence }) => [kind, sequence]),
+    entries.flatMap(([, fields]) => readEvents(fields)).map(({ kind, sequence }) => [kind, sequence]),
     [
       ['turn', 1],
       ['turn', 2],

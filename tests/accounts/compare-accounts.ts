@@ -20,15 +20,20 @@ export async function compareAccounts(redis: Redis, run: Run): Promise<string | 
     commands: sequences(run.most ?? 50),
   });
   const doAll = async ({ total, used, commands }: Sequence) => {
-    const doer = recordOfProduct(redis, scripts);
-    const record = new Record(doer);
+    const product = recordOfProduct(redis, scripts);
+    const record = new Record(product);
     try {
       await record.startPlain(total, used);
       for (const [i, command] of commands.entries()) await record.do(command, i % 2 === 0);
     } finally {
-      await doer.remove();
+      await product.remove();
     }
   };
-  const { sequences: numRuns, seed } = run;
-  return fc.defaultReportMessage(await fc.check(fc.asyncProperty(sequence, doAll), { numRuns, seed }));
+  return differenceIn(fc.asyncProperty(sequence, doAll), run);
+}
+
+/** The shortest sequence for which a property does not hold, with what differs. */
+export async function differenceIn<Of>(property: fc.IAsyncProperty<Of>, run: Run): Promise<string | undefined> {
+  const details = await fc.check(property, { numRuns: run.sequences, seed: run.seed });
+  return details.failed ? `${fc.defaultReportMessage(details)}\n${String(details.errorInstance)}` : undefined;
 }

@@ -5,24 +5,27 @@ import type { Limit } from '../../shared/contract/limits.ts';
 import { slidingWindow, windowOf } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
-import type { Run } from './compare-accounts.ts';
-import { ModelLimit, msOf, type Noted } from './limits.ts';
+import { differenceIn, type Run } from './compare-accounts.ts';
+import { ModelLimit, msOf, type HeldCall, type Noted } from './limits.ts';
 import { loadScripts, recordOfProduct, type Answered } from './product-scripts.ts';
 import { setMicros } from './test-shard.ts';
 
-// Limits in the verify script, on a real Redis, against the model of limits.ts: of all windows, at any instant.
+// Limits in the scripts that verify, cancel and capture, on a real Redis, against the model of limits.ts: of all windows, at any instant.
 
-type Call = { do: 'verify'; micros: number; usageName: string; twice: boolean };
+type Call = { micros: number; usageName: string; hold?: { forMs: number; onExpiry: 'release' | 'charge' } | undefined };
 type Command =
-  | Call
+  | { do: 'verify'; calls: Call[] }
   | { do: 'wait'; micros: bigint }
   | { do: 'turn'; of: number; byMs: number }
   | { do: 'back'; ms: number }
   | { do: 'amount'; of: number; amount: number }
-  | { do: 'cancel'; of: number };
+  | { do: 'cancel'; of: number }
+  /** Captures a part of a hold, or releases it. */
+  | { do: 'settle'; of: number; part: number | undefined };
 
+const LATE_MS = 86_400_000;
 // Whatever changes is looked at by the next call.
-const AFTER_CHANGE: Command = { do: 'verify', micros: 100_001, usageName: 'a', twice: false };
+const AFTER_CHANGE: Command = { do: 'verify', calls: [{ micros: 100_001, usageName: 'a' }] };
 
 const zones = ['UTC', 'Asia/Kathmandu', 'America/St_Johns', 'Europe/Berlin', 'Africa/Cairo'];
 const oneOf = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
@@ -45,16 +48,19 @@ const limitOf = fc
   });
 const listOf = (maxLength: number) =>
   fc.array(limitOf, { maxLength }).map((limits) => limits.map((limit, i) => ({ name: `limit ${i}`, ...limit })));
-const command: fc.Arbitrary<Command> = fc.oneof(
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constant('verify' as const),
-      micros: fc.integer({ min: 0, max: 2_000_000 }),
-      usageName: fc.constantFrom('a', 'b', 'c'),
-      twice: fc.boolean(),
-    }),
-  },
+const holdOf = fc.record({
+  forMs: fc.constantFrom(1_000, 60_000, 7_200_000),
+  onExpiry: fc.constantFrom('release' as const, 'charge' as const),
+});
+const callsOf = (hold: fc.Arbitrary<Call['hold']>) =>
+  fc.record({
+    do: fc.constant('verify' as const),
+    calls: fc.array(
+      fc.record({ micros: fc.integer({ min: 0, max: 2_000_000 }), usageName: fc.constantFrom('a', 'b', 'c'), hold }),
+      { minLength: 1, maxLength: 3 },
+    ),
+  });
+const ofTime: fc.WeightedArbitrary<Command>[] = [
   { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), micros: fc.bigInt(0n, 900_000n) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), micros: fc.bigInt(0n, 4_000_000_000n) }) },
   {
@@ -62,6 +68,10 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     arbitrary: fc.record({ do: fc.constant('turn' as const), of: fc.nat(7), byMs: fc.constantFrom(-1, 0, 1) }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), of: fc.nat(5) }) },
+];
+const withoutHolds = fc.oneof<fc.WeightedArbitrary<Command>[]>(
+  { weight: 6, arbitrary: callsOf(fc.constant(undefined)) },
+  ...ofTime,
   { weight: 1, arbitrary: fc.record({ do: fc.constant('back' as const), ms: fc.integer({ min: 1, max: 5_000 }) }) },
   {
     weight: 1,
@@ -69,6 +79,18 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       do: fc.constant('amount' as const),
       of: fc.nat(7),
       amount: fc.integer({ min: 1, max: 20 }),
+    }),
+  },
+);
+const withHolds = fc.oneof<fc.WeightedArbitrary<Command>[]>(
+  { weight: 6, arbitrary: callsOf(fc.option(holdOf, { nil: undefined })) },
+  ...ofTime,
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('settle' as const),
+      of: fc.nat(3),
+      part: fc.constantFrom(0, 0.5, 1, 1.5, undefined),
     }),
   },
 );
@@ -85,11 +107,13 @@ const sequences = (most: number) =>
     ofKey: listOf(4),
     ofRecord: listOf(4),
     from: start,
-    commands: fc.array(command, { minLength: 1, maxLength: most, size: 'max' }),
+    commands: fc.oneof(
+      ...[withoutHolds, withHolds].map((one) => fc.array(one, { minLength: 1, maxLength: most, size: 'max' })),
+    ),
   });
 type Sequence = { ofKey: Limit[]; ofRecord: Limit[]; from: string; commands: Command[] };
 
-/** Compares what the script lets through and tells with the model. Gives the shortest sequence that differs. */
+/** Compares what the scripts let through and tell with the model. Gives the shortest sequence that differs. */
 export async function compareLimits(redis: Redis, run: Run): Promise<string | undefined> {
   const scripts = await loadScripts(redis);
   const doAll = async (sequence: Sequence) => {
@@ -97,62 +121,102 @@ export async function compareLimits(redis: Redis, run: Run): Promise<string | un
     const { ofKey, ofRecord } = structuredClone(sequence);
     const one = recordOfProduct(redis, scripts);
     const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
-    const declare = () => one.setLimits(ofKey, ofRecord);
+    const holds: Hold[] = [];
     // What was let through, the last one first.
     let taken: Taken[] = [];
     let calls = 0;
     let now = Temporal.Instant.from(sequence.from).epochNanoseconds / 1_000n;
+
+    function settle(hold: Hold, used: number): void {
+      for (const limit of limits) limit.settle(hold, used, now);
+      Object.assign(hold, { billed: used, isOpen: false });
+    }
+    /** The script first does what is due. */
+    async function turn(): Promise<void> {
+      await setMicros(redis, now);
+      const due = holds.filter(({ isOpen, endsAtMs }) => isOpen && endsAtMs <= msOf(now));
+      for (const hold of due.toSorted((a, b) => a.endsAtMs - b.endsAtMs || (a.id < b.id ? -1 : 1)))
+        settle(hold, hold.onExpiry === 'charge' ? hold.micros : 0);
+    }
+    async function verify(asked: Call[]): Promise<void> {
+      await turn();
+      const named = asked.map((call) => ({ call, once: `call-${calls++}` }));
+      const wanted = named.map(({ call, once }) => {
+        const noted = limits.map((limit) => limit.note(limit.amountOf(call), now));
+        const answer = expected(limits, call, now);
+        if (answer.status === 'VALID' && !call.hold)
+          taken.unshift({ micros: call.micros, once, noted, isCancelled: false });
+        return answer;
+      });
+      const answers = await one.verify(
+        ...named.map(({ call: { hold, ...call }, once }) => ({ ...call, once, ...(hold && { ...hold, name: once }) })),
+      );
+      if (limits.length > 0) assert.equal(answers.map(shown), wanted);
+      for (const { call, once } of named) {
+        const told = one.holdOf(once);
+        if (!call.hold || !told) continue;
+        const { micros, usageName, hold } = call;
+        const endsAtMs = Number(told.endsAtMs);
+        holds.push({
+          micros,
+          usageName,
+          ...hold,
+          once,
+          id: told.id,
+          heldAt: now,
+          endsAtMs,
+          billed: micros,
+          isOpen: true,
+        });
+      }
+    }
+    async function cancel(call: Taken): Promise<void> {
+      await turn();
+      for (const [i, noted] of call.isCancelled ? [] : call.noted.entries()) limits[i]!.giveBack(noted, now);
+      call.isCancelled = true;
+      assert.is(await one.cancel(call.once), `OK ${call.micros}`);
+    }
+    async function settleByCall(hold: Hold, part: number | undefined): Promise<void> {
+      await turn();
+      holds.splice(holds.indexOf(hold), 1);
+      const used = Math.floor(hold.micros * (part ?? 0));
+      const answer = await one.settleHold(part === undefined ? 'release' : 'capture', hold.once, used);
+      const isTooLate = part !== undefined && msOf(now) >= hold.endsAtMs + LATE_MS;
+      const wasCharged = part === undefined && hold.onExpiry === 'charge';
+      assert.is(answer, hold.isOpen || !(isTooLate || wasCharged) ? 'DONE' : isTooLate ? 'UNKNOWN' : 'CONFLICT');
+      if (answer === 'DONE') settle(hold, used);
+    }
+
     try {
-      await declare();
+      await one.setLimits(ofKey, ofRecord);
       for (const command of sequence.commands.flatMap((one) => (one.do === 'verify' ? [one] : [one, AFTER_CHANGE]))) {
         const limit = 'of' in command ? limits[command.of] : undefined;
         if (command.do === 'amount' && limit) {
           limit.setAmount(command.amount);
           // Redis hears of the amount with the next call that it lets through.
           taken = [];
-          await declare();
+          await one.setLimits(ofKey, ofRecord);
         }
-        if (command.do === 'cancel') {
-          const call = taken[command.of];
-          if (!call) continue;
-          await setMicros(redis, now);
-          for (const [i, noted] of call.isCancelled ? [] : call.noted.entries()) limits[i]!.giveBack(noted, now);
-          call.isCancelled = true;
-          assert.is(await one.cancel(call.once), `OK ${call.micros}`);
-          continue;
-        }
-        if (command.do !== 'verify') {
-          now = timeAfter(command, limit, limits, now);
-          continue;
-        }
-        await setMicros(redis, now);
-        const asked = (command.twice ? [command, command] : [command]).map((call) => ({
-          ...call,
-          once: `call-${calls++}`,
-        }));
-        const wanted = asked.map((call) => {
-          const noted = limits.map((limit) => limit.note(limit.amountOf(call), now));
-          const answer = expected(limits, call, now);
-          if (answer.status === 'VALID') taken.unshift({ ...call, noted, isCancelled: false });
-          return answer;
-        });
-        const answers = await one.verify(...asked.map(({ micros, usageName, once }) => ({ micros, usageName, once })));
-        if (limits.length > 0) assert.equal(answers.map(shown), wanted);
+        if (command.do === 'verify') await verify(command.calls);
+        else if (command.do === 'cancel') taken[command.of] && (await cancel(taken[command.of]!));
+        else if (command.do === 'settle') holds[command.of] && (await settleByCall(holds[command.of]!, command.part));
+        else now = timeAfter(command, limit, limits, now);
       }
     } finally {
       await one.remove();
     }
   };
-  const property = fc.asyncProperty(sequences(run.most ?? 50), doAll);
-  return fc.defaultReportMessage(await fc.check(property, { numRuns: run.sequences, seed: run.seed }));
+  return differenceIn(fc.asyncProperty(sequences(run.most ?? 50), doAll), run);
 }
 
 /** A call that was let through, and what it took of each limit. */
 type Taken = { once: string; micros: number; noted: Noted[]; isCancelled: boolean };
+/** One that holds, which ends by itself at the first call after its end; `billed`: what limits count of it. */
+type Hold = HeldCall & { once: string; id: string; onExpiry: 'release' | 'charge'; endsAtMs: number; isOpen: boolean };
 
 /** What the clock says after a command, in µs. */
 function timeAfter(
-  command: Exclude<Command, Call | { do: 'cancel' }>,
+  command: Extract<Command, { do: 'wait' | 'back' | 'turn' | 'amount' }>,
   limit: ModelLimit | undefined,
   limits: ModelLimit[],
   now: bigint,

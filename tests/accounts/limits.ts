@@ -12,6 +12,9 @@ const BASE_MICROS = 1_735_689_600_000_000n;
 /** What a call took of a limit, and when. */
 export type Noted = { amount: bigint; at: bigint };
 
+/** A call that holds, since when, and what limits count of it. */
+export type HeldCall = { micros: number; usageName: string; heldAt: bigint; billed: number };
+
 /** What a sliding limit counts: a level that falls by the limit in each window, never below what was let through. */
 export class SlidingCounter {
   limit: bigint;
@@ -53,12 +56,12 @@ export class SlidingCounter {
    * Corrects what a hold took at a time to what was used. Given back is only what can't have fallen since then: the rest of it
    * has let others through already.
    */
-  correct(held: bigint, used: bigint, heldAt: bigint, now: bigint): void {
+  correct(held: bigint, used: bigint, heldAt: bigint, now: bigint, since = now): void {
     const level = this.levelAt(now);
     const kept = held - used - this.fallen(now - heldAt);
     if (used > held) this.level = level + used - held;
     else this.level = level - (kept < 0n ? 0n : kept < level ? kept : level);
-    this.at = now;
+    this.at = since;
   }
 
   /** What a call will take now, and until when none of that falls: what was counted before falls first. */
@@ -66,12 +69,6 @@ export class SlidingCounter {
     const level = this.levelAt(now);
     const room = level < this.limit ? this.limit - level : 0n;
     return { amount: amount < room ? amount : room, at: now + (level * this.window) / this.limit };
-  }
-
-  /** Gives back of what a call took as much as can't have fallen since then. */
-  giveBack({ amount, at }: Noted, now: bigint, since: bigint): void {
-    this.correct(amount, 0n, at, now);
-    this.at = since;
   }
 
   remaining(now: bigint): bigint {
@@ -92,7 +89,7 @@ export class SlidingCounter {
 }
 
 /** What a calendar limit counts: the sum of its zone's day, week or month. Time is in ms. */
-export class CalendarCounter {
+class CalendarCounter {
   limit: bigint;
   private readonly window: CalendarWindow;
   private readonly timezone: string;
@@ -198,15 +195,16 @@ export class ModelLimit {
 
   giveBack(noted: Noted, now: bigint): void {
     if (noted.amount === 0n) return;
-    if (this.sliding) this.sliding.giveBack(noted, this.units(now), this.units(now, true));
+    if (this.sliding) this.sliding.correct(noted.amount, 0n, noted.at, this.units(now), this.units(now, true));
     else this.calendar!.correct(noted.amount, 0n, msOf(noted.at), msOf(now));
   }
 
-  /** Corrects what a hold took at a time to what was used. */
-  correct(held: number, used: number, heldAt: bigint, now: bigint): void {
-    if (held === used) return;
-    const [from, to] = [BigInt(held), BigInt(used)];
-    if (this.sliding) this.sliding.correct(from, to, this.units(heldAt), this.units(now));
+  /** Corrects what a hold took to what was used of it. */
+  settle(hold: HeldCall, used: number, now: bigint): void {
+    const { billed, heldAt } = hold;
+    if (this.setting.unit === 'requests' || this.amountOf(hold) === 0n || billed === used) return;
+    const [from, to] = [BigInt(billed), BigInt(used)];
+    if (this.sliding) this.sliding.correct(from, to, this.units(heldAt, true), this.units(now), this.units(now, true));
     else this.calendar!.correct(from, to, msOf(heldAt), msOf(now));
   }
 
@@ -235,11 +233,4 @@ export class ModelLimit {
 
 export function msOf(now: bigint): number {
   return Number(now / 1_000n);
-}
-
-/** What a level falls by in Redis, whose numbers are exact below 2^53: for limits up to 9e15 and windows up to 6e7 units. */
-export function fallenInDoubles(limit: number, window: number, elapsed: number): number {
-  if (elapsed >= window) return limit;
-  const rest = limit % window;
-  return ((limit - rest) / window) * elapsed + Math.floor((rest * elapsed) / window);
 }

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
-import { lineId } from '../../shared/events/event.ts';
+import { readCrossed, type Crossing } from '../../shared/events/crossed.ts';
+import { beginEvent, lineId, readEvents, type UsageEvent } from '../../shared/events/event.ts';
 import { accountInBooks, type Void } from '../../shared/books/rebuilding/lost-accounts.ts';
-import { readLine, type Line } from './lines.ts';
 import {
   packAccountSettings,
   packDefaultAlerts,
@@ -33,13 +33,14 @@ import {
   scriptArguments,
 } from '../../shared/verification/script-protocol.ts';
 import { newId } from '../../shared/values/ids.ts';
-import type { Call, Doer, Outcome } from './record.ts';
 import { byClock, FIRST_EPOCH, openShard, RUN_ID, setClock, SHARD } from './test-shard.ts';
 
 // The scripts of the product, with their fence, outbox and numbers, by a clock that the test sets.
 
 const LATEST = 9e15;
 const MOST_LOOKUPS = 5;
+// What a line of a hold adds to what is held, in times of what it names.
+const HELD_BY: Partial<Record<UsageEvent['kind'], number>> = { hold: 1, correction: 1, capture: -1, release: -1 };
 // A shard whose Redis has lost its tail is opened again in the next one.
 let epoch = FIRST_EPOCH;
 const [teamId, workspaceId] = [newId('team'), newId('ws')];
@@ -75,12 +76,12 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   const record = keyspace.billing(SHARD, workspaceId, billingId);
   const [meta, outbox, due] = [keyspace.meta(SHARD), keyspace.outbox(SHARD), keyspace.due(SHARD)];
   const counters = [keyId, `${workspaceId}:${billingId}`].map((owner) => keyspace.limits(SHARD, owner));
-  const lines: Line[] = [];
+  const lines: UsageEvent[] = [];
   const question = packQuestion({ teamId, workspaceIds: undefined }, []);
   const lookups = makeLookupCache();
   // What a verify process keeps: a lookup, and that it has the settings for captures.
   let [lookup, known]: [Lookup | undefined, string] = [undefined, ''];
-  let [adjustments, sequence, held] = [0, 0, 0];
+  let [adjustments, sequence, held, nowMs] = [0, 0, 0, 0];
   const voids: Void[] = [];
   /** Used, held and expired of each class, as its lines sum up to it. */
   const sums = new Map<number, [number, number, number]>();
@@ -180,9 +181,11 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     return status === 'AGAIN' ? cancel(once) : `${status} ${detail}`;
   }
 
-  async function adjust(micros: number | bigint, ...voided: (string | number | bigint)[]): Promise<string> {
-    const event = `{"x":"adjustment","i":"${newId('evt')}","r":"","c":${micros},"n":"","k":"","b":"${billingId}"`;
-    const args = [RUN_ID, LATEST, adjustments + 1, String(micros), event, ...voided.map(String)];
+  async function adjust(micros: number | bigint, ...voided: (number | bigint)[]): Promise<string> {
+    const [id, number] = [newId('evt'), adjustments + 1];
+    const booked = { costMicros: Number(micros), day: '2027-01-01', number, actor: '', reason: '' };
+    const event = beginEvent({ kind: 'adjustment', id, billingId, ...booked });
+    const args = [RUN_ID, LATEST, number, String(micros), event, ...voided.map(String)];
     const [status] = (await redis.evalsha(scripts.adjust, 3, meta, record, outbox, ...args)) as string[];
     await takeLines();
     if (status === 'AGAIN') return adjust(micros, ...voided);
@@ -232,49 +235,40 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     return 'DONE';
   }
 
-  async function answerTo([command, ...args]: Call, nowMs: number): Promise<string> {
-    const [first = 0, ...rest] = args;
-    if (command === 'rebuild') return rebuild();
-    if (command === 'adjust') return adjust(BigInt(first));
-    if (command === 'cancel') {
-      const told = lines.length;
-      const [status = '', detail = ''] = (await cancel(String(first))).split(' ');
-      // One that gives back no credits looks at no account.
-      if (lines.length === told) await turn();
-      // Real holds are not cancelled a day later.
-      return status === 'OK' ? 'DONE' : status === 'UNSETTLED' ? detail : status;
-    }
-    if (command === 'void') {
-      const [from = 0] = rest.map(Number);
-      voids.push({ billingId, number: Number(first) || from, class: from, voidedAtMs: nowMs });
-      return adjust(0, first, ...rest);
-    }
-    if (command === 'capture' || command === 'release' || command === 'extend')
-      return settleHold(command, String(first), Number(rest[0] ?? 0));
-    if (command !== 'verify' && command !== 'hold') return turn();
-    // Now and then in a batch, after another call of the record.
-    const isBatch = Number(command === 'hold' ? rest[0] : first) % 2 === 1;
-    const asked =
-      command === 'hold' ? askedHold(String(first), rest) : { micros: Number(first), once: String(rest[0] ?? '') };
-    const costs = [...(isBatch ? [0] : []), asked];
-    const { status, reason } = (await verify(...costs)).at(-1)!;
-    if (status === 'AGAIN') return answerTo([command, ...args], nowMs);
-    if (status === 'VALID') return 'VALID';
-    return reason === 'CREDITS_USED_UP' ? 'REFUSED' : `${status} ${reason}`;
+  /** Asks for one call, now and then in a batch, after another call of the record. */
+  async function ask(asked: AskedCost | AskedHold): Promise<string> {
+    const { status, reason } = (await verify(...(asked.micros % 2 === 1 ? [0] : []), asked)).at(-1)!;
+    if (status === 'AGAIN') return ask(asked);
+    return status === 'VALID' ? 'VALID' : reason === 'CREDITS_USED_UP' ? 'REFUSED' : `${status} ${reason}`;
+  }
+
+  async function cancelCall(once: string): Promise<string> {
+    const before = lines.length;
+    const [status = '', detail = ''] = (await cancel(once)).split(' ');
+    // One that gives back no credits looks at no account.
+    if (lines.length === before) await turn();
+    // Real holds are not cancelled a day later.
+    return status === 'OK' ? 'DONE' : status === 'UNSETTLED' ? detail : status;
+  }
+
+  /** Voids a grant, which becomes the class `number`, or all of the class `from` where that is 0. */
+  async function voidGrant(number: number, from: number, ...amounts: (number | bigint)[]): Promise<string> {
+    voids.push({ billingId, number: number || from, class: from, voidedAtMs: nowMs });
+    return adjust(0, number, from, ...amounts);
   }
 
   /** Reads new lines of the outbox: their numbers have no gap, each tells the balance, and a turn names the one before it. */
   async function takeLines(): Promise<void> {
-    for (const [entry, [, text]] of (await redis.xrange(outbox, '-', '+')) as [string, [string, string]][]) {
-      for (const line of text.split('\n').map(readLine)) {
-        const next = line.kind === 'adjustment' ? sequence : sequence + 1;
+    for (const [entry, fields] of await redis.xrange(outbox, '-', '+')) {
+      for (const line of readEvents(fields)) {
+        const { kind, id, holdMicros, heldMicros } = line;
+        const next = kind === 'adjustment' ? sequence : sequence + 1;
         if (line.sequence !== next || line.epoch !== epoch)
           throw new Error(`line ${line.epoch}.${line.sequence} after ${sequence}`);
         sequence = line.sequence;
-        held += line.hold?.change ?? 0;
-        if (line.held !== held) throw new Error(`a ${line.kind} tells ${line.held} held, the lines ${held}`);
-        if (line.kind === 'turn' && line.id !== lineId(billingId, epoch, sequence))
-          throw new Error(`a turn has the id ${line.id}`);
+        held += holdMicros * (HELD_BY[kind] ?? 0);
+        if (heldMicros !== held) throw new Error(`a ${kind} tells ${heldMicros} held, the lines ${held}`);
+        if (kind === 'turn' && id !== lineId(billingId, epoch, sequence)) throw new Error(`a turn has the id ${id}`);
         addToSums(line);
         lines.push(line);
       }
@@ -282,12 +276,13 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     }
   }
 
-  function addToSums({ kind, cost, classes }: Line): void {
-    if (classes.reduce((sum, [, used]) => sum + used, 0) !== cost)
-      throw new Error(`a ${kind} of cost ${cost} uses ${JSON.stringify(classes)}`);
-    for (const [number, ...changes] of classes) {
+  function addToSums({ kind, costMicros, classes }: UsageEvent): void {
+    const changes = classes.length > 0 ? classes : [[PLAIN_NUMBER, costMicros]];
+    if (changes.reduce((sum, [, used = 0]) => sum + used, 0) !== costMicros)
+      throw new Error(`a ${kind} of cost ${costMicros} uses ${JSON.stringify(classes)}`);
+    for (const [number = 0, ...change] of changes) {
       const before = sums.get(number) ?? [0, 0, 0];
-      sums.set(number, changes.map((change, i) => before[i]! + change) as [number, number, number]);
+      sums.set(number, before.map((sum, i) => sum + (change[i] ?? 0)) as [number, number, number]);
     }
   }
 
@@ -311,23 +306,20 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     lines,
     sums,
     verify,
+    ask,
     settleHold,
     settleHolds,
     packSettling,
     /** What the id of a hold says, by the name that the test has for it; undefined where nothing is held. */
     holdOf: (name: string) => holds.get(name),
     cancel,
+    cancelCall,
+    adjust,
+    voidGrant,
     turn,
+    rebuild,
     /** All that Redis has of it. */
     fields: () => redis.hgetall(record),
-    /** Redis loses all of it but its settings. */
-    async lose() {
-      const { s = '' } = await redis.hgetall(record);
-      await redis.del(record);
-      await redis.hset(record, 's', s);
-      sequence = 0;
-      held = 0;
-    },
     async startPlain(usedMicros: bigint) {
       await redis.hset(record, { u: String(usedMicros) });
       sums.set(PLAIN_NUMBER, [Number(usedMicros), 0, 0]);
@@ -342,24 +334,28 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       await setKey(ofKey);
       await declare(alerts ? packAccountSettings(settings, [plainClass(9e15)], alerts) : plain());
     },
-    async run(nowMs: number, call: Call): Promise<Outcome> {
+    /** Asks at a time; gives the answer, what Redis has then, and which alerts the lines tell of. */
+    async at(time: number, asked: () => Promise<string>) {
+      nowMs = time;
       await setClock(redis, nowMs);
       const from = lines.length;
-      const answer = await answerTo(call, nowMs);
+      const answer = await asked();
       const [hot = '', state = '', numbered] = await redis.hmget(record, 'u', 't', `n${epoch}`);
       if (Number(numbered ?? 0) !== sequence)
         throw new Error(`the record has number ${numbered}, its lines ${sequence}`);
       const [, used, held, total, expired, limit, untilMs, , , overdrawn, , classes = ''] = hot!.split(END);
       const last = lines.at(-1);
-      if (last && last.used !== Number(used)) throw new Error(`the last line tells ${last.used}, not ${used}`);
+      if (last && last.usedMicros !== Number(used))
+        throw new Error(`the last line tells ${last.usedMicros}, not ${used}`);
       return {
         answer,
+        /** Used, held, total and expired, and the most that used and held may reach. */
         amounts: [used, held, total, expired, limit].map((one) => BigInt(one ?? 0)),
         untilMs: Number(untilMs),
         overdrawn: BigInt(overdrawn ?? 0),
+        /** Of each open class. */
         left: new Map(classes.split(' ').map((one) => [Number(one.split(':')[0]), BigInt(one.split(':')[1] ?? 0)])),
-        sums,
-        crossed: lines.slice(from).flatMap((line) => line.crossed),
+        crossed: lines.slice(from).flatMap(crossedBy),
         state: state!.split(END),
       };
     },
@@ -367,10 +363,10 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       await redis.del(key, record, ...counters);
       await redis.zrem(due, record);
     },
-  } satisfies Doer & Record<string, unknown>;
+  };
 }
 
-function askedHold(name: string, [micros = 0, forMs = 0, onExpiry, once = '']: Call): AskedHold {
-  const ends = onExpiry === 'charge' ? ('charge' as const) : ('release' as const);
-  return { name, micros: Number(micros), forMs: Number(forMs), onExpiry: ends, once: String(once) };
+/** The alerts that a line crossed. */
+export function crossedBy({ crossed }: UsageEvent): Crossing[] {
+  return readCrossed(crossed);
 }

@@ -7,43 +7,16 @@ import {
 import { formatCredits } from '../../shared/values/credits.ts';
 import { plainClass } from '../../apps/api/sync/loaders/billings.ts';
 import { apply } from './apply.ts';
-import type { Line } from './lines.ts';
 import { grantOf, type Command } from './commands.ts';
 import { Account, NEVER, partOf, type Alert, type Answer, type Grant } from './model.ts';
+import type { recordOfProduct } from './product-scripts.ts';
 
 const CLOCK_BACK_MS = 7;
 // No event is older than 2020.
 const START = Date.UTC(2027, 0);
 
-/** What Redis is asked: a command's name and what it needs. */
-export type Call = (string | number | bigint)[];
-
-/** What does commands to a record in Redis. */
-export type Doer = {
-  readonly billingId: string;
-  /** What the record had used as a plain one, and its settings with each new version. */
-  startPlain(used: bigint): Promise<void>;
-  declare(settings: string): Promise<void>;
-  /** Does a command at a time. */
-  run(nowMs: number, call: Call): Promise<Outcome>;
-  remove(): Promise<void>;
-};
-
-/** What Redis has after a command, and what its lines tell. */
-export type Outcome = {
-  answer: string;
-  /** Used, held, total and expired, and the most that used and held may reach. */
-  amounts: bigint[];
-  untilMs: number;
-  overdrawn: bigint;
-  /** Of each open class. */
-  left: ReadonlyMap<number, bigint>;
-  /** Used, held and expired of each class, as all lines sum up to it. */
-  sums: ReadonlyMap<number, readonly number[]>;
-  /** By the lines of this command. */
-  crossed: Line['crossed'];
-  state: string[];
-};
+type Product = ReturnType<typeof recordOfProduct>;
+type Outcome = Awaited<ReturnType<Product['at']>>;
 
 /** A grant as Postgres keeps it: with the end that it was given. */
 type Stored = {
@@ -65,18 +38,18 @@ export class Record {
   private numbers = new Map([[PLAIN_CLASS, PLAIN_NUMBER]]);
   private classes = PLAIN_NUMBER;
   private alerts: Alert[] = [];
-  private crossed: Line['crossed'] = [];
+  private crossed: Outcome['crossed'] = [];
   /** The time that Redis was last told. */
   private toldMs = 0;
-  private readonly doer: Doer;
+  private readonly product: Product;
 
-  constructor(doer: Doer) {
-    this.doer = doer;
+  constructor(product: Product) {
+    this.product = product;
   }
 
   /** Does one command; `late`: Redis hears of the time only with the next one. Gives the answer; throws where it differs from the model. */
   async do(command: Command, late: boolean): Promise<Answer | 'NOTHING'> {
-    const call = this.callOf(command);
+    const asked = this.askedFor(command);
     const grants = this.model.grants.length;
     const expected = apply(this.model, command);
     if (this.version === 0) await this.declare();
@@ -85,11 +58,10 @@ export class Record {
     if (['grant', 'void', 'settings', 'alerts'].includes(command.do)) await this.declare();
     if (command.do === 'wait' && late) return expected;
     // What the api refuses never comes to Redis.
-    const refused = call[0] === 'adjust' && expected !== 'DONE';
-    const answer = await this.run(refused ? ['turn'] : call);
-    if (call[0] !== 'turn' && !refused && answer.answer !== expected)
-      throw new Error(`answered ${answer.answer}, model ${expected}`);
-    this.compare(answer);
+    const sent = command.do === 'adjust' && expected !== 'DONE' ? undefined : asked;
+    const outcome = await this.ask(command.do, sent);
+    if (sent && outcome.answer !== expected) throw new Error(`answered ${outcome.answer}, model ${expected}`);
+    this.compare(outcome);
     return expected;
   }
 
@@ -103,54 +75,51 @@ export class Record {
     for (const grant of model.grants) this.store(grant, command);
     // That was no call of this shard.
     model.calls = [];
-    await this.doer.startPlain(used);
+    await this.product.startPlain(used);
   }
 
-  /** What Redis is asked for a command. Called before the model has done it. */
-  private callOf(command: Command): Call {
-    const hold = 'hold' in command ? this.model.holds[command.hold] : undefined;
-    if ('hold' in command && !hold) return ['turn'];
-    const [name, nextCall] = [`hold-${hold?.id}`, `call-${this.model.calls.length}`];
+  /** What the scripts are asked for a command, if anything. Called before the model has done it. */
+  private askedFor(command: Command): (() => Promise<string>) | undefined {
+    const { model, product } = this;
+    const hold = 'hold' in command ? model.holds[command.hold] : undefined;
+    const once = `call-${model.calls.length}`;
     switch (command.do) {
       case 'rebuild':
-        return ['rebuild'];
+        return product.rebuild;
       case 'adjust':
-        return ['adjust', command.micros];
+        return () => product.adjust(command.micros);
       case 'verify':
-        return ['verify', command.micros, nextCall];
-      case 'hold':
-        return [
-          'hold',
-          `hold-${this.model.holds.length}`,
-          command.micros,
-          command.expiresIn,
-          command.onExpiry,
-          nextCall,
-        ];
+        return () => product.ask({ micros: Number(command.micros), once });
+      case 'hold': {
+        const { micros, expiresIn, onExpiry } = command;
+        const name = `hold-${model.holds.length}`;
+        return () => product.ask({ name, micros: Number(micros), forMs: expiresIn, onExpiry, once });
+      }
       case 'cancel':
-        return this.model.calls[command.call] ? ['cancel', `call-${command.call}`] : ['turn'];
+        return model.calls[command.call] && (() => product.cancelCall(`call-${command.call}`));
       case 'capture':
-        return ['capture', name, command.micros];
       case 'release':
-        return ['release', name];
-      case 'extend':
-        return ['extend', name, command.expiresIn];
+      case 'extend': {
+        const amount =
+          command.do === 'capture' ? Number(command.micros) : command.do === 'extend' ? command.expiresIn : 0;
+        return hold && (() => product.settleHold(command.do, `hold-${hold.id}`, amount));
+      }
       case 'void':
         return this.voidOf(this.stored[command.grant]);
       default:
-        return ['turn'];
+        return undefined;
     }
   }
 
-  private voidOf(one: Stored | undefined): Call {
+  private voidOf(one: Stored | undefined): (() => Promise<string>) | undefined {
     // A pending one is declared no more.
     if (one?.grant.state === 'PENDING') one.gone = true;
-    if (one?.grant.state !== 'ACTIVE') return ['turn'];
+    if (one?.grant.state !== 'ACTIVE') return undefined;
     const before = this.activeOf(this.refOf(one)).filter((other) => ageOf(other) < ageOf(one));
     const from = this.numberOf(one);
-    if (one.rollEndsAt > 0) return ['void', 0, from, 0, -1];
-    one.voided = ++this.classes;
-    return ['void', one.voided, from, sum(before.map(({ grant }) => grant.micros)), one.grant.micros];
+    if (one.rollEndsAt > 0) return () => this.product.voidGrant(0, from, 0, -1);
+    const number = (one.voided = ++this.classes);
+    return () => this.product.voidGrant(number, from, sum(before.map(({ grant }) => grant.micros)), one.grant.micros);
   }
 
   private store(grant: Grant, command: Extract<Command, { do: 'grant' }>): void {
@@ -219,26 +188,24 @@ export class Record {
     const { allowOverages, spendCap } = this.model.settings;
     const cap = spendCap !== undefined && { spendCap: formatCredits(Number(spendCap)) };
     const answerPart = JSON.stringify({ totalCredits: '0', allowOverages, ...cap }).slice(1, -1);
-    const settings = { version: this.version, billingId: this.doer.billingId, answerPart };
-    await this.doer.declare(packAccountSettings(settings, classes, this.alerts.map(packed)));
+    const settings = { version: this.version, billingId: this.product.billingId, answerPart };
+    await this.product.declare(packAccountSettings(settings, classes, this.alerts.map(packed)));
   }
 
-  private async run(call: Call): Promise<Outcome> {
+  private async ask(what: Command['do'], asked: (() => Promise<string>) | undefined): Promise<Outcome> {
     const { now } = this.model;
     // A clock that was set back, seen by what depends on it in nothing else.
-    const back =
-      this.toldMs === now && !['hold', 'extend', 'void', 'capture', 'cancel', 'rebuild'].includes(String(call[0]))
-        ? CLOCK_BACK_MS
-        : 0;
+    const isBack = this.toldMs === now && (!asked || ['verify', 'adjust', 'release'].includes(what));
     this.toldMs = now;
-    const answer = await this.doer.run(now - back, call);
-    this.crossed.push(...answer.crossed);
-    this.isRebuilt ||= call[0] === 'rebuild';
-    return answer;
+    const outcome = await this.product.at(isBack ? now - CLOCK_BACK_MS : now, asked ?? this.product.turn);
+    this.crossed.push(...outcome.crossed);
+    this.isRebuilt ||= what === 'rebuild';
+    return outcome;
   }
 
-  private compare({ amounts, untilMs, overdrawn, left, sums, state }: Outcome): void {
+  private compare({ amounts, untilMs, overdrawn, left, state }: Outcome): void {
     const { model } = this;
+    const { sums } = this.product;
     const { used, held, total, expired, limit } = model;
     same('used held total expired limit', amounts, [used, held, total, expired, limit]);
     const next = Math.min(...model.moments(), LATEST);

@@ -4,7 +4,7 @@ import { newId } from '../../shared/values/ids.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
 import { joinWorld, once } from '../helpers/world.ts';
 
-// Alerts, from a call to the list of what was told. tests/accounts/alerts.test.ts has what crosses one and what does not.
+// Alerts, from a call to the list of what was told. tests/accounts has what crosses one and what does not.
 
 const RECORDS = '/api/v1/customer-billing';
 const LOW = { name: 'low', when: { usedPercent: 80 } };
