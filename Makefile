@@ -89,7 +89,8 @@ fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 	  $(node) tests/runner/main.ts tests/fuzz.release --show --within $$(($(or $(MINUTES),20) * 60 + 300))
 
 accounts-model: install ## compare grants, holds, limits and alerts with a simple model; SEED=1 SEQUENCES=2000
-	@$(node) tests/accounts/main.ts --seed '$(SEED)' --sequences '$(SEQUENCES)'
+	@ACCOUNTS_SEED=$(or $(SEED),$(shell date +%s)) ACCOUNTS_SEQUENCES=$(or $(SEQUENCES),2000) \
+	  $(node) tests/runner/main.ts tests/accounts/model --within 3600
 
 test: install ## run the tests of functions, of stores, and of the contract over HTTP; FILE=part-of-a-path runs those that it names
 	@$(node) tests/runner/main.ts $(FILE)

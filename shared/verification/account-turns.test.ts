@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { classOf, endingClass, settingsOf } from '../../tests/accounts/begin.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
-import { readEvents } from '../events/event.ts';
+import { readEvents } from '../../tests/helpers/outbox.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';

@@ -5,9 +5,8 @@ import type { Limit } from '../../shared/contract/limits.ts';
 import { slidingWindow, windowOf } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
-import { differenceIn, type Run } from './compare-accounts.ts';
 import { ModelLimit, msOf, type HeldCall, type Noted } from './limits.ts';
-import { loadScripts, recordOfProduct, type Answered } from './product-scripts.ts';
+import { recordOfProduct, type Answered, type Scripts } from './product-scripts.ts';
 import { setMicros } from './test-shard.ts';
 
 // Limits in the scripts that verify, cancel and capture, on a real Redis, against the model of limits.ts: of all windows, at any instant.
@@ -113,9 +112,8 @@ const sequences = (most: number) =>
   });
 type Sequence = { ofKey: Limit[]; ofRecord: Limit[]; from: string; commands: Command[] };
 
-/** Compares what the scripts let through and tell with the model. Gives the shortest sequence that differs. */
-export async function compareLimits(redis: Redis, run: Run): Promise<string | undefined> {
-  const scripts = await loadScripts(redis);
+/** That the scripts let through and tell what the model does. */
+export function limitsHold(redis: Redis, scripts: Scripts, most: number): fc.IAsyncProperty<[Sequence]> {
   const doAll = async (sequence: Sequence) => {
     // Their amounts change on the way.
     const { ofKey, ofRecord } = structuredClone(sequence);
@@ -170,13 +168,15 @@ export async function compareLimits(redis: Redis, run: Run): Promise<string | un
         });
       }
     }
-    async function cancel(call: Taken): Promise<void> {
+    async function cancel(call: Taken | undefined): Promise<void> {
+      if (!call) return;
       await turn();
       for (const [i, noted] of call.isCancelled ? [] : call.noted.entries()) limits[i]!.giveBack(noted, now);
       call.isCancelled = true;
       assert.is(await one.cancel(call.once), `OK ${call.micros}`);
     }
-    async function settleByCall(hold: Hold, part: number | undefined): Promise<void> {
+    async function settleByCall(hold: Hold | undefined, part: number | undefined): Promise<void> {
+      if (!hold) return;
       await turn();
       holds.splice(holds.indexOf(hold), 1);
       const used = Math.floor(hold.micros * (part ?? 0));
@@ -198,15 +198,15 @@ export async function compareLimits(redis: Redis, run: Run): Promise<string | un
           await one.setLimits(ofKey, ofRecord);
         }
         if (command.do === 'verify') await verify(command.calls);
-        else if (command.do === 'cancel') taken[command.of] && (await cancel(taken[command.of]!));
-        else if (command.do === 'settle') holds[command.of] && (await settleByCall(holds[command.of]!, command.part));
+        else if (command.do === 'cancel') await cancel(taken[command.of]);
+        else if (command.do === 'settle') await settleByCall(holds[command.of], command.part);
         else now = timeAfter(command, limit, limits, now);
       }
     } finally {
       await one.remove();
     }
   };
-  return differenceIn(fc.asyncProperty(sequences(run.most ?? 50), doAll), run);
+  return fc.asyncProperty(sequences(most), doAll);
 }
 
 /** A call that was let through, and what it took of each limit. */

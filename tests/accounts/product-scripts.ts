@@ -1,6 +1,5 @@
 import type { Redis } from 'ioredis';
-import { readCrossed, type Crossing } from '../../shared/events/crossed.ts';
-import { beginEvent, lineId, readEvents, type UsageEvent } from '../../shared/events/event.ts';
+import { beginEvent, lineId, type UsageEvent } from '../../shared/events/event.ts';
 import { accountInBooks, type Void } from '../../shared/books/rebuilding/lost-accounts.ts';
 import {
   packAccountSettings,
@@ -33,6 +32,7 @@ import {
   scriptArguments,
 } from '../../shared/verification/script-protocol.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { readEvents } from '../helpers/outbox.ts';
 import { byClock, FIRST_EPOCH, openShard, RUN_ID, setClock, SHARD } from './test-shard.ts';
 
 // The scripts of the product, with their fence, outbox and numbers, by a clock that the test sets.
@@ -183,7 +183,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
 
   async function adjust(micros: number | bigint, ...voided: (number | bigint)[]): Promise<string> {
     const [id, number] = [newId('evt'), adjustments + 1];
-    const booked = { costMicros: Number(micros), day: '2027-01-01', number, actor: '', reason: '' };
+    const booked = { workspaceId, costMicros: Number(micros), day: '2027-01-01', number, actor: '', reason: '' };
     const event = beginEvent({ kind: 'adjustment', id, billingId, ...booked });
     const args = [RUN_ID, LATEST, number, String(micros), event, ...voided.map(String)];
     const [status] = (await redis.evalsha(scripts.adjust, 3, meta, record, outbox, ...args)) as string[];
@@ -366,7 +366,8 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   };
 }
 
-/** The alerts that a line crossed. */
-export function crossedBy({ crossed }: UsageEvent): Crossing[] {
-  return readCrossed(crossed);
+/** Of each alert that a line crossed its name, and by which arming. */
+export function crossedBy({ crossed }: UsageEvent): { name: string; armed: string }[] {
+  const fields = crossed.split(END).slice(0, -1);
+  return Array.from({ length: fields.length / 5 }, (_, i) => ({ name: fields[5 * i]!, armed: fields[5 * i + 4]! }));
 }

@@ -1,10 +1,10 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readEvents } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
 import { readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
 import { scriptArguments } from '../../shared/verification/script-protocol.ts';
+import { readEvents } from '../helpers/outbox.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { beginPlain, beginRecord, classOf, endingClass, NOON, plainSettings, settingsOf } from './begin.ts';

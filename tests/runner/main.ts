@@ -74,15 +74,13 @@ async function main(): Promise<void> {
   const queue = files
     .map((file, index) => ({ ...file, slot: index + 10, usualMs: times[file.path] ?? USUAL_MS }))
     .toSorted((a, b) => a.tier - b.tier || b.usualMs - a.usualMs || crosses(b.path) - crosses(a.path));
-  let leftMs = queue.reduce((sum, { usualMs }) => sum + usualMs, 0);
   const jobs = Math.min(Math.max(1, Number(values.jobs)), queue.length);
 
   async function work(index: number): Promise<void> {
     const worker = makeWorker({ ...process.env, TEST_WORKER: String(index), LOG_LEVEL: 'error' });
     for (let next = take(index); next && !cutOff; next = take(index)) {
-      const { path, tier, slot, usualMs } = next;
+      const { path, tier, slot } = next;
       const more = await Promise.all(needs.filter((need) => need.of(path)).map((need) => met.get(need)!));
-      leftMs -= usualMs;
       if (more.includes(undefined)) continue;
       const found = tier > 0 ? testEnvironment(await ready, folder, slot) : slotEnvironment(folder, slot);
       const env = { ...found, ...Object.assign({}, ...more) };
@@ -90,7 +88,7 @@ async function main(): Promise<void> {
       if (cutOff) break;
       times[path] = result.ms;
       tiersMs.set(tier, (tiersMs.get(tier) ?? 0) + result.ms);
-      report(path, result, leftMs / jobs);
+      report(path, result);
       // These kill what they started and are killed; they leave nothing to the next one.
       if (tier > 2) await worker.stop();
     }
@@ -116,12 +114,11 @@ async function startServers(): Promise<Servers> {
 }
 
 /** Counts and prints the result of a file. */
-function report(file: string, result: FileResult, leftMs: number): void {
+function report(file: string, result: FileResult): void {
   passed += result.passed;
   failed += result.failed;
   const counts = `${result.passed + result.failed} tests`.padStart(10);
-  const left = leftMs > 1_000 ? `   ${seconds(leftMs)} left` : '';
-  console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(58)} ${counts}  ${seconds(result.ms)}${left}`);
+  console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(58)} ${counts}  ${seconds(result.ms)}`);
   if (result.problem || values.show) console.log(`\n${result.output.trimEnd()}\n`);
   if (result.problem) failures.push(`${file}: ${result.problem}`);
 }

@@ -52,8 +52,8 @@ test('of several reasons to refuse, the first one in the documented order is the
   const path = `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
   const requestedScopes = [{ representation: 'users', read: true }];
   const body = { key: key.key, ip: '198.51.100.1', requestedScopes, billing: { usage: '1' } };
-  const answers = async (asked: object = body) => {
-    const { status, reason } = (await verify(asked)).body;
+  const answers = async (asked: object = body, url = world.verify.url) => {
+    const { status, reason } = (await verify(asked, { url })).body;
     return reason ?? status;
   };
   for (const [mended, reason] of [
@@ -64,7 +64,7 @@ test('of several reasons to refuse, the first one in the documented order is the
     [{ scopes: requestedScopes }, 'CREDITS_USED_UP'],
   ] as const) {
     await must(200, world.call('patch', path, mended));
-    assert.is(await answers(), reason);
+    for (const url of [world.verify.url, world.api.url]) assert.is(await answers(body, url), reason);
   }
   // The refused calls counted nothing: the first call that costs nothing is VALID, and uses the limit up.
   assert.is(await answers({ ...body, billing: { usage: '0' } }), 'VALID');
