@@ -10,7 +10,7 @@ import {
   type UsageStores,
 } from '../../../shared/books/usage/query.ts';
 import {
-  keyColumns,
+  keyFields,
   MOST_ROUTES,
   needsEvents,
   usageGroups,
@@ -219,7 +219,7 @@ export function decodeCursor(asked: unknown, groupBy: readonly UsageGroup[], cur
     throw new ApiError('invalid_cursor');
   }
   const [mark, first, last, period, ...keys] = Array.isArray(parts) ? (parts as unknown[]) : [];
-  const columns = keyColumns(groupBy);
+  const columns = keyFields(groupBy);
   // A cursor may be made up: only what is a time of the books is one of its bounds.
   const isWhole = [first, last, period].every(
     (one) => Number.isSafeInteger(one) && (one as number) >= 0 && (one as number) <= LAST_QUARTER,

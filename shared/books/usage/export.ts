@@ -3,7 +3,7 @@ import { eachOf, type Query } from '../../stores/postgres.ts';
 import { cutPeriods, startTexts, wholeStarts } from '../../values/periods.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 import type { LiveDays } from './live-days.ts';
-import { keyColumns, usageSql, type Statement, type UsageQuestion } from './sql.ts';
+import { keyFields, usageSql, type Statement, type UsageQuestion } from './sql.ts';
 
 export const exportFormats = ['csv', 'parquet'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
@@ -45,14 +45,14 @@ export function exportSql(
   format: ExportFormat,
 ): Statement {
   const { query, params } = usageSql(question, live);
-  const keys = keyColumns(question.groupBy);
+  const keys = keyFields(question.groupBy);
   const text = format === 'csv' ? cell : (column: string) => `nullIf(${column}, '')`;
-  const names = keys.includes('billing_id') ? namesOf(records) : undefined;
+  const names = keys.includes('billingId') ? namesOf(records) : undefined;
   const { start, starts } = startsOf(question, format);
   const partial = 'toBool(has({cut:Array(UInt32)}, period)) as partial';
   const columns = keys.flatMap((key) => {
-    if (key === 'billing_id') return [`${text('billing_id')} as billingId`, `${text('meter')} as externalMeterId`];
-    return [`${key === 'other' ? key : text(key)} as ${fieldOf[key as keyof typeof fieldOf]}`];
+    const column = key === 'other' ? key : `${text(key)} as ${key}`;
+    return key === 'billingId' ? [column, `${text('meter')} as externalMeterId`] : [column];
   });
   // Sorted as it is read, and written out afterwards: what is written is twice as long. A join would not keep the order.
   return {
@@ -82,14 +82,6 @@ export function cell(text: string): string {
   return `if(${isFormula}, ${guarded(guarded(text))}, ${text})`;
 }
 
-const fieldOf = {
-  usage_name: 'usageName',
-  key_id: 'apiKeyId',
-  route: 'route',
-  other: 'other',
-  customer_id: 'customerId',
-} as const;
-
 function startsOf({ periods }: UsageQuestion, format: ExportFormat) {
   if (format === 'csv')
     return { start: '{startTexts:Array(String)}[period + 1] as start', starts: { startTexts: startTexts(periods) } };
@@ -107,7 +99,7 @@ function namesOf(records: readonly NamedRecord[]) {
   const chunks = inChunks(records, bytes);
   const joined = (name: string) => `arrayConcat(${chunks.map((_, i) => `{${name}${i}:Array(String)}`).join(', ')})`;
   return {
-    meter: chunks.length === 0 ? `''` : `transform(billing_id, ${joined('ids')}, ${joined('meters')}, '')`,
+    meter: chunks.length === 0 ? `''` : `transform(billingId, ${joined('ids')}, ${joined('meters')}, '')`,
     params: Object.fromEntries(
       chunks.flatMap((some, i) => [
         [`ids${i}`, some.map(({ id }) => id)],

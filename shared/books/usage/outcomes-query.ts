@@ -45,13 +45,13 @@ const columnOf = {
 /** Counts decisions: those that were VALID from the events, and refusals as verify has counted them. */
 export async function readOutcomes(books: Books, question: OutcomeQuestion, most: OutcomeLimits): Promise<Outcome[]> {
   const { teamId, workspace = '', cuts, groupBy, filters, keyIds } = question;
-  const columns = groupBy.map((group) => columnOf[group]);
-  const keys = ['would_refuse', 'period', ...columns].join(', ');
+  // `limit` is a word of SQL.
+  const keys = ['wouldRefuse', 'period', ...groupBy.map((group) => `\`${group}\``)].join(', ');
   const branches = [fromCounts(question), ...(mayBeValid(question) ? [fromEvents(question)] : [])];
   const [from, to] = [cuts[0]!, cuts.at(-1)!];
   const answer = books.client.query({
     query: `
-      select ${keys}, toString(sum(calls)) as sum_of_calls from (${branches.join('\nunion all\n')})
+      select ${keys}, sum(calls) as sum_of_calls from (${branches.join('\nunion all\n')})
       group by ${keys} order by ${keys} limit {mostRows:UInt32}`,
     query_params: {
       ...filters,
@@ -73,23 +73,22 @@ export async function readOutcomes(books: Books, question: OutcomeQuestion, most
   });
   if (rows.length > most.rows) throw tooManyRows(most);
   const numbers = new Map(cuts.map((cut, i) => [cut, i]));
-  return rows.map((row) => ({
-    ...Object.fromEntries(groupBy.map((group) => [group, row[columnOf[group]]])),
-    period: numbers.get(Number(row.period))!,
-    wouldRefuse: row.would_refuse,
-    calls: Number(row.sum_of_calls),
+  return rows.map(({ period, sum_of_calls: calls, ...row }) => ({
+    ...row,
+    period: numbers.get(period)!,
+    calls: Number(calls),
   }));
 }
 
-type CountRow = Record<string, string> & { would_refuse: boolean };
+type CountRow = Omit<Outcome, 'calls'> & { sum_of_calls: string };
 
 const periodOf = (seconds: string) => `roundDown(toUInt32(${seconds}), {starts:Array(UInt32)}) as period`;
 
 function fromCounts({ groupBy, filters, keyIds }: OutcomeQuestion): string {
-  const columns = groupBy.map((group) => columnOf[group]);
+  const columns = groupBy.map((group) => `${columnOf[group]} as \`${group}\``);
   const filtered = Object.keys(filters).map((group) => `and ${columnOf[group as OutcomeGroup]} = {${group}:String}`);
   return `
-    select ${['would_refuse', periodOf('toUnixTimestamp(minute)'), ...columns, 'calls'].join(', ')}
+    select ${['would_refuse as wouldRefuse', periodOf('toUnixTimestamp(minute)'), ...columns, 'calls'].join(', ')}
     from refusals final
     where team_id = {team:String} and workspace_id = {workspace:String}
       and minute >= toDateTime({from:UInt32}, 'UTC') and minute < toDateTime({to:UInt32}, 'UTC') ${filtered.join(' ')} ${ofKeys(keyIds)}`;
@@ -106,12 +105,10 @@ function mayBeValid({ workspace, filters }: OutcomeQuestion): boolean {
 }
 
 function fromEvents({ groupBy, filters, keyIds }: OutcomeQuestion): string {
-  const columns = groupBy.map((group) => {
-    if (group === 'status') return `'VALID' as status`;
-    return group === 'reason' || group === 'limit' ? `'' as ${columnOf[group]}` : columnOf[group];
-  });
+  const valueOf = { status: `'VALID'`, reason: `''`, limit: `''`, key: 'key_id' };
+  const columns = groupBy.map((group) => `${valueOf[group]} as \`${group}\``);
   return `
-    select ${['false as would_refuse', periodOf('toUnixTimestamp(time)'), ...columns, 'toUInt64(1) as calls'].join(', ')}
+    select ${['false as wouldRefuse', periodOf('toUnixTimestamp(time)'), ...columns, 'toUInt64(1) as calls'].join(', ')}
     from usage_events final
     where workspace_id = {workspace:String} and day between {firstDay:Date} and {lastDay:Date} and ${IS_VALID_CALL}
       and time >= toDateTime64({from:UInt32}, 3, 'UTC') and time < toDateTime64({to:UInt32}, 3, 'UTC')

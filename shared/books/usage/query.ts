@@ -2,11 +2,19 @@ import { ClickHouseError } from '@clickhouse/client';
 import { ApiError } from '../../contract/errors.ts';
 import type { OpenExport } from '../../contract/route.ts';
 import { openExport } from '../../stores/clickhouse-export.ts';
-import { isOutOfItsMemory, type Books } from '../../stores/clickhouse.ts';
+import { isOutOfItsMemory, readRows, type Books } from '../../stores/clickhouse.ts';
 import type { Query } from '../../stores/postgres.ts';
 import { daysTouched } from '../../values/periods.ts';
 import { liveDays, type LiveDays } from './live-days.ts';
-import { eventsSql, keyColumns, readsEvents, usageSql, type Statement, type UsageQuestion } from './sql.ts';
+import {
+  eventsSql,
+  keyFields,
+  readsEvents,
+  usageSql,
+  type KeyField,
+  type Statement,
+  type UsageQuestion,
+} from './sql.ts';
 
 // Every reader of usage asks here; sql.ts alone writes the queries.
 
@@ -52,7 +60,7 @@ export async function readUsage(
   const { query, params } = usageSql(question, live);
   // The stored days of one record are a few blocks: a second thread takes longer to begin than to read them.
   const isShort = question.filters?.billingIds?.length === 1 && !readsEvents(question, live);
-  const order = ['period', ...keyColumns(question.groupBy)];
+  const order = ['period', ...keyFields(question.groupBy)];
   const types = order.map((name) => (name === 'period' ? 'UInt64' : name === 'other' ? 'Bool' : 'String'));
   const [placed, values] = [after?.map((_, i) => `{after${i}:${types[i]}}`), after ?? []];
   const answer = books.client.query({
@@ -77,23 +85,13 @@ export async function readUsage(
 /** How many events a question that only they can answer has to read, of the records that it names or of all. */
 export async function countEvents({ books }: Pick<UsageStores, 'books'>, question: UsageQuestion): Promise<number> {
   const { query, params } = eventsSql(question);
-  const answer = books.client.query({ query, query_params: params, format: 'JSONEachRow' });
-  const [row] = await booksAnswer(async () => (await answer).json<{ events: string }>());
-  return Number(row!.events);
+  const [row] = await booksAnswer(() => readRows<[events: string]>(books, query, params));
+  return Number(row![0]);
 }
 
 /** The place of a row in the order of its answer. */
 export function positionOf(row: Usage, { groupBy }: Pick<UsageQuestion, 'groupBy'>): UsagePosition {
-  const { billingId = '', usageName = '', apiKeyId = '', route = '', customerId = '', other = false } = row;
-  const own: Record<string, string | boolean> = {
-    billing_id: billingId,
-    usage_name: usageName,
-    key_id: apiKeyId,
-    route,
-    customer_id: customerId,
-    other,
-  };
-  return [row.period, ...keyColumns(groupBy).map((column) => own[column]!)];
+  return [row.period, ...keyFields(groupBy).map((field) => row[field] ?? (field === 'other' ? false : ''))];
 }
 
 /** The days that a question's answer sums from the events. Read them before the sums. */
@@ -128,28 +126,10 @@ export function openBooksFile(
   return booksAnswer(() => openExport(books, { query, params, mostBytes, signal }), 'export_too_large');
 }
 
-type UsageRow = {
-  period: string;
-  billing_id?: string;
-  usage_name?: string;
-  key_id?: string;
-  route?: string;
-  customer_id?: string;
-  other?: boolean;
-  micros: string;
-  events: string;
-};
+type UsageRow = Partial<Record<KeyField, string | boolean>> & Record<'period' | 'micros' | 'events', string>;
 
-function readRow(row: UsageRow): Usage {
-  return {
-    period: Number(row.period),
-    ...(row.billing_id && { billingId: row.billing_id }),
-    ...(row.usage_name !== undefined && { usageName: row.usage_name }),
-    ...(row.key_id && { apiKeyId: row.key_id }),
-    ...(row.route && { route: row.route }),
-    ...(row.customer_id && { customerId: row.customer_id }),
-    ...(row.other && { other: true }),
-    micros: BigInt(row.micros),
-    events: Number(row.events),
-  };
+/** A usage name may be empty; of all others that says that there is none. */
+function readRow({ period, micros, events, ...keys }: UsageRow): Usage {
+  const known = Object.entries(keys).filter(([field, value]) => value || field === 'usageName');
+  return { period: Number(period), ...Object.fromEntries(known), micros: BigInt(micros), events: Number(events) };
 }

@@ -59,7 +59,9 @@ async function readSince(
   const recent = `time >= fromUnixTimestamp64Milli({fromMs:Int64}) order by time desc limit {copies:UInt32}`;
   const answer = books.client.query({
     query: `
-      select toUnixTimestamp64Milli(time) as time_ms, key_id, status, reason, limited_by, route, client_address from (
+      select toUnixTimestamp64Milli(time) as timeMs, key_id as apiKeyId, status, reason, limited_by as limitedBy, route,
+        client_address as clientAddress
+      from (
         select event_id as id, time, key_id, 'VALID' as status, '' as reason, '' as limited_by, route, '' as client_address from usage_events
         where workspace_id = {workspace:String} and day >= {firstDay:Date} and ${IS_VALID_CALL} and ${ofEvents}
           and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64}) and ${recent}
@@ -81,14 +83,6 @@ async function readSince(
     },
     format: 'JSONEachRow',
   });
-  const rows = await booksAnswer(async () => (await answer).json<Record<string, string>>());
-  return rows.map((row) => ({
-    timeMs: Number(row.time_ms),
-    apiKeyId: row.key_id!,
-    status: row.status!,
-    reason: row.reason!,
-    limitedBy: row.limited_by!,
-    route: row.route!,
-    clientAddress: row.client_address!,
-  }));
+  const rows = await booksAnswer(async () => (await answer).json<RecentOutcome & { timeMs: string }>());
+  return rows.map((row) => ({ ...row, timeMs: Number(row.timeMs) }));
 }
