@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { join } from 'node:path';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { permissions, type Caller } from '../../shared/contract/caller.ts';
 import { newId } from '../../shared/values/ids.ts';
@@ -29,6 +28,8 @@ export type Stage = {
   close(): Promise<void>;
 };
 
+// A disk in memory: the books make and remove hundreds of files in each seed.
+const MEMORY = '/dev/shm';
 const START_MS = Date.UTC(2028, 1, 28, 22);
 // When seeds begin: before a leap day, a month's end, changes of the clocks in New York, Berlin and on Lord Howe, and whenever.
 const SEEDS_START_MS = [
@@ -45,7 +46,8 @@ const SEEDS_START_MS = [
 export async function makeStage(slot: string): Promise<Stage> {
   const env = await makeDatabases({ LOG_LEVEL: 'warn', VERIFY_DEADLINE_MS: '250', REQUEST_DEADLINE_MS: '10000' }, slot);
   // A command or a statement over a Unix socket costs half of one over TCP.
-  const socket = join(mkdtempSync(join(tmpdir(), 'keytally-simulator-')), 'redis');
+  const folder = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'keytally-simulator-'));
+  const socket = join(folder, 'redis');
   const own = await makeOwnRedis('simulator', { appendonly: 'no', unixsocket: socket });
   const url = (login: string | undefined) => {
     const result = new URL(env.DATABASE_URL!);
@@ -54,10 +56,9 @@ export async function makeStage(slot: string): Promise<Stage> {
   };
   const path = await postgresSocket(env.DATABASE_URL!);
   const admin = connectPostgres(env.DATABASE_URL!, { max: 1, path });
-  const real = connectClickHouse(env.CLICKHOUSE_URL!);
   const postgres = await makePostgresServer(admin);
   const redis = await makeRedisServer(socket);
-  const books = makeBooksServer(real, new URL(env.CLICKHOUSE_URL!).pathname.slice(1));
+  const books = makeBooksServer(join(folder, 'books'));
   const kafka = makeKafkaServer();
   const apiUrl = url(process.env.TEST_API_POSTGRES_URL);
   const pools = {
@@ -74,7 +75,7 @@ export async function makeStage(slot: string): Promise<Stage> {
     current.random = simulation.random;
     await postgres.begin(simulation);
     await redis.begin(simulation);
-    await books.begin(simulation);
+    books.begin(simulation);
     kafka.begin(simulation);
     // Emptying the servers drew as much as there was. An id never goes back by less than 10 s: the first one begins at the moment
     // of a seed only where those before it are from another day; and it draws more than those after it.
@@ -121,9 +122,10 @@ export async function makeStage(slot: string): Promise<Stage> {
     begin,
     async close() {
       redis.close();
-      await Promise.all([admin.end(), ...Object.values(pools).map((pool) => pool.end()), real.close()]);
+      await Promise.all([admin.end(), ...Object.values(pools).map((pool) => pool.end())]);
       await own.remove();
-      rmSync(dirname(socket), { recursive: true, force: true });
+      books.close();
+      rmSync(folder, { recursive: true, force: true });
     },
   };
 }
