@@ -76,12 +76,6 @@ export class SlidingCounter {
     return level < this.limit ? this.limit - level : 0n;
   }
 
-  /** When the allowance is whole again. */
-  resetAt(now: bigint): bigint {
-    const whole = this.at + (this.level * this.window + this.limit - 1n) / this.limit;
-    return whole > now ? whole : now;
-  }
-
   private fallen(elapsed: bigint): bigint {
     // A clock that was set back gives nothing.
     return elapsed > 0n ? (this.limit * elapsed) / this.window : 0n;
