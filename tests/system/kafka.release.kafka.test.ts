@@ -126,7 +126,7 @@ test('over TLS and SASL relay and consumer need no more rights than docs/securit
 });
 
 async function startOn([kafka = 0, kafkaController = 0]: number[], formatWith: string[] = []): Promise<void> {
-  const plain = `PLAINTEXT://127.0.0.1:${kafka},CONTROLLER://127.0.0.1:${kafkaController}`;
+  const plain = `BROKER://127.0.0.1:${kafka},CONTROLLER://127.0.0.1:${kafkaController}`;
   const settings = { ...secure.settings, listeners: `${plain},SECURE://127.0.0.1:${secure.port}` };
   program = await prepareKafka({
     folder: join(folder, 'broker'),
@@ -182,7 +182,7 @@ async function secureListener() {
   await keytool('-exportcert', '-rfc', ...access, '-file', join(folder, 'ca.pem'));
   const login = 'org.apache.kafka.common.security.scram.ScramLoginModule required;';
   const settings = {
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL',
+    'listener.security.protocol.map': 'BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL',
     'sasl.enabled.mechanisms': 'SCRAM-SHA-512',
     'listener.name.secure.scram-sha-512.sasl.jaas.config': login,
     'ssl.keystore.location': store,

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -8,6 +8,7 @@ import { kafkaAnswers } from '../../../shared/events/kafka.ts';
 import type { KafkaLogin } from '../../../shared/runtime/variables.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import { replaceFile } from '../process/files.ts';
+import { checkout } from '../process/home.ts';
 import { ensureKafkaJars } from './kafka-jars.ts';
 import { ensureProgram } from './packages.ts';
 import type { Program } from '../process/program.ts';
@@ -32,15 +33,7 @@ export async function prepareKafka(options: Options): Promise<Program> {
   const data = join(folder, 'data');
   const properties = join(folder, 'server.properties');
   const write = (dataFolder: string) =>
-    replaceFile(
-      properties,
-      lines({
-        ...serverProperties(ports),
-        ...(password !== undefined && loginProperties(ports, password)),
-        ...settings,
-        'log.dirs': dataFolder,
-      }),
-    );
+    replaceFile(properties, serverProperties(ports, password, { ...settings, 'log.dirs': dataFolder }));
   if (!existsSync(data)) {
     // Formatted under another name and then renamed, so that a half-formatted folder is never used.
     const fresh = `${data}.new`;
@@ -102,47 +95,39 @@ const javaOptions = [
   '-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSSZ',
 ];
 
-function serverProperties(ports: Options['ports']): Record<string, string> {
-  return {
-    'process.roles': 'broker,controller',
-    'node.id': '1',
-    'controller.listener.names': 'CONTROLLER',
-    'controller.quorum.bootstrap.servers': `127.0.0.1:${ports.kafkaController}`,
-    listeners: `PLAINTEXT://127.0.0.1:${ports.kafka},CONTROLLER://127.0.0.1:${ports.kafkaController}`,
-    'auto.create.topics.enable': 'false',
-    // Otherwise retention would go by the time that producers write into their records.
-    'log.message.timestamp.type': 'LogAppendTime',
+/** The settings of Docker Compose, and what is otherwise on one machine. The file is its owner's alone. */
+function serverProperties(
+  { kafka, kafkaController }: Options['ports'],
+  password: string | undefined,
+  more: Record<string, string>,
+): string {
+  const login = `username="${USER}" password="${password}" user_${USER}="${password}"`;
+  const module = `org.apache.kafka.common.security.plain.PlainLoginModule required ${login};`;
+  const { listeners = `BROKER://127.0.0.1:${kafka},CONTROLLER://127.0.0.1:${kafkaController}`, ...others } = more;
+  const settings = {
+    listeners,
+    'advertised.listeners': listeners,
+    'controller.quorum.bootstrap.servers': `127.0.0.1:${kafkaController}`,
     // After a kill the controller, in this same process, first waits until the killed broker's session ends.
     'broker.session.timeout.ms': '3000',
     'broker.heartbeat.interval.ms': '500',
-    // One broker on a small machine: no replicas, few partitions, little memory.
-    'offsets.topic.replication.factor': '1',
+    // One broker on a small machine: few partitions, little memory.
     'offsets.topic.num.partitions': '4',
-    'transaction.state.log.replication.factor': '1',
-    'transaction.state.log.min.isr': '1',
-    'share.coordinator.state.topic.replication.factor': '1',
-    'share.coordinator.state.topic.min.isr': '1',
     'group.initial.rebalance.delay.ms': '0',
     'num.network.threads': '2',
     'num.io.threads': '4',
     'log.cleaner.dedupe.buffer.size': '8388608',
+    ...(password === undefined
+      ? { 'listener.security.protocol.map': 'BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT' }
+      : {
+          'listener.name.broker.plain.sasl.jaas.config': module,
+          // The controller takes orders as well.
+          'listener.name.controller.plain.sasl.jaas.config': module,
+        }),
+    ...others,
   };
-}
-
-// The controller takes orders as well. The file is its owner's alone.
-function loginProperties(ports: Options['ports'], password: string): Record<string, string> {
-  const login = `username="${USER}" password="${password}" user_${USER}="${password}"`;
-  const module = `org.apache.kafka.common.security.plain.PlainLoginModule required ${login};`;
-  return {
-    listeners: `CLIENTS://127.0.0.1:${ports.kafka},CONTROLLER://127.0.0.1:${ports.kafkaController}`,
-    'listener.security.protocol.map': 'CLIENTS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT',
-    'inter.broker.listener.name': 'CLIENTS',
-    'sasl.enabled.mechanisms': 'PLAIN',
-    'sasl.mechanism.inter.broker.protocol': 'PLAIN',
-    'sasl.mechanism.controller.protocol': 'PLAIN',
-    'listener.name.clients.plain.sasl.jaas.config': module,
-    'listener.name.controller.plain.sasl.jaas.config': module,
-  };
+  const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
+  return [readFileSync(join(checkout, 'deploy/kafka/server.properties'), 'utf8'), ...lines].join('');
 }
 
 async function format(how: { java: string; classes: string; properties: string; formatWith: string[] }) {
@@ -156,12 +141,6 @@ async function format(how: { java: string; classes: string; properties: string; 
     const said = (error as { stderr?: string }).stderr?.trim().split('\n').at(-1);
     throw new StackError(`Kafka's data folder could not be made: ${said || describeFailure(error)}`);
   }
-}
-
-function lines(settings: Record<string, string>): string {
-  return Object.entries(settings)
-    .map(([name, value]) => `${name}=${value}\n`)
-    .join('');
 }
 
 // Asked before a Kafka client connects, since a refused client logs a lot.
