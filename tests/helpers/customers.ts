@@ -20,10 +20,13 @@ export async function newWorkspace(
     .id;
 }
 
+/** What of a world is needed to make customers. */
+type Caller = Pick<World, 'call'> & { verify: { url: string } | undefined; team: { token: string } };
+
 /** Makes keys and billing records in a workspace by the api's operations, and verifies keys. */
 export type Customers = ReturnType<typeof makeCustomers>;
 
-export function makeCustomers(world: World, workspaceId: string) {
+export function makeCustomers(world: Caller, workspaceId: string) {
   async function newMeter(fields: object): Promise<string> {
     const body = { workspaceId, externalMeterId: `meter-${Math.random()}`, ...fields };
     await must(201, world.call('post', '/api/v1/customer-billing', body, { headers: once() }));
@@ -60,6 +63,12 @@ export function makeCustomers(world: World, workspaceId: string) {
       const headers = once();
       const asked = async () => (await verify({ key, billing: { usage, hold } }, { headers })).body.hold?.id as string;
       return eventually('it is held', asked);
+    },
+    /** Spends credits by a call that is VALID; gives its body. */
+    async spend({ key }: Pick<TestKey, 'key'>, usage: string, more: object = {}) {
+      const { body, text } = await must(200, verify({ key, billing: { usage }, ...more }, { headers: once() }));
+      assert.is(body.status, 'VALID', text);
+      return body;
     },
     /** A key with a billing record of its own. */
     async meteredKey(totalCredits: string): Promise<TestKey> {

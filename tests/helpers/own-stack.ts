@@ -3,15 +3,14 @@ import { once as onceEmitted } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as assert from 'uvu/assert';
+import { readJson } from '../../apps/stack/process/files.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { atEnd } from './at-end.ts';
 import { learnContract } from './contract.ts';
-import { totalOf } from './customers.ts';
-import { eventually } from './eventually.ts';
-import { decided, once, request, type Answer } from './request.ts';
+import { makeCustomers, newWorkspace, type Customers, type TestKey } from './customers.ts';
+import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
 
-export type StackKey = { id: string; key: string; billingId: string; meter: string; valid: number };
 type Result = { code: number; out: string; err: string };
 
 /** A stack in a home and on ports of its own, through the commands as an operator gives them. */
@@ -39,18 +38,29 @@ export async function makeOwnStack(folder: string) {
   ];
 
   const token = () => /^export KEYTALLY_TOKEN='(.*)'$/m.exec(readFileSync(join(home, 'env'), 'utf8'))?.[1] ?? '';
-  async function api(method: 'get' | 'post' | 'patch', path: string, body?: object): Promise<Answer> {
-    const headers = method === 'post' ? once() : {};
-    const answer = await decided(request(apiUrl + path, method, { token: token(), headers, ...(body && { body }) }));
-    assert.ok(answer.status < 300, answer.text);
-    return answer;
-  }
+  // As a world is to those who make customers.
+  const world = {
+    call: (method: string, path: string, body?: unknown, options: RequestOptions = {}) =>
+      request(apiUrl + path, method, { token: token(), body, ...options }),
+    verify: { url: verifyUrl },
+    get team() {
+      return { token: token() };
+    },
+  };
+  let customers: Customers;
 
   const own = {
     home,
     apiUrl,
-    api,
+    async api(method: 'get' | 'post' | 'patch', path: string, body?: object): Promise<Answer> {
+      const headers = method === 'post' ? once() : {};
+      const answer = await decided(world.call(method, path, body, { headers }));
+      assert.ok(answer.status < 300, answer.text);
+      return answer;
+    },
     workspaceId: () => workspaceId,
+    /** What runs, by its name. */
+    processes: (): Record<string, { pid: number; port: number }> => readJson(join(home, 'processes.json')) ?? {},
     run(command: string, file?: string, env: NodeJS.ProcessEnv = {}): Promise<Result> {
       return new Promise((resolve) => {
         execFile(
@@ -85,7 +95,8 @@ export async function makeOwnStack(folder: string) {
     async begin(env: NodeJS.ProcessEnv = {}): Promise<Result> {
       const started = await this.must('up', undefined, env);
       await Promise.all([learnContract(apiUrl), learnContract(verifyUrl)]);
-      workspaceId = (await api('post', '/api/v1/workspace', { name: 'own stack' })).body.workspace.id;
+      workspaceId = await newWorkspace(world, { name: 'own stack' });
+      customers = makeCustomers(world, workspaceId);
       return started;
     },
     /** Runs lines in a shell; gives what they print, line by line. */
@@ -94,41 +105,14 @@ export async function makeOwnStack(folder: string) {
         execFile('sh', ['-c', lines.join('\n')], (_error, out) => resolve(out.trim().split('\n')));
       });
     },
-    async makeKey(): Promise<StackKey> {
-      const meter = `meter-${Math.random()}`;
-      const fields = { workspaceId, externalMeterId: meter };
-      const { body } = await api('post', '/api/v1/customer-billing', { ...fields, totalCredits: '1000000' });
-      const { apiKey } = (await api('post', '/api/v1/api-key', { ...fields, name: 'k' })).body;
-      return { id: apiKey.id, key: apiKey.key, billingId: body.billing.id, meter, valid: 0 };
-    },
-    /** Verifies a key, and counts what the client saw as valid. */
-    async verify(key: StackKey, headers: Record<string, string> = {}): Promise<Answer> {
-      const answer = await request(`${verifyUrl}/api/v1/api-key/verify`, 'post', {
-        token: token(),
-        headers,
-        body: { key: key.key, billing: { usage: '1' } },
-      });
-      if (answer.body.status === 'VALID') key.valid += 1;
-      return answer;
-    },
+    makeKey: () => customers.meteredKey('1000000'),
+    verify: ({ key }: TestKey, headers = {}) => customers.verify({ key, billing: { usage: '1' } }, { headers }),
     /** Verifies a key so many times, and repeats each call until it is decided: it is valid, and debited once. */
-    async verifyTimes(key: StackKey, times: number): Promise<void> {
-      for (let i = 0; i < times; i++) {
-        const headers = once();
-        const { text, body } = await eventually('it is decided', async () => {
-          const answer = await this.verify(key, headers);
-          return answer.status === 503 ? undefined : answer;
-        });
-        assert.is(body.status, 'VALID', text);
-      }
+    async verifyTimes(key: TestKey, times: number): Promise<void> {
+      for (let i = 0; i < times; i++) await customers.spend(key, '1');
     },
-    async usageOf({ billingId }: StackKey): Promise<string> {
-      return totalOf((await api('get', `/api/v1/usage/${billingId}`)).body.data);
-    },
-    async usedOf({ meter }: StackKey): Promise<string> {
-      const query = new URLSearchParams({ workspaceId, externalMeterId: meter });
-      return (await api('get', `/api/v1/customer-billing?${query.toString()}`)).body.billing.usedCredits;
-    },
+    usageOf: ({ meter }: TestKey) => customers.usage(meter),
+    usedOf: async ({ meter }: TestKey) => (await customers.billing(meter)).usedCredits,
   };
   atEnd(() => own.run('down'));
   return own;

@@ -19,11 +19,7 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
     customers,
     /** Waits until every shard is open, and api and verify know it. */
     allOpen: () => untilOpen(redis, world.api.url, world.verify!.url),
-    async spend({ key }: TestKey, usage: string) {
-      const answer = await must(200, customers.verify({ key, billing: { usage } }, { headers: once() }));
-      assert.is(answer.body.status, 'VALID', answer.text);
-      return answer.body;
-    },
+    spend: customers.spend,
     async adjust(key: TestKey, amount: string): Promise<void> {
       const path = `${await pathOf(key)}/adjustment`;
       await must(201, world.call('post', path, { amount, reason: 'a test' }, { headers: once() }));

@@ -1,8 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
-import { makeCustomers, must } from '../helpers/customers.ts';
-import { joinWorld, once } from '../helpers/world.ts';
+import { makeCustomers, must, newWorkspace } from '../helpers/customers.ts';
+import { joinWorld } from '../helpers/world.ts';
 
 // Alerts, from a call to the list of what was told. tests/accounts has what crosses one and what does not.
 
@@ -11,7 +11,7 @@ const LOW = { name: 'low', when: { usedPercent: 80 } };
 const LEFT = { name: 'left', when: { available: '10' } };
 
 const world = await joinWorld();
-const workspaceId = await newWorkspace();
+const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 
 type Told = { id: string; name: string; when: object; at: number; usedCredits: string; eventId: string };
@@ -63,7 +63,7 @@ test('each crossing is in the list once its event is booked, in pages, newest fi
 });
 
 test('defaultAlerts of a workspace hold for its records without alerts of their own, as soon as they are set', async () => {
-  const id = await newWorkspace({ defaultAlerts: [LOW] });
+  const id = await newWorkspace(world, { defaultAlerts: [LOW] });
   const [plain, own] = [await newRecord({}, id), await newRecord({ alerts: [LEFT] }, id)];
   for (const { use } of [plain, own]) await use('80');
   const half = { name: 'half', when: { usedPercent: 81 } };
@@ -77,10 +77,6 @@ test('defaultAlerts of a workspace hold for its records without alerts of their 
   assert.equal([await names(plain), await names(own), await names(never)], [['half', 'low'], ['left'], []]);
 });
 
-async function newWorkspace(fields: object = {}): Promise<string> {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }))).body.workspace.id;
-}
-
 /** A record with these fields, and a key that draws on it. */
 async function newRecord(fields: object, of = workspaceId) {
   const externalMeterId = newId('evt');
@@ -93,10 +89,7 @@ async function newRecord(fields: object, of = workspaceId) {
     billing,
     path,
     patch: async (changes: object) => (await must(200, world.call('patch', path, changes))).body.billing,
-    async use(usage: string) {
-      const { body } = await must(200, customers.verify({ key: apiKey.key, billing: { usage } }, { headers: once() }));
-      assert.is(body.status, 'VALID');
-    },
+    use: (usage: string) => customers.spend(apiKey, usage),
     async told(query = ''): Promise<Told[]> {
       await world.booked();
       return (await must(200, world.call('get', `${path}/alerts${query}`))).body.alerts;

@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../helpers/eventually.ts';
-import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
+import type { TestKey } from '../helpers/customers.ts';
+import { makeOwnStack } from '../helpers/own-stack.ts';
 
 const folder = process.env.TEST_FOLDER ?? '';
 const file = join(folder, 'keytally.backup');
 let stack: Awaited<ReturnType<typeof makeOwnStack>>;
-let settled: StackKey;
-let busy: StackKey;
+let settled: TestKey;
+let busy: TestKey;
 
 test.before(async () => {
   stack = await makeOwnStack(folder);

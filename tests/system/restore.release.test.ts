@@ -1,19 +1,20 @@
 // A restore on another machine, and one that is stopped, killed, or can't start what it restored.
 import type { ChildProcess } from 'node:child_process';
-import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
 import { eventually } from '../helpers/eventually.ts';
-import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
+import type { TestKey } from '../helpers/customers.ts';
+import { makeOwnStack } from '../helpers/own-stack.ts';
 
 const folder = process.env.TEST_FOLDER ?? '';
 const file = join(folder, 'keytally.backup');
 const key = join(folder, 'key.copy');
 let stack: Awaited<ReturnType<typeof makeOwnStack>>;
-let settled: StackKey;
+let settled: TestKey;
 let restoring: ChildProcess | undefined;
 
 test.before(async () => {
@@ -36,10 +37,6 @@ test('without the master key of the backup nothing is restored; with it, an empt
     (await stack.run('restore', file, other)).err,
     /the backup has no master key, and there is none in .*\/other: name your copy/,
   );
-  const wrong = join(folder, 'key.wrong');
-  writeFileSync(wrong, Buffer.alloc(32, 5).toString('base64'));
-  const { err } = await stack.run('restore', file, { ...other, MASTER_KEY_FILE: wrong });
-  assert.match(err, /its signing keys need the master key [0-9a-f]{16}, and the one given is [0-9a-f]{16}/);
   assert.not.ok(existsSync(other.KEYTALLY_HOME));
 
   const restored = await stack.run('restore', file, { ...other, MASTER_KEY_FILE: key, MASTER_KEY_COMMAND: 'exit 1' });

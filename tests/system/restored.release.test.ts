@@ -33,7 +33,7 @@ test('the api refuses changes until an operator has decided; then all that chang
   const jwts = [await newJwt(), await newJwt()];
   const other = await world.newTeam();
   const ofOther = await newJwt(other.token);
-  await spend(untouched.key, '1');
+  await customers.spend(untouched, '1');
   await inForce();
   await backUp(world);
 
@@ -51,7 +51,7 @@ test('the api refuses changes until an operator has decided; then all that chang
   await must(200, world.call('patch', `/api/v1/customer-billing/${cappedId}`, { spendCap: '2' }));
   const refill = { workspaceId, externalMeterId: untouched.meter, refill: 5 };
   await must(200, world.call('post', '/api/v1/customer-billing/refill', refill));
-  await spend(untouched.key, '2');
+  await customers.spend(untouched, '2');
   await world.booked();
   await inForce();
   await restore(world);
@@ -129,11 +129,6 @@ async function inForce(): Promise<void> {
 async function adjust(billingId: string, amount: string): Promise<void> {
   const path = `/api/v1/customer-billing/${billingId}/adjustment`;
   await must(201, world.call('post', path, { amount, reason: 'a test' }, { headers: once() }));
-}
-
-async function spend(key: string, usage: string): Promise<void> {
-  const { body } = await must(200, customers.verify({ key, billing: { usage } }, { headers: once() }));
-  assert.is(body.status, 'VALID');
 }
 
 async function status(key: string): Promise<string> {

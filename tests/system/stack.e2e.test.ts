@@ -1,19 +1,18 @@
 // One machine from `make up` to its second start, by the commands as an operator gives them.
-import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readJson } from '../../apps/stack/process/files.ts';
 import { processNames } from '../../apps/stack/servers/programs.ts';
 import { eventually } from '../helpers/eventually.ts';
-import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
+import type { TestKey } from '../helpers/customers.ts';
+import { makeOwnStack } from '../helpers/own-stack.ts';
 
-let key: StackKey;
+let key: TestKey;
 
 const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');
 
 test('make up starts everything, and what it prints makes a first key that is VALID', async () => {
   const { out } = await stack.begin();
-  assert.equal(Object.keys(processes()).toSorted(), processNames('redis').toSorted());
+  assert.equal(Object.keys(stack.processes()).toSorted(), processNames('redis').toSorted());
   const lines = out.split('\n').filter((line) => line.includes('curl'));
   assert.is(lines.length, 3);
   const [workspace, made, decision] = await stack.paste(lines);
@@ -34,14 +33,10 @@ test('what a metered key uses is in its balance, in its usage and in the proof o
 
 test('after make down nothing runs, and the next make up goes on with the same keys, balances and books', async () => {
   await stack.must('down');
-  assert.equal(processes(), {});
+  assert.equal(stack.processes(), {});
   await stack.must('up');
   assert.equal([await stack.usedOf(key), await stack.usageOf(key)], ['20', '20']);
   await stack.verifyTimes(key, 1);
   await eventually('it is booked', async () => (await stack.usageOf(key)) === '21');
   assert.match((await stack.must('reconcile')).out, /^1 exact, 0 differ/m);
 });
-
-function processes(): object {
-  return readJson(join(stack.home, 'processes.json')) ?? {};
-}

@@ -9,15 +9,16 @@ import { kafkaLogin } from '../../apps/stack/servers/kafka.ts';
 import { processNames } from '../../apps/stack/servers/programs.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { metric } from '../helpers/metric.ts';
-import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
+import type { TestKey } from '../helpers/customers.ts';
+import { makeOwnStack } from '../helpers/own-stack.ts';
 
-let key: StackKey;
+let key: TestKey;
 
 const stack = await makeOwnStack(process.env.TEST_FOLDER ?? '');
 
 test('BUS=kafka starts Kafka and the relay too, usage goes through them, and another bus needs another start', async () => {
   await stack.begin({ BUS: 'kafka' });
-  assert.equal(Object.keys(processes()).toSorted(), processNames('kafka').toSorted());
+  assert.equal(Object.keys(stack.processes()).toSorted(), processNames('kafka').toSorted());
   key = await stack.makeKey();
   await stack.verifyTimes(key, 1);
   await eventually('the usage is there', async () => (await stack.usageOf(key)) === '1');
@@ -33,24 +34,20 @@ test('a start on Redis reads what Kafka still holds', async () => {
   // Without a supervisor no consumer is started again, so the next event stays in Kafka.
   const supervisor = readJson<{ pid: number }>(join(stack.home, 'supervisor.json'));
   process.kill(supervisor!.pid, 'SIGKILL');
-  process.kill(processes().consumer!.pid, 'SIGKILL');
+  process.kill(stack.processes().consumer!.pid, 'SIGKILL');
   await stack.verifyTimes(key, 1);
   await eventually('it is in Kafka', async () => (await relayed()) === 2);
   const { out } = await stack.must('up', undefined, { BUS: 'redis' });
   assert.match(out, /Kafka runs along, since it may hold usage of a run with BUS=kafka/);
-  assert.equal(Object.keys(processes()).toSorted(), [...processNames('redis'), 'kafka'].toSorted());
+  assert.equal(Object.keys(stack.processes()).toSorted(), [...processNames('redis'), 'kafka'].toSorted());
   await stack.verifyTimes(key, 1);
   await eventually('both are there, one from Kafka and one not', async () => (await stack.usageOf(key)) === '3');
 });
 
 function relayed(): Promise<number> {
-  return metric(`http://127.0.0.1:${processes().relay!.port}`, 'keytally_relayed_events_total');
+  return metric(`http://127.0.0.1:${stack.processes().relay!.port}`, 'keytally_relayed_events_total');
 }
 
 function login() {
-  return kafkaLogin(processes().kafka!.port, readEnvFile({ folder: stack.home }).KAFKA_SASL_PASSWORD);
-}
-
-function processes(): Record<string, { pid: number; port: number }> {
-  return readJson(join(stack.home, 'processes.json')) ?? {};
+  return kafkaLogin(stack.processes().kafka!.port, readEnvFile({ folder: stack.home }).KAFKA_SASL_PASSWORD);
 }

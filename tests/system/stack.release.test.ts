@@ -1,7 +1,6 @@
 // What an operator of one machine may do to the stack beside what stack.e2e.test.ts does.
 import { execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -28,7 +27,7 @@ test('each file of its folder is of its owner alone; without it nobody gets into
   assert.equal(open, [join(stack.home, 'postgres')]);
   const env = execFileSync('sh', ['-c', `set -a; . '${stack.home}/env'; env`], { encoding: 'utf8' });
   assert.match(env, new RegExp(`^KEYTALLY_API_URL=${stack.apiUrl}$`, 'm'));
-  const servers = processes();
+  const servers = stack.processes();
   const redis = connect(servers.redis!.port, '127.0.0.1');
   redis.end('DBSIZE\r\n');
   assert.match(await text(redis), /^-NOAUTH/);
@@ -50,7 +49,7 @@ test('a start by root says what that risks, and one by another user does not', (
 });
 
 test('a second up changes nothing and prints the same; one at another port, or of another home at this one, says so in one line', async () => {
-  const before = processes();
+  const before = stack.processes();
   const { out } = await stack.must('up');
   assert.match(out, /already running/);
   assert.is(out.split('\n').filter((line) => line.includes('curl')).length, 3);
@@ -59,15 +58,15 @@ test('a second up changes nothing and prints the same; one at another port, or o
   const otherHome = await stack.run('up', undefined, { KEYTALLY_HOME: `${stack.home}-other` });
   assert.match(otherHome.err, /^keytally: port \d+ for api is in use; .*\n$/);
   assert.equal([otherPort.code, otherHome.code], [1, 1]);
-  assert.equal(processes(), before);
+  assert.equal(stack.processes(), before);
 });
 
 test('each process that is killed runs again on its port; a supervisor that is killed is replaced by up, which loses nothing', async () => {
-  const before = processes();
+  const before = stack.processes();
   for (const { pid } of Object.values(before)) process.kill(pid, 'SIGKILL');
-  const runsAgain = (name: string) => processes()[name] && processes()[name]?.pid !== before[name]?.pid;
+  const runsAgain = (name: string) => stack.processes()[name] && stack.processes()[name]?.pid !== before[name]?.pid;
   await eventually('all run again', async () => names.every(runsAgain));
-  for (const name of names) assert.is(processes()[name]?.port, before[name]?.port);
+  for (const name of names) assert.is(stack.processes()[name]?.port, before[name]?.port);
   await eventually('all is well', async () => (await stack.run('status')).code === 0);
 
   const old = await killSupervisor();
@@ -81,7 +80,7 @@ test('down stops everything, also without a supervisor, and succeeds when nothin
   const old = await killSupervisor();
   await stack.must('down');
   assert.not.ok(old.some(isAlive));
-  assert.equal(processes(), {});
+  assert.equal(stack.processes(), {});
   await stack.must('down');
   await stack.must('logs');
 });
@@ -92,33 +91,15 @@ test('a start that cannot succeed gives the reason in one line and leaves nothin
   listener.close();
   assert.is(code, 1);
   assert.match(err, /^keytally: port \d+ for verify is in use; .*\n$/);
-  assert.equal(processes(), {});
+  assert.equal(stack.processes(), {});
 });
-
-test('a master key that takes the place of another encrypts all again, and then needs the old one no more', async () => {
-  const file = join(stack.home, 'master.key');
-  const old = `${stack.home}.master.key.old`;
-  renameSync(file, old);
-  writeFileSync(file, randomBytes(32).toString('base64'), { mode: 0o600 });
-  await stack.must('up', undefined, { MASTER_KEY_PREVIOUS_FILE: old });
-  await eventually('its log opens with the new key alone', async () => {
-    return (await stack.run('audit-log-verify')).code === 0;
-  });
-  await stack.must('down');
-  await stack.must('up');
-  await stack.must('audit-log-verify');
-});
-
-function processes(): Record<string, { pid: number; port: number }> {
-  return readJson(join(stack.home, 'processes.json')) ?? {};
-}
 
 function supervisor(): ProcessId {
   return readJson<ProcessId>(join(stack.home, 'supervisor.json'))!;
 }
 
 async function killSupervisor(): Promise<ProcessId[]> {
-  const old = Object.values(processes()).map(({ pid }) => identify(pid));
+  const old = Object.values(stack.processes()).map(({ pid }) => identify(pid));
   const killed = supervisor();
   process.kill(killed.pid, 'SIGKILL');
   await eventually('it is dead', async () => !isAlive(killed));

@@ -2,7 +2,6 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { unmountBelow } from '../../../tests/helpers/disk.ts';
 import { eventually } from '../../../tests/helpers/eventually.ts';
 import { readJson } from './files.ts';
 import { freePorts } from './ports.ts';
@@ -14,55 +13,33 @@ import { makeSupervisor } from './supervisor.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'supervisor');
 const said: string[] = [];
-const { supervisor, processes: ofUsual } = supervise('usual');
-
-test.after(() => supervisor.stop([]));
-test.after(() => unmountBelow(process.env.TEST_FOLDER ?? ''));
-
-test('a program that ends runs again on its port, and processes.json shows it; one that was removed stays down', async () => {
-  const processes = ofUsual;
-  await supervisor.add(await serving('steady'));
-  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
-    const before = processes().steady!;
-    process.kill(before.pid, signal);
-    const { port } = await eventually('it is started again', async () => {
-      const now = processes().steady;
-      return now?.pid === before.pid ? undefined : now;
-    });
-    assert.is(port, before.port);
-    await eventually('it answers', () => answersOk(`http://127.0.0.1:${port}`));
-  }
-  const id = identify(processes().steady!.pid)!;
-  await supervisor.remove('steady');
-  assert.equal([isAlive(id), processes().steady], [false, undefined]);
-});
 
 test('programs stop in the order asked for and stay down, and one that does not stop is killed', async () => {
-  const { supervisor: other, processes } = supervise('ordered');
+  const { supervisor, processes } = supervise('ordered');
   const stubborn = await serving('stubborn', "process.on('SIGTERM', () => {})");
   const programs = [await serving('last'), { ...stubborn, stopWithinMs: 300 }, await serving('first')];
-  await Promise.all(programs.map((program) => other.add(program)));
+  await Promise.all(programs.map((program) => supervisor.add(program)));
   const ids = Object.values(processes()).map(({ pid }) => identify(pid)!);
   assert.is(ids.length, 3);
   said.length = 0;
-  await other.stop(['first', 'stubborn']);
+  await supervisor.stop(['first', 'stubborn']);
   assert.equal(said, ['first stopped', 'stubborn did not stop in time and was ended', 'last stopped']);
   assert.equal([ids.filter(isAlive), processes()], [[], {}]);
 });
 
 test('a program that is not ready in time is stopped; one that may be late runs on, and again when it ends', async () => {
-  const { supervisor: other, processes } = supervise('late', 200);
+  const { supervisor, processes } = supervise('late', 200);
   const never = { isReady: () => Promise.resolve(false) };
-  const refused = await other.add({ ...(await serving('stopped')), ...never }).catch(String);
+  const refused = await supervisor.add({ ...(await serving('stopped')), ...never }).catch(String);
   assert.match(String(refused), /stopped was not ready within 0.2 s/);
   assert.equal(processes(), {});
   const told: string[] = [];
-  await other.add({ ...(await serving('late')), ...never }, ({ message }) => void told.push(message));
+  await supervisor.add({ ...(await serving('late')), ...never }, ({ message }) => void told.push(message));
   assert.match(told.join(), /^late was not ready within 0.2 s/);
   const before = processes().late!;
   process.kill(before.pid, 'SIGKILL');
   await eventually('it runs again', async () => ![undefined, before.pid].includes(processes().late?.pid));
-  await other.stop([]);
+  await supervisor.stop([]);
 });
 
 function supervise(name: string, readyWithinMs = 120_000) {
