@@ -1,3 +1,4 @@
+import { PER_PATTERN } from '../../shared/contract/limits.ts';
 import { formatSum } from '../../shared/values/credits.ts';
 
 // What the forms have in common: reading one field of a key.
@@ -121,22 +122,16 @@ export function creditsOf(parts: bigint): string {
   return formatSum(parts <= 0n ? 0n : parts / 10n ** BigInt(DECIMALS - 6));
 }
 
-const windows = [
-  { unit: 'day', ms: 86_400_000, most: 31 },
-  { unit: 'hour', ms: 3_600_000, most: 23 },
-  { unit: 'minute', ms: 60_000, most: 59 },
-  { unit: 'second', ms: 1_000, most: 59 },
-];
+const units = { day: 86_400_000, hour: 3_600_000, minute: 60_000, second: 1_000 };
 
 /** A limit on requests in so many milliseconds, as fields of an item; undefined where keytally has no such window. */
 export function limitOf(name: string, count: string, durationMs: string): Record<string, unknown> | undefined {
   const limit = Number(count);
   if (!Number.isInteger(limit) || limit < 1) throw new Error(`${name} is no number of requests`);
   if (durationMs === '1000') return { rateLimitPerSecond: limit };
-  const window = windows.find(({ ms, most }) => Number(durationMs) % ms === 0 && Number(durationMs) <= most * ms);
-  if (!window) return undefined;
-  const units = Number(durationMs) / window.ms;
-  if (!(units >= 1)) return undefined;
-  const per = units === 1 ? window.unit : `${units} ${window.unit}s`;
-  return { limits: [{ name, unit: 'requests', limit, per }] };
+  const windows = Object.entries(units).map(([unit, ms]) =>
+    Number(durationMs) === ms ? unit : `${Number(durationMs) / ms} ${unit}s`,
+  );
+  const per = windows.find((window) => new RegExp(PER_PATTERN).test(window));
+  return per === undefined ? undefined : { limits: [{ name, unit: 'requests', limit, per }] };
 }

@@ -27,7 +27,8 @@ const on = Type.Enum(['key', 'workspace', 'billing'], { description: 'whose limi
 
 // A year has no more than one window in it, and a number of weeks or months none that people would expect.
 const N_TO_59 = '([2-9]|[1-5][0-9])';
-const PER = `^(second|minute|hour|day|week|month|year|${N_TO_59} (seconds|minutes)|([2-9]|1[0-9]|2[0-3]) hours|([2-9]|[12][0-9]|3[01]) days)$`;
+/** What a window of a limit may be. */
+export const PER_PATTERN = `^(second|minute|hour|day|week|month|year|${N_TO_59} (seconds|minutes)|([2-9]|1[0-9]|2[0-3]) hours|([2-9]|[12][0-9]|3[01]) days)$`;
 
 export const limit = named(
   'Limit',
@@ -40,7 +41,7 @@ export const limit = named(
     ),
     per: Type.String({
       maxLength: 16,
-      pattern: PER,
+      pattern: PER_PATTERN,
       description:
         'its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01',
       examples: ['day'],

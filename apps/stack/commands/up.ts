@@ -3,7 +3,7 @@ import { closeSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
-import { checkout, envFile, findSupervisor, lastApiPort, logFile, readEnvFile, type Home } from '../process/home.ts';
+import { checkout, envFile, findSupervisor, logFile, readEnvFile, type Home } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { openLog } from '../process/log-file.ts';
 import { answersOk } from '../process/program.ts';
@@ -23,7 +23,6 @@ export async function up(home: Home): Promise<void> {
       console.log(
         'it runs as root, so whoever takes over one of its programs has this machine: start it as a user of its own (docs/one-machine.md)',
       );
-    noteMove(home);
     await startSupervisor(home).catch(async (error: unknown) => {
       // Another start of the same stack was first.
       if (findSupervisor(home)) await waitForRunning(home);
@@ -32,16 +31,6 @@ export async function up(home: Home): Promise<void> {
     console.log(`keytally is up after ${((performance.now() - began) / 1000).toFixed(1)} s.`);
   }
   console.log(welcome(home));
-}
-
-// What was started with the old addresses would go on asking there.
-function noteMove(home: Home): void {
-  const last = lastApiPort(home);
-  if (last === undefined || last === home.apiPort) return;
-  console.log(
-    `the ports change: the api moves from ${last} to ${home.apiPort}, verify from ${last + 1} to ${home.verifyPort}; ` +
-      `load ${envFile(home)} again, and restart what uses the old addresses`,
-  );
 }
 
 // A second `make up` waits for the first, whether that one still starts the stack or has finished.

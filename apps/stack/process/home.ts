@@ -214,8 +214,8 @@ export function readEnvFile({ folder }: Pick<Home, 'folder'>): Record<string, st
   return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value.replaceAll("'\\''", "'")]));
 }
 
-/** The api's port at the last start that succeeded, as the env file has it: programs and shells may still use it. */
-export function lastApiPort(home: Pick<Home, 'folder'>): number | undefined {
+/** The api's port at the last start that succeeded, as the env file has it. */
+function lastApiPort(home: Pick<Home, 'folder'>): number | undefined {
   const [, port] = /:(\d+)$/.exec(readEnvFile(home).KEYTALLY_API_URL ?? '') ?? [];
   return port === undefined ? undefined : Number(port);
 }

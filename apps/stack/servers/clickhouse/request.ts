@@ -38,12 +38,11 @@ export async function readStatement(request: IncomingMessage, url: URL): Promise
   // As in the server: proxies may repeat a GET, so it must not write.
   if (request.method !== 'POST') settings.readonly = settings.readonly === '1' ? '1' : '2';
 
-  const header = (name: string) => [request.headers[name]].flat()[0];
   return {
     sql,
     data: inUrl && (body.length > 0 || /^\s*insert\b/i.test(inUrl)) ? body : undefined,
-    database: given.get('database') ?? header('x-clickhouse-database'),
-    format: given.get('default_format') ?? header('x-clickhouse-format') ?? 'TabSeparated',
+    database: given.get('database') ?? undefined,
+    format: given.get('default_format') ?? 'TabSeparated',
     settings,
     parameters,
   };
