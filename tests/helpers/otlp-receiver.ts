@@ -21,7 +21,6 @@ type RawSpan = {
 };
 
 export type ReceivedSpan = Omit<RawSpan, 'attributes'> & { service: string; told: Record<string, unknown> };
-export type OtlpReceiver = Awaited<ReturnType<typeof startOtlpReceiver>>;
 
 /**
  * Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got. With `answers: false` it reads all and

@@ -23,13 +23,6 @@ import type { Attributes, SpanKind as AskedKind, Telemetry } from '../telemetry.
 // Of a batch with more traced things, the spans of the others are left out.
 const MOST_TRACED_PER_BATCH = 500;
 
-const kinds = {
-  internal: SpanKind.INTERNAL,
-  client: SpanKind.CLIENT,
-  producer: SpanKind.PRODUCER,
-  consumer: SpanKind.CONSUMER,
-} as const satisfies Record<AskedKind['kind'], SpanKind>;
-
 /** Makes spans of work. A call that is not traced is left alone: nothing follows it through the program. */
 export function makeSpans(tracer: Tracer, sampling: Sampling): Omit<Telemetry, 'stop'> {
   const running = new AsyncLocalStorage<Context>();
@@ -86,7 +79,8 @@ export function makeSpans(tracer: Tracer, sampling: Sampling): Omit<Telemetry, '
   ): Span {
     const links = linked.flatMap((one) => trace.getSpanContext(one) ?? []).map((context) => ({ context }));
     const attributes = { ...known, ...more };
-    return tracer.startSpan(more ? `${name}s` : name, { kind: kinds[kind], attributes, links }, parent);
+    const options = { kind: SpanKind[kind.toUpperCase() as Uppercase<typeof kind>], attributes, links };
+    return tracer.startSpan(more ? `${name}s` : name, options, parent);
   }
 
   async function inSpan<Result>(
