@@ -52,7 +52,7 @@ create index on sessions (expires_at);
 -- has signed.
 -- A team has its current key (`retired_at` null), its next one (infinity: published already, signs after the next
 -- rotation) and earlier ones. `revoked_at` is when an earlier key was ended before its JWTs had expired. A key is in key sets
--- until `published_until`. `shared` is the team's shares_signing_keys.
+-- until `published_until`.
 create table signing_keys (
   kid               text primary key,
   team_id           text not null references teams,
@@ -60,7 +60,6 @@ create table signing_keys (
   private_encrypted bytea,
   sealed_under      text,
   longest_seconds   int not null default 0,
-  shared            boolean not null default true,
   retired_at        timestamptz,
   revoked_at        timestamptz,
   published_until   timestamptz not null default 'infinity',
@@ -69,7 +68,7 @@ create table signing_keys (
 create unique index signing_keys_current on signing_keys (team_id) where retired_at is null;
 create unique index signing_keys_next on signing_keys (team_id) where retired_at = 'infinity';
 create index signing_keys_of_team on signing_keys (team_id, published_until);
-create index signing_keys_shared on signing_keys (published_until desc, team_id, kid) where shared;
+create index signing_keys_published on signing_keys (published_until desc, team_id, kid);
 create index signing_keys_ended on signing_keys (published_until) where published_until < 'infinity';
 
 -- A request that began before its key was retired may sign a JWT a moment after: hence 300 s more.

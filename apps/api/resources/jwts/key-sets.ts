@@ -27,7 +27,6 @@ export type KeySets = {
 };
 
 const SHARED_FOR_MS = 1_000;
-const TEAMS_AT_ONCE = 500;
 // A cache may have a set that is ten minutes old. A next key is published for longer than that before it signs, unless a
 // team rotates twice in ten minutes.
 const CACHE_CONTROL = 'public, max-age=300, stale-while-revalidate=300';
@@ -35,15 +34,15 @@ const CACHE_CONTROL = 'public, max-age=300, stale-while-revalidate=300';
 type Kept = { answer: Promise<TextAnswer>; until: number };
 
 export function makeKeySets(sql: Sql, log: Logger, clock: Clock): KeySets {
-  const ofTeam = gathered(TEAMS_AT_ONCE, (ids) => readTeams(sql, ids));
+  const ofTeam = gathered((ids) => readTeams(sql, ids));
   let kept: Kept | undefined;
   let wasCut = false;
 
   async function readShared(): Promise<TextAnswer> {
     // Current and next keys first, those of the oldest teams among them; then those whose JWTs are in force longest.
     const rows = await sql<{ publicJwk: PublicJwk }[]>`
-      select public_jwk from signing_keys where shared and published_until > now()
-      order by published_until desc, team_id, kid limit ${MAX_SHARED_KEYS + 1}`;
+      select public_jwk from signing_keys k join teams t on t.id = k.team_id and t.shares_signing_keys
+      where published_until > now() order by published_until desc, team_id, kid limit ${MAX_SHARED_KEYS + 1}`;
     const isCut = rows.length > MAX_SHARED_KEYS;
     if (isCut && !wasCut) log.warn({ keys: MAX_SHARED_KEYS }, 'the key set of all teams has no room for all of them');
     wasCut = isCut;
@@ -90,29 +89,23 @@ async function readTeams(sql: Sql, teamIds: string[]): Promise<Map<string, TeamK
 }
 
 /** A reader of one thing by its id that reads many at once: one read at a time, for all who asked before it began. */
-function gathered<T>(atOnce: number, read: (ids: string[]) => Promise<Map<string, T>>) {
-  const waiting = new Map<string, PromiseWithResolvers<T | undefined>>();
-  let reading = false;
+function gathered<T>(read: (ids: string[]) => Promise<Map<string, T>>) {
+  let reading: Promise<unknown> = Promise.resolve();
+  let next: { ids: Set<string>; found: Promise<Map<string, T>> } | undefined;
 
-  async function readAll(): Promise<void> {
-    reading = true;
-    while (waiting.size > 0) {
-      const batch = [...waiting].slice(0, atOnce);
-      for (const [id] of batch) waiting.delete(id);
-      try {
-        const found = await read(batch.map(([id]) => id));
-        for (const [id, { resolve }] of batch) resolve(found.get(id));
-      } catch (error) {
-        for (const [, { reject }] of batch) reject(error);
-      }
-    }
-    reading = false;
+  function gather() {
+    const ids = new Set<string>();
+    const found = reading.then(() => {
+      next = undefined;
+      return read([...ids]);
+    });
+    reading = found.catch(() => {});
+    return { ids, found };
   }
 
-  return (id: string): Promise<T | undefined> => {
-    const asked = waiting.get(id) ?? Promise.withResolvers<T | undefined>();
-    waiting.set(id, asked);
-    if (!reading) void readAll();
-    return asked.promise;
+  return async (id: string): Promise<T | undefined> => {
+    next ??= gather();
+    next.ids.add(id);
+    return (await next.found).get(id);
   };
 }

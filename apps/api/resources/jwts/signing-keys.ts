@@ -51,16 +51,19 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
     async current(sql, teamId, lifetimeSeconds) {
       const seen = await readCurrent(sql, sealer, teamId);
       if (seen?.hasNext && (await signsFor(sql, seen, lifetimeSeconds))) return seen;
-      const settings = await readJwtSettings(sql, teamId, { lock: true });
-      const key = await lockedCurrent(sql, sealer, { teamId, ...settings });
+      // The team's row is the lock: of two requests that need the first keys at once, the second finds those of the first.
+      await readJwtSettings(sql, teamId, { lock: true });
+      const found = await readCurrent(sql, sealer, teamId);
+      if (found && !found.hasNext) await makeKey(sql, sealer, teamId, 'next');
+      const key = found ?? (await replaceCurrent(sql, sealer, teamId));
       // Nobody retires it while the team is locked.
       await signsFor(sql, key, lifetimeSeconds);
       return key;
     },
     async rotate(sql, teamId, { retireNow }) {
-      const settings = await readJwtSettings(sql, teamId, { lock: true });
+      await readJwtSettings(sql, teamId, { lock: true });
       const retired = retireNow ? await retireAll(sql, teamId) : [];
-      const made = await replaceCurrent(sql, sealer, { teamId, ...settings });
+      const made = await replaceCurrent(sql, sealer, teamId);
       await requireFewKeys(sql, teamId);
       return { ...made, retired };
     },
@@ -101,7 +104,6 @@ export function publicKeyOf(jwk: PublicJwk): KeyObject {
 }
 
 type StoredKey = SigningKey & { longestSeconds: number; hasNext: boolean };
-type LockedTeam = JwtSettings & { teamId: string };
 
 async function readCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<StoredKey | undefined> {
   const [row] = await sql<(Omit<StoredKey, 'privateKey'> & { privateEncrypted: Buffer })[]>`
@@ -111,7 +113,7 @@ async function readCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<
     where k.team_id = ${teamId} and k.retired_at is null`;
   if (!row) return undefined;
   const { privateEncrypted, ...key } = row;
-  return { ...key, privateKey: openPrivateKey(sealer, teamId, key.kid, privateEncrypted) };
+  return { ...key, privateKey: createPrivateKey(sealer.unseal(privateEncrypted, sealedFor(teamId, key.kid))) };
 }
 
 /**
@@ -126,47 +128,31 @@ async function signsFor(sql: Query, key: SigningKey & { longestSeconds?: number 
   return count > 0;
 }
 
-// The team's row is the lock: of two requests that need the first keys at once, the second finds those of the first.
-async function lockedCurrent(sql: Query, sealer: Sealer, team: LockedTeam): Promise<StoredKey | NewSigningKey> {
-  const found = await readCurrent(sql, sealer, team.teamId);
-  if (!found) return replaceCurrent(sql, sealer, team);
-  if (!found.hasNext) await makeKey(sql, sealer, team, 'next');
-  return found;
-}
-
-async function replaceCurrent(sql: Query, sealer: Sealer, team: LockedTeam): Promise<NewSigningKey> {
-  const { teamId, issuer } = team;
+async function replaceCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<NewSigningKey> {
   // A key that has signed nothing leaves no trace: no JWT can need it.
   const [unused] = await sql<{ kid: string }[]>`
     delete from signing_keys where team_id = ${teamId} and retired_at is null and longest_seconds = 0 returning kid`;
   const [used] = await sql<{ kid: string }[]>`
     update signing_keys set retired_at = now(), private_encrypted = null, sealed_under = null
     where team_id = ${teamId} and retired_at is null returning kid`;
-  const [next] = await sql<{ kid: string; privateEncrypted: Buffer }[]>`
-    update signing_keys set retired_at = null where team_id = ${teamId} and retired_at = 'infinity'
-    returning kid, private_encrypted`;
-  const current = next
-    ? { kid: next.kid, privateKey: openPrivateKey(sealer, teamId, next.kid, next.privateEncrypted) }
-    : await makeKey(sql, sealer, team, 'current');
-  await makeKey(sql, sealer, team, 'next');
-  return { ...current, issuer, isNew: true, replaces: (used ?? unused)?.kid };
+  const promoted = await sql`
+    update signing_keys set retired_at = null where team_id = ${teamId} and retired_at = 'infinity'`;
+  if (promoted.count === 0) await makeKey(sql, sealer, teamId, 'current');
+  await makeKey(sql, sealer, teamId, 'next');
+  const current = (await readCurrent(sql, sealer, teamId))!;
+  return { ...current, isNew: true, replaces: (used ?? unused)?.kid };
 }
 
-async function makeKey(sql: Query, sealer: Sealer, { teamId, sharedKeySet }: LockedTeam, which: 'current' | 'next') {
+async function makeKey(sql: Query, sealer: Sealer, teamId: string, which: 'current' | 'next') {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.export({ format: 'jwk' }).x! } as const;
   const kid = await calculateJwkThumbprint(jwk);
   const published: PublicJwk = { ...jwk, kid, alg: 'EdDSA', use: 'sig' };
   const sealed = sealer.seal(privateKey.export({ format: 'pem', type: 'pkcs8' }), sealedFor(teamId, kid));
   await sql`
-    insert into signing_keys (kid, team_id, public_jwk, private_encrypted, sealed_under, retired_at, shared)
+    insert into signing_keys (kid, team_id, public_jwk, private_encrypted, sealed_under, retired_at)
     values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed}, ${sealer.keyName},
-            ${which === 'next' ? sql`'infinity'` : null}, ${sharedKeySet})`;
-  return { kid, privateKey };
-}
-
-function openPrivateKey(sealer: Sealer, teamId: string, kid: string, encrypted: Buffer): KeyObject {
-  return createPrivateKey(sealer.unseal(encrypted, sealedFor(teamId, kid)));
+            ${which === 'next' ? sql`'infinity'` : null})`;
 }
 
 async function requireFewKeys(sql: Query, teamId: string): Promise<void> {

@@ -56,10 +56,6 @@ export const updateJwtSettings = route('patch', '/api/v1/jwt/settings', {
     const answer = { jwtSettings: present(teamId, after, publicUrl) };
     const { sharedKeySet, issuer } = after;
     await sql`update teams set shares_signing_keys = ${sharedKeySet}, jwt_issuer = ${issuer} where id = ${teamId}`;
-    // The keys carry a copy, by which the shared set is read.
-    await sql`
-      update signing_keys set shared = ${sharedKeySet}
-      where team_id = ${teamId} and published_until > now() and shared <> ${sharedKeySet}`;
     changed('jwt_settings', teamId, { before, after });
     return answer;
   },
