@@ -4,12 +4,13 @@ import { makeClientAddress } from '../../shared/http/client-address.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures, limitTeams, makeTeamRate } from '../../shared/auth/failed-authentications.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
+import { startLoop } from '../../shared/runtime/loop.ts';
 import { logFailures } from '../../shared/http/log-failures.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeVerifyBatch } from '../../shared/verification/batch.ts';
 import { composeVerification } from '../../shared/verification/compose.ts';
-import { startChainer } from './audit/chain.ts';
+import { makeChainer } from './audit/chain.ts';
 import { logDeniedAttempts } from './audit/denied-attempts.ts';
 import { isOverTls } from '../../shared/http/headers.ts';
 import { tokensFromPostgres } from './resources/access/access.ts';
@@ -22,12 +23,12 @@ import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { startScheduling } from './resources/grants/schedule-job.ts';
-import { startResealing } from './resources/reseal.ts';
+import { resealOnce } from './resources/reseal.ts';
 import { makeKeySets } from './resources/jwts/key-sets.ts';
 import { makeSigningKeys } from './resources/jwts/signing-keys.ts';
-import { startRemovingDeleted } from './sync/remove-deleted.ts';
+import { removeDeleted } from './sync/remove-deleted.ts';
 import { startWritingHoldKeys } from './sync/hold-keys.ts';
-import { startSweeper } from './sync/sweeper.ts';
+import { makeSweeper } from './sync/sweeper.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Telemetry } from '../../shared/runtime/telemetry.ts';
@@ -63,17 +64,19 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const deniedAttempts = logDeniedAttempts({ sql, teamSql, metrics, log, clock });
+  const every = (ms: number, what: string, work: () => Promise<void>) => startLoop(clock, ms, log, what, work);
   const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
   const background = [
     ...verification.background,
     keepShardsOpen({ sql, redis, books, stalePostgres, log, random, onOpened: holdKeysWriting.soon }),
     startRebuilder({ sql, redis, books, metrics, log }),
-    startSweeper(sql, redis, stalePostgres, log),
-    startRemovingDeleted(sql, redis, log),
+    every(1_000, 'sweeping changes', makeSweeper(sql, redis, stalePostgres)),
+    every(1_000, 'removing what was deleted', () => removeDeleted(sql, redis)),
     holdKeysWriting,
     startScheduling({ sql, redis, metrics, log }),
-    startResealing(sql, masterKeys, log, clock),
-    startChainer({ sql, redis, metrics, log }),
+    // Again and again: a program that still has the old master key may store something meanwhile.
+    every(600_000, 'encrypting under the current master key', () => resealOnce(sql, masterKeys, log)),
+    every(1_000, 'chaining the audit log', makeChainer({ sql, redis, metrics, log })),
     deniedAttempts,
   ];
 

@@ -2,7 +2,6 @@ import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
-import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 
 // A line may have 128 KiB.
@@ -131,7 +130,6 @@ export async function forgetHead(redis: ShardedRedis): Promise<void> {
 
 type ChainerOptions = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
 
-const EVERY_MS = 1_000;
 const TELL_EVERY_MS = 60_000;
 
 /**
@@ -139,11 +137,6 @@ const TELL_EVERY_MS = 60_000;
  * 1. Chain what waits. A crash leaves it waiting.
  * 2. Keep the new head in Redis, if the chain still has the one kept there. A crash before it leaves an earlier head.
  */
-export function startChainer(options: ChainerOptions): Loop {
-  return startLoop(options.redis.clock, EVERY_MS, options.log, 'chaining the audit log', makeChainer(options));
-}
-
-/** What is done each time. */
 export function makeChainer(options: ChainerOptions): () => Promise<void> {
   const { sql, metrics, log } = options;
   const { clock } = options.redis;

@@ -1,7 +1,5 @@
-import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
-import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
-import type { Query, Sql } from '../../../shared/stores/postgres.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
 import type { MasterKeys, Sealer } from '../../../shared/values/seal.ts';
 import { webhookSealer, webhookSecretPlace } from '../../../shared/values/webhook-secret.ts';
 import { sealedFor, signingKeySealer } from './jwts/signing-keys.ts';
@@ -19,7 +17,6 @@ type Kind = {
   store(sql: Query, row: Sealed, now: Omit<Sealed, 'id' | 'teamId'>, keyName: string): PromiseLike<{ count: number }>;
 };
 
-const EVERY_MS = 600_000;
 const ROWS_AT_ONCE = 500;
 
 const kinds: Kind[] = [
@@ -47,17 +44,7 @@ const kinds: Kind[] = [
   },
 ];
 
-/**
- * Encrypts what is stored under another master key than the current one: at the start, and every ten minutes, because a program
- * that still has the old master key may store something meanwhile. What opens under no known master key is logged as an error.
- */
-export function startResealing(sql: Sql, masterKeys: MasterKeys, log: Logger, clock: Clock): Loop {
-  return startLoop(clock, EVERY_MS, log, 'encrypting under the current master key', () =>
-    resealOnce(sql, masterKeys, log),
-  );
-}
-
-/** Encrypts all of it once. */
+/** Encrypts what is stored under another master key than the current one. What opens under no known master key is logged as an error. */
 export async function resealOnce(sql: Query, masterKeys: MasterKeys, log: Logger): Promise<void> {
   for (const kind of kinds) {
     const { keyName, seal, unseal } = kind.sealer(masterKeys);

@@ -1,5 +1,3 @@
-import type { Logger } from '../../../shared/runtime/log.ts';
-import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -7,15 +5,9 @@ import { SHARDS } from '../../../shared/values/key-text.ts';
 import { TOMBSTONE_SECONDS } from './change.ts';
 import { isPostgresStale } from './stale-postgres.ts';
 
-const EVERY_MS = 1_000;
 const KEYS_AT_ONCE = 500;
 const SCOPES_AT_ONCE = 100;
 const LOOK_WITHIN_MS = 1_000;
-
-/** Removes what was deleted, a page at a time, as long as there is something. */
-export function startRemovingDeleted(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
-  return startLoop(redis.clock, EVERY_MS, log, 'removing what was deleted', () => removeDeleted(sql, redis));
-}
 
 /**
  * Removes from Redis what was deleted: scopes, and workspaces with their keys. It writes a page of changes, which the sweeper

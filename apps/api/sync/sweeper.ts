@@ -1,17 +1,14 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
-import type { Logger } from '../../../shared/runtime/log.ts';
 import { type Sql, orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { isPostgresStale, type StalePostgresWatch } from './stale-postgres.ts';
 import { type StoredChange, WRITE_WITHIN_MS } from './change.ts';
 import { applyChanges, writeEntries, loadShard } from './sync.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { checkpointHistoryOf } from '../../../shared/stores/postgres-history.ts';
 
-const EVERY_MS = 1_000;
 const CHECKPOINT_EVERY_MS = 10_000;
 const CHANGES_AT_ONCE = 500;
 const LOOK_WITHIN_MS = 1_000;
@@ -19,10 +16,10 @@ const LOOK_WITHIN_MS = 1_000;
 const ADOPT_FOR_MS = 500;
 
 /** Applies changes whose process died, or lost Redis, between the commit and the apply; also advances the checkpoints. */
-export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch, log: Logger): Loop {
+export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): () => Promise<void> {
   let checkpoint = { history: '', horizon: 0 };
   let checkpointed = 0;
-  return startLoop(redis.clock, EVERY_MS, log, 'sweeping changes', () =>
+  return () =>
     unlessStale(sql, redis, watch, async () => {
       // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
       while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
@@ -32,8 +29,7 @@ export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgres
       }
       const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
       while ((await adoptHistory(sql, redis)) && redis.clock.monotonic() < adoptUntil);
-    }),
-  );
+    });
 }
 
 /** Does this work unless Postgres is older than Redis: then an operator must decide. */
