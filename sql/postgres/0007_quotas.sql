@@ -2,19 +2,14 @@
 -- count every change, whoever makes it; the api's connections name the operator's limits in `keytally.quotas`, and only
 -- they are refused.
 
+-- `used` by the names of the counters: workspaces, keys, scopes, access_tokens, billing_records, stored_bytes, link_tokens and
+-- kept_answer_bytes. One that is not there is 0.
 create table team_usage (
-  team_id           text primary key references teams,
-  workspaces        bigint not null default 0,
-  keys              bigint not null default 0,
-  scopes            bigint not null default 0,
-  access_tokens     bigint not null default 0,
-  billing_records   bigint not null default 0,
-  stored_bytes      bigint not null default 0,
-  link_tokens       bigint not null default 0,
-  kept_answer_bytes bigint not null default 0
+  team_id text primary key references teams,
+  used    jsonb not null
 ) with (fillfactor = 50);
 
--- The limits of a team that differ from the operator's defaults, by the names of the columns above, and
+-- The limits of a team that differ from the operator's defaults, by the names of the counters above, and
 -- verify_per_second and api_per_second.
 create table team_quotas (
   team_id    text primary key references teams,
@@ -25,109 +20,95 @@ create table team_quotas (
 -- What a row counts for, by the names of the counters. stored_bytes: what its copies take in Redis, rounded up, and its texts in
 -- Postgres once. A workspace's defaults and its scopes have a copy in each of 64 shards, a key's record one for each of its secrets.
 -- An address counts 32 bytes; a counter of a limit takes 32 bytes, and 48 for each.
-create function use_of(
-  workspaces bigint default 0, keys bigint default 0, scopes bigint default 0, access_tokens bigint default 0,
-  billing_records bigint default 0, stored_bytes bigint default 0, link_tokens bigint default 0, kept_answer_bytes bigint default 0
-) returns team_usage language sql immutable
-  return (null, use_of.workspaces, use_of.keys, use_of.scopes, use_of.access_tokens, use_of.billing_records, use_of.stored_bytes,
-          use_of.link_tokens, use_of.kept_answer_bytes)::team_usage;
-
 create function text_bytes(value json) returns int language sql immutable return coalesce(octet_length(value::text), 0);
 
-create function use_of(w workspaces) returns team_usage language sql immutable
-  return use_of(
-    workspaces => (w.deleted_at is null)::int,
-    stored_bytes => case when w.removed_at is not null then 0 else
+create function use_of(w workspaces) returns jsonb language sql immutable
+  return jsonb_build_object(
+    'workspaces', (w.deleted_at is null)::int,
+    'stored_bytes', case when w.removed_at is not null then 0 else
       octet_length(w.name) + 64 * (192 + 32 * cardinality(w.default_allowed_ips) + text_bytes(w.default_alerts) + text_bytes(w.default_limits)) end);
 
-create function use_of(s scopes) returns team_usage language sql immutable
-  return use_of(
-    scopes => (s.deleted_at is null and s.removed_at is null)::int,
-    stored_bytes => case when s.removed_at is not null then 0 else
+create function use_of(s scopes) returns jsonb language sql immutable
+  return jsonb_build_object(
+    'scopes', (s.deleted_at is null and s.removed_at is null)::int,
+    'stored_bytes', case when s.removed_at is not null then 0 else
       octet_length(s.name) + coalesce(octet_length(s.description), 0) + 64 * (128 + octet_length(s.representation)) end);
 
 -- A deleted key's record stays, in Redis and here, and verifies as DELETED: its bytes count until its workspace is deleted.
-create function use_of(k api_keys) returns team_usage language sql immutable
-  return use_of(
-    keys => (k.deleted_at is null)::int,
-    stored_bytes => octet_length(k.name)
+create function use_of(k api_keys) returns jsonb language sql immutable
+  return jsonb_build_object(
+    'keys', (k.deleted_at is null)::int,
+    'stored_bytes', octet_length(k.name)
       + (1 + k.secrets_in_grace) * (512 + 2 * coalesce(octet_length(k.customer_id), 0) + 3 * coalesce(octet_length(k.external_meter_id), 0)
            + text_bytes(k.metadata) + 32 * coalesce(cardinality(k.allowed_ips), 0) + 16 * k.grants + text_bytes(k.limits))
       + coalesce(32 + 48 * json_array_length(k.limits), 0));
 
 -- Revoked tokens leave Redis and are not counted: a team that replaces its tokens every day never runs out.
-create function use_of(t access_tokens) returns team_usage language sql immutable
-  return use_of(
-    access_tokens => (t.revoked_at is null)::int,
-    stored_bytes => case when t.revoked_at is not null then 0 else
+create function use_of(t access_tokens) returns jsonb language sql immutable
+  return jsonb_build_object(
+    'access_tokens', (t.revoked_at is null)::int,
+    'stored_bytes', case when t.revoked_at is not null then 0 else
       512 + octet_length(t.name) + 32 * (coalesce(cardinality(t.workspace_ids), 0) + coalesce(cardinality(t.allowed_ips), 0)) end);
 
 -- The alerts of a record stand in its settings and in its state.
-create function use_of(b billing_records) returns team_usage language sql immutable
-  return use_of(
-    billing_records => 1,
-    stored_bytes => 512 + 3 * octet_length(b.external_meter_id) + 3 * text_bytes(b.alerts)
+create function use_of(b billing_records) returns jsonb language sql immutable
+  return jsonb_build_object(
+    'billing_records', 1,
+    'stored_bytes', 512 + 3 * octet_length(b.external_meter_id) + 3 * text_bytes(b.alerts)
       + coalesce(octet_length(b.limits::text) + 32 + 48 * json_array_length(b.limits), 0));
 
 -- What a record gathers by requests counts for ever, as a deleted key's bytes do: the rows stay. Grants that a schedule makes by itself
 -- do not count: a team must not run out because time passes. A void does not either: it is part of its grant, and takes credits back.
-create function use_of(g grants) returns team_usage language sql immutable
-  return use_of(stored_bytes => case when g.schedule_id is not null then 0
+create function use_of(g grants) returns jsonb language sql immutable
+  return jsonb_build_object('stored_bytes', case when g.schedule_id is not null then 0
                                 else 512 + coalesce(octet_length(g.name), 0) + text_bytes(g.metadata) end);
 
-create function use_of(s grant_schedules) returns team_usage language sql immutable
-  return use_of(stored_bytes => 256 + octet_length(s.timezone) + coalesce(octet_length(s.name), 0));
+create function use_of(s grant_schedules) returns jsonb language sql immutable
+  return jsonb_build_object('stored_bytes', 256 + octet_length(s.timezone) + coalesce(octet_length(s.name), 0));
 
-create function use_of(l credit_ledger) returns team_usage language sql immutable return use_of(stored_bytes => 192);
+create function use_of(l credit_ledger) returns jsonb language sql immutable return jsonb_build_object('stored_bytes', 192);
 
-create function use_of(a adjustments) returns team_usage language sql immutable
-  return use_of(stored_bytes => case when a.grant_id is not null then 0 else 256 + octet_length(a.usage_name) + octet_length(a.reason) end);
+create function use_of(a adjustments) returns jsonb language sql immutable
+  return jsonb_build_object('stored_bytes', case when a.grant_id is not null then 0 else 256 + octet_length(a.usage_name) + octet_length(a.reason) end);
 
 -- Nothing else bounds how many link tokens and answers a team leaves here, and both stay for a time that their team can't shorten: a
 -- link token until 30 days after its end, an answer under an Idempotency-Key for 24 hours.
-create function use_of(l link_tokens) returns team_usage language sql immutable return use_of(link_tokens => 1);
+create function use_of(l link_tokens) returns jsonb language sql immutable return jsonb_build_object('link_tokens', 1);
 
 -- The answer itself, and its row with the entries of two indexes. A request claims its Idempotency-Key first, and keeps the answer at
 -- its end.
-create function use_of(i idempotency_keys) returns team_usage language sql immutable
-  return use_of(kept_answer_bytes => coalesce(512 + octet_length(i.answer), 0));
+create function use_of(i idempotency_keys) returns jsonb language sql immutable
+  return jsonb_build_object('kept_answer_bytes', coalesce(512 + octet_length(i.answer), 0));
 
-create function minus(a team_usage, b team_usage) returns team_usage language sql immutable
-  return use_of(a.workspaces - b.workspaces, a.keys - b.keys, a.scopes - b.scopes, a.access_tokens - b.access_tokens,
-                a.billing_records - b.billing_records, a.stored_bytes - b.stored_bytes, a.link_tokens - b.link_tokens,
-                a.kept_answer_bytes - b.kept_answer_bytes);
+create function plus(a jsonb, b jsonb) returns jsonb language sql immutable
+  return coalesce((
+    select jsonb_object_agg(name, amount) from (
+      select name, sum(amount::bigint)::bigint as amount
+      from (select * from jsonb_each_text(a) union all select * from jsonb_each_text(b)) as both_of (name, amount)
+      group by name) as summed
+    where amount <> 0), '{}');
 
-create function plus(a team_usage, b team_usage) returns team_usage language sql immutable strict
-  return minus(a, minus(use_of(), b));
+create function minus(a jsonb, b jsonb) returns jsonb language sql immutable
+  return plus(a, (select jsonb_object_agg(name, -amount::bigint) from jsonb_each_text(b) as of_b (name, amount)));
 
-create aggregate sum(team_usage) (sfunc = plus, stype = team_usage, initcond = '(,0,0,0,0,0,0,0,0)');
+create aggregate sum(jsonb) (sfunc = plus, stype = jsonb, initcond = '{}');
 
 -- Adds to the counters of a team, and refuses what goes beyond a limit. What gives back always passes, also above a limit
 -- that was lowered. The error's detail is for the api.
-create function count_use(team text, more team_usage) returns void
+create function count_use(team text, more jsonb) returns void
   language plpgsql security definer set search_path = public, pg_temp as $$
 declare
-  used jsonb;
+  total jsonb;
   limits jsonb := nullif(current_setting('keytally.quotas', true), '')::jsonb;
   quota record;
 begin
-  more.team_id := team;
-  insert into team_usage as known values (more.*)
-  on conflict (team_id) do update set
-    workspaces = known.workspaces + excluded.workspaces,
-    keys = known.keys + excluded.keys,
-    scopes = known.scopes + excluded.scopes,
-    access_tokens = known.access_tokens + excluded.access_tokens,
-    billing_records = known.billing_records + excluded.billing_records,
-    stored_bytes = known.stored_bytes + excluded.stored_bytes,
-    link_tokens = known.link_tokens + excluded.link_tokens,
-    kept_answer_bytes = known.kept_answer_bytes + excluded.kept_answer_bytes
-  returning to_jsonb(known) - 'team_id' into used;
+  insert into team_usage as known values (team, plus(more, '{}'))
+  on conflict (team_id) do update set used = plus(known.used, excluded.used) returning used into total;
   if limits is null then return; end if;
   limits := limits || coalesce((select q.limits from team_quotas q where q.team_id = team), '{}');
   for quota in
-    select name, (limits ->> name)::bigint as most, amount::bigint as used, (to_jsonb(more) ->> name)::bigint as added
-    from jsonb_each_text(used) as counted (name, amount)
+    select name, (limits ->> name)::bigint as most, (total ->> name)::bigint as used, amount::bigint as added
+    from jsonb_each_text(more) as counted (name, amount)
   loop
     if quota.added > 0 and quota.used > quota.most then
       raise exception 'quota exceeded' using errcode = 'KQ403', detail = json_build_object(
@@ -149,7 +130,7 @@ create function count_removed_keys() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
 begin
   perform from team_usage where team_id = new.team_id for update;
-  perform count_use(new.team_id, minus(use_of(), sum(use_of(k))))
+  perform count_use(new.team_id, minus('{}', sum(use_of(k))))
     from api_keys k where k.workspace_id = new.id and k.id > old.keys_removed_to and k.id <= new.keys_removed_to;
   return null;
 end $$;
@@ -171,7 +152,7 @@ end $$;
 create table uncounted_keys (
   id      bigint generated always as identity primary key,
   of_team text not null,
-  more    team_usage not null
+  more    jsonb not null
 );
 
 create function note_new_keys() returns trigger
@@ -203,7 +184,7 @@ end $$;
 create function count_removed() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
 begin
-  execute format('select count_use(team_id, minus(use_of(), more))
+  execute format('select count_use(team_id, minus(''{}'', more))
     from (select team_id, sum(use_of((gone)::%I)) as more from gone group by team_id order by team_id) as of_team', tg_table_name);
   return null;
 end $$;
@@ -217,11 +198,11 @@ begin
   foreach counted in array array['workspaces', 'scopes', 'access_tokens', 'billing_records', 'grants', 'grant_schedules',
                                  'credit_ledger', 'adjustments', 'link_tokens']::regclass[] loop
     execute format('create constraint trigger count_new after insert on %s deferrable initially deferred
-                      for each row when (use_of(new) is distinct from use_of()) execute function count_row()', counted);
+                      for each row when (plus(use_of(new), ''{}'') <> ''{}'') execute function count_row()', counted);
   end loop;
   foreach counted in array array['workspaces', 'scopes', 'access_tokens', 'billing_records', 'idempotency_keys']::regclass[] loop
     execute format('create constraint trigger count_changed after update on %s deferrable initially deferred
-                      for each row when (minus(use_of(new), use_of(old)) is distinct from use_of()) execute function count_row()', counted);
+                      for each row when (use_of(new) <> use_of(old)) execute function count_row()', counted);
   end loop;
 end $$;
 create constraint trigger count_removed_keys after update on workspaces deferrable initially deferred
@@ -231,7 +212,7 @@ create trigger note_new after insert on api_keys referencing new table as made
 create constraint trigger count_new after insert on uncounted_keys deferrable initially deferred
   for each row execute function count_new_keys();
 create constraint trigger count_changed after update on api_keys deferrable initially deferred
-  for each row when (minus(use_of(new), use_of(old)) is distinct from use_of()) execute function count_changed_key();
+  for each row when (use_of(new) <> use_of(old)) execute function count_changed_key();
 create trigger count_in_grace after update on key_texts
   for each row when ((old.valid_until is null) <> (new.valid_until is null)) execute function count_secret_in_grace();
 create trigger count_ended after delete on key_texts
@@ -243,11 +224,8 @@ create trigger count_removed after delete on idempotency_keys referencing old ta
 
 -- The counters as the rows have them: what team_usage must say, at the cost of reading all rows.
 create view counted_team_usage with (security_invoker) as
-  select counted.team_id, (counted.use).workspaces, (counted.use).keys, (counted.use).scopes, (counted.use).access_tokens,
-         (counted.use).billing_records, (counted.use).stored_bytes, (counted.use).link_tokens, (counted.use).kept_answer_bytes
-  from (
-    select t.id as team_id, sum(r.use) as use
-    from teams t left join (
+  select t.id as team_id, sum(r.use) as used
+  from teams t left join (
       select team_id, use_of(w) as use from workspaces w
       union all select team_id, use_of(s) from scopes s
       union all select k.team_id, use_of(k) from api_keys k join workspaces w on w.id = k.workspace_id
@@ -261,7 +239,7 @@ create view counted_team_usage with (security_invoker) as
       union all select team_id, use_of(l) from link_tokens l
       union all select team_id, use_of(i) from idempotency_keys i
     ) as r on r.team_id = t.id
-    group by t.id) as counted;
+  group by t.id;
 
 -- Removes secrets that ended more than a day ago, oldest first, and gives how many. It leaves those that a change can still
 -- name, for a shard that comes back older; and the hash of an imported secret stays: importing the same file again must not bring back

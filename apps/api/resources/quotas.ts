@@ -51,10 +51,10 @@ export function quotasOf(config: QuotaConfig): Quotas {
 /** A team's limits, and what it has of what is stored. */
 export async function readQuotas(sql: Query, teamId: string, defaults: Quotas) {
   const [row] = await sql<{ used: Record<StoredQuota, number> | null; limits: Partial<Quotas> | null }[]>`
-    select (select to_jsonb(u) - 'team_id' from team_usage u where u.team_id = ${teamId}) as used,
+    select (select u.used from team_usage u where u.team_id = ${teamId}) as used,
            (select q.limits from team_quotas q where q.team_id = ${teamId}) as limits`;
   const none = Object.fromEntries(storedQuotas.map((name) => [name, 0])) as Record<StoredQuota, number>;
-  return { limits: { ...defaults, ...row?.limits }, own: row?.limits ?? {}, used: row?.used ?? none };
+  return { limits: { ...defaults, ...row?.limits }, own: row?.limits ?? {}, used: { ...none, ...row?.used } };
 }
 
 /** Turns Postgres's refusal of a write beyond a quota into its 403; leaves every other error as it is. */

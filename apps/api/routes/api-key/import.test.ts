@@ -276,6 +276,6 @@ async function counted() {
   const [row] = await world.sql<[{ keys: number; texts: number; used: number }]>`
     select (select count(*)::int from api_keys where team_id = ${team.id}) as keys,
            (select count(*)::int from key_texts where team_id = ${team.id}) as texts,
-           (select keys::int from team_usage where team_id = ${team.id}) as used`;
+           (select (used ->> 'keys')::int from team_usage where team_id = ${team.id}) as used`;
   return { ...row };
 }

@@ -243,7 +243,7 @@ test("the operator's command sets a team's own limit, shows it, and takes it bac
 });
 
 test('an update of the counters by the api is refused by Postgres', async () => {
-  const refused = await sql`update team_usage set keys = 0`.then(
+  const refused = await sql`update team_usage set used = '{}'`.then(
     () => 'no error',
     (error: Error) => error.message,
   );

@@ -17,14 +17,7 @@ const notedByJobs = [
   'audit_chain',
 ];
 
-const copied = [
-  'used_micros',
-  'held_micros',
-  'expired_micros',
-  'total_of_account_micros',
-  'month_due_at',
-  'kept_answer_bytes',
-];
+const copied = ['used_micros', 'held_micros', 'expired_micros', 'total_of_account_micros', 'month_due_at'];
 
 const NOTHING = 'nothing';
 
@@ -45,7 +38,7 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
   // One query: a snapshot of fifty is slow.
   const hashOf = (name: string) => `
     select '${name}' as name, md5(string_agg(row, ' ' order by row)) as rows
-    from (select (to_jsonb(t) - '{${copied.join()}}'::text[])::text as row from ${name} t) as all_rows
+    from (select ((to_jsonb(t) - '{${copied.join()}}'::text[]) #- '{used,kept_answer_bytes}')::text as row from ${name} t) as all_rows
     ${name === 'audit_log' ? `where row::jsonb ->> 'outcome' = 'changed'` : ''}`;
   const hashes = await sql.unsafe<{ name: string; rows: string | null }[]>(
     tables.map(({ name }) => hashOf(name)).join(' union all '),
