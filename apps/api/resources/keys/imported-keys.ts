@@ -31,8 +31,7 @@ type Fields = Static<typeof importedKey>;
 const readFields = bodyValidator(importedKey);
 
 /** What became of an item: a new key, the key that its secret was before, or why there is none. */
-export type Imported = { result: 'imported' | 'existing' | 'restored'; keyId: string } | Failed;
-type Failed = { error: ApiError };
+export type Imported = { result: 'imported' | 'existing' | 'restored'; keyId: string } | { error: ApiError };
 /** A key that was made or came back, with each shard in which it stands, what it was before, and what became of its meter's record. */
 export type MadeKey = {
   id: string;
@@ -44,7 +43,7 @@ export type MadeKey = {
 export type Importing = { sql: Query; redis: ShardedRedis; caller: Caller; requestId: string; now: number };
 
 type Item = { fields: Fields; text: ImportedText };
-type Wanted = NewKey & Item;
+type Wanted = NewKey & Item & { place: number };
 
 /**
  * Imports keys, each on its own; what can't be imported keeps no other from it. A secret that is a key of the same workspace
@@ -55,61 +54,52 @@ export async function importKeys(
   items: readonly unknown[],
 ): Promise<{ results: Imported[]; made: MadeKey[] }> {
   const { sql, caller, now } = importing;
-  const read = items.map((item) => orError(() => readItem(item, caller, now)));
+  const results: Imported[] = [];
+  const made: MadeKey[] = [];
+  const tell = (place: number, result: 'imported' | 'restored', key: MadeKey) => {
+    made.push(key);
+    results[place] = { result, keyId: key.id };
+  };
+  async function attempt<Result>(place: number, work: () => Result | Promise<Result>): Promise<Result | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status >= 500) throw error;
+      results[place] = { error };
+      return undefined;
+    }
+  }
+  // In a savepoint: a key whose credits can't be granted is not made.
+  type Alone = (sql: Query) => Promise<MadeKey | undefined>;
+  async function alone(place: number, result: 'imported' | 'restored', work: Alone): Promise<void> {
+    const key = await attempt(place, () => (sql as Transaction).savepoint(work));
+    if (key) tell(place, result, key);
+  }
+
+  const read = await Promise.all(items.map((item, place) => attempt(place, () => readItem(item, caller, now))));
   const workspaces = await holdWorkspaces(
     sql,
     caller,
-    good(read).map(({ fields }) => fields),
+    read.flatMap((one) => one?.fields ?? []),
   );
-  const wanted = read.map((one) =>
-    'error' in one ? one : orError(() => ({ ...placeKey(one.fields, workspaces, one.text.home), ...one })),
-  );
-  const plain = good(wanted).filter(({ fields }) => !fields.billing);
+  const place = (one: Item, at: number) => ({ place: at, ...placeKey(one.fields, workspaces, one.text.home), ...one });
+  const placed = await Promise.all(read.map(async (one, at) => one && attempt(at, () => place(one, at))));
+  const wanted = placed.filter((one) => one !== undefined);
+  const plain = wanted.filter(({ fields }) => !fields.billing);
   const ids = await insertKeys(sql, caller, plain, { imported: true, now });
-  const made = plain
-    .filter(({ id }) => ids.has(id))
-    .map(({ id, shard, text, workspace }) => ({ id, shards: placesOf(shard, text), workspaceId: workspace.id }));
-  const results = new Map<Wanted, Imported>(
-    plain.filter(({ id }) => ids.has(id)).map((one) => [one, { result: 'imported', keyId: one.id }]),
-  );
-  const seenAt = new Map<string, number>();
-  const withOthers: MadeKey[] = [];
-  // Each in a savepoint: a key whose credits can't be granted is not made.
-  async function alone(
-    one: Wanted,
-    work: (sql: Query) => Promise<MadeKey | undefined>,
-    result: 'imported' | 'restored',
-  ) {
-    try {
-      const key = await (sql as Transaction).savepoint(work);
-      if (key) withOthers.push(key);
-      if (key) results.set(one, { result, keyId: key.id });
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status >= 500) throw error;
-      results.set(one, { error });
-    }
-  }
-  const bill = { ...importing, seenAt };
-  for (const one of good(wanted))
-    if (one.fields.billing) await alone(one, (inner) => insertBilled(inner, bill, one), 'imported');
-  const owners = await ownersOf(sql, good(wanted));
-  for (const one of good(wanted)) {
+  for (const one of plain) if (ids.has(one.id)) tell(one.place, 'imported', madeOf(one));
+  const billing = { ...importing, seenAt: new Map<string, number>() };
+  for (const one of wanted)
+    if (one.fields.billing) await alone(one.place, 'imported', (inner) => insertBilled(inner, billing, one));
+  const owners = await ownersOf(sql, wanted);
+  for (const one of wanted.filter((each) => results[each.place] === undefined)) {
     const owner = owners.get(one.text.hash);
-    if (results.has(one) || !one.fields.restore || !owner || owner.workspaceId !== one.workspace.id) continue;
-    await alone(one, (inner) => restore(inner, bill, one, owner.keyId), 'restored');
+    const keyId = owner?.workspaceId === one.workspace.id ? owner.keyId : undefined;
+    if (keyId !== undefined && one.fields.restore)
+      await alone(one.place, 'restored', (inner) => restore(inner, billing, one, keyId));
+    results[one.place] ??= keyId === undefined ? { error: new ApiError('key_taken') } : { result: 'existing', keyId };
   }
-  return {
-    made: [...made, ...withOthers],
-    results: wanted.map((one): Imported => {
-      if ('error' in one) return one;
-      const owner = owners.get(one.text.hash);
-      const existing: Imported =
-        owner?.workspaceId === one.workspace.id
-          ? { result: 'existing', keyId: owner.keyId }
-          : { error: new ApiError('key_taken') };
-      return results.get(one) ?? existing;
-    }),
-  };
+  return { results, made };
 }
 
 type Billing = Importing & { seenAt: Map<string, number> };
@@ -118,8 +108,7 @@ type Billing = Importing & { seenAt: Map<string, number> };
 async function insertBilled(sql: Query, billing: Billing, one: Wanted): Promise<MadeKey | undefined> {
   const ids = await insertKeys(sql, billing.caller, [one], { imported: true, now: billing.now });
   if (!ids.has(one.id)) return undefined;
-  const { id, shard, text, workspace } = one;
-  return { id, shards: placesOf(shard, text), workspaceId: workspace.id, billed: await billOf(sql, billing, one) };
+  return { ...madeOf(one), billed: await billOf(sql, billing, one) };
 }
 
 function billOf(sql: Query, billing: Billing, { fields, workspace }: Wanted) {
@@ -162,8 +151,8 @@ async function restore(sql: Query, billing: Billing, one: Wanted, akid: string):
   };
 }
 
-function placesOf(shard: number, { home }: ImportedText): number[] {
-  return [...new Set([shard, home])];
+function madeOf({ id, shard, text, workspace }: Wanted): MadeKey {
+  return { id, shards: [...new Set([shard, text.home])], workspaceId: workspace.id };
 }
 
 function readItem(item: unknown, caller: Caller, now: number): Item {
@@ -183,17 +172,4 @@ async function ownersOf(sql: Query, wanted: Wanted[]): Promise<Map<string, { key
     select t.hash, t.key_id, k.workspace_id from key_texts t join api_keys k on k.id = t.key_id
     where t.hash = any(${wanted.map(({ text }) => text.hash)})`;
   return new Map(rows.map(({ hash, ...owner }) => [hash, owner]));
-}
-
-function good<Value>(values: (Value | Failed)[]): Value[] {
-  return values.filter((value): value is Value => !(typeof value === 'object' && value !== null && 'error' in value));
-}
-
-function orError<Result>(work: () => Result): Result | Failed {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof ApiError) return { error };
-    throw error;
-  }
 }
