@@ -21,7 +21,6 @@ import { workspaces } from '../workspaces.ts';
 export type Newer = Pick<Entry, 'kind' | 'id'> & { inRedis: string; ofBackup: string };
 export type EndedOfTeam = { teamId: string; signingKeys: number; linkTokens: number };
 
-const TEAMS_AT_ONCE = 100;
 const ROWS_AT_ONCE = 500;
 
 /** Disables, revokes or deletes what changed after the backup; gives what to tell the operator of each. */
@@ -65,23 +64,24 @@ export async function refuseChanged(tx: Transaction, newer: Newer[]): Promise<st
 }
 
 /**
- * Ends all sessions, and all signing keys and link tokens, team by team: Redis has no copy of them, so nobody knows which
- * had ended, and which JWTs were revoked, after the backup. Each page is a transaction; called again, it goes on with what is left.
+ * Ends all sessions, and all signing keys and link tokens: Redis has no copy of them, so nobody knows which had ended, and which JWTs
+ * were revoked, after the backup. Each team is a transaction; called again, it goes on with what is left.
  */
 export async function endUncopied(sql: Sql, onEnded: (ended: EndedOfTeam) => void): Promise<void> {
   await sql`delete from sessions`;
-  for (let after = ''; ;) {
-    const teams = await sql<{ id: string }[]>`
-      select id from teams t
-      where id > ${after}
-        and (exists (select from signing_keys where team_id = t.id and published_until > now())
-             or exists (select from link_tokens where team_id = t.id and ${isLive(sql)}))
-      order by id limit ${TEAMS_AT_ONCE}`;
-    for (const { id: teamId } of teams)
-      onEnded({ teamId, signingKeys: await endSigningKeys(sql, teamId), linkTokens: await endLinkTokens(sql, teamId) });
-    if (teams.length < TEAMS_AT_ONCE) return;
-    after = teams.at(-1)!.id;
-  }
+  const isLive = sql`revoked_at is null and expires_at > extract(epoch from now()) * 1000 and ${ofLiveWorkspace(sql)}`;
+  const teams = await sql<{ id: string }[]>`
+    select id from teams t
+    where exists (select from signing_keys where team_id = t.id and published_until > now())
+      or exists (select from link_tokens where team_id = t.id and ${isLive})
+    order by id`;
+  for (const { id: teamId } of teams)
+    await sql.begin(async (tx) => {
+      const keys = (await retireAll(tx, teamId)).map(retiredKey);
+      const links = await revokeLinkTokens(tx, tx`team_id = ${teamId} and ${isLive}`);
+      await recordAudit(tx, operator(teamId), [...keys, ...links]);
+      onEnded({ teamId, signingKeys: keys.length, linkTokens: links.length });
+    });
 }
 
 type OfTeam<Row> = Row & { ofTeam: string };
@@ -109,31 +109,6 @@ async function keepLimit(tx: Transaction, id: string, micros: number): Promise<v
   if (!before || !after) return;
   const [was, is] = [before, after].map(billingSettings);
   await recordAudit(tx, operator(before.ofTeam), [{ resource: 'billing', id, before: was, after: is }]);
-}
-
-function endSigningKeys(sql: Sql, teamId: string): Promise<number> {
-  return sql.begin(async (tx) => {
-    const kids = await retireAll(tx, teamId);
-    await recordAudit(tx, operator(teamId), kids.map(retiredKey));
-    return kids.length;
-  });
-}
-
-async function endLinkTokens(sql: Sql, teamId: string): Promise<number> {
-  for (let ended = 0; ;) {
-    const rows = await sql.begin(async (tx) => {
-      const page = tx`select id from link_tokens where team_id = ${teamId} and ${isLive(tx)} order by id limit ${ROWS_AT_ONCE}`;
-      const revoked = await revokeLinkTokens(tx, tx`id in (${page})`);
-      await recordAudit(tx, operator(teamId), revoked);
-      return revoked;
-    });
-    ended += rows.length;
-    if (rows.length < ROWS_AT_ONCE) return ended;
-  }
-}
-
-function isLive(sql: Sql | Transaction) {
-  return sql`revoked_at is null and expires_at > extract(epoch from now()) * 1000 and ${ofLiveWorkspace(sql)}`;
 }
 
 function operator(teamId: string): AuditOrigin {
