@@ -16,11 +16,19 @@ import {
   type Keytally,
   type VerifyInput,
 } from '../index.ts';
+import { makeClient } from '../client.ts';
+import { systemClock, type Clock } from '../clock.ts';
 import { frameworks, type Settings } from './frameworks.ts';
 
+const KEPT_PAUSE_MS = 50;
 const { VERIFY_URL: url, TOKEN: token, VERIFY_TIMEOUT_MS } = process.env;
 const framework = frameworks[process.argv[2]!]!;
-const client = keytally({ url, token, verifyTimeoutMs: Number(VERIFY_TIMEOUT_MS) });
+// Its kept usage is sent again soon.
+const clock: Clock = {
+  ...systemClock,
+  after: (ms, act, inBackground) => systemClock.after(inBackground ? KEPT_PAUSE_MS : ms, act, inBackground),
+};
+const client = makeClient({ url, token, verifyTimeoutMs: Number(VERIFY_TIMEOUT_MS) }, clock);
 const impatient = keytally({ url, token, verifyTimeoutMs: 500 });
 const wrong = keytally({ url, token: 'kt_wrong' });
 

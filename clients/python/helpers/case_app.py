@@ -20,8 +20,11 @@ from flask import Flask, jsonify, request
 from flask import Response as FlaskResponse
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from keytally import AsyncClient, AsyncKeptUsage, Client, KeptUsage, KeytallyError, asgi, wsgi
+from keytally import AsyncClient, AsyncKeptUsage, Client, KeptUsage, KeytallyError, _kept, asgi, wsgi
 from keytally.fastapi import Guard, handle_refusals
+
+# Kept usage is sent again soon.
+_kept._PAUSE = 0.05
 
 URL = os.environ["VERIFY_URL"]
 TOKEN = os.environ["TOKEN"]

@@ -40,6 +40,8 @@ class Attempt:
         self.may_join = len(self.json) <= _LONGEST and "idempotencyKey" not in input
         self.idempotency_key = idempotency_key
         self.request_id = request_id
+        self.future: asyncio.Future[Any]
+        """Its answer, of one that is gathered."""
 
 
 def outgoing_of(attempts: Sequence[Attempt], token: str) -> Outgoing:
@@ -61,12 +63,6 @@ def outgoing_of(attempts: Sequence[Attempt], token: str) -> Outgoing:
     return Outgoing("POST", BATCH_PATH, headers, b'{"verifications":[%b]}' % b",".join(verifications))
 
 
-class _Call(Attempt):
-    def __init__(self, future: asyncio.Future[Any], *attempt: Any) -> None:
-        super().__init__(*attempt)
-        self.future = future
-
-
 class Gatherer:
     """
     Sends verifications. Those of one turn of the event loop leave together, and so do those that come while others are on their
@@ -77,14 +73,15 @@ class Gatherer:
         self._exchange = exchange
         self._token = token
         self._url = url
-        self._waiting: list[_Call] = []
+        self._waiting: list[Attempt] = []
         self._bytes = 0
         self._under_way = 0
         self._planned: asyncio.Handle | None = None
         self._background = Background()
 
     async def ask(self, seconds: float, *attempt: Any) -> Any:
-        call = _Call(asyncio.get_running_loop().create_future(), time.monotonic() + seconds, *attempt)
+        call = Attempt(time.monotonic() + seconds, *attempt)
+        call.future = asyncio.get_running_loop().create_future()
         if not call.may_join:
             self._send([call])
         else:
@@ -94,7 +91,7 @@ class Gatherer:
         except asyncio.TimeoutError:
             raise unanswered(self._url, is_late=True) from None
 
-    def _join(self, call: _Call) -> None:
+    def _join(self, call: Attempt) -> None:
         size = len(call.json) + len(call.idempotency_key) + 25
         if len(self._waiting) == _MOST_CALLS or self._bytes + size > _MOST_BYTES:
             self._send_waiting()
@@ -118,7 +115,7 @@ class Gatherer:
         if calls:
             self._send(calls)
 
-    def _send(self, calls: list[_Call]) -> None:
+    def _send(self, calls: list[Attempt]) -> None:
         self._under_way += 1
         task = self._background.begin(self._deliver(calls))
 
@@ -130,7 +127,7 @@ class Gatherer:
         for one in calls:
             one.future.add_done_callback(end_if_done)
 
-    async def _deliver(self, calls: list[_Call]) -> None:
+    async def _deliver(self, calls: list[Attempt]) -> None:
         results: list[Any]
         try:
             request = outgoing_of(calls, self._token)

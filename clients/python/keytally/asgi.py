@@ -69,11 +69,22 @@ class KeytallyMiddleware:
         if outcome.passed is None:
             return await _refuse(outcome, scope, receive, send)
         scope[KEYTALLY] = outcome.passed
-        ending = _Ending(outcome, send)
+        hold: AsyncHold | None = outcome.passed.hold
+        own_headers = _raw(outcome.headers)
+
+        async def send_on(message: Message) -> None:
+            if own_headers and message["type"] in ("http.response.start", "websocket.accept"):
+                message = {**message, "headers": [*message.get("headers", ()), *own_headers]}
+            await send(message)
+            if hold and message["type"] == "http.response.body" and not message.get("more_body"):
+                # Tasks that the application runs after its answer need not be waited for.
+                hold.begin_end()
+
         try:
-            await self._app(scope, receive, ending.send)
+            await self._app(scope, receive, send_on)
         finally:
-            await ending.settled()
+            if hold:
+                await hold.end()
         return None
 
 
@@ -84,27 +95,6 @@ async def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
     """
     hold: AsyncHold = hold_of(request, "capture")
     return await hold.capture(usage)
-
-
-class _Ending:
-    """Adds headers to an answer, and settles what is held for it once it has ended."""
-
-    def __init__(self, outcome: Outcome, send: Send) -> None:
-        self._headers = _raw(outcome.headers)
-        self._hold: AsyncHold | None = outcome.passed.hold if outcome.passed else None
-        self._send = send
-
-    async def send(self, message: Message) -> None:
-        if message["type"] in ("http.response.start", "websocket.accept") and self._headers:
-            message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
-        await self._send(message)
-        if self._hold and message["type"] == "http.response.body" and not message.get("more_body"):
-            # Tasks that the application runs after its answer need not be waited for.
-            self._hold.begin_end()
-
-    async def settled(self) -> None:
-        if self._hold:
-            await self._hold.end()
 
 
 def request_of(scope: Scope) -> Request:
