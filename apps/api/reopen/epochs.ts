@@ -1,3 +1,4 @@
+import { readRows } from '../../../shared/stores/clickhouse.ts';
 import type { Stores } from './fill-balances.ts';
 import type { Claim } from './shard-claims.ts';
 
@@ -34,13 +35,12 @@ export async function beginLogs({ sql }: Pick<Stores, 'sql'>, shards: number[]):
 /** Reads days that are over from their sums: the events are many. */
 async function lastEpochInBooks({ sql, books }: Pick<Stores, 'sql' | 'books'>): Promise<number> {
   const [marked] = await sql<[{ first: string | null }]>`select min(day) as first from usage_marks`;
-  const answer = await books.client.query({
-    query: `select max(epoch) from (
-              select max(epoch) as epoch from booked_days
-              union all select max(epoch) from usage_events where day >= {firstOpen:Date})`,
-    query_params: { firstOpen: marked.first ?? LAST_DAY },
-    format: 'JSONCompactEachRow',
-  });
-  const [row] = await answer.json<[epoch: number]>();
+  const [row] = await readRows<[epoch: number]>(
+    books,
+    `select max(epoch) from (
+       select max(epoch) as epoch from booked_days
+       union all select max(epoch) from usage_events where day >= {firstOpen:Date})`,
+    { firstOpen: marked.first ?? LAST_DAY },
+  );
   return row![0];
 }

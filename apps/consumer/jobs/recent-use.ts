@@ -1,5 +1,5 @@
 import { readBooked, sum } from '../../../shared/books/sums/booked.ts';
-import type { Books } from '../../../shared/stores/clickhouse.ts';
+import { readRows, type Books } from '../../../shared/stores/clickhouse.ts';
 import { eachOf, type Query } from '../../../shared/stores/postgres.ts';
 
 type Stores = { sql: Query; books: Books };
@@ -13,9 +13,7 @@ const MARGIN_MS = 60_000;
  */
 export async function copyRecentUse({ sql, books }: Stores, signal: AbortSignal): Promise<void> {
   const [watermark] = await sql<{ at: number }[]>`select at from job_watermarks where job = 'recent_use'`;
-  const [clock] = await (
-    await books.client.query({ query: 'select toUnixTimestamp64Milli(now64(3))', format: 'JSONCompactEachRow' })
-  ).json<[string]>();
+  const [clock] = await readRows<[nowMs: string]>(books, 'select toUnixTimestamp64Milli(now64(3))');
   const insertedFromMs = Math.max(0, (watermark?.at ?? 0) - MARGIN_MS);
   await copyLastUsed({ sql, books }, insertedFromMs, signal);
   await copyUsedCredits({ sql, books }, insertedFromMs, signal);

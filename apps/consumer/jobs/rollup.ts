@@ -1,4 +1,6 @@
-import type { Books } from '../../../shared/stores/clickhouse.ts';
+import { byHalves } from '../../../shared/books/by-halves.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { readRows, type Books } from '../../../shared/stores/clickhouse.ts';
 import { columnsOfEvent, lineOfEvent, sumsOfLine } from '../../../shared/books/sums/day-sums.ts';
 import { dayOf } from '../../../shared/events/event.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
@@ -27,37 +29,32 @@ const AFTER_DAY_END_MS = 10 * 60_000;
 export async function rollUp({ sql, books }: Stores, nowMs: number, signal: AbortSignal): Promise<void> {
   let last: Position = { id: '', day: '0001-01-01' };
   const failures: unknown[] = [];
+  const requireBooks = async () => {
+    signal.throwIfAborted();
+    if (!(await books.ready())) throw new ApiError('usage_unavailable');
+  };
   for (;;) {
     signal.throwIfAborted();
     const days = await nextChangedDays(sql, last, dayOf(nowMs - AFTER_DAY_END_MS));
     if (days.length === 0) break;
-    failures.push(...(await rollUpDays({ sql, books }, days, signal)));
+    // Those that fail alone are left marked, and hold up no others.
+    const failed = await byHalves(days, (some) => rollUpDays({ sql, books }, some), requireBooks);
+    failures.push(...failed.map(({ error }) => error));
     last = days.at(-1)!;
   }
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} days of records were not summed up`);
 }
 
-/** Sums up records of one day. Those that fail alone are left marked and hold up no others; their errors are returned. */
-async function rollUpDays({ sql, books }: Stores, days: ChangedDay[], signal: AbortSignal): Promise<unknown[]> {
+/** Sums up records of one day. */
+async function rollUpDays({ sql, books }: Stores, days: ChangedDay[]): Promise<void> {
   const { day } = days[0]!;
-  try {
-    signal.throwIfAborted();
-    const short = await withLostEvents(books, day, days);
-    await sumUp(books, day, days);
-    await clearMarks(
-      sql,
-      day,
-      days.filter(({ id }) => !short.has(id)),
-    );
-    return [];
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!(await books.ready())) throw error;
-    if (days.length === 1) return [error];
-    const half = Math.ceil(days.length / 2);
-    const failures = await rollUpDays({ sql, books }, days.slice(0, half), signal);
-    return [...failures, ...(await rollUpDays({ sql, books }, days.slice(half), signal))];
-  }
+  const short = await withLostEvents(books, day, days);
+  await sumUp(books, day, days);
+  await clearMarks(
+    sql,
+    day,
+    days.filter(({ id }) => !short.has(id)),
+  );
 }
 
 /** The next records that changed on one day, in order: a run handles each once, however often its mark changes. */
@@ -71,9 +68,10 @@ async function nextChangedDays(sql: Sql, last: Position, beforeDay: string): Pro
 }
 
 /** The records whose sums of this day, from an earlier run, have more events than the books have now. */
-async function withLostEvents({ client }: Books, day: string, days: ChangedDay[]): Promise<Set<string>> {
-  const answer = await client.query({
-    query: `with summed as (
+async function withLostEvents(books: Books, day: string, days: ChangedDay[]): Promise<Set<string>> {
+  const rows = await readRows<[id: string]>(
+    books,
+    `with summed as (
               select billing_id from booked_days where day = {day:Date} and billing_id in {billingIds:Array(String)} and billing_id != '')
             select distinct billing_id from (
               select billing_id, line, epoch, all_events as stored, 0 as counted from booked_days final
@@ -84,10 +82,9 @@ async function withLostEvents({ client }: Books, day: string, days: ChangedDay[]
                 where ${IS_ASKED} and billing_id in summed
               ) group by billing_id, line, line_epoch
             ) group by billing_id, line, epoch having sum(stored) > sum(counted)`,
-    query_params: paramsOf(day, days),
-    format: 'JSONCompactEachRow',
-  });
-  return new Set((await answer.json<[id: string]>()).map(([id]) => id));
+    paramsOf(day, days),
+  );
+  return new Set(rows.map(([id]) => id));
 }
 
 async function sumUp({ client }: Books, day: string, days: ChangedDay[]): Promise<void> {

@@ -1,8 +1,7 @@
-import { inChunks, type Books } from '../../stores/clickhouse.ts';
-import { eachOf, type Query } from '../../stores/postgres.ts';
+import { inChunks, readRows } from '../../stores/clickhouse.ts';
+import { eachOf } from '../../stores/postgres.ts';
 import type { UsageStores } from '../usage/query.ts';
-import { ask, type Records } from './ask.ts';
-import { byRecord, MERGED, MOST_OF_A_KIND } from './movements.ts';
+import { byRecord, MERGED, MOST_OF_A_KIND, type Records } from './movements.ts';
 import type { Span } from './span.ts';
 
 /** An adjustment, or the sum of several of a day and name. */
@@ -17,70 +16,38 @@ export type Adjustment = { day: string; name: string; micros: number } & (
 export async function readAdjustments(
   { sql, books }: UsageStores,
   { workspaceId, ids }: Records,
-  span: Span,
+  { startDay, endDay }: Span,
   { isMerged }: { isMerged: boolean },
 ): Promise<Map<string, Adjustment[]>> {
-  const days = await daysWithAdjustments(sql, ids, span);
-  const each = await readEach(books, { workspaceId, days });
-  const ofMany = days.filter(({ billingId }) => (each.get(billingId)?.length ?? 0) > MOST_OF_A_KIND);
-  const sums = await readSums(books, { workspaceId, days: ofMany }, isMerged ? `'${MERGED}'` : 'usage_name');
-  return new Map([...each, ...sums]);
-}
-
-type Days = { workspaceId: string; days: { billingId: string; day: string }[] };
-
-async function daysWithAdjustments(sql: Query, ids: string[], { startDay, endDay }: Span) {
-  return sql<Days['days']>`
+  const days = await sql<{ billingId: string; day: string }[]>`
     select distinct billing_id, day from adjustments
     where billing_id = any(${eachOf(sql, ids)}) and amount_micros <> 0 and day >= ${startDay} and day < ${endDay}`;
-}
-
-/** Each of them; of a record with very many only some. */
-async function readEach(books: Books, days: Days): Promise<Map<string, Adjustment[]>> {
-  type Row = [id: string, day: string, name: string, micros: string, eventId: string, actor: string, reason: string];
-  const rows = await askOfDays<Row>(
-    books,
-    `
-      select billing_id, toString(day), usage_name, cost_micros, event_id, actor, reason from usage_events final
-      where ${ARE_ADJUSTMENTS}
-      limit ${MOST_OF_A_KIND + 1} by billing_id`,
-    days,
-  );
-  return byRecord(
-    rows.map(([id, day, name, micros, eventId, tokenId, reason]) => [
-      id,
-      { day, name, micros: Number(micros), eventId, tokenId, reason },
-    ]),
-  );
-}
-
-async function readSums(books: Books, days: Days, name: string): Promise<Map<string, Adjustment[]>> {
-  type Row = [id: string, day: string, name: string, micros: string, events: string];
-  const rows = await askOfDays<Row>(
-    books,
-    `
-      select billing_id, toString(day), ${name} as name, sum(cost_micros), count() from usage_events final
-      where ${ARE_ADJUSTMENTS}
-      group by billing_id, day, name`,
-    days,
-  );
-  return byRecord(
-    rows.map(([id, day, name, micros, events]) => [id, { day, name, micros: Number(micros), events: Number(events) }]),
-  );
-}
-
-const ARE_ADJUSTMENTS = `workspace_id = {workspaceId:String} and key_id = '' and kind = 'adjustment' and cost_micros != 0
-  and (day, billing_id) in (select arrayJoin(arrayZip({days:Array(Date)}, {ids:Array(String)})))`;
-
-async function askOfDays<Row extends unknown[]>(
-  books: Books,
-  query: string,
-  { workspaceId, days }: Days,
-): Promise<Row[]> {
-  const pages: Row[][] = [];
+  const found: [billingId: string, Adjustment][] = [];
   for (const some of inChunks(days, ({ billingId }) => billingId.length)) {
-    const ids = some.map(({ billingId }) => billingId);
-    pages.push(await ask<Row>(books, query, { workspaceId, ids, days: some.map(({ day }) => day) }));
+    const rows = await readRows<Row>(books, ADJUSTMENTS, {
+      workspaceId,
+      isMerged,
+      ids: some.map(({ billingId }) => billingId),
+      days: some.map(({ day }) => day),
+    });
+    for (const [id, day, name, sum, events, eventId, tokenId, reason] of rows) {
+      const more = eventId === '' ? { events: Number(events) } : { eventId, tokenId, reason };
+      found.push([id, { day, name, micros: Number(sum), ...more }]);
+    }
   }
-  return pages.flat();
+  return byRecord(found);
 }
+
+type Row = [
+  ...[id: string, day: string, name: string, micros: string, events: string],
+  ...[eventId: string, actor: string, reason: string],
+];
+
+const ADJUSTMENTS = `
+  select billing_id, toString(day), if(is_many and {isMerged:Bool}, '${MERGED}', usage_name) as name, sum(cost_micros), count(),
+    if(is_many, '', event_id) as event, any(actor), any(reason)
+  from (
+    select *, count() over (partition by billing_id) > ${MOST_OF_A_KIND} as is_many from usage_events final
+    where workspace_id = {workspaceId:String} and key_id = '' and kind = 'adjustment' and cost_micros != 0
+      and (day, billing_id) in (select arrayJoin(arrayZip({days:Array(Date)}, {ids:Array(String)}))))
+  group by billing_id, day, name, event`;

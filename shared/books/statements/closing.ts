@@ -1,4 +1,5 @@
 import type { Query, Transaction } from '../../stores/postgres.ts';
+import { chunks } from '../../values/chunks.ts';
 import { dateOf, dayNumber } from '../../values/periods.ts';
 import { monthColumns, type ClosedMonth, type LateMonth } from './lines.ts';
 import { monthAfter, monthAt, spanOfMonth, type Span } from './span.ts';
@@ -109,22 +110,17 @@ export async function storeLines(
     where workspace_id = ${workspaceId} and month = ${month} and closed_at is null for no key update`;
   if (!open) return;
   const stored = new Set<string>();
-  for (let i = 0; i < statements.length; i += LINES_AT_ONCE) {
-    const some = statements.slice(i, i + LINES_AT_ONCE);
-    const of = <Value>(read: (one: Statement) => Value): Value[] => some.map(read);
+  for (const some of chunks(statements, LINES_AT_ONCE)) {
     const rows = await tx<{ billingId: string }[]>`
       insert into statement_lines (
         workspace_id, month, team_id, end_ms, billing_id, opening_total_micros, opening_used_micros, opening_expired_micros,
         total_micros, used_micros, expired_micros, by_name, movements, proof)
-      select ${workspaceId}, ${month}, ${teamId}, ${endMs}::bigint, id, opening_total, opening_used, opening_expired, total, used,
-             expired, by_name::json, movements::json, proof::json
-      from unnest(${of(({ billingId }) => billingId)}::text[],
-        ${of(({ opening }) => opening.totalMicros)}::bigint[], ${of(({ opening }) => opening.usedMicros)}::bigint[],
-        ${of(({ opening }) => opening.expiredMicros)}::bigint[], ${of(({ closing }) => closing.totalMicros)}::bigint[],
-        ${of(({ closing }) => closing.usedMicros)}::bigint[], ${of(({ closing }) => closing.expiredMicros)}::bigint[],
-        ${of(({ byName }) => JSON.stringify(byName))}::text[], ${of(({ movements }) => JSON.stringify(movements))}::text[],
-        ${of(({ proof }) => JSON.stringify(proof))}::text[])
-        as line (id, opening_total, opening_used, opening_expired, total, used, expired, by_name, movements, proof)
+      select ${workspaceId}, ${month}, ${teamId}, ${endMs}::bigint, line ->> 'billingId',
+             (line #>> '{opening,totalMicros}')::bigint, (line #>> '{opening,usedMicros}')::bigint,
+             (line #>> '{opening,expiredMicros}')::bigint, (line #>> '{closing,totalMicros}')::bigint,
+             (line #>> '{closing,usedMicros}')::bigint, (line #>> '{closing,expiredMicros}')::bigint,
+             line -> 'byName', line -> 'movements', line -> 'proof'
+      from json_array_elements(${JSON.stringify(some)}::text::json) as line
       on conflict do nothing
       returning billing_id`;
     for (const { billingId } of rows) stored.add(billingId);

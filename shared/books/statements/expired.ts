@@ -1,28 +1,57 @@
-import { ask, type Records } from './ask.ts';
-import type { Books } from '../../stores/clickhouse.ts';
+import { readRows, type Books } from '../../stores/clickhouse.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
 import { readBooked, sum } from '../sums/booked.ts';
-import { byRecord, MERGED, MOST_OF_A_KIND, type Movement } from './movements.ts';
+import { byRecord, MERGED, MOST_OF_A_KIND, type Movement, type Records } from './movements.ts';
 import { dayIn, type Span } from './span.ts';
 
-type Stores = { sql: Query; books: Books };
+/** What lines let expire in a span and before it, and what all of them did by its end, as far as it is known now; by record. */
+export type Expired = {
+  movements: Map<string, Movement[]>;
+  before: Map<string, number>;
+  until: Map<string, number>;
+};
+
+// No line is dated later.
+const LAST_MS = Date.UTC(2100, 0);
 
 /** Reads what lines let expire of classes: what was left of grants that ended, rolled over or were voided, and what was given back of them. */
 export async function readExpired(
-  stores: Stores,
+  stores: { sql: Query; books: Books },
   { workspaceId, ids }: Records,
   span: Span,
-): Promise<Map<string, Movement[]>> {
+  sinceMs: number,
+): Promise<Expired> {
   const { sql, books } = stores;
   const accounts = await withClasses(sql, ids, span.endMs);
-  if (accounts.length === 0 || span.endMs <= span.startMs) return new Map();
-  const rows = await readTold(books, await paramsOf(sql, { workspaceId, ids: accounts }, span));
-  const classes = rows.flatMap(([id, , each]) => each.map(([, number]) => ({ id, number })));
-  return byRecord(movementsOf(rows, await namesOf(sql, classes), span));
+  if (accounts.length === 0) return { movements: new Map(), before: new Map(), until: new Map() };
+  // Before what the span tells: what comes meanwhile is no more late than that.
+  const booked = await readBooked(
+    stores,
+    accounts.map((id) => ({ id, workspaceId })),
+  );
+  const adjusted = await sql<{ day: string }[]>`
+    select distinct day::text from adjustments
+    where billing_id = any(${eachOf(sql, accounts)}) and (amount_micros < 0 or grant_id is not null)`;
+  const { startMs, endMs, starts } = span;
+  const rows = await readRows<Told>(books, TOLD, {
+    ...{ workspaceId, accounts, starts, startMs, endMs, sinceMs, lastMs: LAST_MS },
+    adjustedDays: adjusted.map(({ day }) => day),
+  });
+  const sums = (of: 'before' | 'after') =>
+    new Map(rows.flatMap(([id, as, micros]) => (as === of ? [[id, Number(micros)] as const] : [])));
+  const after = sums('after');
+  const allOf = (id: string) => sum([...booked.get(id)!.classes.values()].map(({ expiredMicros }) => expiredMicros));
+  const classes = rows.flatMap(([id, , , each]) => each.map(([, number]) => ({ id, number })));
+  return {
+    movements: byRecord(movementsOf(rows, await namesOf(sql, classes), span)),
+    before: sums('before'),
+    until: new Map(accounts.map((id) => [id, allOf(id) - (after.get(id) ?? 0)])),
+  };
 }
 
 function* movementsOf(rows: Told[], names: Map<string, Named>, span: Span): Generator<[billingId: string, Movement]> {
-  for (const [id, kind, each, days] of rows) {
+  for (const [id, kind, , each, days] of rows) {
+    if (kind !== 'expired' && kind !== 'voided') continue;
     const told = (atMs: string, name: string, micros: string): Movement => {
       return { day: dayIn(span, Number(atMs)), kind, name, balance: 'expired', micros: Number(micros) };
     };
@@ -34,86 +63,34 @@ function* movementsOf(rows: Told[], names: Map<string, Named>, span: Span): Gene
   }
 }
 
-/** What of some records expired in a span, by record. */
-export async function sumExpired(
-  { sql, books }: Stores,
-  { workspaceId, ids }: Records,
-  span: Span,
-): Promise<Map<string, number>> {
-  const accounts = await withClasses(sql, ids, span.endMs);
-  if (accounts.length === 0) return new Map();
-  const rows = await ask<[id: string, expired: string]>(
-    books,
-    `select billing_id, sum(arraySum(classes.4)) from usage_events final where ${MAY_EXPIRE} group by billing_id`,
-    await paramsOf(sql, { workspaceId, ids: accounts }, span),
-  );
-  return new Map(rows.map(([id, expired]) => [id, Number(expired)]));
-}
-
-// No line is dated later.
-const LAST_MS = Date.UTC(2100, 0);
-
-/** What of some records had expired by the end of a span, by all that is known of it now, by record. */
-export async function readExpiredUntil(
-  stores: Stores,
-  { workspaceId, ids }: Records,
-  span: Span,
-): Promise<Map<string, number>> {
-  const accounts = await withClasses(stores.sql, ids, span.endMs);
-  const records = accounts.map((id) => ({ id, workspaceId }));
-  const booked = await readBooked(stores, records);
-  const expiredOf = (id: string) => [...booked.get(id)!.classes.values()].map(({ expiredMicros }) => expiredMicros);
-  const until = new Map(accounts.map((id) => [id, sum(expiredOf(id))]));
-  const later = await sumExpired(
-    stores,
-    { workspaceId, ids: accounts },
-    { ...span, startMs: span.endMs, endMs: LAST_MS },
-  );
-  for (const [id, micros] of later) until.set(id, (until.get(id) ?? 0) - micros);
-  return until;
-}
-
-// An adjustment may be booked on a day before its time.
-const MAY_EXPIRE = `workspace_id = {workspaceId:String} and billing_id in {accounts:Array(String)} and notEmpty(classes)
-  and (day >= toDate(fromUnixTimestamp64Milli({startMs:Int64}, 'UTC')) and day <= toDate(fromUnixTimestamp64Milli({endMs:Int64}, 'UTC'))
-    or day in {adjustedDays:Array(Date)})
-  and time >= fromUnixTimestamp64Milli({startMs:Int64}) and time < fromUnixTimestamp64Milli({endMs:Int64})`;
-
-async function paramsOf(sql: Query, { workspaceId, ids }: Records, { startMs, endMs, starts }: Span) {
-  const rows = await sql<{ day: string }[]>`
-    select distinct day::text from adjustments
-    where billing_id = any(${eachOf(sql, ids)}) and (amount_micros < 0 or grant_id is not null)`;
-  return { workspaceId, accounts: ids, startMs, endMs, starts, adjustedDays: rows.map(({ day }) => day) };
-}
-
-/** What lines of a record tell of a kind, each alone or, of very many, by day. */
+/** What lines of a record tell of a kind, each alone or, of very many, by day; or in all before or after the span. */
 type Told = [
   id: string,
-  kind: 'expired' | 'voided',
+  as: 'before' | 'after' | 'expired' | 'voided',
+  micros: string,
   each: [atMs: string, number: number, micros: string][],
   days: [atMs: string, micros: string, events: string][],
 ];
 
-/** Reads what lines let expire. There is no end of them. */
-async function readTold(books: Books, params: Awaited<ReturnType<typeof paramsOf>>): Promise<Told[]> {
-  return ask<Told>(
-    books,
-    `
-      with arraySort(groupArray(${MOST_OF_A_KIND})((epoch, seq, place, at_ms, told.1, told.4))) as each,
-           sumMap([at_ms], [told.4], [toUInt64(1)]) as days
-      select billing_id, if(kind = 'adjustment' and cost_micros = 0, 'voided', 'expired') as told_as,
-             if(count() <= ${MOST_OF_A_KIND}, arrayMap(one -> (one.4, one.5, one.6), each), []),
-             if(count() > ${MOST_OF_A_KIND}, arrayZip(days.1, days.2, days.3), [])
-      from (
-        select billing_id, kind, cost_micros, epoch, seq, roundDown(toUnixTimestamp64Milli(time), {starts:Array(Int64)}) as at_ms,
-               arrayFilter(change -> change.4 > 0, classes) as expiries
-        from usage_events final
-        where ${MAY_EXPIRE})
-      array join expiries as told, arrayEnumerate(expiries) as place
-      group by billing_id, told_as`,
-    params,
-  );
-}
+// There is no end of these lines. An adjustment may be booked on a day before its time.
+const TOLD = `
+  with arraySort(groupArray(${MOST_OF_A_KIND})((epoch, seq, place, start_ms, told.1, told.4))) as each,
+       sumMap([start_ms], [told.4], [toUInt64(1)]) as days
+  select billing_id,
+    multiIf(at_ms < {startMs:Int64}, 'before', at_ms >= {endMs:Int64}, 'after',
+            kind = 'adjustment' and cost_micros = 0, 'voided', 'expired') as told_as,
+    sum(told.4),
+    if(count() <= ${MOST_OF_A_KIND} and told_as in ('expired', 'voided'), arrayMap(one -> (one.4, one.5, one.6), each), []),
+    if(count() > ${MOST_OF_A_KIND} and told_as in ('expired', 'voided'), arrayZip(days.1, days.2, days.3), [])
+  from (
+    select billing_id, kind, cost_micros, epoch, seq, toUnixTimestamp64Milli(time) as at_ms,
+      roundDown(at_ms, {starts:Array(Int64)}) as start_ms, arrayFilter(change -> change.4 > 0, classes) as expiries
+    from usage_events final
+    where workspace_id = {workspaceId:String} and billing_id in {accounts:Array(String)} and notEmpty(classes)
+      and (day >= toDate(fromUnixTimestamp64Milli({sinceMs:Int64}, 'UTC')) or day in {adjustedDays:Array(Date)})
+      and time >= fromUnixTimestamp64Milli({sinceMs:Int64}) and time < fromUnixTimestamp64Milli({lastMs:Int64}))
+  array join expiries as told, arrayEnumerate(expiries) as place
+  group by billing_id, told_as`;
 
 /** Only these can have credits that expire. */
 async function withClasses(sql: Query, ids: string[], endMs: number): Promise<string[]> {

@@ -1,6 +1,13 @@
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import type { Records } from './ask.ts';
-import { byRecord, lessByName, sumByName, type Balances, type ByName, type Movement } from './movements.ts';
+import {
+  byRecord,
+  lessByName,
+  sumByName,
+  type Balances,
+  type ByName,
+  type Movement,
+  type Records,
+} from './movements.ts';
 import type { Proof } from './proof.ts';
 import type { Span } from './span.ts';
 import { readUsedByName } from './usage.ts';
@@ -37,60 +44,26 @@ export type ClosedMonth = {
 export const monthColumns = (sql: Query) => sql`
   workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, accepts_differences, records, closed_at`;
 
-/** The columns of a line, for `lineOf`. */
+/** The columns of a Line. */
 export const lineColumns = (sql: Query) => sql`
-  l.billing_id, l.month, l.end_ms, l.opening_total_micros, l.opening_used_micros, l.opening_expired_micros, l.total_micros,
-  l.used_micros, l.expired_micros, l.by_name, l.movements, l.proof`;
+  billing_id, month, end_ms, by_name, movements, proof,
+  json_build_object('totalMicros', opening_total_micros, 'usedMicros', opening_used_micros, 'expiredMicros', opening_expired_micros)
+    as opening,
+  ${closingOf(sql)}`;
 
-export type LineRow = {
-  billingId: string;
-  month: string;
-  endMs: number;
-  openingTotalMicros: number;
-  openingUsedMicros: number;
-  openingExpiredMicros: number;
-  totalMicros: number;
-  usedMicros: number;
-  expiredMicros: number;
-  byName: ByName;
-  movements: Movement[];
-  proof: Proof;
-};
-
-export function lineOf(row: LineRow): Line {
-  const { billingId, month, endMs, totalMicros, usedMicros, expiredMicros, byName, movements, proof } = row;
-  const opening = {
-    totalMicros: row.openingTotalMicros,
-    usedMicros: row.openingUsedMicros,
-    expiredMicros: row.openingExpiredMicros,
-  };
-  return {
-    billingId,
-    month,
-    endMs,
-    opening,
-    closing: { totalMicros, usedMicros, expiredMicros },
-    byName,
-    movements,
-    proof,
-  };
-}
+const closingOf = (sql: Query) => sql`
+  json_build_object('totalMicros', total_micros, 'usedMicros', used_micros, 'expiredMicros', expired_micros) as closing`;
 
 /** What a line hands on to what follows its month. */
 export type LastLine = Pick<Line, 'month' | 'endMs' | 'closing'>;
 
 /** The last line of each record that ends at or before an instant, by record. */
 export async function linesBefore(sql: Query, ids: string[], ms: number): Promise<Map<string, LastLine>> {
-  const rows = await sql<({ billingId: string } & Omit<LastLine, 'closing'> & Balances)[]>`
+  const rows = await sql<(LastLine & { billingId: string })[]>`
     select l.* from unnest(${ids}::text[]) as asked (id) cross join lateral (
-      select billing_id, month, end_ms, total_micros, used_micros, expired_micros from statement_lines
+      select billing_id, month, end_ms, ${closingOf(sql)} from statement_lines
       where billing_id = asked.id and end_ms <= ${ms} order by end_ms desc limit 1) l`;
-  return new Map(
-    rows.map(({ billingId, month, endMs, totalMicros, usedMicros, expiredMicros }) => [
-      billingId,
-      { month, endMs, closing: { totalMicros, usedMicros, expiredMicros } },
-    ]),
-  );
+  return new Map(rows.map((row) => [row.billingId, row]));
 }
 
 /** Something late of a closed month: what its line lacks, and from when on it is told. */

@@ -1,3 +1,6 @@
+/** Some records of a workspace. */
+export type Records = { workspaceId: string; ids: string[] };
+
 /** What a movement adds to. */
 export type Balances = { totalMicros: number; usedMicros: number; expiredMicros: number };
 export type BalanceName = 'total' | 'used' | 'expired';

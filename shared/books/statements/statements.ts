@@ -1,12 +1,11 @@
 import type { BillingRef } from '../billing-refs.ts';
 import { reconcile, type Stores } from '../reconciling/reconcile.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import type { Records } from './ask.ts';
-import { readExpired, readExpiredUntil, sumExpired } from './expired.ts';
+import { readExpired } from './expired.ts';
 import { readGranted } from './grants.ts';
 import { linesBefore, readLate, type LastLine, type Late, type LateMonth } from './lines.ts';
 import { readLosses } from './losses.ts';
-import { after, inOrder, nothing, type Balances, type ByName, type Movement } from './movements.ts';
+import { after, inOrder, nothing, type Balances, type ByName, type Movement, type Records } from './movements.ts';
 import { proofOf, withDifference, type Proof } from './proof.ts';
 import { dayIn, type Span } from './span.ts';
 import { readUsageMovements, readUsed } from './usage.ts';
@@ -52,40 +51,25 @@ type Since = { span: Span; nowMs: number; since: number };
 
 async function readParts(stores: Stores, records: Records, { span, nowMs, since }: Since) {
   const { sql } = stores;
-  const { ids } = records;
+  const { ids, workspaceId } = records;
   const hasLines = since > 0;
-  const startDay = hasLines ? await endDayOf(sql, records.workspaceId, since) : FIRST_DAY;
   const gap: Span = {
     ...span,
     startMs: hasLines ? since : FIRST_MS,
     endMs: span.startMs,
-    startDay,
+    startDay: hasLines ? await endDayOf(sql, workspaceId, since) : FIRST_DAY,
     endDay: span.startDay,
   };
-  // Before what the span tells: what comes meanwhile is no more late than that.
-  const expiredUntil = hasLines ? await readExpiredUntil(stores, records, span) : new Map<string, number>();
   const granted = await readGranted(sql, ids, span, nowMs);
-  const expired = await readExpired(stores, records, span);
-  const before = gap.endMs > gap.startMs ? await sumExpired(stores, records, gap) : new Map<string, number>();
+  const expired = await readExpired(stores, records, span, gap.startMs);
   const usedBefore = await readUsed(stores, records, gap);
   const { late, open } = hasLines
     ? await readLate(stores, records, since)
     : { late: new Map<string, Late[]>(), open: [] };
   const usage = await readUsageMovements(stores, records, span);
   const used = await readUsed(stores, records, span);
-  return {
-    granted,
-    expired,
-    expiredUntil,
-    before,
-    usedBefore,
-    late,
-    open,
-    usage,
-    used,
-    losses: await readLosses(sql, ids, span),
-    nowMs,
-  };
+  const losses = await readLosses(sql, ids, span);
+  return { granted, expired, usedBefore, late, open, usage, used, losses, nowMs };
 }
 
 function statementOf(
@@ -104,12 +88,12 @@ function statementOf(
   const opening: Balances = {
     totalMicros: line?.endMs === span.startMs ? base.totalMicros : total - sumOf(granted),
     usedMicros: base.usedMicros + (parts.usedBefore.get(id) ?? 0) + lateBefore,
-    expiredMicros: base.expiredMicros + (parts.before.get(id) ?? 0),
+    expiredMicros: base.expiredMicros + (parts.expired.before.get(id) ?? 0),
   };
   const { movements: usage, byName } = parts.usage.get(id) ?? { movements: [], byName: {} };
   const movements = [
     ...granted,
-    ...(parts.expired.get(id) ?? []),
+    ...(parts.expired.movements.get(id) ?? []),
     ...usage,
     ...late
       .filter((one) => !isBefore(one) && one.atMs < span.endMs)
@@ -118,7 +102,7 @@ function statementOf(
   ];
   // What came to be known later of a time that is closed: grants are told when they are known.
   const reached = after(opening, movements);
-  const expiredLate = Math.max(0, (parts.expiredUntil.get(id) ?? 0) - reached.expiredMicros);
+  const expiredLate = line ? Math.max(0, (parts.expired.until.get(id) ?? 0) - reached.expiredMicros) : 0;
   for (const [balance, micros] of [
     ['total', total - reached.totalMicros],
     ['expired', expiredLate],

@@ -4,8 +4,16 @@ import { allowWorkspace } from '../usage/allowed-workspace.ts';
 import { readUsage, type UsageStores } from '../usage/query.ts';
 import type { UsageGroup } from '../usage/sql.ts';
 import { readAdjustments, type Adjustment } from './adjustments.ts';
-import type { Records } from './ask.ts';
-import { MERGED, merged, MOST_OF_A_KIND, sumByName, usageByName, type ByName, type Movement } from './movements.ts';
+import {
+  MERGED,
+  merged,
+  MOST_OF_A_KIND,
+  sumByName,
+  usageByName,
+  type ByName,
+  type Movement,
+  type Records,
+} from './movements.ts';
 import type { Span } from './span.ts';
 
 type Stores = UsageStores & { redis: { clock: Clock } };

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
+import { lineColumns, type Line } from '../../../../shared/books/statements/lines.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
 import { object, day } from '../../../../shared/contract/schema-kinds.ts';
 import { csv, formParameters, inForm } from '../../http/forms.ts';
@@ -54,9 +54,9 @@ export async function readStatement(
 ): Promise<StatementAnswer> {
   const { span, closing } = await findSpan(sql, billing.workspaceId, query);
   const [row] = closing
-    ? await sql<LineRow[]>`
-        select ${lineColumns(sql)} from statement_lines l
-        where l.workspace_id = ${billing.workspaceId} and l.month = ${closing.month} and l.billing_id = ${billing.id}`
+    ? await sql<Line[]>`
+        select ${lineColumns(sql)} from statement_lines
+        where workspace_id = ${billing.workspaceId} and month = ${closing.month} and billing_id = ${billing.id}`
     : [];
   const wanted = {
     workspaceId: billing.workspaceId,
@@ -65,7 +65,7 @@ export async function readStatement(
     nowMs: clock.now(),
     patienceMs: PATIENCE_SHARE * leftMs(),
   };
-  const made = row ? lineOf(row) : (await makeStatements({ sql, redis, books }, wanted)).statements[0]!;
+  const made = row ?? (await makeStatements({ sql, redis, books }, wanted)).statements[0]!;
   return presentStatement(made, { billing, month: query.month, span, closed: row !== undefined });
 }
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { isIn } from '../../../../shared/books/statements/closing.ts';
-import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
+import { lineColumns, type Line } from '../../../../shared/books/statements/lines.ts';
 import { dayBefore } from '../../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../../shared/books/statements/statements.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
@@ -119,18 +119,18 @@ async function readLines(
     where b.workspace_id = ${workspaceId} and b.id > ${after}
       ${
         closing?.closedAt
-          ? sql`and exists (select from statement_lines l where l.workspace_id = ${workspaceId} and l.month = ${closing.month}
-                            and l.billing_id = b.id)`
+          ? sql`and exists (select from statement_lines l where l.workspace_id = ${workspaceId} and month = ${closing.month}
+                            and billing_id = b.id)`
           : sql`and ${isIn(sql, span)}`
       }
     order by b.id limit ${take}`;
   const ids = records.map(({ id }) => id);
   const stored = closing
-    ? await sql<LineRow[]>`
-        select ${lineColumns(sql)} from statement_lines l
-        where l.workspace_id = ${workspaceId} and l.month = ${closing.month} and l.billing_id = any(${ids})`
+    ? await sql<Line[]>`
+        select ${lineColumns(sql)} from statement_lines
+        where workspace_id = ${workspaceId} and month = ${closing.month} and billing_id = any(${ids})`
     : [];
-  const made = new Map<string, Statement>(stored.map((row) => [row.billingId, lineOf(row)]));
+  const made = new Map<string, Statement>(stored.map((row) => [row.billingId, row]));
   const closed = new Set(made.keys());
   const billings = records.filter((one) => !closed.has(one.id));
   if (billings.length > 0) {
