@@ -1,17 +1,16 @@
-import { refusalOf, withAddress, type CarriedOutcome } from '../../shared/events/outcome.ts';
+import type { CarriedOutcome } from '../../shared/events/outcome.ts';
 import { openAddresses } from '../../shared/events/sealed-addresses.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 
 /** Opens the addresses that refusals carry, of workspaces that keep them, and takes off all others. */
-export type OpenAddresses = (refusals: CarriedOutcome[]) => Promise<CarriedOutcome[]>;
+export type OpenAddresses = (outcomes: CarriedOutcome[]) => Promise<CarriedOutcome[]>;
 
 /** Makes what opens them just before they are inserted: a workspace that keeps none has none in the books. */
 export function makeOpenAddresses(sql: Sql, redis: ShardedRedis): OpenAddresses {
-  return async (refusals) => {
-    const carried = refusals.map(refusalOf);
-    const named = carried.filter(({ address }) => address !== '');
-    if (named.length === 0) return refusals;
+  return async (outcomes) => {
+    const named = outcomes.flatMap((one) => (one.kind === 'refusal' && one.address !== '' ? [one] : []));
+    if (named.length === 0) return outcomes;
     const ids = [...new Set(named.map(({ workspaceId }) => workspaceId))];
     const rows = await sql<{ id: string }[]>`
       select id from workspaces where id = any(${ids}) and keep_client_addresses`;
@@ -21,9 +20,9 @@ export function makeOpenAddresses(sql: Sql, redis: ShardedRedis): OpenAddresses 
       redis,
       kept.map(({ address }) => address),
     );
-    return refusals.map((one, i) => {
-      const { workspaceId, address, id } = carried[i]!;
-      return withAddress(one, keeping.has(workspaceId) ? open(address, id) : '');
+    return outcomes.map((one) => {
+      if (one.kind !== 'refusal') return one;
+      return { ...one, address: keeping.has(one.workspaceId) ? open(one.address, one.id) : '' };
     });
   };
 }

@@ -8,7 +8,7 @@ import { eventKinds } from '../../shared/events/event-kinds.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
-import { insertBlocks, insertEvents } from './insert-events.ts';
+import { insertEvents } from './insert-events.ts';
 
 const own = await makeConsumerWorld();
 
@@ -21,21 +21,6 @@ test('adjustments of 120 months in one batch are all booked, and the usage of to
   await own.book(timeMs, batch);
   assert.equal(await own.booked(billingId), { physical: 122, events: 122, cost: 122 });
   assert.is((await own.changedDays(billingId)).length, 121);
-});
-
-test('a batch of one or two months stays one insert, and no insert has more than 50 months', () => {
-  const of = (day: string) => testEvent({ kind: 'adjustment', day, number: 1 });
-  const usual = ['2026-01-31', '2026-02-01', '2026-01-01'].map(of);
-  assert.equal(insertBlocks(usual), [usual]);
-  const many = Array.from({ length: 300 }, (_, i) =>
-    of(new Date(Date.UTC(2020, i % 120, 1)).toISOString().slice(0, 10)),
-  );
-  const blocks = insertBlocks(many);
-  assert.equal(
-    blocks.map((block) => new Set(block.map(({ day }) => day)).size),
-    [50, 50, 20],
-  );
-  assert.equal(new Set(blocks.flat()), new Set(many));
 });
 
 test('ClickHouse takes every event that decodes, and gives back what it was', async () => {

@@ -4,13 +4,12 @@ import type { Clock } from '../../shared/runtime/clock.ts';
 import { eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 
-// ClickHouse refuses a block of rows from more than 100 partitions (max_partitions_per_insert_block). The table has a
-// partition for each month, and every adjustment of a batch may be booked on a month of its own.
-const MONTHS_PER_INSERT = 50;
 // A batch at once would keep the processor from verifications on a shared machine: both sides work in pieces of some ms.
 const ROWS_PER_PIECE = 500;
 const BETWEEN_PIECES_MS = 3;
 
+// The table has a partition for each month, and every adjustment of a batch may be booked on a month of its own.
+const clickhouse_settings = { async_insert: 0, max_partitions_per_insert_block: '0' } as const;
 // JSONCompactEachRow: with names in each row both sides would work twice as much.
 const INSERT = `insert into usage_events (${eventColumns.join(', ')}) format JSONCompactEachRow`;
 
@@ -20,21 +19,9 @@ export async function insertEvents(
   events: UsageEvent[],
   clock: Clock,
 ): Promise<void> {
-  for (const block of insertBlocks(events)) {
-    const values = Readable.from(pieces(block, clock), { objectMode: false });
-    const { stream } = await client.exec({ query: INSERT, values, clickhouse_settings: { async_insert: 0 } });
-    await finished(stream.resume());
-  }
-}
-
-/** Splits events into blocks that ClickHouse takes. Nearly always they are one block, of one or two months. */
-export function insertBlocks<Event extends { day: string }>(events: Event[]): Event[][] {
-  const days = new Set<string>();
-  for (const { day } of events) days.add(day);
-  const months = [...new Set([...days].map(monthOf))].toSorted();
-  if (months.length <= MONTHS_PER_INSERT) return [events];
-  const blocks = Map.groupBy(events, ({ day }) => Math.floor(months.indexOf(monthOf(day)) / MONTHS_PER_INSERT));
-  return [...blocks.values()];
+  const values = Readable.from(pieces(events, clock), { objectMode: false });
+  const { stream } = await client.exec({ query: INSERT, values, clickhouse_settings });
+  await finished(stream.resume());
 }
 
 async function* pieces(events: UsageEvent[], clock: Clock): AsyncGenerator<Buffer> {
@@ -44,8 +31,4 @@ async function* pieces(events: UsageEvent[], clock: Clock): AsyncGenerator<Buffe
     for (const event of events.slice(i, i + ROWS_PER_PIECE)) rows += `${JSON.stringify(eventRow(event))}\n`;
     yield Buffer.from(rows);
   }
-}
-
-function monthOf(day: string): string {
-  return day.slice(0, 7);
 }

@@ -2,8 +2,10 @@ import { ClickHouseError } from '@clickhouse/client';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import {
   COUNTS_KEPT_MS,
+  outcomeRow,
   outcomeTable,
   REFUSALS_KEPT_MS,
+  timeOfOutcome,
   type CarriedOutcome,
   type OutcomeKind,
 } from '../../shared/events/outcome.ts';
@@ -40,13 +42,9 @@ export function makeInsertOutcomes({ books, notifyLimits, openAddresses, metrics
       let refused = 0;
       await retry(clock, signal, log, 'inserting outcomes', async () => {
         try {
-          const opened = kind === 'refusal' ? await openAddresses(kept) : kept;
-          if (kept.length > 0)
-            await insert(
-              books,
-              kind,
-              opened.map(({ row }) => row),
-            );
+          const values = (await openAddresses(kept)).map(outcomeRow);
+          const { table, columns } = outcomeTable(kind);
+          if (kept.length > 0) await books.client.insert({ table, columns, values, format: 'JSONCompactEachRow' });
         } catch (error) {
           refused += error instanceof ClickHouseError ? 1 : 0;
           if (refused < REFUSED_AT_MOST) throw error;
@@ -60,11 +58,7 @@ export function makeInsertOutcomes({ books, notifyLimits, openAddresses, metrics
 }
 
 // A row that is no longer kept would only make a partition of its own.
-function isKept({ kind, timeMs }: CarriedOutcome, nowMs: number): boolean {
-  return timeMs > nowMs - keptMs[kind] && timeMs < nowMs + CLOCKS_DIFFER_MS;
-}
-
-async function insert({ client }: Pick<Books, 'client'>, kind: OutcomeKind, values: unknown[]): Promise<void> {
-  const { table, columns } = outcomeTable(kind);
-  await client.insert({ table, columns, values, format: 'JSONCompactEachRow' });
+function isKept(outcome: CarriedOutcome, nowMs: number): boolean {
+  const timeMs = timeOfOutcome(outcome);
+  return timeMs > nowMs - keptMs[outcome.kind] && timeMs < nowMs + CLOCKS_DIFFER_MS;
 }

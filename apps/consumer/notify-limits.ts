@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { RATE_LIMIT_NAME, type Limit } from '../../shared/contract/limits.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
-import { countOf, OTHER, refusalOf, type CarriedOutcome } from '../../shared/events/outcome.ts';
+import { OTHER, timeOfOutcome, type CarriedOutcome } from '../../shared/events/outcome.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { windowOf } from '../../shared/stores/limits.ts';
 import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
@@ -23,12 +23,8 @@ const MINUTE_MS = 60_000;
 export function makeNotifyLimits(sql: Sql, clock: Clock): NotifyLimits {
   const known = new Set<string>();
   return async function notifyLimits(outcomes) {
-    const ofKind = Map.groupBy(outcomes, ({ kind }) => kind);
     // Refusals last: where both are of a minute, theirs is the exact time.
-    const refused = [
-      ...(ofKind.get('count') ?? []).flatMap(countedFor),
-      ...(ofKind.get('refusal') ?? []).flatMap(refusedBy),
-    ];
+    const refused = [...outcomes.flatMap(countedFor), ...outcomes.flatMap(refusedBy)];
     const fresh = new Map(refused.map((one) => [minuteOf(one), one] as const).filter(([minute]) => !known.has(minute)));
     await forWanting({ sql, clock }, ['limit.reached'], [...fresh.values()], (some) => notify(sql, some));
     for (const minute of fresh.keys()) {
@@ -48,19 +44,20 @@ type Refused = {
 
 /** A refusal by a limit over a window that is longer than a second; nothing for any other. */
 function refusedBy(outcome: CarriedOutcome): Refused[] {
-  const { timeMs, workspaceId, keyId, limitedBy } = refusalOf(outcome);
-  if (limitedBy === '') return [];
+  if (outcome.kind !== 'refusal' || outcome.limitedBy === '') return [];
+  const { timeMs, workspaceId, keyId, limitedBy } = outcome;
   const { on, name } = JSON.parse(limitedBy) as Pick<Refused, 'on' | 'name'>;
   return name === RATE_LIMIT_NAME ? [] : [{ timeMs, workspaceId, keyId, on, name }];
 }
 
 /** The same of a count, at the beginning of its minute; nothing where it does not say which key or which limit. */
 function countedFor(outcome: CarriedOutcome): Refused[] {
-  const { workspaceId, keyId, limit, wouldRefuse } = countOf(outcome);
-  if (limit === '' || limit === OTHER || keyId === OTHER || wouldRefuse === 1) return [];
+  if (outcome.kind !== 'count' || outcome.limit === '' || outcome.wouldRefuse === 1) return [];
+  const { workspaceId, keyId, limit } = outcome;
+  if (limit === OTHER || keyId === OTHER) return [];
   const slash = limit.indexOf('/');
   const [on, name] = [limit.slice(0, slash) as Refused['on'], limit.slice(slash + 1)];
-  return name === RATE_LIMIT_NAME ? [] : [{ timeMs: outcome.timeMs, workspaceId, keyId, on, name }];
+  return name === RATE_LIMIT_NAME ? [] : [{ timeMs: timeOfOutcome(outcome), workspaceId, keyId, on, name }];
 }
 
 function minuteOf({ keyId, on, name, timeMs }: Refused): string {

@@ -8,10 +8,12 @@ import { allReady, makeProbes, type Checks } from '../../shared/http/probes.ts';
 import { serveProbes, type Served } from '../../shared/http/serve.ts';
 import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
-import { consumeKafka } from './consume-kafka.ts';
+import { startConsuming } from './consume.ts';
 import { schedules } from './jobs/schedules.ts';
 import { startJobs } from './jobs/start-jobs.ts';
 import { composeConsumer, type ConsumerConfig } from './compose.ts';
+import { makeKafkaReader } from './kafka-reader.ts';
+import { startWatchdog } from './watchdog.ts';
 
 /** Starts the program. `end` is called with why Kafka can be read no further: only a new process can go on. */
 export async function startConsumer(
@@ -41,10 +43,20 @@ export async function startConsumer(
     clock,
   });
   if (kafka) {
+    const source = makeKafkaReader({ kafka, metrics, log, clock, ended: end });
+    const consuming = startConsuming({ ...delivering, source });
     const reachable = () => allReady(clock, checks);
-    running.push(
-      consumeKafka({ ...delivering, kafka, reachable, watchdogSeconds: config.KAFKA_WATCHDOG_SECONDS, end }),
-    );
+    const afterMs = config.KAFKA_WATCHDOG_SECONDS * 1000;
+    const { assigned } = source;
+    const watchdog = startWatchdog({ kafka, assigned, reachable, afterMs, metrics, log, clock, stuck: end });
+    running.push({
+      async stop() {
+        await Promise.all([watchdog.stop(), consuming.stop()]);
+        // The source stops after the consumer, whose last batch it still commits.
+        await source.stop();
+        await kafka.close();
+      },
+    });
   }
   const connect = () => connectPostgres(config.DATABASE_URL, { max: 1 });
   running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log, clock }));

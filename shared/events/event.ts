@@ -56,7 +56,7 @@ export const eventFields = {
   costMicros: field({ json: 'c', column: 'cost_micros', read: readCost }),
   usageName: field({ json: 'n', column: 'usage_name', read: readText }),
   /** Redis's clock when the script ran. */
-  timeMs: field({ json: 't', column: 'time', read: whole(EARLIEST_MS, LATEST_MS) }),
+  timeMs: field({ json: 't', column: 'time', read: wholeFrom(EARLIEST_MS, LATEST_MS) }),
   /** Empty unless the event is a verification or of a hold. */
   keyId: field({ json: 'k', column: 'key_id', read: readKeyId }),
   /** Empty for a key that is not metered. */
@@ -68,24 +68,24 @@ export const eventFields = {
    * The billing record's used micro-credits after this event. They are below zero for a while when an adjustment comes
    * before Redis has learned of lost usage again.
    */
-  usedMicros: field({ json: 'u', column: 'used_micros', read: whole(-MAX_INT, MAX_INT) }),
+  usedMicros: field({ json: 'u', column: 'used_micros', read: wholeFrom(-MAX_INT, MAX_INT) }),
   /** For an adjustment, the sequence number of the event before it. */
-  sequence: field({ json: 's', column: 'seq', read: whole(0, MAX_INT) }),
-  epoch: field({ json: 'e', column: 'epoch', read: whole(0, MAX_UINT32) }),
+  sequence: field({ json: 's', column: 'seq', read: wholeFrom(0, MAX_INT) }),
+  epoch: field({ json: 'e', column: 'epoch', read: wholeFrom(0, MAX_UINT32) }),
   /** The UTC day of `timeMs`; for an adjustment, the day that it is booked on. */
   day: field({ json: 'd', column: 'day', read: readDay, of: ADJUSTMENTS }),
   /** An adjustment's own number within its billing record, from 1. */
-  number: field({ json: 'a', column: 'number', read: whole(1, MAX_UINT32), of: ADJUSTMENTS }),
+  number: field({ json: 'a', column: 'number', read: wholeFrom(1, MAX_UINT32), of: ADJUSTMENTS }),
   /** The access token that made an adjustment. */
   actor: field({ json: 'w', column: 'actor', read: readText, of: ADJUSTMENTS }),
   /** Why an adjustment was made. */
   reason: field({ json: 'y', column: 'reason', read: readText, of: ADJUSTMENTS }),
   /** The billing record's reserved micro-credits after this event. */
-  heldMicros: field({ json: 'h', column: 'held_micros', read: whole(0, MAX_INT), omitted: 0 }),
+  heldMicros: field({ json: 'h', column: 'held_micros', read: wholeFrom(0, MAX_INT), omitted: 0 }),
   /** The hold's characters: those of its event's id after `evt_`. */
   holdId: field({ json: 'o', column: 'hold_id', read: readHoldId, of: OF_HOLDS }),
   /** By how much a line of a hold changes what is reserved; of an extension, how much the hold reserves. */
-  holdMicros: field({ json: 'm', column: 'hold_micros', read: whole(0, MAX_INT), of: OF_HOLDS }),
+  holdMicros: field({ json: 'm', column: 'hold_micros', read: wholeFrom(0, MAX_INT), of: OF_HOLDS }),
   /** A hold or an extension: the hold. A capture, release or correction: how it came, where that is special. */
   detail: field({ json: 'f', column: 'detail', read: readDetail, of: OF_HOLDS, omitted: '' }),
   /** What it does to classes of credits; left out where its cost is used of the plain class, as always of a plain record. */
@@ -124,6 +124,11 @@ export function valueOfEntry<Text extends Buffer | string>(entry: readonly Text[
 
 /** Reads an event from its JSON. Throws `UnreadableEvent`. */
 export function decodeEvent(value: Buffer | string | null | undefined): UsageEvent {
+  return fromJson(parseEvent(value));
+}
+
+/** Reads the fields of an event, or of an outcome. Throws `UnreadableEvent`. */
+export function parseEvent(value: Buffer | string | null | undefined): Record<string, unknown> {
   if (value === null || value === undefined) throw new UnreadableEvent('there is no value');
   let json: unknown;
   try {
@@ -132,7 +137,7 @@ export function decodeEvent(value: Buffer | string | null | undefined): UsageEve
     throw new UnreadableEvent('the value is not JSON');
   }
   if (typeof json !== 'object' || json === null) throw new UnreadableEvent('the value is not a JSON object');
-  return fromJson(json as Record<string, unknown>);
+  return json as Record<string, unknown>;
 }
 
 /** The columns of usage_events that `eventRow` fills, in its order. */
@@ -217,7 +222,8 @@ function readKind(value: unknown, name: string): EventKind {
   return kind;
 }
 
-function readText(value: unknown, name: string): string {
+/** Checks a text of an event, and gives it. */
+export function readText(value: unknown, name: string): string {
   if (typeof value !== 'string') throw new UnreadableEvent(`field ${name} is missing`);
   // ClickHouse refuses half a surrogate pair, and with it every event of its block.
   if (!value.isWellFormed()) throw new UnreadableEvent(`field ${name} is not well-formed text`);
@@ -273,7 +279,8 @@ function readDay(value: unknown, name: string): string {
   return day;
 }
 
-function whole(min: number, max: number) {
+/** Checks whole numbers of an event, and gives them. */
+export function wholeFrom(min: number, max: number) {
   return (value: unknown, name: string): number => wholeBetween(value, name, min, max);
 }
 

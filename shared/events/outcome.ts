@@ -1,4 +1,4 @@
-import { UnreadableEvent } from './event.ts';
+import { parseEvent, readText, UnreadableEvent, wholeFrom } from './event.ts';
 
 // What was refused, on its way to the books beside the usage events: a line of an outbox entry, a record of Kafka. Outcomes are no
 // usage, and nothing is billed by them.
@@ -63,8 +63,8 @@ type Values<Fields extends Record<string, Field<string | number>>> = {
 export type RefusalCount = Values<typeof countFields>;
 export type Refusal = Values<typeof refusalFields>;
 
-/** An outcome on its way to the books. */
-export type CarriedOutcome = { kind: OutcomeKind; timeMs: number; json: string; row: (string | number)[] };
+/** An outcome on its way to the books, with its JSON to hand on. */
+export type CarriedOutcome = { json: string } & (({ kind: 'count' } & RefusalCount) | ({ kind: 'refusal' } & Refusal));
 
 /** The JSON of a count up to the number of calls, which changes, and what ends it. */
 export function beginCount(count: Omit<RefusalCount, 'calls'>): string {
@@ -86,29 +86,21 @@ export function isOutcome(line: string | Buffer): boolean {
 /** Reads an outcome from its JSON, a character for each byte. Throws `UnreadableEvent`. */
 export function carryOutcome(line: string): CarriedOutcome {
   const json = Buffer.from(line, 'latin1').toString();
-  const values = parse(json);
-  const kind = outcomeKinds.find((one) => kinds[one].mark === values.x);
+  const values = parseEvent(json);
+  const kind = outcomeKinds.find((one) => kinds[one].mark === values['x']);
   if (!kind) throw new UnreadableEvent('field x is not a kind of outcome');
-  const row = fieldsOf(kind).map(([, { json: name, read }]) => read(values[name], name));
-  const ofCount = Number(values[countFields.minuteSeconds.json]) * 1000;
-  const timeMs = kind === 'count' ? ofCount : Number(values[refusalFields.timeMs.json]);
-  return { kind, timeMs, json, row };
+  const fields = fieldsOf(kind).map(([name, { json: letter, read }]) => [name, read(values[letter], letter)]);
+  return { json, kind, ...Object.fromEntries(fields) } as CarriedOutcome;
 }
 
-/** The fields of a carried outcome that is a refusal. */
-export function refusalOf({ row }: CarriedOutcome): Refusal {
-  return namedFields('refusal', row) as Refusal;
+/** When an outcome was, in Unix ms; of a count, when its minute began. */
+export function timeOfOutcome(outcome: CarriedOutcome): number {
+  return outcome.kind === 'count' ? outcome.minuteSeconds * 1000 : outcome.timeMs;
 }
 
-/** The same refusal with another address. */
-export function withAddress(outcome: CarriedOutcome, address: string): CarriedOutcome {
-  const at = Object.keys(refusalFields).indexOf('address');
-  return { ...outcome, row: outcome.row.with(at, address) };
-}
-
-/** The fields of a carried outcome that is a count. */
-export function countOf({ row }: CarriedOutcome): RefusalCount {
-  return namedFields('count', row) as RefusalCount;
+/** An outcome as a row of its table: the values of its columns. */
+export function outcomeRow(outcome: CarriedOutcome): unknown[] {
+  return fieldsOf(outcome.kind).map(([name]) => outcome[name as keyof CarriedOutcome]);
 }
 
 /** Where outcomes of a kind stand in the books, and the columns of their rows. */
@@ -124,44 +116,16 @@ function fieldsOf(kind: OutcomeKind): [string, Field<string | number>][] {
   return Object.entries(kinds[kind].fields);
 }
 
-function namedFields(kind: OutcomeKind, row: CarriedOutcome['row']): Record<string, string | number> {
-  return Object.fromEntries(fieldsOf(kind).map(([name], i) => [name, row[i]!]));
-}
-
 function toJson(kind: OutcomeKind, values: Record<string, string | number>): string {
   const json: Record<string, string | number | undefined> = { x: kinds[kind].mark };
   for (const [name, { json: letter }] of fieldsOf(kind)) json[letter] = values[name];
   return JSON.stringify(json);
 }
 
-function parse(json: string): Record<string, unknown> {
-  try {
-    return JSON.parse(json) as Record<string, unknown>;
-  } catch {
-    throw new UnreadableEvent('the value is not JSON');
-  }
-}
-
 function text(json: string, column: string, absent?: string): Field<string> {
-  return {
-    json,
-    column,
-    read(value, name) {
-      // ClickHouse refuses half a surrogate pair, and with it the whole block.
-      if (typeof value === 'string' && value.isWellFormed()) return value;
-      if (value === undefined && absent !== undefined) return absent;
-      throw new UnreadableEvent(`field ${name} is not well-formed text`);
-    },
-  };
+  return { json, column, read: (value, name) => readText(value ?? absent, name) };
 }
 
 function whole(json: string, column: string): Field<number> {
-  return {
-    json,
-    column,
-    read(value, name) {
-      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-      throw new UnreadableEvent(`field ${name} is not a whole number`);
-    },
-  };
+  return { json, column, read: wholeFrom(0, Number.MAX_SAFE_INTEGER) };
 }

@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectTestRedis } from '../../tests/helpers/world.ts';
-import { carryOutcome, refusalOf } from '../events/outcome.ts';
+import { carryOutcome } from '../events/outcome.ts';
 import { openAddresses } from '../events/sealed-addresses.ts';
 import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
@@ -53,10 +53,7 @@ test('the address of an end client leaves the process sealed, and opens for its 
   await outcomes.send();
   const sent = (await lines()).filter((line) => line.includes(keyId));
   assert.not.ok(sent.some((line) => line.includes(ip)));
-  const [refusal] = sent
-    .map(carryOutcome)
-    .filter(({ kind }) => kind === 'refusal')
-    .map(refusalOf);
+  const [refusal] = sent.map(carryOutcome).flatMap((one) => (one.kind === 'refusal' ? [one] : []));
   const { address, id } = refusal!;
   const open = async (bound: string) => (await openAddresses(redis, [address]))(address, bound);
   assert.equal([await open(id), await open('another')], [ip, '']);
@@ -83,9 +80,10 @@ async function sent(mark: string): Promise<number> {
 async function counted(): Promise<number> {
   const cells = new Map<string, number>();
   for (const line of await lines()) {
-    const { kind, row } = carryOutcome(line);
-    if (kind !== 'count') continue;
-    const [cell, calls] = [JSON.stringify(row.slice(0, -1)), Number(row.at(-1))];
+    const outcome = carryOutcome(line);
+    if (outcome.kind !== 'count') continue;
+    const { calls, json: _, ...rest } = outcome;
+    const cell = JSON.stringify(rest);
     cells.set(cell, Math.max(calls, cells.get(cell) ?? 0));
   }
   return [...cells.values()].reduce((sum, calls) => sum + calls, 0);

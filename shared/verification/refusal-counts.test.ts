@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { carryOutcome, OTHER, outcomeTable } from '../events/outcome.ts';
+import { carryOutcome, OTHER, outcomeRow, outcomeTable } from '../events/outcome.ts';
 import { countMinute, type Cell, type CountedCall } from './refusal-counts.ts';
 
 const MINUTE = 1_795_162_200;
@@ -23,8 +23,8 @@ function counted(calls: Iterable<CountedCall>): Record<string, string | number>[
   for (const one of calls) cells.add(minute.count(one)!);
   const { columns } = outcomeTable('count');
   return [...cells].map(({ start, calls: sum }) => {
-    const { row } = carryOutcome(Buffer.from(`${start}${sum}}`).toString('latin1'));
-    return Object.fromEntries(columns.map((column, i) => [column, row[i]!]));
+    const row = outcomeRow(carryOutcome(Buffer.from(`${start}${sum}}`).toString('latin1')));
+    return Object.fromEntries(columns.map((column, i) => [column, row[i] as string | number]));
   });
 }
 

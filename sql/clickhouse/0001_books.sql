@@ -122,14 +122,12 @@ create table if not exists refusals (
   reason       LowCardinality(String),
   limited_by   LowCardinality(String),
   key_id       String,
-  customer_id  String,
-  route        String,
   boot         String,
   calls        UInt64
 )
 engine = ReplacingMergeTree(calls)
 partition by toYYYYMM(minute)
-order by (team_id, workspace_id, minute, would_refuse, status, reason, limited_by, key_id, customer_id, route, boot)
+order by (team_id, workspace_id, minute, would_refuse, status, reason, limited_by, key_id, boot)
 ttl minute + interval 93 day
 settings ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1;
 

@@ -192,7 +192,7 @@ async function insertHistory(count: number): Promise<void> {
 async function insertRefusals(count: number): Promise<void> {
   const texts = "'w\\t', 'DISABLED', 'DISABLED', 'key/a\\nb'";
   await books.client.command({
-    query: `insert into refusals (workspace_id, status, reason, limited_by, minute, would_refuse, route, boot, calls)
+    query: `insert into refusals (workspace_id, status, reason, limited_by, minute, would_refuse, key_id, boot, calls)
             select ${texts}, toStartOfMinute(now('UTC')), number % 2, '/' || toString(number), 'b', number from numbers(${count})`,
   });
   await books.client.command({

@@ -54,12 +54,12 @@ export async function rebuild(stores: RebuildStores, records: SetAside[], grant:
  */
 export async function setAside(redis: ShardedRedis, billings: BillingRef[], grant: WriteGrant): Promise<SetAside[]> {
   const mark = randomUUID();
-  const pages = pagesOf(billings, ({ shard }) => shard);
+  const pages = pagesOf(billings.map((billing) => ({ billing })));
   const asides = await mapLimited(pages, SCRIPTS_AT_ONCE, async (page) => {
-    const { shard } = page[0]!;
-    const keys = page.flatMap((billing) => [billingKey(billing), ...holdKeys(billing)]);
+    const { shard } = page[0]!.billing;
+    const keys = page.flatMap(({ billing }) => [billingKey(billing), ...holdKeys(billing)]);
     const [, ...numbers] = await write(redis, 'set-aside', shard, keys, [mark], grant);
-    return page.map((billing, i) => {
+    return page.map(({ billing }, i) => {
       const [sequence, adjustment, sinceMs] = numbers.slice(3 * i, 3 * i + 3).map(Number) as [number, number, number];
       return { billing, mark, sequence, adjustment, sinceMs };
     });
@@ -87,36 +87,27 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
   const holds = await restoreHolds(stores, records, booked, grant);
   // One that is not set aside and never had a line is what it has to be.
   const known = records.filter(({ billing: { id }, mark }) => mark !== '' || booked.get(id)!.lastMicros !== undefined);
-  const lost = await mapLimited(
-    pagesOf(known, ({ billing }) => billing.shard),
-    SCRIPTS_AT_ONCE,
-    async (page) => {
-      const {
-        mark,
-        billing: { shard },
-      } = page[0]!;
-      const { epoch } = grant(shard);
-      const args = page.flatMap(({ billing }) => {
-        const { id } = billing;
-        return argsOf({
-          billing,
-          epoch,
-          booked: booked.get(id)!,
-          voids: voids.get(id) ?? [],
-          holds: holds.get(id) ?? noHolds(),
-        });
-      });
-      const keys = [keyspace.outbox(shard), keyspace.due(shard), ...page.map(({ billing }) => billingKey(billing))];
-      const answers = await write(redis, 'rebuild', shard, keys, [epoch, mark, ...args], grant);
-      const error = new Error('the record was set aside by another process');
-      return page.filter((_, i) => answers[i] !== 'OK').map(({ billing }) => ({ billing, error }));
-    },
-  );
+  const lost = await mapLimited(pagesOf(known), SCRIPTS_AT_ONCE, async (page) => {
+    const [{ mark, billing }] = page as [SetAside];
+    const { shard } = billing;
+    const { epoch } = grant(shard);
+    const keys = [keyspace.outbox(shard), keyspace.due(shard), ...page.map((one) => billingKey(one.billing))];
+    const args = page.flatMap((one) => {
+      const { id } = one.billing;
+      const told = { booked: booked.get(id)!, voids: voids.get(id) ?? [], holds: holds.get(id) ?? noHolds() };
+      return argsOf(one.billing, epoch, told);
+    });
+    const answers = await write(redis, 'rebuild', shard, keys, [epoch, mark, ...args], grant);
+    const error = new Error('the record was set aside by another process');
+    return page.filter((_, i) => answers[i] !== 'OK').map((one) => ({ billing: one.billing, error }));
+  });
   return lost.flat();
 }
 
-function pagesOf<Item>(items: Item[], shardOf: (item: Item) => number): Item[][] {
-  return [...Map.groupBy(items, shardOf).values()].flatMap((some) => chunks(some, RECORDS_PER_SCRIPT));
+/** Records of one shard each. */
+function pagesOf<Item extends { billing: BillingRef }>(items: Item[]): Item[][] {
+  const byShard = Map.groupBy(items, ({ billing }) => billing.shard);
+  return [...byShard.values()].flatMap((some) => chunks(some, RECORDS_PER_SCRIPT));
 }
 
 /** Throws where the books have yet to get some of the lines that a record has given. */
@@ -146,10 +137,8 @@ async function restoreHolds(
   let waiting: { record: SetAside; holds: BookedHold[] } | undefined;
   const flush = async () => {
     if (!waiting) return;
-    const {
-      holds,
-      record: { billing, mark },
-    } = waiting;
+    const { holds, record } = waiting;
+    const { billing, mark } = record;
     const args = holds.flatMap(({ id, text, open, keptSeconds }) => [id, text, open?.endsAtMs ?? '', keptSeconds]);
     const keys = [billingKey(billing), ...holdKeys(billing)];
     await write(redis, 'restore-holds', billing.shard, keys, [mark, ...args], grant);
@@ -185,19 +174,19 @@ function addHold(
     holds.lines.push({ ...line, kind: 'correction', costMicros: cost, holdMicros: Math.max(0, change) });
 }
 
-type Rebuilt = { billing: BillingRef; epoch: number; booked: BookedRecord; voids: Void[]; holds: Holds };
-
 /** The arguments that say to the script what a record becomes. */
-function argsOf({ billing, epoch, booked, voids, holds }: Rebuilt): (string | number)[] {
+function argsOf(
+  { id: billingId, workspaceId }: BillingRef,
+  epoch: number,
+  { booked, voids, holds }: { booked: BookedRecord; voids: Void[]; holds: Holds },
+): (string | number)[] {
   const { epochs, adjustments, lastMicros = 0, lastHeldMicros } = booked;
   const bookedMicros = sum(epochs.map(({ own }) => own.micros)) + adjustments.own.micros;
   const usedMicros = bookedMicros + holds.costMicros;
-  const { heldMicros } = holds;
-  const lines = [...holds.lines];
+  const { heldMicros, lines } = holds;
   // The last line in the books must show the balance in Redis.
   if (lines.length === 0 && (lastMicros !== usedMicros || lastHeldMicros !== heldMicros))
     lines.push({ kind: 'settlement' });
-  const { id: billingId, workspaceId } = billing;
   const texts = lines.map((line) =>
     beginEvent({ kind: 'settlement', ...line, id: newId('evt'), billingId, workspaceId, usedMicros, heldMicros }),
   );

@@ -33,10 +33,9 @@ export async function readExpired(
     select distinct day::text from adjustments
     where billing_id = any(${eachOf(sql, accounts)}) and (amount_micros < 0 or grant_id is not null)`;
   const { startMs, endMs, starts } = span;
-  const rows = await readRows<Told>(books, TOLD, {
-    ...{ workspaceId, accounts, starts, startMs, endMs, sinceMs, lastMs: LAST_MS },
-    adjustedDays: adjusted.map(({ day }) => day),
-  });
+  const adjustedDays = adjusted.map(({ day }) => day);
+  const asked = { workspaceId, accounts, starts, startMs, endMs, sinceMs, lastMs: LAST_MS, adjustedDays };
+  const rows = await readRows<Told>(books, TOLD, asked);
   const sums = (of: 'before' | 'after') =>
     new Map(rows.flatMap(([id, as, micros]) => (as === of ? [[id, Number(micros)] as const] : [])));
   const after = sums('after');
