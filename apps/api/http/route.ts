@@ -3,7 +3,6 @@ import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import type { ErrorName } from '../../../shared/contract/errors.ts';
-import type { Quotas } from '../../../shared/contract/quotas.ts';
 import { TextAnswer, type Call, type Operation, type Route, type Tag } from '../../../shared/contract/route.ts';
 import { id, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
@@ -25,6 +24,7 @@ import type { SendExport } from './exports.ts';
 import type { FairTurns } from './fair-turns.ts';
 import type { SessionCookies } from './session-cookie.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
+import type { Quotas } from '../resources/quotas.ts';
 
 /** What the api's handlers work with, besides the request. */
 export type Services = {

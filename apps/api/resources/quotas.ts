@@ -1,14 +1,5 @@
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import {
-  goesByItself,
-  quotaNames,
-  quotaTexts,
-  storedQuotas,
-  type QuotaName,
-  type Quotas,
-  type StoredQuota,
-} from '../../../shared/contract/quotas.ts';
 import { named, object, count, whole } from '../../../shared/contract/schema-kinds.ts';
 import type { Config } from '../../../shared/runtime/variables.ts';
 import { PostgresError, type Query, type Transaction } from '../../../shared/stores/postgres.ts';
@@ -16,13 +7,35 @@ import { parseArgs } from 'node:util';
 import type { StoredChange } from '../sync/change.ts';
 import { storeRecorded, type Recorded } from './record.ts';
 
+// What a team may have at most, for people: stored things, which its counters in Postgres (team_usage) count, and requests per second.
+const texts = {
+  workspaces: 'workspaces that are not deleted',
+  keys: 'API keys that are not deleted',
+  scopes: 'scopes that are not deleted, of all workspaces',
+  access_tokens: 'access tokens that are not revoked',
+  billing_records: 'billing records, also those of deleted workspaces',
+  stored_bytes:
+    'bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments',
+  link_tokens: 'link tokens, also revoked ones, until 30 days after they expire',
+  kept_answer_bytes: 'bytes that the answers kept under Idempotency-Keys take, each for 24 hours',
+  verify_per_second: 'verifications per second, on each process',
+  api_per_second: 'management calls per second, on each process',
+};
+// What a team can't delete: it goes by itself, after its time.
+const goesByItself: readonly QuotaName[] = ['link_tokens', 'kept_answer_bytes'];
+
+type QuotaName = keyof typeof texts;
+type StoredQuota = Exclude<QuotaName, `${string}_per_second`>;
+export type Quotas = Record<QuotaName, number>;
+export const quotaNames = Object.keys(texts) as QuotaName[];
+
 const limit = count('how many the team may have', 1_000);
 const used = whole('how many it has', 12);
-const isStored = (name: QuotaName): name is StoredQuota => (storedQuotas as readonly string[]).includes(name);
+const isStored = (name: QuotaName): name is StoredQuota => !name.endsWith('_per_second');
 const of = (name: QuotaName) =>
   Type.Object(isStored(name) ? { limit, used } : { limit }, {
     additionalProperties: false,
-    description: quotaTexts[name],
+    description: texts[name],
   });
 
 /** A team's limits and present use as the API answers them. */
@@ -53,7 +66,7 @@ export async function readQuotas(sql: Query, teamId: string, defaults: Quotas) {
   const [row] = await sql<{ used: Record<StoredQuota, number> | null; limits: Partial<Quotas> | null }[]>`
     select (select u.used from team_usage u where u.team_id = ${teamId}) as used,
            (select q.limits from team_quotas q where q.team_id = ${teamId}) as limits`;
-  const none = Object.fromEntries(storedQuotas.map((name) => [name, 0])) as Record<StoredQuota, number>;
+  const none = Object.fromEntries(quotaNames.filter(isStored).map((name) => [name, 0])) as Record<StoredQuota, number>;
   return { limits: { ...defaults, ...row?.limits }, own: row?.limits ?? {}, used: { ...none, ...row?.used } };
 }
 
@@ -68,8 +81,8 @@ export function asQuotaExceeded(error: unknown): unknown {
   };
   const name = nameInAnswers(quota);
   const message =
-    `The quota ${name} (${quotaTexts[quota]}) is used up: the limit is ${limit}, the team has ${used}, and this would add ${added}. ` +
-    `Nothing was stored. ${goesByItself.has(quota) ? 'Wait until earlier ones are gone' : 'Delete what is no longer needed'}, or ask the operator for more.`;
+    `The quota ${name} (${texts[quota]}) is used up: the limit is ${limit}, the team has ${used}, and this would add ${added}. ` +
+    `Nothing was stored. ${goesByItself.includes(quota) ? 'Wait until earlier ones are gone' : 'Delete what is no longer needed'}, or ask the operator for more.`;
   return new ApiError('quota_exceeded', { message, details: [{ path: name, message: `is ${used} of ${limit}` }] });
 }
 
@@ -121,7 +134,7 @@ export async function changeQuotas(
 export async function describeQuotas(sql: Query, teamId: string, defaults: Quotas): Promise<string[]> {
   const { limits, own, used } = await readQuotas(sql, teamId, defaults);
   return quotaNames.map((name) => {
-    const of = (storedQuotas as readonly string[]).includes(name) ? `${used[name as StoredQuota]} of ` : '';
+    const of = isStored(name) ? `${used[name]} of ` : '';
     return `${name.padEnd(18)} ${of}${limits[name]}${name in own ? '' : ' (default)'}`;
   });
 }

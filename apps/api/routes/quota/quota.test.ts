@@ -1,11 +1,10 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { quotaNames, type Quotas } from '../../../../shared/contract/quotas.ts';
 import { connectPostgres } from '../../../../shared/stores/postgres.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
-import { changeQuotas, describeQuotas, readWantedQuotas } from '../../resources/quotas.ts';
+import { changeQuotas, describeQuotas, quotaNames, readWantedQuotas, type Quotas } from '../../resources/quotas.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
 import { urlOfApi } from '../../tests/helpers/own-api.ts';
 
