@@ -1,7 +1,7 @@
 import type { Statement as Sql } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { inChunks } from '../../../../shared/stores/clickhouse.ts';
-import { lineNames, type StatementLine } from './statements.ts';
+import { fieldsOf, lineNames, type StatementLine } from './statements.ts';
 
 /** A file has at most so many lines: they are sent along with its query. */
 export const MOST_LINES = 200_000;
@@ -20,7 +20,7 @@ export function textFileSql(text: string): Sql {
 
 /** The query of a Parquet file with lines of statements. */
 export function parquetFileSql(lines: readonly StatementLine[]): Sql {
-  const { list, params } = listOf(lines.map((line) => JSON.stringify(lineNames.map((name) => String(line[name])))));
+  const { list, params } = listOf(fieldsOf(lines).map((fields) => JSON.stringify(fields)));
   const columns = lineNames.map((name, i) => `${columnOf(name, `fields[${i + 1}]`)} as ${name}`);
   return {
     query: `

@@ -1,7 +1,10 @@
 import { invalidField } from '../../../../shared/contract/errors.ts';
-import type { Query } from '../../../../shared/stores/postgres.ts';
-import { monthColumns, type ClosedMonth } from '../../../../shared/books/statements/lines.ts';
+import type { BillingRef } from '../../../../shared/books/billing-refs.ts';
+import type { Stores } from '../../../../shared/books/reconciling/reconcile.ts';
+import { lineColumns, monthColumns, type ClosedMonth, type Line } from '../../../../shared/books/statements/lines.ts';
 import { monthAfter, spanOfDays, spanOfMonth, type Span } from '../../../../shared/books/statements/span.ts';
+import { makeStatements, type Statement } from '../../../../shared/books/statements/statements.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
 
 /** What a request asks a statement for. */
 export type AskedSpan = { month?: string; from?: string; to?: string };
@@ -25,7 +28,8 @@ export async function findSpan(sql: Query, workspaceId: string, { month, from, t
       ? []
       : await sql<ClosedMonth[]>`
           select ${monthColumns(sql)} from workspace_months where workspace_id = ${workspaceId} and month = ${month}`;
-  if (closing) return { span: spanOfClosed(closing), closing };
+  // As it was when it was closed.
+  if (closing) return { span: spanOfMonth(closing.month, closing.timezone, closing), closing };
   const [last] = await sql<{ month: string; endMs: number; endDay: string }[]>`
     select month, end_ms, end_day from workspace_months where workspace_id = ${workspaceId} order by end_ms desc limit 1`;
   const after = last && { startMs: last.endMs, startDay: last.endDay };
@@ -37,9 +41,27 @@ export async function findSpan(sql: Query, workspaceId: string, { month, from, t
   return { span: spanOfDays(from!, to!, timezone, after?.startDay === from ? after : undefined), closing: undefined };
 }
 
-/** The span of a month that is closed, or being closed, as it was then. */
-export function spanOfClosed({ month, timezone, startMs, startDay }: ClosedMonth): Span {
-  return spanOfMonth(month, timezone, { startMs, startDay });
+/** A statement, and whether it is of a month that is closed for its record. */
+export type ReadStatement = Omit<Statement, 'byName'> & { closed: boolean };
+type Wanted = { workspaceId: string; billings: BillingRef[]; found: FoundSpan; nowMs: number; patienceMs: number };
+
+/** The statements of some records by their ids: of a closed month as they were stored, else from the books. */
+export async function readStatements(
+  { sql, redis, books }: Stores,
+  { billings, found: { span, closing }, ...wanted }: Wanted,
+): Promise<Map<string, ReadStatement>> {
+  const rows = closing
+    ? await sql<Line[]>`
+        select ${lineColumns(sql)} from statement_lines
+        where workspace_id = ${wanted.workspaceId} and month = ${closing.month}
+          and billing_id = any(${billings.map(({ id }) => id)})`
+    : [];
+  const read = new Map<string, ReadStatement>(rows.map((row) => [row.billingId, { ...row, closed: true }]));
+  const others = billings.filter(({ id }) => !read.has(id));
+  if (others.length === 0) return read;
+  const { statements } = await makeStatements({ sql, redis, books }, { ...wanted, billings: others, span });
+  for (const one of statements) read.set(one.billingId, { ...one, closed: false });
+  return read;
 }
 
 function daysFrom(from: string, to: string): number {

@@ -5,7 +5,6 @@ import {
   type Movement,
   type MovementKind,
 } from '../../../../shared/books/statements/movements.ts';
-import type { Statement } from '../../../../shared/books/statements/statements.ts';
 import { dayBefore, type Span } from '../../../../shared/books/statements/span.ts';
 import {
   credits,
@@ -20,6 +19,7 @@ import {
 } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
+import type { ReadStatement } from './spans.ts';
 
 /** An exact amount of a statement. */
 export const amount = (what: string) =>
@@ -113,13 +113,9 @@ type Presented = {
   billing: { id: string; workspaceId: string; externalMeterId: string };
   month: string | undefined;
   span: Span;
-  closed: boolean;
 };
 
-export function presentStatement(
-  made: Omit<Statement, 'byName'>,
-  { billing, month, span, closed }: Presented,
-): StatementAnswer {
+export function presentStatement(made: ReadStatement, { billing, month, span }: Presented): StatementAnswer {
   return {
     billingId: billing.id,
     workspaceId: billing.workspaceId,
@@ -128,7 +124,7 @@ export function presentStatement(
     from: span.startDay,
     to: dayBefore(span.endDay),
     timezone: span.timezone,
-    closed,
+    closed: made.closed,
     opening: presentBalances(made.opening),
     movements: made.movements.map(presentMovement),
     closing: presentBalances(made.closing),
@@ -186,20 +182,22 @@ export type StatementLine = Static<typeof statementLine>;
 /** The columns of the file, which stay in this order. */
 export const lineNames = Object.keys(statementLine.properties) as (keyof StatementLine)[];
 
-type Of = { billingId: string; externalMeterId: string; span: Span; to: string; closed: boolean };
-
 /** The line of a statement. */
-export function presentLine({ opening, closing, movements, proof }: Statement, of: Of): StatementLine {
+export function presentLine(
+  { billingId, closed, opening, closing, movements, proof }: ReadStatement,
+  externalMeterId: string,
+  span: Span,
+): StatementLine {
   const [first, last] = [presentBalances(opening), presentBalances(closing)];
   const sum = (kind: MovementKind) =>
     formatCredits(movements.filter((one) => one.kind === kind).reduce((all, { micros }) => all + micros, 0));
   const lateUsed = movements.filter(({ kind, balance }) => kind === 'late' && balance === 'used');
   return {
-    billingId: of.billingId,
-    externalMeterId: of.externalMeterId,
-    from: of.span.startDay,
-    to: of.to,
-    timezone: of.span.timezone,
+    billingId,
+    externalMeterId,
+    from: span.startDay,
+    to: dayBefore(span.endDay),
+    timezone: span.timezone,
     openingTotal: first.total,
     openingUsed: first.used,
     openingExpired: first.expired,
@@ -219,6 +217,11 @@ export function presentLine({ opening, closing, movements, proof }: Statement, o
     closingExpired: last.expired,
     closingRemaining: last.remaining,
     proof: proof.status,
-    closed: of.closed,
+    closed,
   };
+}
+
+/** The fields of lines as texts, in the order of the columns. */
+export function fieldsOf(lines: readonly StatementLine[]): string[][] {
+  return lines.map((line) => lineNames.map((name) => String(line[name])));
 }

@@ -1,11 +1,9 @@
 import { Type, type Static } from 'typebox';
-import { lineColumns, type Line } from '../../../../shared/books/statements/lines.ts';
-import { makeStatements } from '../../../../shared/books/statements/statements.ts';
 import { object, day } from '../../../../shared/contract/schema-kinds.ts';
 import { csv, formParameters, inForm } from '../../http/forms.ts';
 import { route, type Services } from '../../http/route.ts';
 import { requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
-import { findSpan } from '../../resources/statements/spans.ts';
+import { findSpan, readStatements } from '../../resources/statements/spans.ts';
 import { statement, monthOf, presentStatement, type StatementAnswer } from '../../resources/statements/statements.ts';
 
 // The share of the time left for which it waits for events that are on their way.
@@ -46,27 +44,17 @@ export const getStatement = route('get', '/api/v1/customer-billing/{bid}/stateme
   },
 });
 
-/** The statement of a record: of a closed month as it was stored, else from the books. */
+/** The statement of a record. */
 export async function readStatement(
   { sql, redis, books, clock, leftMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'clock' | 'leftMs'>,
   billing: BillingRow,
   query: Static<typeof statementQuery>,
 ): Promise<StatementAnswer> {
-  const { span, closing } = await findSpan(sql, billing.workspaceId, query);
-  const [row] = closing
-    ? await sql<Line[]>`
-        select ${lineColumns(sql)} from statement_lines
-        where workspace_id = ${billing.workspaceId} and month = ${closing.month} and billing_id = ${billing.id}`
-    : [];
-  const wanted = {
-    workspaceId: billing.workspaceId,
-    billings: [billing],
-    span,
-    nowMs: clock.now(),
-    patienceMs: PATIENCE_SHARE * leftMs(),
-  };
-  const made = row ?? (await makeStatements({ sql, redis, books }, wanted)).statements[0]!;
-  return presentStatement(made, { billing, month: query.month, span, closed: row !== undefined });
+  const found = await findSpan(sql, billing.workspaceId, query);
+  const patienceMs = PATIENCE_SHARE * leftMs();
+  const wanted = { workspaceId: billing.workspaceId, billings: [billing], found, nowMs: clock.now(), patienceMs };
+  const read = await readStatements({ sql, redis, books }, wanted);
+  return presentStatement(read.get(billing.id)!, { billing, month: query.month, span: found.span });
 }
 
 // What was lost adds nothing.

@@ -1,25 +1,24 @@
 import { Type } from 'typebox';
 import { isIn } from '../../../../shared/books/statements/closing.ts';
-import { lineColumns, type Line } from '../../../../shared/books/statements/lines.ts';
-import { dayBefore } from '../../../../shared/books/statements/span.ts';
-import { makeStatements, type Statement } from '../../../../shared/books/statements/statements.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { exportFormats } from '../../../../shared/books/usage/export.ts';
 import { openBooksFile } from '../../../../shared/books/usage/query.ts';
 import { csv, fileAnswer, formOf, formParameters, formTypes } from '../../http/forms.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
-import { type Services, route } from '../../http/route.ts';
+import type { Services } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { MOST_LINES, parquetFileSql, textFileSql } from '../../resources/statements/file.ts';
-import { findSpan, type FoundSpan } from '../../resources/statements/spans.ts';
+import { findSpan, readStatements, type FoundSpan } from '../../resources/statements/spans.ts';
 import {
-  monthOf,
+  fieldsOf,
   lineNames,
+  monthOf,
   presentLine,
   statementLine,
   type StatementLine,
 } from '../../resources/statements/statements.ts';
+import { route } from '../../http/route.ts';
 
 // A statement that is not stored costs several questions to the books for each so many.
 const RECORDS_AT_ONCE = 200;
@@ -67,7 +66,7 @@ export const listStatements = route('get', '/api/v1/statements', {
       await refuseTooManyLines(sql, query.workspaceId);
       return fileAnswer(services, { name: 'statements', form, bom: query.bom }, async (signal) => {
         const lines = await readAll(read, signal);
-        const file = form === 'csv' ? textFileSql(csvOf(lines)) : parquetFileSql(lines);
+        const file = form === 'csv' ? textFileSql(csv(lineNames, fieldsOf(lines))) : parquetFileSql(lines);
         return openBooksFile(services.exports, file, signal);
       });
     }
@@ -99,21 +98,15 @@ async function readAll(read: Read, signal: AbortSignal): Promise<StatementLine[]
   }
 }
 
-function csvOf(lines: readonly StatementLine[]): string {
-  return csv(
-    lineNames,
-    lines.map((line) => lineNames.map((name) => String(line[name]))),
-  );
-}
-
 type Known = { id: string; shard: number; workspaceId: string; externalMeterId: string };
 
 async function readLines(
   { sql, redis, books, clock }: Pick<Services, 'sql' | 'redis' | 'books' | 'clock'>,
   workspaceId: string,
-  { span, closing }: FoundSpan,
+  found: FoundSpan,
   { after, take }: { after: string; take: number },
 ): Promise<Row[]> {
+  const { span, closing } = found;
   const records = await sql<Known[]>`
     select b.id, b.shard, b.workspace_id, b.external_meter_id from billing_records b
     where b.workspace_id = ${workspaceId} and b.id > ${after}
@@ -124,23 +117,7 @@ async function readLines(
           : sql`and ${isIn(sql, span)}`
       }
     order by b.id limit ${take}`;
-  const ids = records.map(({ id }) => id);
-  const stored = closing
-    ? await sql<Line[]>`
-        select ${lineColumns(sql)} from statement_lines
-        where workspace_id = ${workspaceId} and month = ${closing.month} and billing_id = any(${ids})`
-    : [];
-  const made = new Map<string, Statement>(stored.map((row) => [row.billingId, row]));
-  const closed = new Set(made.keys());
-  const billings = records.filter((one) => !closed.has(one.id));
-  if (billings.length > 0) {
-    const wanted = { workspaceId, billings, span, nowMs: clock.now(), patienceMs: 0 };
-    const { statements } = await makeStatements({ sql, redis, books }, wanted);
-    for (const one of statements) made.set(one.billingId, one);
-  }
-  const to = dayBefore(span.endDay);
-  return records.map(({ id: billingId, externalMeterId }) => ({
-    id: billingId,
-    line: presentLine(made.get(billingId)!, { billingId, externalMeterId, span, to, closed: closed.has(billingId) }),
-  }));
+  const wanted = { workspaceId, billings: records, found, nowMs: clock.now(), patienceMs: 0 };
+  const read = await readStatements({ sql, redis, books }, wanted);
+  return records.map((one) => ({ id: one.id, line: presentLine(read.get(one.id)!, one.externalMeterId, span) }));
 }
