@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox';
 import { PREFIX_PATTERN } from '../values/key-text.ts';
 import { limits } from './limits.ts';
 import { alerts } from './alerts.ts';
+import { ApiError } from './errors.ts';
 import {
   credits,
   id,
@@ -48,6 +49,28 @@ export const externalMeterId = textOf(
   'your own id of the meter; it ties keys to the billing record of the same meter',
   'acme',
 );
+
+/** The last millisecond of the year 9999: RFC 3339 cannot express a later instant. */
+export const LAST_INSTANT = 253_402_300_799_999;
+
+/** The expiry that a request sets. */
+export const expiresAtInput = Type.Integer({
+  maximum: LAST_INSTANT,
+  description: 'when it expires, in Unix milliseconds; in the future',
+  examples: [4_102_444_800_000],
+});
+
+/** Throws 400 for an instant in the past. Seconds instead of milliseconds always lie there; the message then says so. */
+export function requireFuture(expiresAt: number, nowMs: number): void {
+  if (expiresAt > nowMs) return;
+  // As milliseconds the value would lie in the early 1970s, which nobody means.
+  const inSeconds = expiresAt > 100_000_000 && expiresAt < nowMs / 10;
+  const hint = inSeconds ? ' The given value looks like seconds; multiply it by 1000.' : '';
+  throw new ApiError('expires_at_past', {
+    message: `expiresAt must lie in the future, in Unix milliseconds.${hint}`,
+    details: [{ path: '/expiresAt', message: 'must lie in the future, in Unix milliseconds' }],
+  });
+}
 
 export const metadata = jsonObject('data of your own', { maxBytes: 4096, maxDepth: 5 }, { plan: 'pro' });
 

@@ -13,7 +13,6 @@ import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
 import { onClientPort, type Probe } from '../../../shared/http/probes.ts';
 import { makeConsole } from './console.ts';
-import { cors } from './cors.ts';
 import { handle } from './handle.ts';
 import type { ApiRoute, HandleOptions } from './route.ts';
 
@@ -33,6 +32,10 @@ type AppOptions = {
 };
 
 const STRANGERS_LOGGED_EVERY_MS = 1_000;
+const PREFLIGHT_SECONDS = 600;
+const CORS_METHODS = 'GET, POST, PATCH, DELETE';
+const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, X-Request-Id';
+const ANSWER_HEADERS = 'Retry-After, X-Request-Id';
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
 export function makeApp(options: AppOptions): Koa {
@@ -89,6 +92,28 @@ function observe(clock: Clock, log: Logger, metrics: Metrics, headers: FixedHead
       },
       'request',
     );
+  };
+}
+
+/**
+ * Lets web pages of these origins call the api (CORS). Browsers keep out the pages of all other origins, and of every
+ * origin if the list is empty. Cookies are never allowed, the api has none: a page needs an access token of its own.
+ */
+function cors(origins: readonly string[]): Koa.Middleware {
+  return (ctx, next) => {
+    if (origins.length === 0) return next();
+    ctx.vary('Origin');
+    const origin = ctx.get('origin');
+    if (!origins.includes(origin)) return next();
+    ctx.set({ 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': ANSWER_HEADERS });
+    if (ctx.method !== 'OPTIONS' || ctx.get('access-control-request-method') === '') return next();
+    ctx.status = 204;
+    ctx.set({
+      'Access-Control-Allow-Methods': CORS_METHODS,
+      'Access-Control-Allow-Headers': REQUEST_HEADERS,
+      'Access-Control-Max-Age': String(PREFLIGHT_SECONDS),
+    });
+    return undefined;
   };
 }
 

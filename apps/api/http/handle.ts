@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import { koaBody } from 'koa-body';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
@@ -6,13 +7,13 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { ExportAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey, namesTag } from '../../../shared/http/headers.ts';
+import { bodyTooLarge, hasJsonBody, parseJson } from '../../../shared/http/read-json.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asBooksUnavailable, booksUntil } from '../../../shared/stores/clickhouse.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
 import { auditClient, operationName } from '../resources/record.ts';
 import { describeRequest, type Repeatable } from './idempotency.ts';
-import { bodyReader } from './read-body.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
 import { answerOf, writeInTransaction, writeTooLate, type Answer, type WriteProgress } from './write-transaction.ts';
 
@@ -214,4 +215,37 @@ function send(ctx: Koa.Context, { status, type, text, name, headers = {} }: Answ
 
 function asUnavailable(error: unknown): unknown {
   return asBooksUnavailable(asPostgresUnavailable(error));
+}
+
+// Makes the reader of JSON bodies of at most `limit` bytes; it gives undefined when a request has no body. koa-body
+// reads the bytes. The checks are ours, and the same as those of verify: koa-body would decompress a body, repair broken
+// UTF-8 and choose a parser by the content type.
+function bodyReader(limit: number): (ctx: Koa.Context) => Promise<unknown> {
+  const readBytes = koaBody({
+    text: true,
+    textTypes: ['application/json'],
+    textLimit: limit,
+    // No encoding: raw-body, which koa-body reads with, then gives the bytes as they are.
+    encoding: '',
+    json: false,
+    urlencoded: false,
+    multipart: false,
+    onError(error, ctx) {
+      // raw-body pauses a request that it gives up. What is still to come is read and dropped: a client that goes on
+      // sending would not read the answer.
+      ctx.req.resume();
+      const { type } = error as { type?: string };
+      throw type === 'entity.too.large' ? bodyTooLarge(limit) : new ApiError('bad_http');
+    },
+  });
+
+  return async (ctx) => {
+    if (!hasJsonBody(ctx.req.headers, limit)) return undefined;
+    // What it says is "identity" in some spelling; koa-body knows only the lower-case one.
+    delete ctx.req.headers['content-encoding'];
+    await readBytes(ctx, async () => {});
+    const bytes = ctx.request.body as unknown;
+    if (!Buffer.isBuffer(bytes)) throw new ApiError('not_json');
+    return parseJson(bytes);
+  };
 }

@@ -1,12 +1,11 @@
 import { Type } from 'typebox';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { credits, id, instant, named, object, timestamp, plainText } from '../../../../shared/contract/schema-kinds.ts';
-import { name as grantName } from '../../../../shared/contract/schemas.ts';
+import { name as grantName, LAST_INSTANT } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { calendarUnits, isTimezone, periodAt, periodStart } from '../../../../shared/values/calendar.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { LAST_INSTANT } from '../expires-at.ts';
 import { present, tableOf, type Row } from '../rows.ts';
 import { addGrant, type GrantMaker, type LockedRecord } from './classes.ts';
 import { priority as grantPriority } from './grants.ts';

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
+import { requireFuture } from '../../../../shared/contract/schemas.ts';
 import { requirePermission } from '../../../../shared/auth/access-token.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
@@ -7,7 +8,6 @@ import { object, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { bodyValidator } from '../../../../shared/contract/validate.ts';
 import type { Query, Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { requireFuture } from '../expires-at.ts';
 import { importedTextFields, readImportedText, type ImportedText } from './imported-texts.ts';
 import { set } from '../rows.ts';
 import type { Recorded } from '../record.ts';

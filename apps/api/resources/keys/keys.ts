@@ -26,9 +26,9 @@ import {
   prefix,
   rateLimit,
   scopeEntryInput,
+  expiresAtInput,
 } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../access/access.ts';
-import { expiresAtInput } from '../expires-at.ts';
 import type { Recorded } from '../record.ts';
 import { resourceOf, type Row } from '../rows.ts';
 

@@ -26,11 +26,8 @@ export async function holdWorkspaces(sql: Query, caller: Caller, keys: Fields[])
   const workspaces = new Map(rows.map((row) => [row.id, { ...row, scopeIds: new Map<string, string>() }]));
   const named = [...new Set(keys.flatMap(({ scopes = [] }) => scopes.map((scope) => scope.representation)))];
   if (named.length === 0) return workspaces;
-  const scopes = await sql<{ id: string; workspaceId: string; representation: string }[]>`
-    select id, workspace_id, representation from scopes
-    where workspace_id = any(${[...workspaces.keys()]}) and representation = any(${named}) and deleted_at is null
-    order by id for key share`;
-  for (const scope of scopes) workspaces.get(scope.workspaceId)!.scopeIds.set(scope.representation, scope.id);
+  for (const scope of await holdScopes(sql, [...workspaces.keys()], named))
+    workspaces.get(scope.workspaceId)!.scopeIds.set(scope.representation, scope.id);
   return workspaces;
 }
 
@@ -114,10 +111,7 @@ type Holder = { teamId: string; workspaceId: string; keyId: string };
  */
 export async function replaceGrants(sql: Query, { teamId, workspaceId, keyId }: Holder, scopes: Static<typeof grants>) {
   const wanted = scopes.map((scope) => scope.representation);
-  const found = await sql<{ id: string; representation: string }[]>`
-    select id, representation from scopes
-    where workspace_id = ${workspaceId} and representation = any(${wanted}) and deleted_at is null
-    for key share`;
+  const found = await holdScopes(sql, [workspaceId], wanted);
   const scopeIds = new Map(found.map((scope) => [scope.representation, scope.id]));
   refuseWrongScopes(wanted, scopeIds);
 
@@ -126,14 +120,32 @@ export async function replaceGrants(sql: Query, { teamId, workspaceId, keyId }: 
   if (rows.length > 0) await sql`insert into key_grants ${sql(rows)}`;
 }
 
+async function holdScopes(sql: Query, workspaceIds: string[], wanted: string[]) {
+  return sql<{ id: string; workspaceId: string; representation: string }[]>`
+    select id, workspace_id, representation from scopes
+    where workspace_id = any(${workspaceIds}) and representation = any(${wanted}) and deleted_at is null
+    order by id for key share`;
+}
+
 /** Throws 400 for representations that the workspace does not have (`scopeIds` are those it has), or that are given twice. */
-export function refuseWrongScopes(wanted: string[], scopeIds: ReadonlyMap<string, string>): void {
-  refuseUnknown(wanted, scopeIds);
-  refuseTwice(wanted);
+function refuseWrongScopes(wanted: string[], scopeIds: ReadonlyMap<string, string>): void {
+  const wrong = (message: string, isWrong: (one: string, i: number) => boolean) =>
+    wanted.flatMap((one, i) => (isWrong(one, i) ? [{ path: `/scopes/${i}/representation`, message }] : []));
+  const unknown = wrong('is not a scope of the workspace', (one) => !scopeIds.has(one));
+  if (unknown.length > 0) {
+    // The client may have put a key into the wrong field.
+    const names = [...new Set(wanted.filter((one) => !scopeIds.has(one)))].map(hideSecrets).join(', ');
+    const message = `The workspace has no scope ${names}; create it first.`;
+    throw new ApiError('unknown_scope', { message, details: unknown });
+  }
+  const twice = wrong('is given twice', (one, i) => wanted.indexOf(one) !== i);
+  if (twice.length === 0) return;
+  const message = 'The request is not valid: scopes contains a representation twice; put all its flags into one entry.';
+  throw new ApiError('invalid_request', { message, details: twice });
 }
 
 /** The rows that grant a key these scopes. */
-export function grantRows(
+function grantRows(
   { teamId, keyId }: Omit<Holder, 'workspaceId'>,
   scopes: Static<typeof grants>,
   scopeIds: ReadonlyMap<string, string>,
@@ -141,27 +153,4 @@ export function grantRows(
   return scopes.map((scope, position) => {
     return { teamId, keyId, scopeId: scopeIds.get(scope.representation)!, flags: flagBits(scope), position };
   });
-}
-
-function refuseUnknown(wanted: string[], scopeIds: ReadonlyMap<string, string>): void {
-  const unknown = wanted.filter((representation) => !scopeIds.has(representation));
-  if (unknown.length === 0) return;
-  const details = wanted.flatMap((representation, i) =>
-    scopeIds.has(representation)
-      ? []
-      : [{ path: `/scopes/${i}/representation`, message: 'is not a scope of the workspace' }],
-  );
-  // The client may have put a key into the wrong field.
-  const names = [...new Set(unknown)].map(hideSecrets).join(', ');
-  const message = `The workspace has no scope ${names}; create it first.`;
-  throw new ApiError('unknown_scope', { message, details });
-}
-
-function refuseTwice(wanted: string[]): void {
-  const details = wanted.flatMap((representation, i) =>
-    wanted.indexOf(representation) === i ? [] : [{ path: `/scopes/${i}/representation`, message: 'is given twice' }],
-  );
-  if (details.length === 0) return;
-  const message = 'The request is not valid: scopes contains a representation twice; put all its flags into one entry.';
-  throw new ApiError('invalid_request', { message, details });
 }

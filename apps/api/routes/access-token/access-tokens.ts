@@ -3,7 +3,7 @@ import { notCovered } from '../../../../shared/auth/access-token.ts';
 import { permissions, type Caller, type Permission } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object, flag, whole } from '../../../../shared/contract/schema-kinds.ts';
-import { name } from '../../../../shared/contract/schemas.ts';
+import { name, expiresAtInput, requireFuture } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
@@ -16,7 +16,6 @@ import {
   accessToken,
   withinReach,
 } from '../../resources/access/tokens.ts';
-import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { revokeToken, revokedToken } from '../../resources/revocations/revocations.ts';
 
 export const createAccessToken = route('post', '/api/v1/access-token', {

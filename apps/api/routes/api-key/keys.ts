@@ -9,12 +9,13 @@ import {
   metadata,
   name,
   rateLimit,
+  requireFuture,
+  expiresAtInput,
 } from '../../../../shared/contract/schemas.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
-import { requireFuture, expiresAtInput } from '../../resources/expires-at.ts';
 import { holdWorkspaces, insertKeys, placeKey, prefixOf, replaceGrants } from '../../resources/keys/new-keys.ts';
 import {
   apiKeyWithText,

@@ -3,7 +3,7 @@ import { withGrant } from '../../../../shared/books/account-state.ts';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { invalidField, ApiError } from '../../../../shared/contract/errors.ts';
 import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
-import { billing, metadata, name } from '../../../../shared/contract/schemas.ts';
+import { billing, metadata, name, expiresAtInput, LAST_INSTANT } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
 import { listRoute } from '../../http/pages.ts';
@@ -14,7 +14,6 @@ import {
   refuseDeletedWorkspace,
   requireBilling,
 } from '../../resources/billings/billings.ts';
-import { expiresAtInput, LAST_INSTANT } from '../../resources/expires-at.ts';
 import { addGrant, countBegun } from '../../resources/grants/classes.ts';
 import {
   grant,
