@@ -1,6 +1,6 @@
 import { allowWorkspace, type AllowedWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import { blocksOf } from '../../../../shared/auth/access-token.ts';
-import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
+import type { Caller, Permission, Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import type { Query, Sql, Transaction } from '../../../../shared/stores/postgres.ts';
@@ -97,6 +97,17 @@ export function requireWholeTeam(caller: Caller): void {
   if (caller.workspaceIds === undefined) return;
   const message = 'The access token is limited to workspaces, and this operation concerns the whole team.';
   throw new ApiError('workspace_forbidden', { message });
+}
+
+/** Throws 403 unless the access token holds what it is to give. */
+export function requireHeld(caller: Caller, gives: readonly Permission[]): void {
+  const lacking = gives.filter((permission) => !caller.permissions.has(permission));
+  if (lacking.length > 0) throw notGrantable(`it lacks ${lacking.join(', ')}`);
+}
+
+export function notGrantable(why: string): ApiError {
+  const message = `A token can only grant what it holds itself, and ${why}.`;
+  return new ApiError('permission_not_grantable', { message });
 }
 
 /** What authentication reads of an access token. */

@@ -8,20 +8,25 @@ import { columnsOf, present, tableOf, type Row } from '../rows.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 
-/** The caller's own billing that a link token links. */
-export const externalBillingId = textOf(256, 'your own id of the billing to link', 'inv_2026_11');
-
 /** What a link token permits in the portal, besides looking. */
 export const permissions = Type.Array(Type.Enum([...linkPermissions]), {
   maxItems: linkPermissions.length,
   uniqueItems: true,
   description: 'what the customer may do in the portal besides looking; `rotate`: rotate the own keys',
 });
-/** The record whose balance the portal shows. */
-export const portalBillingId = id(
-  'billing record',
-  " whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace",
-);
+/** What a link token is about. */
+export const linked = {
+  workspaceId: id('workspace'),
+  customerId,
+  externalBillingId: Type.Optional(textOf(256, 'your own id of the billing to link', 'inv_2026_11')),
+  billingId: Type.Optional(
+    id(
+      'billing record',
+      " whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace",
+    ),
+  ),
+  permissions: Type.Optional(permissions),
+};
 
 /** The result of validating a link token (section 2 of the specification). The team's own expired or revoked tokens keep their fields. */
 export const linkTokenResult = named(
@@ -29,11 +34,9 @@ export const linkTokenResult = named(
   object({
     valid: Type.Boolean({ description: 'whether it is in force', examples: [true] }),
     expiresAt: Type.Optional(instant('when it expires')),
-    workspaceId: Type.Optional(id('workspace')),
+    ...linked,
+    workspaceId: Type.Optional(linked.workspaceId),
     customerId: Type.Optional(customerId),
-    externalBillingId: Type.Optional(externalBillingId),
-    billingId: Type.Optional(portalBillingId),
-    permissions: Type.Optional(permissions),
   }),
 );
 

@@ -12,6 +12,7 @@ import { callerOf, type TokenRow } from './access.ts';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { billings, type BillingRow } from '../billings/billings.ts';
 import { isLinkToken } from './link-tokens.ts';
+import { accessToken } from './tokens.ts';
 
 /** How long a session lasts. */
 export const SESSION_SECONDS = 8 * 3600;
@@ -23,10 +24,8 @@ const SECRET_BYTES = 32;
 export const session = object({
   tokenId: id('access token'),
   tokenName: name,
-  permissions: Type.Array(Type.Enum([...permissions]), { maxItems: permissions.length }),
-  workspaceIds: Type.Optional(
-    Type.Array(id('workspace'), { maxItems: 100, description: 'the workspaces it is limited to; absent: all' }),
-  ),
+  permissions: accessToken.properties.permissions,
+  workspaceIds: accessToken.properties.workspaceIds,
   expiresAt: Type.Optional(timestamp('when the session ends')),
 });
 

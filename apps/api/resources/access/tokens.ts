@@ -88,21 +88,15 @@ type NewToken = {
 
 /** Stores a new access token and returns its secret, which nothing else contains. The caller must report it as `changed`. */
 export async function createToken(sql: Query, token: NewToken) {
-  const { teamId, name, permissions, workspaceIds, allowedIps, expiresAt, createdBy } = token;
   const shard = randomShard();
   const text = makeKeyText(ACCESS_TOKEN_PREFIX, shard);
   const row = await accessTokens.insert(sql, {
+    ...token,
     id: newId('tok'),
-    teamId,
-    name,
     hash: hashKeyText(text),
     maskedToken: maskKeyText(text),
     shard,
-    permissions: [...permissions],
-    workspaceIds: workspaceIds && [...workspaceIds],
-    allowedIps: allowedIps?.length ? [...allowedIps] : null,
-    expiresAt,
-    createdBy,
+    allowedIps: token.allowedIps?.length ? token.allowedIps : null,
   });
   return { text, row };
 }

@@ -8,6 +8,7 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
+import { notGrantable, requireHeld } from '../../resources/access/access.ts';
 import {
   createToken,
   newAccessToken,
@@ -130,9 +131,7 @@ async function readOwn(sql: Query, { tokenId }: Caller): Promise<OwnLimits> {
 
 /** Throws 403 unless the caller's own token has these permissions, workspaces and addresses, and lives at least as long. */
 function requireGrantable(caller: Caller, { expiresAt, allowedIps }: OwnLimits, wanted: NewRights): void {
-  const lacking = wanted.permissions.filter((permission) => !caller.permissions.has(permission));
-  if (lacking.length > 0) throw notGrantable(`it lacks ${lacking.join(', ')}`);
-
+  requireHeld(caller, wanted.permissions);
   const own = caller.workspaceIds;
   if (own && !wanted.workspaceIds?.every((workspaceId) => own.includes(workspaceId))) {
     throw notGrantable('it is limited to workspaces; name only those in workspaceIds');
@@ -157,12 +156,6 @@ async function requireKnown(sql: Query, teamId: string, workspaceIds: string[]):
     known.has(workspaceId) ? [] : [{ path: `/workspaceIds/${i}`, message: 'does not exist in your team' }],
   );
   if (details.length > 0) throw new ApiError('unknown_workspace_in_token', { details });
-}
-
-function notGrantable(why: string): ApiError {
-  return new ApiError('permission_not_grantable', {
-    message: `A token can only grant what it holds itself, and ${why}.`,
-  });
 }
 
 /** Whether a token made the caller's, or one above it. A leaked child would lock out those who can end it. */

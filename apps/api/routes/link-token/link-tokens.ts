@@ -1,19 +1,16 @@
 import { Type } from 'typebox';
-import type { Caller, Permission } from '../../../../shared/contract/caller.ts';
+import type { Permission } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, instant, object, secretText } from '../../../../shared/contract/schema-kinds.ts';
-import { customerId } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import { route } from '../../http/route.ts';
-import { requireWorkspace } from '../../resources/access/access.ts';
+import { requireHeld, requireWorkspace } from '../../resources/access/access.ts';
 import {
-  externalBillingId,
   LINK_TOKEN_PREFIX,
   findLinkToken,
+  linked,
   linkTokens,
-  permissions,
-  portalBillingId,
   presentLinkToken,
   linkTokenResult,
 } from '../../resources/access/link-tokens.ts';
@@ -30,11 +27,7 @@ const newLinkToken = object({
   id: id('link token'),
   token: secretText('the link token; only this answer contains it', LINK_TOKEN_PREFIX),
   expiresAt: instant('when it expires'),
-  workspaceId: id('workspace'),
-  customerId,
-  externalBillingId: Type.Optional(externalBillingId),
-  billingId: Type.Optional(portalBillingId),
-  permissions: Type.Optional(permissions),
+  ...linked,
 });
 
 export const createLinkToken = route('post', '/api/v1/link-token', {
@@ -44,11 +37,7 @@ export const createLinkToken = route('post', '/api/v1/link-token', {
   permission: 'link:write',
   status: 201,
   body: object({
-    workspaceId: id('workspace'),
-    customerId,
-    externalBillingId: Type.Optional(externalBillingId),
-    billingId: Type.Optional(portalBillingId),
-    permissions: Type.Optional(permissions),
+    ...linked,
     expiresIn: Type.Optional(
       Type.Integer({
         minimum: 1,
@@ -58,28 +47,22 @@ export const createLinkToken = route('post', '/api/v1/link-token', {
       }),
     ),
   }),
-  response: object({
-    linkToken: newLinkToken,
-  }),
+  response: object({ linkToken: newLinkToken }),
   errors: ['workspace_forbidden', 'permission_not_grantable', 'billing_not_found'],
 
   async handle({ sql, body, caller, changed }) {
     await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
-    const { workspaceId, customerId, externalBillingId, billingId, permissions = [] } = body;
-    requireGrantable(caller, permissions.includes('rotate') ? [...GIVES, ROTATE_GIVES] : GIVES);
-    if (billingId !== undefined) {
-      const record = await requireBilling(sql, caller, billingId);
-      if (record.workspaceId !== workspaceId) throw new ApiError('billing_not_found');
+    const { expiresIn = DEFAULT_SECONDS, permissions = [], ...of } = body;
+    requireHeld(caller, permissions.includes('rotate') ? [...GIVES, ROTATE_GIVES] : GIVES);
+    if (of.billingId !== undefined) {
+      const record = await requireBilling(sql, caller, of.billingId);
+      if (record.workspaceId !== of.workspaceId) throw new ApiError('billing_not_found');
     }
-    const { expiresIn = DEFAULT_SECONDS } = body;
     const token = makeKeyText(LINK_TOKEN_PREFIX, randomShard());
     const row = await linkTokens.insert(sql, {
       id: newId('link'),
       teamId: caller.teamId,
-      workspaceId,
-      customerId,
-      externalBillingId,
-      billingId,
+      ...of,
       permissions,
       createdBy: caller.tokenId,
       hash: hashKeyText(token),
@@ -121,11 +104,3 @@ export const deleteLinkToken = route('delete', '/api/v1/link-token/{token}', {
     return presentLinkToken({ ...row, valid: false });
   },
 });
-
-/** Throws 403 unless the access token holds what the link token gives. */
-function requireGrantable(caller: Caller, gives: readonly Permission[]): void {
-  const lacking = gives.filter((permission) => !caller.permissions.has(permission));
-  if (lacking.length === 0) return;
-  const message = `A token can only grant what it holds itself, and it lacks ${lacking.join(', ')}.`;
-  throw new ApiError('permission_not_grantable', { message });
-}
