@@ -14,14 +14,6 @@ const MOST_SCHEDULES = 10;
 // So many periods are in Redis before they begin.
 const AHEAD = 2;
 
-export const every = Type.Enum([...calendarUnits], { description: 'how long a period is', examples: ['month'] });
-export const timezone = plainText(
-  64,
-  'name of a time zone (IANA), in whose local time periods are counted',
-  'Europe/Berlin',
-);
-export const rollover = object({ maxCredits: credits('most that lives on when a period ends, for one period more') });
-
 /** A grant schedule as the API answers it. */
 export const grantSchedule = named(
   'GrantSchedule',
@@ -30,15 +22,24 @@ export const grantSchedule = named(
     billingId: id('billing record'),
     credits: credits('credits granted for each period'),
     name: Type.Optional(grantName),
-    every,
-    timezone,
+    every: Type.Enum([...calendarUnits], { description: 'how long a period is', examples: ['month'] }),
+    timezone: plainText(64, 'name of a time zone (IANA), in whose local time periods are counted', 'Europe/Berlin'),
     anchorAt: instant('when the first period begins, or began'),
     endsAt: Type.Optional(instant('no period begins at or after it')),
     priority: grantPriority,
-    rollover: Type.Optional(rollover),
+    rollover: Type.Optional(
+      object({ maxCredits: credits('most that lives on when a period ends, for one period more') }),
+    ),
     createdAt: timestamp('when it was made'),
   }),
 );
+
+/** What a request says of the periods of a schedule. */
+export const newPeriods = {
+  every: grantSchedule.properties.every,
+  timezone: Type.Optional({ ...grantSchedule.properties.timezone, default: 'UTC' }),
+  anchorAt: Type.Optional(instant('when a period begins, from which the others are counted; default now')),
+};
 
 export type ScheduleRow = Omit<Row<typeof grantSchedule>, 'credits' | 'rollover'> & {
   amountMicros: number;

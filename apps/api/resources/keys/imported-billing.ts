@@ -11,7 +11,7 @@ import { billings, billingSettings, creditsIn, insertBilling, type BillingRow } 
 import { addGrant, type GrantMaker } from '../grants/classes.ts';
 import { grantSettings, requireFewEnded, requireGrant } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
-import { addSchedule, every, presentSchedule, timezone } from '../grants/schedules.ts';
+import { addSchedule, newPeriods, presentSchedule } from '../grants/schedules.ts';
 import type { Recorded } from '../record.ts';
 
 /** What a key that is imported brings for its meter. */
@@ -23,9 +23,7 @@ export const importedBilling = {
     schedule: Type.Optional(
       object({
         credits: credits('credits granted for each period, above 0'),
-        every,
-        timezone: Type.Optional({ ...timezone, default: 'UTC' }),
-        anchorAt: Type.Optional(instant('when a period begins, from which the others are counted; default now')),
+        ...newPeriods,
       }),
     ),
   }),

@@ -1,23 +1,22 @@
 import { Type } from 'typebox';
 import { invalidField } from '../../../../shared/contract/errors.ts';
 import { credits, instant, object } from '../../../../shared/contract/schema-kinds.ts';
-import { name } from '../../../../shared/contract/schemas.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
 import { countBegun } from '../../resources/grants/classes.ts';
-import { priority, requireFewEnded } from '../../resources/grants/grants.ts';
+import { requireFewEnded } from '../../resources/grants/grants.ts';
 import {
   addSchedule,
-  every,
   grantSchedule,
+  newPeriods,
   presentSchedule,
-  rollover,
-  timezone,
   schedules,
 } from '../../resources/grants/schedules.ts';
 import { voidPeriods } from '../../resources/grants/voids.ts';
 import { readAccount } from '../../sync/accounts.ts';
+
+const { priority, name, rollover } = grantSchedule.properties;
 
 export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}/grant-schedule', {
   summary: 'Grant credits to a billing record every day, week, month or year',
@@ -28,13 +27,11 @@ export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}
   grows: true,
   body: object({
     credits: credits('credits to grant for each period, above 0'),
-    every,
-    timezone: Type.Optional({ ...timezone, default: 'UTC' }),
-    anchorAt: Type.Optional(instant('when a period begins, from which the others are counted; default now')),
+    ...newPeriods,
     endsAt: Type.Optional(instant('no period begins at or after it; default never')),
     priority: Type.Optional(priority),
-    name: Type.Optional(name),
-    rollover: Type.Optional(rollover),
+    name,
+    rollover,
   }),
   response: object({ grantSchedule }),
   errors: [
