@@ -44,8 +44,7 @@ import { createSession, deleteSession, getSession, leavePortal, openPortal } fro
 import { listStatements } from './statement/list.ts';
 import { getUsage } from './usage/get.ts';
 import { listUsage } from './usage/list.ts';
-import { countVerifications } from './verification/list.ts';
-import { listRecentVerifications } from './verification/recent.ts';
+import { countVerifications, listRecentVerifications } from './verification/verifications.ts';
 import { listWebhookDeliveries, redeliverWebhook, testWebhook } from './webhook/deliveries.ts';
 import {
   createWebhook,

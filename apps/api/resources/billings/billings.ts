@@ -11,8 +11,8 @@ import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
-import { mayUse } from '../access/access.ts';
-import { present, tableOf, without, type Row } from '../rows.ts';
+import { mayUse, requireWorkspace } from '../access/access.ts';
+import { matching, present, tableOf, without, type Row } from '../rows.ts';
 import { readTurned } from '../../sync/accounts.ts';
 import type { Alert } from '../../../../shared/contract/alerts.ts';
 import { slidingWindow } from '../../../../shared/stores/limits.ts';
@@ -84,6 +84,21 @@ export async function requireBilling(
 ): Promise<BillingRow> {
   const row = await billings.require(sql, billingId, sql`team_id = ${caller.teamId}`, { alone: lock });
   if (!mayUse(caller, row.workspaceId)) throw new ApiError('billing_not_found');
+  return row;
+}
+
+/** The billing record of a meter in a workspace that the caller's token may use; 403 or 404. */
+export async function requireBillingOfMeter(
+  sql: Query,
+  caller: Caller,
+  { workspaceId, externalMeterId }: { workspaceId: string; externalMeterId: string },
+  { lock = false } = {},
+): Promise<BillingRow> {
+  await requireWorkspace(sql, caller, workspaceId);
+  const [row] = await sql<BillingRow[]>`
+    select ${billings.columns(sql)} from billing_records
+    where ${matching(sql, { teamId: caller.teamId, workspaceId, externalMeterId })} ${lock ? sql`for update` : sql``}`;
+  if (!row) throw new ApiError('billing_not_found');
   return row;
 }
 

@@ -18,6 +18,7 @@ import {
   presentAmounts,
   billings,
   requireBilling,
+  requireBillingOfMeter,
   refuseDeletedWorkspace,
   type BillingRow,
   alertsValue,
@@ -102,13 +103,7 @@ export const getBillingOfMeter = route('get', '/api/v1/customer-billing', {
   errors: ['workspace_forbidden', 'billing_not_found'],
 
   async handle({ sql, query, caller, redis }) {
-    await requireWorkspace(sql, caller, query.workspaceId);
-    const [row] = await sql<BillingRow[]>`
-      select ${billings.columns(sql)} from billing_records
-      where team_id = ${caller.teamId} and workspace_id = ${query.workspaceId}
-        and external_meter_id = ${query.externalMeterId}`;
-    if (!row) throw new ApiError('billing_not_found');
-    return { billing: await presentBilling(redis, row) };
+    return { billing: await presentBilling(redis, await requireBillingOfMeter(sql, caller, query)) };
   },
 });
 

@@ -1,17 +1,15 @@
 import { Type } from 'typebox';
 import { CREDITS_PATTERN, creditsFromNumber, parseCredits } from '../../../../shared/values/credits.ts';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
-import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { invalidField } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
-import { requireWorkspace } from '../../resources/access/access.ts';
 import {
-  billings,
   billingSettings,
   presentBalance,
   requireBilling,
-  type BillingRow,
+  requireBillingOfMeter,
 } from '../../resources/billings/billings.ts';
 import { addGrant } from '../../resources/grants/classes.ts';
 import { readHeard } from '../../resources/grants/heard.ts';
@@ -30,26 +28,16 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
   description:
     'Adds credits to what was bought, and writes a row into the ledger. A repeat with the same Idempotency-Key adds nothing.',
   permission: 'billing:write',
-  body: object({
-    workspaceId: id('workspace'),
-    externalMeterId,
-    refill,
-  }),
+  body: object({ workspaceId: id('workspace'), externalMeterId, refill }),
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
   async handle({ sql, body, caller, changed, redis, requestId, clock }) {
-    await requireWorkspace(sql, caller, body.workspaceId);
     const amountMicros = typeof body.refill === 'string' ? parseCredits(body.refill) : creditsFromNumber(body.refill);
     if (!amountMicros)
       throw invalidField('/refill', 'must be above 0 and at most 9000000000, with at most six decimals');
 
-    const [before] = await sql<BillingRow[]>`
-      select ${billings.columns(sql)} from billing_records
-      where team_id = ${caller.teamId} and workspace_id = ${body.workspaceId}
-        and external_meter_id = ${body.externalMeterId}
-      for update`;
-    if (!before) throw new ApiError('billing_not_found');
+    const before = await requireBillingOfMeter(sql, caller, body, { lock: true });
     const balance = await readHeard(redis, before);
     const nowMs = clock.now();
     const grant = { id: newId('grant'), amountMicros, priority: 50, beginsAt: nowMs, expiresAt: null };

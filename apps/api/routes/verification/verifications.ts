@@ -1,6 +1,8 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
-import { id, named, object, textOf, count, plainText } from '../../../../shared/contract/schema-kinds.ts';
+import { limitedByLimit } from '../../../../shared/contract/limits.ts';
+import { count, id, named, object, plainText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { externalMeterId, name } from '../../../../shared/contract/schemas.ts';
 import {
   outcomeGroups,
@@ -8,17 +10,32 @@ import {
   type Outcome,
   type OutcomeGroup,
 } from '../../../../shared/books/usage/outcomes-query.ts';
-import { requireUsageOf, requireWholeTeam } from '../../resources/access/access.ts';
+import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/books/usage/recent-outcomes.ts';
+import { mayUse, requireUsageOf, requireWholeTeam } from '../../resources/access/access.ts';
 import { eachOf, type Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { present, type Values } from '../../resources/rows.ts';
-import { outcome, withoutEmpty } from './outcome.ts';
+import { isId } from '../../../../shared/values/ids.ts';
 import { momentTexts } from '../../../../shared/values/periods.ts';
+import { reasons, statuses } from '../../../../shared/verification/operation.ts';
+import { keylessReasons } from '../../../../shared/verification/outcomes.ts';
 import { cutsOf, outcomeIntervals } from '../../resources/usage-range.ts';
 
 const MOST_ROWS = 10_000;
 const MOST_READ = 50_000_000;
 const MOST_KEYS = 1_000;
+const MOST_RECENT = 100;
+
+// What is told of a decision.
+const outcome = {
+  status: Type.Enum([...statuses], { description: 'the answer to the call' }),
+  reason: Type.Optional(
+    Type.Enum([...reasons, ...keylessReasons], {
+      description: 'why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID',
+    }),
+  ),
+  route: Type.Optional(plainText(1024, 'the route that the call named', 'GET /documents')),
+};
 
 const counted = object({
   start: plainText(32, 'when the period begins, RFC 3339 with the offset of the zone', '2026-11-20T08:00:00+00:00'),
@@ -31,6 +48,25 @@ const counted = object({
 });
 const counts = Type.Array(named('VerificationCount', counted), { maxItems: MOST_ROWS });
 const bound = (description: string) => Type.String({ maxLength: 40, description, examples: ['2026-11-20'] });
+
+const { on, name: limitName, limit } = limitedByLimit.properties;
+const refusedBy = object({ on, name: limitName, limit });
+const decision = named(
+  'RecentVerification',
+  object({
+    time: timestamp('when it was decided'),
+    apiKeyId: id('API key'),
+    ...outcome,
+    limitedBy: Type.Optional(refusedBy),
+    clientAddress: Type.Optional(
+      plainText(
+        64,
+        "of a refusal: the end client's address, where the call named it and the workspace keeps it",
+        '203.0.113.9',
+      ),
+    ),
+  }),
+);
 
 export const countVerifications = route('get', '/api/v1/verifications', {
   summary: 'Count verifications by status, reason, limit or key',
@@ -83,12 +119,11 @@ export const countVerifications = route('get', '/api/v1/verifications', {
   errors: ['workspace_forbidden', 'usage_too_large', 'usage_too_slow', 'usage_unavailable'],
 
   async handle({ sql, query, caller, books, clock }) {
-    const { workspaceId, externalMeterId: meter, from, to, interval = 'day', timezone = 'UTC' } = query;
+    const { workspaceId, externalMeterId: meter, interval = 'day', timezone = 'UTC' } = query;
     if (workspaceId === undefined && meter !== undefined) throw invalidField('externalMeterId', 'needs workspaceId');
     if (workspaceId === undefined) requireWholeTeam(caller);
     const workspace = workspaceId === undefined ? undefined : await requireUsageOf(sql, caller, workspaceId);
-    const bounds = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
-    const cuts = cutsOf({ ...bounds, interval, timezone }, clock.now());
+    const cuts = cutsOf({ ...query, interval, timezone }, clock.now());
     const { status, reason, limit, apiKeyId: key } = query;
     const groupBy = groupsIn(query.groupBy ?? 'status');
     const asked = Object.entries({ status, reason, limit, key });
@@ -119,6 +154,34 @@ export const countVerifications = route('get', '/api/v1/verifications', {
   },
 });
 
+export const listRecentVerifications = route('get', '/api/v1/verifications/recent', {
+  summary: 'List the last 100 verifications of a key or a meter, newest first: why was my customer refused?',
+  description:
+    'Of the last 24 hours, within about two seconds. Of refusals at most ten a second of a key are kept one by one; GET /api/v1/verifications counts all of them. Give apiKeyId, or workspaceId with externalMeterId.',
+  permission: 'usage:read',
+  query: object({
+    apiKeyId: Type.Optional(id('API key')),
+    workspaceId: Type.Optional(id('workspace')),
+    externalMeterId: Type.Optional(externalMeterId),
+  }),
+  response: object({ data: Type.Array(decision, { maxItems: MOST_RECENT }) }),
+  errors: ['workspace_forbidden', 'key_not_found', 'usage_too_slow', 'usage_unavailable'],
+
+  async handle({ sql, query, caller, books, clock }) {
+    const { apiKeyId, workspaceId, externalMeterId: meter } = query;
+    const isMeter = workspaceId !== undefined && meter !== undefined && apiKeyId === undefined;
+    if (!isMeter && (apiKeyId === undefined || workspaceId !== undefined || meter !== undefined))
+      throw invalidField('apiKeyId', 'must be given alone, or workspaceId with externalMeterId in its place');
+    const question = isMeter ? await ofMeter(sql, caller, workspaceId, meter) : await ofKey(sql, caller, apiKeyId!);
+    const rows = await readRecentOutcomes(books, question, clock.now(), MOST_RECENT);
+    const data = rows.map(({ timeMs, limitedBy, ...row }) => {
+      const by = limitedBy === '' ? {} : { limitedBy: JSON.parse(limitedBy) as unknown };
+      return present(decision, { ...withoutEmpty(row), ...by, time: timeMs } as unknown as Values<typeof decision>);
+    });
+    return { data };
+  },
+});
+
 async function keysOf(sql: Query, workspaceId: string, meter: string): Promise<string[]> {
   const keys = await sql<{ id: string }[]>`
     select id from api_keys where workspace_id = ${workspaceId} and external_meter_id = ${meter}
@@ -141,4 +204,34 @@ function groupsIn(text: string): OutcomeGroup[] {
   const isGroup = (name: string): name is OutcomeGroup => outcomeGroups.some((group) => group === name);
   if (asked.every(isGroup)) return [...new Set(asked)];
   throw invalidField('groupBy', `must be any of ${outcomeGroups.join(', ')}, with commas between`);
+}
+
+async function ofKey(sql: Query, caller: Caller, keyId: string): Promise<RecentQuestion> {
+  const [key] = isId(keyId)
+    ? await sql<{ workspaceId: string; billingId: string | null }[]>`
+        select k.workspace_id, b.id as billing_id from api_keys k
+          left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = k.external_meter_id
+        where k.id = ${keyId} and k.team_id = ${caller.teamId}`
+    : [];
+  if (!key || !mayUse(caller, key.workspaceId)) throw new ApiError('key_not_found');
+  const workspace = await requireUsageOf(sql, caller, key.workspaceId);
+  return { workspace, keyIds: [keyId], billingId: key.billingId ?? undefined };
+}
+
+async function ofMeter(sql: Query, caller: Caller, workspaceId: string, meter: string): Promise<RecentQuestion> {
+  const workspace = await requireUsageOf(sql, caller, workspaceId);
+  const [[billing], keys] = await Promise.all([
+    sql<{ id: string }[]>`
+      select id from billing_records where workspace_id = ${workspaceId} and external_meter_id = ${meter}`,
+    // Without a record, events name only the key.
+    sql<{ id: string }[]>`
+      select id from api_keys where workspace_id = ${workspaceId} and external_meter_id = ${meter}
+      order by id desc limit ${MOST_KEYS}`,
+  ]);
+  return { workspace, meter, keyIds: keys.map((key) => key.id), billingId: billing?.id };
+}
+
+/** A row of the books without what they leave empty. */
+function withoutEmpty(row: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== ''));
 }
