@@ -17,7 +17,7 @@ http {
 }
 `;
 
-testGateway(
+await testGateway(
   'nginx',
   (write) => {
     const [server, guard] = [example('nginx/api.conf'), example('nginx/keytally.conf')];

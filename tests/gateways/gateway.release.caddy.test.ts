@@ -1,7 +1,7 @@
 import { tryGateway } from './helpers/suite.ts';
 import { example } from './helpers/gateway.ts';
 
-tryGateway(
+await tryGateway(
   'Caddy',
   (write) => {
     const file = write('Caddyfile', `{\n\tadmin off\n\tauto_https off\n}\n${example('caddy/Caddyfile')}`);

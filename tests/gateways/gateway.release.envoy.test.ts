@@ -1,7 +1,7 @@
 import { tryGateway } from './helpers/suite.ts';
 import { example } from './helpers/gateway.ts';
 
-tryGateway(
+await tryGateway(
   'Envoy',
   (write) => ({
     command: process.env.TEST_ENVOY!,

@@ -9,23 +9,23 @@ core.register_action('keytally', { 'http-req' }, function(txn, path) error('brok
 core.register_action('keytally_settle', { 'http-res' }, function(txn) error('broken') end)
 `;
 
-tryGateway(
+await tryGateway(
   'HAProxy',
   (write) => begin(write, example('haproxy/keytally.lua')),
   { envelope: true, settles: true },
-  (test, setting) => {
-    test('an error in Lua lets nobody pass', async () => {
-      const broken = await setting.startWith(setting.clients.token, (write) => begin(write, BROKEN));
+  {
+    async 'an error in Lua lets nobody pass'({ clients, api, startWith }) {
+      const broken = await startWith(clients.token, (write) => begin(write, BROKEN));
       try {
         for (const path of ['/documents', '/reports/1']) {
-          const { status } = await broken.send(path, { headers: bearer(setting.clients.good.key) });
+          const { status } = await broken.send(path, { headers: bearer(clients.good.key) });
           assert.is(status, 503, path);
         }
-        assert.is(setting.api.reached.length, 0);
+        assert.is(api.reached.length, 0);
       } finally {
         await broken.stop();
       }
-    });
+    },
   },
 );
 

@@ -4,43 +4,30 @@ import { holds } from './holds.ts';
 import { outages } from './outages.ts';
 import { passes } from './passes.ts';
 import { policies } from './policies.ts';
-import { closeSetting, openSetting, type Cases, type Quirks, type Setting, type Test } from './setting.ts';
+import { openSetting, type Cases, type Quirks, type Setting } from './setting.ts';
 import { smuggling } from './smuggling.ts';
 
 /** Tests a gateway, started with the example of its page, between end clients and an API, with all cases. */
-export function testGateway(name: string, begin: BeginGateway, quirks: Quirks): void {
-  run(name, begin, quirks, { ...passes, ...policies, ...holds, ...smuggling, ...outages });
+export async function testGateway(name: string, begin: BeginGateway, quirks: Quirks): Promise<void> {
+  await run(name, begin, quirks, { ...passes, ...policies, ...holds, ...smuggling, ...outages });
 }
 
 /** Tries another gateway: good keys, refused ones, what it settles, and keytally down; `more` adds tests of its own. */
-export function tryGateway(
-  name: string,
-  begin: BeginGateway,
-  quirks: Quirks,
-  more?: (test: Test, setting: Setting) => void,
-): void {
+export async function tryGateway(name: string, begin: BeginGateway, quirks: Quirks, more: Cases = {}): Promise<void> {
   const [good, refused] = Object.entries(passes);
   const [captured] = Object.entries(holds);
   const [down] = Object.entries(outages);
   const tried = [good!, refused!, ...(quirks.settles ? [captured!] : []), down!];
-  run(name, begin, quirks, Object.fromEntries(tried), more);
+  await run(name, begin, quirks, { ...Object.fromEntries(tried), ...more });
 }
 
-function run(
-  name: string,
-  begin: BeginGateway,
-  quirks: Quirks,
-  cases: Cases,
-  more?: (test: Test, setting: Setting) => void,
-): void {
+async function run(name: string, begin: BeginGateway, quirks: Quirks, cases: Cases): Promise<void> {
   const test = suite(`keytally behind ${name}`);
-  const setting = { quirks } as Setting;
-  test.before(() => openSetting(setting, name, begin));
-  test.after(() => closeSetting(setting));
+  const setting: Setting = await openSetting(name, begin, quirks);
+  test.after(() => setting.stop());
   test.before.each(() => {
     setting.api.reached.length = 0;
     Object.assign(setting.api.answering, { cost: undefined, never: false });
   });
   for (const [title, check] of Object.entries(cases)) test(title, () => check(setting));
-  more?.(test, setting);
 }
