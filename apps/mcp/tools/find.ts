@@ -28,19 +28,18 @@ export default tool({
     const isSecret = keyShard(text) !== undefined;
     const wanted = isSecret ? maskKeyText(text) : text;
     const places = workspaceId === undefined ? await workspacesOf(reader) : { ids: [workspaceId], more: false };
+    const found = [];
+    for (const id of places.ids)
+      found.push(await Promise.all([keysLike(reader, id, wanted), recordsOf(reader, id, wanted)]));
+    const keys = found.flatMap(([one]) => one.items);
+    const records = found.flatMap(([, one]) => one.items);
+    const isAll = !places.more && found.flat().every(({ more }) => !more);
     const data = {
-      keys: [] as ReturnType<typeof keyFrom>[],
-      records: [] as ReturnType<typeof recordFrom>[],
+      keys: keys.slice(0, MOST),
+      records: records.slice(0, MOST),
       searched: places.ids,
-      complete: !places.more,
+      complete: isAll && keys.length <= MOST && records.length <= MOST,
     };
-    for (const id of places.ids) {
-      const [keys, records] = await Promise.all([keysLike(reader, id, wanted), recordsOf(reader, id, wanted)]);
-      data.keys.push(...keys.items.map((one) => keyFrom(id, one)));
-      data.records.push(...records.items.map(recordFrom));
-      if (keys.more || records.more) data.complete = false;
-    }
-    if (data.keys.splice(MOST).length + data.records.splice(MOST).length > 0) data.complete = false;
     const counts = `${data.keys.length} keys and ${data.records.length} billing records in ${data.searched.length} workspaces${data.complete ? '' : '; there may be more'}.`;
     const warning =
       ' The text was a whole API key: only its masked form was looked for. Whoever has seen it can use it, so advise to rotate it.';
@@ -54,11 +53,11 @@ async function workspacesOf(reader: Reader) {
 }
 
 async function keysLike(reader: Reader, id: string, search: string) {
-  const items: Awaited<ReturnType<Reader['apiKeys']['list']>>['apiKeys'] = [];
+  const items: ReturnType<typeof keyFrom>[] = [];
   let cursor: string | undefined;
   for (let pages = 0; pages < MOST_PAGES && items.length < MOST; pages++) {
     const page = await reader.apiKeys.list({ id, search, limit: MOST, cursor });
-    items.push(...page.apiKeys);
+    items.push(...page.apiKeys.map((one) => keyFrom(id, one)));
     cursor = page.nextCursor;
     if (cursor === undefined) break;
   }
@@ -71,6 +70,6 @@ async function recordsOf(reader: Reader, id: string, wanted: string) {
       reader.billing.list({ id, ...filter, limit: MOST }),
     ),
   );
-  const items = new Map(pages.flatMap(({ billings }) => billings.map((one) => [one.id, one] as const)));
+  const items = new Map(pages.flatMap(({ billings }) => billings.map((one) => [one.id, recordFrom(one)] as const)));
   return { items: [...items.values()], more: pages.some(({ nextCursor }) => nextCursor !== undefined) };
 }

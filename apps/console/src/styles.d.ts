@@ -1,2 +1,0 @@
-// What esbuild bundles as a stylesheet.
-declare module '*.css';
