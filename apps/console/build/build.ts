@@ -1,7 +1,7 @@
 // Builds the console's pages into apps/console/dist: node apps/console/build/build.ts. `make` and the image run it after they
 // have installed the packages.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, extname, join } from 'node:path';
 import { build } from 'esbuild';
 
 const root = join(import.meta.dirname, '..');
@@ -9,7 +9,7 @@ const assets = join(root, 'dist/assets');
 const packages = ['preact', 'preact-iso', '@picocss/pico'];
 
 const { outputFiles } = await build({
-  entryPoints: [join(root, 'src/main.tsx')],
+  entryPoints: [join(root, 'src/main.tsx'), join(root, 'src/style.css')],
   outdir: assets,
   entryNames: '[name]-[hash]',
   bundle: true,
@@ -27,8 +27,8 @@ const { outputFiles } = await build({
 mkdirSync(assets, { recursive: true });
 const files = new Map<string, string | Uint8Array>(outputFiles.map(({ path, contents }) => [basename(path), contents]));
 const names = [...files.keys()];
-const page = readFileSync(join(root, 'src/index.html'), 'utf8').replace(/main\.(css|js)/g, (_, kind) => {
-  return `/console/assets/${names.find((name) => name.endsWith(kind))}`;
+const page = readFileSync(join(root, 'src/index.html'), 'utf8').replace(/main\.js|style\.css/g, (file) => {
+  return `/console/assets/${names.find((name) => name.endsWith(extname(file)))}`;
 });
 // Their licences ask for their notice wherever they go.
 files.set('licences.txt', packages.map(licenceOf).join('\n\n'));

@@ -1,5 +1,3 @@
-import '@picocss/pico/css/pico.min.css';
-import './style.css';
 import './parts/keep-focus.ts';
 import { render } from 'preact';
 import { App } from './app.tsx';

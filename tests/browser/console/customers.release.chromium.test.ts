@@ -70,10 +70,12 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
   ])
     await must(200, own.customers.verify({ key, billing }));
   await own.customers.verify({ key, billing: { usage: '40' } });
-  await eventually('usage and alert are in the books', async () => {
-    const { data } = (await own.world.call('get', `/api/v1/usage/${id}`)).body;
-    const { alerts } = (await own.world.call('get', `/api/v1/customer-billing/${id}/alerts`)).body;
-    return data.length === 2 && alerts.length === 1;
+  await eventually('usage and alert are in the books, and the refusal is told', async () => {
+    const read = async (path: string) => (await own.world.call('get', `/api/v1/${path}`)).body;
+    const { data } = await read(`usage/${id}`);
+    const { alerts } = await read(`customer-billing/${id}/alerts`);
+    const recent = await read(`verifications/recent?workspaceId=${own.workspaceId}&externalMeterId=used`);
+    return data.length === 2 && alerts.length === 1 && recent.data.length === 4;
   });
   await page.reload();
   await page.getByText('43.749999 credits available').waitFor();

@@ -43,7 +43,7 @@ test('usage is summed as one asks, in the zone asked for, and downloaded', async
   assert.ok(readFileSync(await (await saved).path(), 'latin1').startsWith('PAR1'));
   await page.getByLabel('Time zone').fill('');
   await fill(page, { 'Time zone': 'Atlantis' });
-  await page.getByRole('alert').getByText('must be a time zone', { exact: false }).first().waitFor();
+  await page.getByRole('alert').getByText('must be the IANA name of a time zone').first().waitFor();
   await close();
 });
 

@@ -5,7 +5,7 @@ export type PeriodLabels = ReadonlyMap<string, string>;
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
-export const DAY_MS = 86_400_000;
+const DAY_MS = 86_400_000;
 /** How many days charts show, unless somebody asks for others. */
 export const DAYS = 30;
 // Not by Intl: its first format takes a slow machine a tenth of a second, and the page is in English whatever the viewer's language.

@@ -74,27 +74,20 @@ function answerOf({ status }: { status?: string | undefined }): Standing {
   return status === undefined ? ['idle', 'would be refused'] : [status === 'VALID' ? 'good' : 'bad', status];
 }
 
-/** Decisions one by one, newest first. */
-function Decisions({ items, withKey }: { items: readonly Decision[]; withKey: boolean }) {
-  const needs = withKey ? undefined : false;
-  const columns: Column<Decision>[] = [
-    { title: 'When', width: '12.5rem', time: 'time' },
-    { title: 'Answer', state: answerOf, below: 'reason' },
-    { title: 'Reason', text: 'reason', isExtra: true },
-    { title: 'Limit', text: ({ limitedBy }) => limitedBy && `${limitedBy.on}/${limitedBy.name}`, isExtra: true },
-    { title: 'Route', text: 'route', isExtra: true },
-    { title: 'Address', text: 'clientAddress', isExtra: true },
-    { title: 'Key', text: 'apiKeyId', link: (one) => `keys/${one.apiKeyId}`, isExtra: true, needs },
-  ];
-  return (
-    <Table
-      label="Recent decisions"
-      columns={columns}
-      items={items}
-      empty="No call in the last 24 hours. A decision shows here about two seconds after it was made."
-    />
-  );
-}
+const columns: readonly Column<Decision>[] = [
+  { title: 'When', width: '12.5rem', time: 'time' },
+  { title: 'Answer', state: answerOf, below: 'reason' },
+  { title: 'Reason', text: 'reason', isExtra: true },
+  { title: 'Limit', text: ({ limitedBy }) => limitedBy && `${limitedBy.on}/${limitedBy.name}`, isExtra: true },
+  { title: 'Route', text: 'route', isExtra: true },
+  { title: 'Address', text: 'clientAddress', isExtra: true },
+];
+const keyColumn: Column<Decision> = {
+  title: 'Key',
+  text: 'apiKeyId',
+  link: (one) => `keys/${one.apiKeyId}`,
+  isExtra: true,
+};
 
 /** How many calls had which answer, the most frequent first; and those that a limit which only watches would refuse. */
 export function Counts({ counts: { data, wouldRefuse }, chart }: Counted) {
@@ -144,7 +137,12 @@ export function Decided({ of, bid }: { of: Of; bid: string | undefined }) {
           return (
             <>
               {refused && <Verdict of={refused} bid={bid} />}
-              <Decisions items={data} withKey={!of.apiKeyId} />
+              <Table
+                label="Recent decisions"
+                columns={of.apiKeyId ? columns : [...columns, keyColumn]}
+                items={data}
+                empty="No call in the last 24 hours. A decision shows here about two seconds after it was made."
+              />
               <p class="muted">The last 100 decisions of 24 hours, and of refusals at most ten a second of a key.</p>
             </>
           );

@@ -1,6 +1,6 @@
 import { call, Problem } from '../data/call.ts';
 import { useAnswer, useMay, useRead, useWorkspace } from '../data/hooks.ts';
-import { DAY_MS } from '../data/time.ts';
+import { spanUntilNow } from '../data/time.ts';
 import { Counts, summed, useCounts } from './decisions.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { Listed, Table } from '../parts/table.tsx';
@@ -11,7 +11,6 @@ import { isGivenUp, isOf, webhookState } from './webhooks/webhooks.tsx';
 
 const LIVE_MS = 10_000;
 const STATE_MS = 60_000;
-const QUARTER_MS = 900_000;
 const SHOWN = 8;
 // More than a record can have: the list then begins with those that have the least.
 const MOST_CREDITS = '9000000000';
@@ -89,10 +88,8 @@ function HitLimits() {
   const { id: workspaceId } = useWorkspace();
   const read = useRead(
     async (signal) => {
-      const endMs = Math.ceil(Date.now() / QUARTER_MS) * QUARTER_MS;
-      const [from, to] = [new Date(endMs - DAY_MS).toISOString(), new Date(endMs).toISOString()];
       const count = async (groupBy: string) => {
-        const input = { workspaceId, from, to, interval: 'day', groupBy } as const;
+        const input = { workspaceId, ...spanUntilNow('day').asked, interval: 'day', groupBy } as const;
         const ask = (reason: 'RATE_LIMIT' | 'LIMIT_REACHED') =>
           call('get /api/v1/verifications', { ...input, reason }, signal);
         const answers = await Promise.all([ask('RATE_LIMIT'), ask('LIMIT_REACHED')]);

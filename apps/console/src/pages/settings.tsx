@@ -68,10 +68,10 @@ export function Settings() {
 function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
   const { route } = useLocation();
   const { id, workspace } = useWorkspace();
-  const { name, defaultKeyPrefix, defaultRateLimitPerSecond, timezone } = workspace;
+  const { name, defaultKeyPrefix, defaultRateLimitPerSecond: value, timezone } = workspace;
   const begins = { value: defaultKeyPrefix, hint: 'What secrets of keys begin with.' };
   const zones = 'Whose days and months statements have, e.g. Europe/Oslo.';
-  const rate = { as: 'number', min: '1', hint: 'Where the key does not say. Empty: no limit.' } as const;
+  const rate = { as: 'number', min: '1', value, hint: 'Where the key does not say. Empty: no limit.' } as const;
   return (
     <>
       <Ask
@@ -82,13 +82,7 @@ function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
         fields={[
           { name: 'name', label: 'Name', required: true, maxLength: 128, value: name },
           { name: 'defaultKeyPrefix', label: 'Default prefix', clears: true, ...begins },
-          {
-            name: 'defaultRateLimitPerSecond',
-            label: 'Requests per second of a key',
-            clears: true,
-            value: defaultRateLimitPerSecond,
-            ...rate,
-          },
+          { name: 'defaultRateLimitPerSecond', label: 'Requests per second of a key', clears: true, ...rate },
           { name: 'timezone', label: 'Time zone', required: true, value: timezone, hint: zones },
         ]}
         onSubmit={onChange}

@@ -49,6 +49,7 @@ export function UsagePage() {
   const pages = usePages('get /api/v1/usage', { ...asked, limit: ROWS });
   const { items, isWhole } = pages;
   const shown = pages.readOn as Asked;
+  const grouped = asked.groupBy.split(',');
   const file = (format: 'csv' | 'parquet') => ({
     path: `${addressOf('get /api/v1/usage', asked)}&format=${format}`,
     file: `usage.${format}`,
@@ -69,13 +70,7 @@ export function UsagePage() {
           { name: 'to', label: 'To the day', as: 'date', required: true, value: asked.to },
           { name: 'interval', label: 'By', options: ['hour', 'day', 'week', 'month'], value: asked.interval },
           { name: 'timezone', label: 'Time zone', required: true, value: asked.timezone },
-          {
-            name: 'groups',
-            label: 'Summed up by',
-            as: 'ticks',
-            options: groupOptions,
-            value: asked.groupBy.split(','),
-          },
+          { name: 'groups', label: 'Summed up by', as: 'ticks', options: groupOptions, value: grouped },
           { name: 'externalMeterId', label: 'Only the meter', isRare: true },
           { name: 'usageName', label: 'Only the usage', isRare: true },
           { name: 'apiKeyId', label: 'Only the key (id)', isRare: true },

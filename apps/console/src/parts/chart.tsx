@@ -6,7 +6,8 @@ type Part = { name: string; fill: string; from: readonly number[]; to: readonly 
 export type Chart = { labels: readonly string[]; parts: readonly Part[] };
 
 const COLOURS = 8;
-const OTHERS = 'others';
+// No name of its own: one may be called others.
+const REST = '';
 const HEADROOM = 1.08;
 const MOST_TICKS = 5;
 const MOST_LABELS = 10;
@@ -31,8 +32,8 @@ export function StackedBars({ labels, parts }: Chart) {
           </div>
         ))}
         <svg viewBox={`0 0 ${labels.length} 100`} preserveAspectRatio="none">
-          {parts.map(({ name, fill, from, to }) => (
-            <path key={name} style={{ fill }} d={barsBetween(from.map(heightOf), to.map(heightOf))} />
+          {parts.map(({ fill, from, to }) => (
+            <path key={fill} style={{ fill }} d={barsBetween(from.map(heightOf), to.map(heightOf))} />
           ))}
         </svg>
         {labels.map(
@@ -81,11 +82,11 @@ export function chartOf(
   const names = (largest.length > COLOURS ? largest.slice(0, COLOURS - 1) : largest).toSorted(
     (a, b) => places.indexOf(a) - places.indexOf(b) || (a < b ? -1 : 1),
   );
-  const sums = sumsBy(known, ([period, name]) => `${period} ${names.includes(name) ? name : OTHERS}`);
+  const sums = sumsBy(known, ([period, name]) => `${period} ${names.includes(name) ? name : REST}`);
   let from: readonly number[] = [...periods].map(() => 0);
-  const parts = [...names, ...(largest.length > names.length ? [OTHERS] : [])].map((name, i): Part => {
+  const parts = [...names, ...(largest.length > names.length ? [REST] : [])].map((name, i): Part => {
     const to = [...periods.keys()].map((period, at) => from[at]! + (sums.get(`${period} ${name}`) ?? 0));
-    const part = { name, fill: `var(--chart-${(colours[name] ?? i) % COLOURS})`, from, to };
+    const part = { name: name || 'others', fill: `var(--chart-${(colours[name] ?? i) % COLOURS})`, from, to };
     from = to;
     return part;
   });

@@ -81,6 +81,8 @@ type AskProps<F extends readonly FieldData[], Answer> = {
   shows?(answer: Answer): Revealed;
   /** What it says above its fields. */
   says?: string;
+  /** Whoever may not do it is shown its children alone. */
+  needs?: Needs;
   children?: ComponentChildren;
 };
 
@@ -96,7 +98,7 @@ function wordsOf({ does, one }: Does) {
 }
 
 type AskButtonProps<F extends readonly FieldData[], Answer> = Omit<AskProps<F, Answer>, 'title' | 'submit'> &
-  Partial<Pick<OpensProps, 'text' | 'look' | 'needs'>> &
+  Partial<Pick<OpensProps, 'text' | 'look'>> &
   ((Does & { submit?: string }) | { does?: undefined; title: string; submit: string }) & {
     /** What its row is called, of one that stands in a table. */
     row?: string | undefined;
@@ -116,7 +118,7 @@ export function Ask<const F extends readonly FieldData[] = [], Answer = unknown>
 
 /** A dialog with a form, or with a question alone: it is closed once that was done. */
 export function AskDialog<const F extends readonly FieldData[] = [], Answer = unknown>(props: AskProps<F, Answer>) {
-  const { title, after, says, children, onSubmit, shows, ...form } = props;
+  const { title, after, onSubmit, shows, ...form } = props;
   const show = useContext(DialogContext);
   const [shown, setShown] = useState<Revealed>();
   const submit = async (given: Given<F>) => {
@@ -124,12 +126,7 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
     if (shows) setShown(shows(answer));
     else show(undefined);
   };
-  const asked = (
-    <Form {...form} onSubmit={submit}>
-      {says && <p>{says}</p>}
-      {children}
-    </Form>
-  );
+  const asked = <Form {...form} onSubmit={submit} />;
   return (
     <Dialog title={shown?.title ?? title}>
       {shown ? <Secret {...shown} /> : after ? <Loaded of={after}>{() => asked}</Loaded> : asked}

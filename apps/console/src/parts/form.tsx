@@ -76,18 +76,19 @@ type FormProps<F extends readonly FieldData[]> = {
   /** Whoever may not do this is not offered it. */
   needs?: Needs;
   onSubmit(given: Given<F>, form: FormData): Promise<unknown>;
-  /** What stands above the fields. */
+  says?: string | undefined;
+  /** What stands above the fields; whoever may not do it sees this alone. */
   children?: ComponentChildren;
 };
 
 /** A form that says that it works, and what the api said where it refused. Without fields it is a button. */
 export function Form<const F extends readonly FieldData[] = []>(props: FormProps<F>) {
-  const { submit, fields = [], look, label, needs, onSubmit, children } = props;
+  const { submit, fields = [], look, label, needs, onSubmit, says, children } = props;
   const may = useMay();
   const problemOf = useProblem();
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
-  if (!may(needs)) return null;
+  if (!may(needs)) return <>{children}</>;
   const send = async (event: { preventDefault(): void; currentTarget: HTMLFormElement }) => {
     event.preventDefault();
     if (isBusy) return;
@@ -109,6 +110,7 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
   return (
     <form class={look === 'row' ? 'row' : ''} onSubmit={send}>
       {children}
+      {says && <p>{says}</p>}
       {look === 'row' ? <div class="finder">{shown()}</div> : shown()}
       {rare.length > 0 && (
         <details>

@@ -82,7 +82,7 @@ export type Standing = readonly [kind: 'good' | 'bad' | 'idle', word: string];
 export function State({ of: [kind, word] }: { of: Standing }) {
   return (
     <span class="state" style={{ color: `var(--${kind})` }}>
-      {word}
+      <span class="dot" style={{ background: 'currentcolor' }} /> {word}
     </span>
   );
 }
@@ -121,8 +121,7 @@ export function Legend({ of }: LegendProps) {
     <figcaption class="legend">
       {of.map(({ name, fill, amount }, i) => (
         <span key={`${i} ${name}`}>
-          <span class="dot" style={{ background: fill }} aria-hidden="true" />
-          {name} <Amount of={amount} />
+          <span class="dot" style={{ background: fill }} /> {name} <Amount of={amount} />
         </span>
       ))}
     </figcaption>

@@ -75,7 +75,8 @@ function KeyFacts({ of: key }: { of: ApiKey }) {
 function Actions({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
   const of = { id: useWorkspace().id, akid: key.id };
   const addresses = 'Addresses and CIDR blocks it may come from, with commas between. Empty: as the workspace says.';
-  const rate = { as: 'number', min: '1', hint: 'Empty: as the workspace says.' } as const;
+  const { rateLimitPerSecond: value } = key;
+  const rate = { as: 'number', min: '1', value, hint: 'Empty: as the workspace says.' } as const;
   const end = { as: 'moment', hint: 'In your time zone. Empty: never.', value: key.expiresAt } as const;
   return (
     <>
@@ -89,13 +90,7 @@ function Actions({ of: key, onChange }: { of: ApiKey; onChange: OnChange }) {
         fields={[
           { name: 'name', label: 'Name', required: true, maxLength: 128, value: key.name },
           { name: 'expiresAt', label: 'Expires', clears: true, ...end },
-          {
-            name: 'rateLimitPerSecond',
-            label: 'Requests per second',
-            clears: true,
-            value: key.rateLimitPerSecond,
-            ...rate,
-          },
+          { name: 'rateLimitPerSecond', label: 'Requests per second', clears: true, ...rate },
           { name: 'allowedIPs', label: 'Addresses', clears: true, value: key.allowedIPs?.join(', '), hint: addresses },
         ]}
         onSubmit={({ allowedIPs, ...given }) => onChange({ ...given, allowedIPs: allowedIPs?.split(/[\s,]+/) ?? null })}

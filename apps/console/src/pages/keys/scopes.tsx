@@ -117,11 +117,13 @@ export function KeyScopes({ of: key, needs, onChange }: Props) {
   return (
     <Section title="Scopes" of={read}>
       {({ scopes }) => {
-        const table = <Table label="Scopes of the key" {...{ columns, empty }} items={scopes} isFlat="form" />;
-        if (!mayChange || scopes.length === 0) return table;
         return (
-          <Form submit="Save scopes" onSubmit={(_, form) => save(scopes, form)}>
-            {table}
+          <Form
+            submit="Save scopes"
+            needs={mayChange && scopes.length > 0 && needs}
+            onSubmit={(_, form) => save(scopes, form)}
+          >
+            <Table label="Scopes of the key" columns={columns} items={scopes} isFlat="form" empty={empty} />
           </Form>
         );
       }}

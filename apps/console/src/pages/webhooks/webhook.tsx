@@ -1,12 +1,12 @@
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
-import { useAnswer, useMay, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
-import { Ask, AskDialog, Dialog, Opens } from '../../parts/dialog.tsx';
+import { useAnswer, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
+import { Ask, AskDialog, Opens } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
 import { PagedTable, Table, type Column } from '../../parts/table.tsx';
-import { Amount, Facts, Loaded, None, State, Time } from '../../parts/text.tsx';
+import { Amount, Facts, Loaded, State, Time } from '../../parts/text.tsx';
 import { eventField, isGivenUp, webhookState, type Webhook as One } from './webhooks.tsx';
 
 type Change = Omit<Input<'patch /api/v1/webhook/{wid}'>, 'wid'>;
@@ -103,7 +103,7 @@ const AGAIN_MS = 1_500;
 
 const tryColumns: readonly Column<Delivery['tries'][number]>[] = [
   { title: 'When', width: '11.5rem', time: 'at' },
-  { title: 'Answer', cell: (one) => <Answer of={one} /> },
+  { title: 'Answer', text: answerOf },
   { title: 'ms', width: '5rem', amount: 'durationMs', isExtra: true },
   { title: 'It said', text: 'answer', isMain: true },
 ];
@@ -135,7 +135,7 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried():
           { title: 'Told', width: '12.5rem', time: 'createdAt', isExtra: true },
           { title: 'State', width: '8rem', state: ({ state }) => states[state] },
           { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length, isExtra: true },
-          { title: 'Last answer', cell: ({ tries }) => <Answer of={tries.at(-1)} />, isExtra: true },
+          { title: 'Last answer', text: ({ tries }) => answerOf(tries.at(-1)), none: 'not tried yet', isExtra: true },
         ]}
         pages={pages}
         empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
@@ -148,15 +148,19 @@ function isDue({ state, nextTryAt }: Delivery): boolean {
   return state === 'WAITING' && nextTryAt !== undefined && Date.parse(nextTryAt) < Date.now() + SOON_MS;
 }
 
-function Answer({ of: one }: { of: Delivery['tries'][number] | undefined }) {
-  if (!one) return <None>not tried yet</None>;
-  return <span title={one.error}>{one.error ?? one.status}</span>;
+function answerOf(one: Delivery['tries'][number] | undefined): string | number | undefined {
+  return one?.error ?? one?.status;
 }
 
-function Opened({ wid, of: delivery }: { wid: string; of: Delivery }) {
-  const { id: did, type, eventId, createdAt, nextTryAt, tries } = delivery;
-  const details = (
-    <>
+function Opened({ wid, of: { id: did, type, eventId, createdAt, nextTryAt, tries } }: { wid: string; of: Delivery }) {
+  return (
+    <AskDialog
+      title={type}
+      submit="Deliver again"
+      needs="webhook:write"
+      onSubmit={() => call('post /api/v1/webhook/{wid}/delivery/{did}/redeliver', { wid, did })}
+      says="It goes out under the same webhook-id, also if it was delivered."
+    >
       <Facts
         of={[
           ['webhook-id', <code>{eventId}</code>],
@@ -165,14 +169,6 @@ function Opened({ wid, of: delivery }: { wid: string; of: Delivery }) {
         ]}
       />
       <Table label="Tries" columns={tryColumns} items={tries} isFlat="wraps" empty="No try yet." />
-    </>
-  );
-  if (!useMay()('webhook:write')) return <Dialog title={type}>{details}</Dialog>;
-  const redeliver = () => call('post /api/v1/webhook/{wid}/delivery/{did}/redeliver', { wid, did });
-  return (
-    <AskDialog title={type} submit="Deliver again" onSubmit={redeliver}>
-      {details}
-      <p>It goes out under the same webhook-id, also if it was delivered.</p>
     </AskDialog>
   );
 }
