@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { StackError } from '../apps/stack/process/errors.ts';
 import { keyspace } from '../shared/stores/keyspace.ts';
 import { readRecord } from '../shared/stores/records.ts';
-import { scriptText } from '../shared/stores/scripts.ts';
+import { makeLibrary } from '../shared/stores/scripts.ts';
 import { newId } from '../shared/values/ids.ts';
 import { hashKeyText, keyShard } from '../shared/values/key-text.ts';
 import {
@@ -63,7 +63,7 @@ const USAGE = `"c":${COST_MICROS},"n":"default"`;
 /** Commands that verify one key again and again. */
 async function prepareVerifications(world: World, key: string, event: string) {
   const node = world.redis.node(0);
-  const sha = (await node.client.script('LOAD', scriptText('verify'))) as string;
+  const verify = makeLibrary().functionOf('verify');
   const caller = { teamId: await teamOf(world), workspaceIds: undefined };
   const question = packQuestion(caller, [{ representation: 'users', read: true }]);
   const batch = { runId: node.runId(), notAfterMs: Number.MAX_SAFE_INTEGER, outboxFull: false };
@@ -71,7 +71,7 @@ async function prepareVerifications(world: World, key: string, event: string) {
     const call = { lookup, searchedList: '', listed: '', costMicros: COST_MICROS, idempotencyHash: '' };
     const packed = packCall({ ...call, usageHash: '', eventStart: event, question });
     const args = scriptArguments(batch, Array<string>(calls).fill(packed));
-    return ['EVALSHA', sha, calls, ...Array<string>(calls).fill(key), ...args].map(String);
+    return ['FCALL', verify, calls, ...Array<string>(calls).fill(key), ...args].map(String);
   };
   const [command = '', ...args] = commandOf(1, NO_LOOKUP);
   const [answer] = readScriptAnswers((await node.client.call(command, args)) as string[], 1);

@@ -1,4 +1,5 @@
 import { END } from '../stores/fields.ts';
+import { chunks } from '../values/chunks.ts';
 
 // What the account of a billing record says of its classes of credits (docs/accounts-design.md).
 
@@ -27,9 +28,36 @@ export function versionTaken(state: string): number {
   return Number(state.split(END, 1)[0]);
 }
 
-/** Reads the fields `u` and `t` of an account in Redis. */
-export function readAccountState(hot: string, state: string): AccountState {
-  const [, , , , , , , , , overdrawn = '', , classTexts = ''] = hot.split(END);
+/** What calls go by, the field `u` of an account (lua/parts/account.lua). */
+export type HotAccount = {
+  usedMicros: number;
+  heldMicros: number;
+  totalMicros: number;
+  expiredMicros: number;
+  /** The most that may be used and held. */
+  limitMicros: number;
+  /** When something of it falls due. */
+  untilMs: number;
+  overdrawnMicros: number;
+  /** In drawing order. */
+  classes: { number: number; leftMicros: number; usedMicros: number }[];
+};
+
+/** Reads the field `u` of an account in Redis; undefined where that is no account. */
+export function readHotAccount(text: Buffer | undefined): HotAccount | undefined {
+  if (text?.[0] !== '@'.charCodeAt(0)) return undefined;
+  const at = text.indexOf(END) + 1;
+  const values = Array.from({ length: (text.length - at) / 8 }, (_, i) => text.readDoubleLE(at + 8 * i));
+  const value = (i: number) => values[i] ?? NaN;
+  const amounts = { usedMicros: value(0), heldMicros: value(1), totalMicros: value(2), expiredMicros: value(3) };
+  const classes = chunks(values.slice(HOT_VALUES), 3).map(([number = NaN, leftMicros = NaN, used = NaN]) => {
+    return { number, leftMicros, usedMicros: used };
+  });
+  return { ...amounts, limitMicros: value(4), untilMs: value(5), overdrawnMicros: value(7), classes };
+}
+
+/** Reads the state of an account, of its fields `u` and `t`. */
+export function readAccountState(hot: HotAccount, state: string): AccountState {
   const fields = state.split(END);
   let at = 0;
   const list = (size: number) => Array.from({ length: Number(fields[at++]) }, () => fields.slice(at, (at += size)));
@@ -38,10 +66,10 @@ export function readAccountState(hot: string, state: string): AccountState {
   list(PENDING_FIELDS);
   return {
     version: Number(version),
-    overdrawnMicros: Number(overdrawn),
+    overdrawnMicros: hot.overdrawnMicros,
     classes: granted.map((grantedMicros, i): OpenClass => {
-      const [number = 0, left = 0, usedMicros = 0] = classTexts.split(' ')[i]!.split(':').map(Number);
-      return { number, grantedMicros, usedMicros, heldMicros: grantedMicros - left - usedMicros };
+      const { number, leftMicros, usedMicros } = hot.classes[i]!;
+      return { number, grantedMicros, usedMicros, heldMicros: grantedMicros - leftMicros - usedMicros };
     }),
     ended: list(ENDED_FIELDS).map((one): EndedClass => {
       const [number = 0, , atMs = 0, , usedMicros = 0, heldMicros = 0] = one.map(Number);
@@ -60,6 +88,7 @@ export function withGrant(state: AccountState, number: number, micros: number): 
   return { ...state, overdrawnMicros: state.overdrawnMicros - covered, classes: [...others, grown] };
 }
 
+const HOT_VALUES = 9;
 const HEAD_FIELDS = 2;
 const CLASS_FIELDS = 8;
 const PENDING_FIELDS = 8;

@@ -1,13 +1,12 @@
 import { ApiError } from '../contract/errors.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { hasClasses } from '../stores/account-settings.ts';
-import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { readRecord, versionOf } from '../stores/records.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { chunks } from '../values/chunks.ts';
-import { versionTaken } from './account-state.ts';
+import { readHotAccount, versionTaken, type HotAccount } from './account-state.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 
 /**
@@ -27,8 +26,8 @@ export type Balance = {
   /** Of an account: all credits that have begun, and those of them that expired. */
   totalMicros?: number;
   expiredMicros?: number;
-  /** When something falls due at it, and its fields `u` and `t` (account-state.ts). */
-  account?: { untilMs: number; hot: string; state: string };
+  /** Its account, and its field `t` (account-state.ts). */
+  account?: { hot: HotAccount; state: string };
   /** It has an account that has yet to take in its settings, or will have one. */
   lacksSettings?: boolean;
   /** How many lines of the books it was rebuilt from. */
@@ -86,7 +85,7 @@ async function readPage(
     for (const shard of shards) pipeline.hmget(keyspace.meta(shard), 'owner', 'build', 'epoch');
   };
   readShards();
-  for (const billing of billings) pipeline.hgetall(billingKey(billing));
+  for (const billing of billings) pipeline.hgetallBuffer(billingKey(billing));
   readShards();
   const answers = await withTimeout(node.clock, WITHIN_MS, pipeline.exec()).catch((cause: unknown) => {
     throw new ApiError('redis_unavailable', { cause });
@@ -108,7 +107,7 @@ async function readPage(
   }
   const atMs = seconds * 1000 + Math.floor(micros / 1000);
   for (const [i, billing] of billings.entries()) {
-    const [error, fields] = answers![1 + shards.length + i]! as [Error | null, Record<string, string>];
+    const [error, fields] = answers![1 + shards.length + i]! as [Error | null, Record<string, Buffer>];
     if (error) found.corrupt.push({ billing, error });
     // A record that was never debited has its settings; one without them is not here.
     else if (fields.s !== undefined) addBalance(found, billing, atMs, epochs.get(billing.shard)!, fields);
@@ -121,45 +120,40 @@ function addBalance(
   billing: BillingRef,
   atMs: number,
   epoch: number,
-  fields: Record<string, string>,
+  bytes: Record<string, Buffer>,
 ): void {
-  if (fields.u?.startsWith('aside ')) return void found.aside.push(billing);
-  const account = amountsOfAccount(fields.u);
-  const texts = new Set(account ? ['s', 't', 'u'] : ['s']);
+  const fields = Object.fromEntries(Object.entries(bytes).map(([name, value]) => [name, value.toString()]));
+  if (fields['u']?.startsWith('aside ')) return void found.aside.push(billing);
+  const hot = readHotAccount(bytes['u']);
+  const amounts = hot && amountsOf(hot);
+  const texts = new Set(hot ? ['s', 't', 'u'] : ['s']);
   const counters = Object.entries(fields).filter(([name]) => !texts.has(name));
   const known = new Map(counters.map(([name, value]) => [name, Number(value)]));
-  if ([...known.values(), ...Object.values(account ?? {})].some(Number.isNaN)) {
+  if ([...known.values(), ...Object.values(amounts ?? {})].some(Number.isNaN)) {
     found.corrupt.push({ billing, error: new Error('a counter of a billing record is no number') });
     return;
   }
   const sequences = [...known].flatMap(([name, value]): [number, number][] =>
     /^n\d+$/.test(name) ? [[Number(name.slice(1)), value]] : [],
   );
+  const [settings = '', state = ''] = [fields['s'], fields['t']];
   found.balances.push({
     billing,
     atMs,
     epoch,
     usedMicros: known.get('u') ?? 0,
-    version: versionOf(fields.s!),
-    ...account,
-    ...(account && { account: { untilMs: Number(fields.u!.split(END)[6]), hot: fields.u!, state: fields.t ?? '' } }),
-    lacksSettings: account
-      ? versionTaken(fields.t ?? '') !== versionOf(fields.s!)
-      : hasClasses(readRecord('billing', fields.s!).limitMicros),
+    version: versionOf(settings),
+    ...amounts,
+    ...(hot && { account: { hot, state } }),
+    lacksSettings: hot
+      ? versionTaken(state) !== versionOf(settings)
+      : hasClasses(readRecord('billing', settings).limitMicros),
     counted: known.get('c') ?? 0,
     adjustment: known.get('a') ?? 0,
     sequences: new Map(sequences),
   });
 }
 
-type Amounts = Required<Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>>;
-
-/** The amounts of the account that stands where a plain record has its used credits; undefined without one. */
-function amountsOfAccount(used: string | undefined): Amounts | undefined {
-  if (!used?.startsWith('@')) return undefined;
-  const [usedMicros = NaN, heldMicros = NaN, totalMicros = NaN, expiredMicros = NaN] = used
-    .split(END)
-    .slice(1)
-    .map(Number);
+function amountsOf({ usedMicros, heldMicros, totalMicros, expiredMicros }: HotAccount) {
   return { usedMicros, heldMicros, totalMicros, expiredMicros };
 }

@@ -2,6 +2,7 @@ import { ApiError } from '../contract/errors.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace } from './keyspace.ts';
 import type { ShardedRedis } from './redis.ts';
+import { probeOf } from './scripts.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
 // A shard is open while its owner is the server that answers. A server that restarted, was emptied or was replaced has
@@ -13,7 +14,7 @@ import { withTimeout } from '../runtime/timeout.ts';
  */
 export type OpenShard = { epoch: number; change: number; history: string };
 
-/** Which of the given shards, or of all, are surely open; those of a server that does not answer are not. */
+/** Which of the given shards, or of all, are surely open; those of a server that does not answer, or lacks the scripts, are not. */
 export async function openShards(
   redis: ShardedRedis,
   withinMs: number,
@@ -39,12 +40,14 @@ async function readShards(redis: ShardedRedis, withinMs: number, shards: readonl
     const runId = node.runId();
     const pipeline = node.client.pipeline();
     for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history');
-    const answers = await withTimeout(node.clock, withinMs, pipeline.exec());
+    pipeline.fcall(probeOf(node.client), 0, runId, 0, '');
+    const answers = (await withTimeout(node.clock, withinMs, pipeline.exec())) ?? [];
+    const [lacksScripts] = answers.at(-1) ?? [new Error()];
     return held.flatMap((shard, i) => {
-      const [error, fields = []] = (answers?.[i] ?? [new Error()]) as [Error | null, (string | null)[]?];
+      const [error, fields = []] = (answers[i] ?? [new Error()]) as [Error | null, (string | null)[]?];
       const [owner, epoch, change, history] = fields;
       const said = { epoch: Number(epoch ?? 0), change: Number(change ?? 0), history: history ?? '' };
-      return error ? [] : [[shard, { ...said, isOpen: owner === runId }] as const];
+      return error ? [] : [[shard, { ...said, isOpen: owner === runId && !lacksScripts }] as const];
     });
   });
   const answered = await Promise.allSettled(ofNodes);

@@ -6,7 +6,7 @@ import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { makeKnownServer } from './known-server.ts';
 import { makeReplicaWait } from './replica-wait.ts';
-import { callScript, defineScripts, isReplicated, type ScriptName } from './scripts.ts';
+import { callScript, isReplicated, type ScriptName } from './scripts.ts';
 import { endSilentConnections } from './silence-watch.ts';
 
 const NOW_WITHIN_MS = 1_000;
@@ -46,12 +46,10 @@ export type NodeOptions = {
 
 /** Connects to one server. */
 export function connectNode(url: string, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
-  const client = makeClient(url, clock);
-  defineScripts(client);
-  return nodeOf(client, log, clock, options);
+  return nodeOf(makeClient(url, clock), log, clock, options);
 }
 
-/** The server behind a client that knows the scripts. */
+/** The server behind a client. */
 export function nodeOf(client: Redis, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
   const server = makeKnownServer(client, clock, options.inCluster ?? false);
   const replicas = makeReplicaWait(client, clock, options.minReplicas ?? 0);

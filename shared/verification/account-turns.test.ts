@@ -2,10 +2,10 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { classOf, endingClass, settingsOf } from '../../tests/accounts/begin.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
+import { readHotAccount } from '../books/account-state.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { readEvents } from '../../tests/helpers/outbox.ts';
 import { makeLogger } from '../runtime/log.ts';
-import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { newId } from '../values/ids.ts';
 import { startTurning, turnAccount } from './account-turns.ts';
@@ -24,7 +24,10 @@ async function makeRecord() {
   const key = keyspace.billing(SHARD, newId('ws'), billingId);
   const classes = [classOf({ begunMicros: 5 }), endingClass(ENDS_MS, 100)];
   await node.client.hset(key, { s: settingsOf(billingId, classes), u: 60 });
-  const amounts = async () => ((await node.client.hget(key, 'u')) ?? '').split(END).slice(1, 5).map(Number);
+  const amounts = async () => {
+    const hot = readHotAccount((await node.client.hgetBuffer(key, 'u')) ?? undefined)!;
+    return [hot.usedMicros, hot.heldMicros, hot.totalMicros, hot.expiredMicros];
+  };
   return { client: node.client, key, amounts };
 }
 

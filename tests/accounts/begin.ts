@@ -49,7 +49,8 @@ export async function beginRecord(
   classes: CreditClass[],
   { used = 0n, ...more }: More & { used?: bigint } = {},
 ) {
-  const record = recordOfProduct(redis, await loadScripts(redis));
+  await loadScripts(redis);
+  const record = recordOfProduct(redis);
   await setClock(redis, NOON);
   await record.startPlain(used);
   await record.declare(settingsOf(record.billingId, classes, more));

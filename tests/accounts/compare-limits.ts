@@ -6,7 +6,7 @@ import { slidingWindow, windowOf } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { ModelLimit, msOf, type HeldCall, type Noted } from './limits.ts';
-import { recordOfProduct, type Answered, type Scripts } from './product-scripts.ts';
+import { recordOfProduct, type Answered } from './product-scripts.ts';
 import { setMicros } from './test-shard.ts';
 
 // Limits in the scripts that verify, cancel and capture, on a real Redis, against the model of limits.ts: of all windows, at any instant.
@@ -113,11 +113,11 @@ const sequences = (most: number) =>
 type Sequence = { ofKey: Limit[]; ofRecord: Limit[]; from: string; commands: Command[] };
 
 /** That the scripts let through and tell what the model does. */
-export function limitsHold(redis: Redis, scripts: Scripts, most: number): fc.IAsyncProperty<[Sequence]> {
+export function limitsHold(redis: Redis, most: number): fc.IAsyncProperty<[Sequence]> {
   const doAll = async (sequence: Sequence) => {
     // Their amounts change on the way.
     const { ofKey, ofRecord } = structuredClone(sequence);
-    const one = recordOfProduct(redis, scripts);
+    const one = recordOfProduct(redis);
     const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
     const holds: Hold[] = [];
     // What was let through, the last one first.

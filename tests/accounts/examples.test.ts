@@ -114,7 +114,8 @@ const { client } = (await connectTestRedis()).node(SHARD);
 for (const example of examples.trim().split(/\n(?! )/)) {
   const [guarantee = '', ...lines] = example.split('\n');
   test(guarantee, async () => {
-    const product = recordOfProduct(client, await loadScripts(client));
+    await loadScripts(client);
+    const product = recordOfProduct(client);
     const record = new Record(product);
     await record.startPlain(0n, 0n);
     await record.do({ do: 'settings', allowOverages: false, spendCap: undefined }, false);

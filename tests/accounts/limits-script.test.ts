@@ -13,7 +13,7 @@ import { setMicros, SHARD } from './test-shard.ts';
 // Limits in the scripts of the product: what the model of limits.ts does not know.
 
 const { client } = (await connectTestRedis()).node(SHARD);
-const scripts = await loadScripts(client);
+await loadScripts(client);
 
 const clock = (micros: bigint) => setMicros(client, micros);
 const noon = 1_900_000_800_000_000n;
@@ -25,7 +25,7 @@ test('what has fallen is exact to the micro-credit, of every limit and of the lo
     per: fc.constantFrom('second', 'minute', 'hour', '59 seconds', '59 minutes', '23 hours'),
   });
   const compared = fc.asyncProperty(limitOf, fc.bigInt(0n, 1_000_003n), async (limit, share) => {
-    const one = recordOfProduct(client, scripts);
+    const one = recordOfProduct(client);
     const model = new ModelLimit({ name: 'one', ...limit });
     await one.setLimits([model.setting], []);
     await clock(noon);
@@ -41,7 +41,7 @@ test('what has fallen is exact to the micro-credit, of every limit and of the lo
 });
 
 test('calls of one script at one instant count one after the other, and a repetition among them counts once', async () => {
-  const one = recordOfProduct(client, scripts);
+  const one = recordOfProduct(client);
   const limits: Limit[] = [{ name: 'hourly', unit: 'credits', limit: '0.000010', per: 'hour' }];
   await one.setLimits(limits, limits);
   await clock(noon);
@@ -69,7 +69,7 @@ test('calls of one script at one instant count one after the other, and a repeti
 });
 
 test('counters have a lifetime, a key without limits has none, and limits that are left out leave', async () => {
-  const one = recordOfProduct(client, scripts);
+  const one = recordOfProduct(client);
   await clock(noon);
   await one.setLimits([], []);
   await one.verify({ micros: 1 });
@@ -90,7 +90,7 @@ test('counters have a lifetime, a key without limits has none, and limits that a
 });
 
 test('a capture of more than its hold counts that in limits whose counters have fallen to nothing and are gone', async () => {
-  const one = recordOfProduct(client, scripts);
+  const one = recordOfProduct(client);
   const limits = ['first', 'second'].map((name): Limit => ({ name, unit: 'credits', limit: '10', per: 'hour' }));
   await one.setLimits(limits, []);
   await clock(noon);
@@ -108,7 +108,7 @@ test('a capture of more than its hold counts that in limits whose counters have 
 });
 
 test('an alert on a limit has one name in its window, whichever call or capture comes over its line again', async () => {
-  const one = recordOfProduct(client, scripts);
+  const one = recordOfProduct(client);
   const limits: Limit[] = [
     { name: 'x', unit: 'requests', limit: 100, per: 'day' },
     { name: 'daily', unit: 'credits', limit: '10', per: 'day' },

@@ -19,7 +19,7 @@ const runs = {
 const most = ACCOUNTS_SEED === '' ? 50 : 100;
 
 const { client } = (await connectTestRedis()).node(SHARD);
-const scripts = await loadScripts(client);
+await loadScripts(client);
 
 type Sequence = { total: bigint; used: bigint; commands: Command[] };
 
@@ -31,7 +31,7 @@ test('the scripts decide as the model does, and their numbered lines tell every 
     commands: sequences(most),
   });
   const agrees = async ({ total, used, commands }: Sequence) => {
-    const product = recordOfProduct(client, scripts);
+    const product = recordOfProduct(client);
     const record = new Record(product);
     try {
       await record.startPlain(total, used);
@@ -44,5 +44,5 @@ test('the scripts decide as the model does, and their numbered lines tell every 
 });
 
 test('they let through what the limits of the model let through, and tell what is left, of all windows at any instant, whatever becomes of holds', async () => {
-  await fc.assert(limitsHold(client, scripts, most), runs);
+  await fc.assert(limitsHold(client, most), runs);
 });

@@ -13,7 +13,8 @@ import { END, packFields, readFields } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
 import { withLimits, withOwnLimits } from '../../shared/stores/limits.ts';
-import { scriptText } from '../../shared/stores/scripts.ts';
+import { readHotAccount, type HotAccount } from '../../shared/books/account-state.ts';
+import { callScript, makeLibrary, scriptText, useLibrary } from '../../shared/stores/scripts.ts';
 import { cancelFields, cancelledFields } from '../../shared/verification/cancel-calls.ts';
 import {
   packCapture,
@@ -45,14 +46,13 @@ const HELD_BY: Partial<Record<UsageEvent['kind'], number>> = { hold: 1, correcti
 let epoch = FIRST_EPOCH;
 const [teamId, workspaceId] = [newId('team'), newId('ws')];
 
-const used = ['verify', 'cancel', 'adjust', 'capture', 'turn', 'rebuild'] as const;
-export type Scripts = Record<(typeof used)[number], string>;
-
-/** Makes the scripts known to Redis, and opens the shard for them. */
-export async function loadScripts(redis: Redis): Promise<Scripts> {
+/** Has a client call the scripts of the product by the clock of the test, and opens the shard for them. */
+export async function loadScripts(redis: Redis): Promise<void> {
+  useLibrary(
+    redis,
+    makeLibrary((name) => byClock(scriptText(name))),
+  );
   await openShard(redis, workspaceId, epoch);
-  const shas = used.map(async (name) => [name, await redis.script('LOAD', byClock(scriptText(name)))]);
-  return Object.fromEntries(await Promise.all(shas)) as Scripts;
 }
 
 /** Gives the workspace default alerts, as the loader of workspaces does. */
@@ -69,8 +69,19 @@ export type AskedHold = AskedCost & { name: string; forMs: number; onExpiry: 're
 type Asked = number | AskedCost | AskedHold;
 export type Answered = { status: string; reason: string; amounts: string; limitedBy: string; states: LimitState[] };
 
+const NOTHING_YET: HotAccount = {
+  usedMicros: 0,
+  heldMicros: 0,
+  totalMicros: 0,
+  expiredMicros: 0,
+  limitMicros: 0,
+  untilMs: NaN,
+  overdrawnMicros: 0,
+  classes: [],
+};
+
 /** A record with a key on which the scripts of the product do commands. Throws where lines, numbers and state differ. */
-export function recordOfProduct(redis: Redis, scripts: Scripts) {
+export function recordOfProduct(redis: Redis) {
   const [billingId, keyId] = [newId('bill'), newId('key')];
   const key = keyspace.keyText(SHARD, billingId);
   const record = keyspace.billing(SHARD, workspaceId, billingId);
@@ -98,7 +109,8 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     }));
     const ask = async (lookupsLeft: number) => {
       const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, calls.map(packed));
-      const answer = (await redis.evalsha(scripts.verify, calls.length, ...calls.map(() => key), ...args)) as string[];
+      const keys = calls.map(() => key);
+      const answer = await callScript(redis, 'verify', keys, args);
       const answers = readScriptAnswers(answer, calls.length);
       for (const one of answers)
         if (one.newLookup)
@@ -154,7 +166,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     const packed = calls.map((call) => packSettling(...call, { known }));
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, packed);
     const keys = calls.map(() => record);
-    const answer = (await redis.evalsha(scripts.capture, keys.length, ...keys, ...args)) as string[];
+    const answer = await callScript(redis, 'capture', keys, args);
     await takeLines();
     const answers = readCaptureAnswers(answer, calls.length) as [CaptureAnswer, ...CaptureAnswer[]];
     known = answers.find((one) => one.known !== '')?.known ?? known;
@@ -175,7 +187,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   async function cancel(once: string): Promise<string> {
     const packed = packFields(cancelFields, { idempotencyHash: once, callerTeamId: teamId, callerWorkspaceIds: '' });
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, [packed]);
-    const [, , answer = ''] = (await redis.evalsha(scripts.cancel, 1, key, ...args)) as string[];
+    const [, , answer = ''] = await callScript(redis, 'cancel', [key], args);
     await takeLines();
     const { status, detail } = readFields(cancelledFields, answer, '\x1f');
     return status === 'AGAIN' ? cancel(once) : `${status} ${detail}`;
@@ -186,7 +198,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     const booked = { workspaceId, costMicros: Number(micros), day: '2027-01-01', number, actor: '', reason: '' };
     const event = beginEvent({ kind: 'adjustment', id, billingId, ...booked });
     const args = [RUN_ID, LATEST, number, String(micros), event, ...voided.map(String)];
-    const [status] = (await redis.evalsha(scripts.adjust, 3, meta, record, outbox, ...args)) as string[];
+    const [status] = await callScript(redis, 'adjust', [meta, record, outbox], args);
     await takeLines();
     if (status === 'AGAIN') return adjust(micros, ...voided);
     adjustments += 1;
@@ -194,16 +206,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   }
 
   async function turn(): Promise<string> {
-    const [status, , why] = (await redis.evalsha(
-      scripts.turn,
-      4,
-      meta,
-      record,
-      outbox,
-      due,
-      RUN_ID,
-      LATEST,
-    )) as string[];
+    const [status, , why] = await callScript(redis, 'turn', [meta, record, outbox, due], [RUN_ID, LATEST]);
     if (status === 'UNSETTLED') throw new Error(why);
     await takeLines();
     return status === 'AGAIN' ? turn() : String(status);
@@ -228,7 +231,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     const lastMs = Math.max(0, ...lines.map(({ timeMs }) => timeMs));
     const told = accountInBooks({ classes, lastMs }, voids, { heldMicros: held, owned, costMicros: 0 });
     const args = [RUN_ID, LATEST, epoch, 'x', usedMicros, held, 0, adjustments, told, ''];
-    const answer = (await redis.evalsha(scripts.rebuild, 4, meta, outbox, due, record, ...args)) as string[];
+    const answer = await callScript(redis, 'rebuild', [meta, outbox, due, record], args);
     if (answer[2] !== 'OK') throw new Error(`rebuilding answered ${answer.join(' ')}`);
     await takeLines();
     await turn();
@@ -340,23 +343,24 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       await setClock(redis, nowMs);
       const from = lines.length;
       const answer = await asked();
-      const [hot = '', state = '', numbered] = await redis.hmget(record, 'u', 't', `n${epoch}`);
+      const [used, state, numbered] = await redis.hmgetBuffer(record, 'u', 't', `n${epoch}`);
       if (Number(numbered ?? 0) !== sequence)
-        throw new Error(`the record has number ${numbered}, its lines ${sequence}`);
-      const [, used, held, total, expired, limit, untilMs, , , overdrawn, , classes = ''] = hot!.split(END);
+        throw new Error(`the record has number ${String(numbered)}, its lines ${sequence}`);
+      const hot = readHotAccount(used ?? undefined) ?? NOTHING_YET;
       const last = lines.at(-1);
-      if (last && last.usedMicros !== Number(used))
-        throw new Error(`the last line tells ${last.usedMicros}, not ${used}`);
+      if (last && last.usedMicros !== hot.usedMicros)
+        throw new Error(`the last line tells ${last.usedMicros}, not ${hot.usedMicros}`);
+      const { usedMicros, heldMicros, totalMicros, expiredMicros, limitMicros } = hot;
       return {
         answer,
         /** Used, held, total and expired, and the most that used and held may reach. */
-        amounts: [used, held, total, expired, limit].map((one) => BigInt(one ?? 0)),
-        untilMs: Number(untilMs),
-        overdrawn: BigInt(overdrawn ?? 0),
+        amounts: [usedMicros, heldMicros, totalMicros, expiredMicros, limitMicros].map(BigInt),
+        untilMs: hot.untilMs,
+        overdrawn: BigInt(hot.overdrawnMicros),
         /** Of each open class. */
-        left: new Map(classes.split(' ').map((one) => [Number(one.split(':')[0]), BigInt(one.split(':')[1] ?? 0)])),
+        left: new Map(hot.classes.map(({ number, leftMicros }) => [number, BigInt(leftMicros)])),
         crossed: lines.slice(from).flatMap(crossedBy),
-        state: state!.split(END),
+        state: String(state ?? '').split(END),
       };
     },
     async remove() {

@@ -1,4 +1,4 @@
-import { defineScripts, scriptText } from '../../shared/stores/scripts.ts';
+import { makeLibrary, scriptText, useLibrary } from '../../shared/stores/scripts.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { byClock, setClock } from '../accounts/test-shard.ts';
 import { connectTestRedis } from './world.ts';
@@ -16,7 +16,10 @@ export async function connectClockedRedis(): Promise<ClockedRedis> {
   const redis = await connectTestRedis();
   const node = redis.node(0);
   const { client } = node;
-  defineScripts(client, (name) => byClock(scriptText(name)));
+  useLibrary(
+    client,
+    makeLibrary((name) => byClock(scriptText(name))),
+  );
   let nowMs = BEGIN_MS;
   node.notAfter = () => Number.MAX_SAFE_INTEGER;
   node.now = async () => nowMs;

@@ -12,9 +12,19 @@ const MOVE = `
       return before .. string.format('%d', ms - by)
     end))
   end
+  local function earlierAccount(text)
+    local settings, at = struct.unpack('s', text)
+    local count = (#text - at + 1) / 8
+    local values = { struct.unpack('<' .. string.rep('d', count), text, at) }
+    if values[6] < 9e15 then values[6] = values[6] - by end
+    return string.sub(text, 1, at - 1) .. struct.pack('<' .. string.rep('d', count), unpack(values, 1, count))
+  end
   for i = 1, 2 do
     local fields = redis.call('HGETALL', KEYS[i])
-    for at = 1, #fields, 2 do redis.call('HSET', KEYS[i], fields[at], earlier(fields[at + 1])) end
+    for at = 1, #fields, 2 do
+      local isAccount = fields[at] == 'u' and string.byte(fields[at + 1]) == 64
+      redis.call('HSET', KEYS[i], fields[at], (isAccount and earlierAccount or earlier)(fields[at + 1]))
+    end
   end
   for _, id in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do redis.call('ZINCRBY', KEYS[3], -by, id) end
   if redis.call('ZSCORE', KEYS[4], KEYS[1]) then redis.call('ZINCRBY', KEYS[4], -by, KEYS[1]) end`;

@@ -19,8 +19,8 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'a script that runs late changes nothing',
     file: 'shared/stores/lua/verify.lua',
-    from: `  if late then return 'LATE' end`,
-    to: `  if false then return 'LATE' end`,
+    from: `  if late then return false, 'LATE' end`,
+    to: `  if false then return false, 'LATE' end`,
   },
   {
     rule: 'unknown is not INVALID: a closed shard answers nothing',
@@ -37,14 +37,14 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'a repeated key is debited once',
     file: 'shared/stores/lua/verify.lua',
-    from: `call('SETEX', onceKey, '60', onceRecord)`,
-    to: `call('SETEX', onceKey, '1', onceRecord)`,
+    from: `call('SETEX', onceKey, '60', one.onceRecord)`,
+    to: `call('SETEX', onceKey, '1', one.onceRecord)`,
   },
   {
     rule: 'credits are not spent twice',
     file: 'shared/stores/lua/verify.lua',
-    from: `elseif costMicros > min(limit, MAX_MICROS) - used then`,
-    to: `elseif costMicros > MAX_MICROS - used then`,
+    from: `if costMicros > min(one.limit, MAX_MICROS) - one.used then`,
+    to: `if costMicros > MAX_MICROS - one.used then`,
   },
   {
     rule: 'what a dead process left is brought into force',
@@ -103,7 +103,7 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'a claim ends with its builder, also after the clock was set back',
     file: 'shared/stores/lua/begin.lua',
-    from: `local isHeld = heldUntil > nowMs and heldUntil <= tonumber(buildUntil)`,
+    from: `local isHeld = heldUntil > nowMs and heldUntil <= tonumber(buildUntil())`,
     to: `local isHeld = heldUntil > nowMs - 3600000`,
   },
   {
@@ -145,13 +145,13 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'the numbers of a record have no gap',
     file: 'shared/stores/lua/verify.lua',
-    from: `usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 1)`,
-    to: `usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 2)`,
+    from: `one.used, one.sequence = one.used + one.costMicros, one.sequence + 1`,
+    to: `one.used, one.sequence = one.used + one.costMicros, one.sequence + 2`,
   },
   {
     rule: 'no billed usage goes without its event while the outbox is full',
     file: 'shared/stores/lua/verify.lua',
-    from: `  if outboxFull and metered then return 'OUTBOX_FULL' end`,
+    from: `  if outboxFull and one.limit then return 'OUTBOX_FULL' end`,
     to: ``,
   },
   {

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { nodeOf } from '../../shared/stores/redis-node.ts';
 import { ofOneServer, type ShardedRedis } from '../../shared/stores/redis.ts';
-import { defineScripts, scriptText } from '../../shared/stores/scripts.ts';
+import { makeLibrary, scriptText, useLibrary } from '../../shared/stores/scripts.ts';
 import { byClock, setClock } from '../accounts/test-shard.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
@@ -49,7 +49,8 @@ export type RedisServer = Awaited<ReturnType<typeof makeRedisServer>>;
  */
 export async function makeRedisServer(url: string) {
   const real = new Redis(url, { maxRetriesPerRequest: 0 });
-  defineScripts(real, (name) => datingByClock(byClock(scriptText(name))));
+  const library = makeLibrary((name) => datingByClock(byClock(scriptText(name))));
+  await real.function('LOAD', 'REPLACE', library.text);
   let simulation: Simulation;
   let starts = 0;
   let syncedAt = 0;
@@ -162,6 +163,7 @@ export async function makeRedisServer(url: string) {
         client.events.emit('back');
       });
       process.onDeath(async () => void clients.delete(client.events));
+      useLibrary(client.redis, library);
       const redis = ofOneServer(nodeOf(client.redis, log, process.clock));
       client.connect();
       return redis;
@@ -250,11 +252,8 @@ function makeClient(
 
 // Redis dates what it appends to a stream by the clock of the machine.
 function datingByClock(script: string): string {
-  const [first = '', ...rest] = script.split('\n');
-  const dated = [first.startsWith('#!') ? '' : first, ...rest]
-    .join('\n')
-    .replace(/'XADD', ([^,]+), '\*'/g, `'XADD', $1, streamId($1)`);
-  return dated.includes('streamId(') ? `${first.startsWith('#!') ? first : ''}\n${streamId}${dated}` : script;
+  const dated = script.replace(/'XADD', ([^,]+), '\*'/g, `'XADD', $1, streamId($1)`);
+  return dated === script ? script : streamId + dated;
 }
 
 const streamId = `

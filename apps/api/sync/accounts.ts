@@ -17,7 +17,7 @@ type PlainRecord = BillingRef & { totalMicros: number };
 /** Reads a record's balance, after turning its account where something is due or its settings are new; undefined where Redis does not know it. */
 export async function readTurned(redis: ShardedRedis, record: BillingRef): Promise<Balance | undefined> {
   const [balance] = await readBalances(redis, [record]);
-  const isDue = balance?.account && balance.account.untilMs <= balance.atMs;
+  const isDue = balance?.account && balance.account.hot.untilMs <= balance.atMs;
   if (!isDue && !balance?.lacksSettings) return balance;
   await turnAccount(redis, record.shard, billingKey(record));
   const [turned] = await readBalances(redis, [record]);

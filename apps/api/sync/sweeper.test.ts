@@ -23,7 +23,7 @@ await world.api.stop();
 test('adjustments of records that are damaged wait, each, and hold up no other change', async () => {
   const damages: ((one: Damaged) => Promise<unknown>)[] = [
     ({ client, name }) => client.hdel(name, 't'),
-    ({ client, name, fields }) => client.hset(name, 'u', fields.u!.slice(0, 8)),
+    ({ client, name, fields }) => client.hset(name, 'u', fields.u!.subarray(0, 8)),
     ({ client, name }) => client.hset(name, 'a', 'x'),
   ];
   for (const [i, { id, shard }] of records.entries()) {
@@ -72,7 +72,7 @@ test('a record whose name something else holds is tried again in one change, and
 
 type Damaged = BillingRef & {
   name: string;
-  fields: Record<string, string>;
+  fields: Record<string, Buffer>;
   client: ReturnType<ShardedRedis['node']>['client'];
 };
 
@@ -85,7 +85,7 @@ async function accountOf(totalCredits: string): Promise<Damaged> {
   await must(200, world.call('get', `/api/v1/customer-billing/${id}`));
   const record = await recordOf(world.sql, id);
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
-  const fields = await client.hgetall(name);
+  const fields = await client.hgetallBuffer(name);
   assert.ok(fields.t, 'it has an account');
   return { ...record, name, fields, client };
 }

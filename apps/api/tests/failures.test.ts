@@ -219,7 +219,7 @@ test('a change that is stored but not in force says so, and comes into force onc
   // Whoever reads it turns it.
   await must(200, world.call('get', `/api/v1/customer-billing/${record.id}`));
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
-  const fields = await client.hgetall(name);
+  const fields = await client.hgetallBuffer(name);
   await client.hdel(name, 't');
   const { body } = await must(503, adjust(record.id));
   assert.is(body.error.code, 50304);

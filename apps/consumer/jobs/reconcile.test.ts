@@ -171,8 +171,9 @@ test('a difference of grants is told with its amount, and told again when it is 
   // An account with one class of 10 credits, of which it has told Postgres.
   const total = 10 * CREDIT;
   const state = [version, Date.now(), 1, PLAIN_CLASS, PLAIN_NUMBER, 50, NEVER, 0, 0, total, total, 0, 0, 0, ''];
-  const hot = ['@', CREDIT, 0, total, 0, total, NEVER, '', NEVER, 0, 0, `${PLAIN_NUMBER}:${total - CREDIT}:${CREDIT} `];
-  await own.node.client.hset(billingKey({ ...record, shard: 0 }), { u: hot.join(END), t: state.join(END) });
+  const numbers = [CREDIT, 0, total, 0, total, NEVER, NEVER, 0, 0, PLAIN_NUMBER, total - CREDIT, CREDIT];
+  const hot = Buffer.concat([Buffer.from(`@${END}`), Buffer.from(Float64Array.from(numbers).buffer)]);
+  await own.node.client.hset(billingKey({ ...record, shard: 0 }), { u: hot, t: state.join(END) });
   for (const [more, found] of [
     [0, 'EXACT'],
     [1, 'MISSING'],

@@ -2,7 +2,7 @@ import type { Query } from '../../stores/postgres.ts';
 import { PLAIN_NUMBER } from '../../stores/account-settings.ts';
 import type { BookedRecord } from '../sums/booked.ts';
 
-// What makes an account again that Redis lost (lua/parts/restore-account.lua).
+// What makes an account again that Redis lost (lua/rebuild.lua).
 
 /** A grant that was voided once it had begun: the class that it became, and the one that it was of. */
 export type Void = { billingId: string; number: number; class: number; voidedAtMs: number };

@@ -23,7 +23,7 @@ export async function proveGrants(
   sql: Query,
   compared: { balance: Balance; booked: BookedRecord }[],
 ): Promise<Map<string, GrantProof>> {
-  const asked = compared.filter(({ balance: { account, atMs } }) => account && account.untilMs > atMs);
+  const asked = compared.filter(({ balance: { account, atMs } }) => account && account.hot.untilMs > atMs);
   if (asked.length === 0) return new Map();
   const rows = await sql<Known[]>`
     select b.id, b.version, b.last_adjustment, (b.total_micros + b.granted_micros + coalesce(u.micros, 0))::bigint as granted_micros,

@@ -1,4 +1,4 @@
--- uses: names time fence records used event account account-state alerts-mark limits limits-of-holds holds moments
+-- uses: names time fence records used event remember limits limits-of-holds account account-state holds moments
 -- Applies an adjustment to a billing record and appends its event, both or neither. Adjustment n is applied only after
 -- n - 1 and only once, so repeating the call changes nothing. What is due for an account is done first.
 --
@@ -16,13 +16,6 @@
 --       {"UNSETTLED", now, error}                       its balance is not known here
 --       {"AGAIN", now}                                  more of its account fell due than one call does
 --       {"CLOSED" | "LATE", now}
-local number, amount = tonumber(ARGV[3]), tonumber(ARGV[4])
-local voided = ARGV[6] and {
-  number = tonumber(ARGV[6]), from = tonumber(ARGV[7]), before = tonumber(ARGV[8]), micros = tonumber(ARGV[9]),
-}
-
-local function whyOf(raised) return type(raised) == 'table' and raised.err or tostring(raised) end
-
 -- The last adjustment, what is used as text and as a number, the last sequence number, and the account. Raises an error where any
 -- of that can't be read.
 local function readBalance(record, epoch)
@@ -35,38 +28,40 @@ end
 
 -- The same for an account. Where more fell due than one call does, it does that alone.
 local function adjustAccount(account, epoch)
-  local whole = bringUpToDate(account)
-  tellMoment(account)
-  if whole then
-    if voided then voidGrant(account, voided) elseif amount < 0 then giveBack(account, -amount) else draw(account, amount) end
+  local amount = tonumber(ARGV[4])
+  local whole = changeAccount(account, function()
+    if ARGV[6] then voidGrant(account, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]))
+    elseif amount < 0 then giveBack(account, -amount)
+    else draw(account, amount) end
     watchAlerts(account)
     local more = changesPart(account, amount) .. crossedPart(account)
     account.lines[#account.lines + 1] = eventText(ARGV[5], account.used, account.sequence, epoch, account.held, more)
-    settleLimits(account)
+  end)
+  if not whole then return { 'AGAIN', nowText } end
+  call('HSET', KEYS[2], 'a', ARGV[3])
+  return { 'OK', nowText, format('%.0f', account.used) }
+end
+
+return script(function()
+  local number = tonumber(ARGV[3])
+  local meta = openShard(KEYS[1], ARGV[1], 'epoch')
+  if not meta then return { 'CLOSED', nowText } end
+  if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
+  local record = redis.pcall('HMGET', KEYS[2], 's', 'a')
+  if record.err then return { 'UNSETTLED', nowText, record.err } end
+  if not record[1] then return { 'ABSENT', nowText } end
+  local read, last, usedText, used, sequence, account = pcall(readBalance, record, meta[2])
+  if not read then return { 'UNSETTLED', nowText, whyOf(last) } end
+  if number <= last then return { 'OK', nowText, usedText } end
+  if number > last + 1 then return { 'EARLY', nowText, format('%.0f', last) } end
+  if account then
+    local adjusted, answer = pcall(adjustAccount, account, meta[2])
+    return adjusted and answer or { 'UNSETTLED', nowText, whyOf(answer) }
   end
-  if #account.lines > 0 then appendLines(KEYS[3], account.lines) end
-  writeAccount(account)
-  if whole then call('HSET', KEYS[2], 'a', ARGV[3]) end
-  return whole and { 'OK', nowText, format('%.0f', account.used) } or { 'AGAIN', nowText }
-end
 
-local meta = openShard(KEYS[1], ARGV[1], 'epoch')
-if not meta then return { 'CLOSED', nowText } end
-if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-local record = redis.pcall('HMGET', KEYS[2], 's', 'a')
-if record.err then return { 'UNSETTLED', nowText, record.err } end
-if not record[1] then return { 'ABSENT', nowText } end
-local read, last, usedText, used, sequence, account = pcall(readBalance, record, meta[2])
-if not read then return { 'UNSETTLED', nowText, whyOf(last) } end
-if number <= last then return { 'OK', nowText, usedText } end
-if number > last + 1 then return { 'EARLY', nowText, format('%.0f', last) } end
-if account then
-  local adjusted, answer = pcall(adjustAccount, account, meta[2])
-  return adjusted and answer or { 'UNSETTLED', nowText, whyOf(answer) }
-end
-
-used = used + amount
-usedText = format('%.0f', used)
-appendEvent(KEYS[3], ARGV[5], used, sequence, meta[2])
-call('HSET', KEYS[2], 'u', usedText, 'a', ARGV[3])
-return { 'OK', nowText, usedText }
+  used = used + tonumber(ARGV[4])
+  usedText = format('%.0f', used)
+  appendEvent(KEYS[3], ARGV[5], used, sequence, meta[2])
+  call('HSET', KEYS[2], 'u', usedText, 'a', ARGV[3])
+  return { 'OK', nowText, usedText }
+end)

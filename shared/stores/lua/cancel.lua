@@ -1,4 +1,4 @@
--- uses: names time fence records used limits limits-of-holds alerts-mark
+-- uses: names time fence records used remember limits limits-of-holds account account-state holds moments settle-hold
 -- Cancels calls of verify.lua by their Idempotency-Keys, each on its own. What a VALID call took is given back: credits by a line of
 -- the cancelled event's own time, a hold by its release, what limits and the rate counted as far as its window stands. A call that
 -- has not come yet will be refused. Either is kept for 60 s in the place of what verify.lua keeps of the call, so that a second
@@ -23,53 +23,21 @@
 --       "UNSETTLED"    a balance is not known here; the detail says why
 --       "OUTBOX_FULL" | "CLOSED" | "LATE"
 local KEPT_SECONDS, KEPT_MS = '60', 60000
-local find, match = string.find, string.match
-local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
+local match = string.match
+local runId, late, outboxFull
 
--- The functions of accounts, made when the first account comes.
-local function makeAccounts()
-  -- uses: account account-state holds moments settle-hold
-
-  -- Appends the lines of what was done, and writes it.
-  local function write(account)
-    if #account.lines > 0 then appendLines(sub(account.billingKey, 1, 5) .. 'outbox', account.lines) end
-    writeAccount(account)
-  end
-
-  -- Gives so much back, and tells it in the cancelled event's line; the status, nil where it is done.
-  local function giveBackTo(account, micros, lineOf)
-    local whole = bringUpToDate(account)
-    if whole and account.used < micros then return 'CONFLICT\31given back' end
-    tellMoment(account)
-    if whole then
-      giveBack(account, micros)
-      watchAlerts(account)
-      account.sequence = account.sequence + 1
-      local more = changesPart(account, -micros) .. crossedPart(account)
-      account.lines[#account.lines + 1] = lineOf(account.used, account.sequence, heldPart(account), more)
-      settleLimits(account)
-    end
-    write(account)
-    return not whole and 'AGAIN' or nil
-  end
-
-  -- Settles a hold as capture.lua does; gives status and detail.
-  local function settle(account, asked)
-    if not bringUpToDate(account) then
-      tellMoment(account)
-      write(account)
-      return 'AGAIN'
-    end
-    tellMoment(account)
-    local status, detail = settleHold(account, asked)
-    settleLimits(account)
-    write(account)
-    return status, detail
-  end
-
-  return { open = openAccount, hasClasses = hasClasses, giveBackTo = giveBackTo, settle = settle, readAsked = readAsked }
+-- Gives so much back, and tells it in the cancelled event's line; the status, nil where it is done.
+local function giveBackTo(account, micros, lineOf)
+  local whole, conflict = changeAccount(account, function()
+    if account.used < micros then return 'CONFLICT\31given back' end
+    giveBack(account, micros)
+    watchAlerts(account)
+    account.sequence = account.sequence + 1
+    local more = changesPart(account, -micros) .. crossedPart(account)
+    account.lines[#account.lines + 1] = lineOf(account.used, account.sequence, heldPart(account), more)
+  end)
+  return not whole and 'AGAIN' or conflict
 end
-local accounts
 
 -- What verify.lua kept of a call behind the rate limit.
 local function readCall(onceRecord)
@@ -103,28 +71,29 @@ local function giveCreditsBack(key, one)
     call('XADD', key.tag .. 'outbox', '*', 'e', lineOf(0, 0, '', ''))
     return nil
   end
-  accounts = accounts or makeAccounts()
   local usedText, used, sequence = readUsed(billingKey, sequenceField)
-  if used and not accounts.hasClasses(billingRecord, billingKey) then
+  if used and not hasClasses(billingRecord, billingKey) then
     if used < one.micros then return 'CONFLICT\31given back' end
     used, sequence = used - one.micros, sequence + 1
     call('XADD', key.tag .. 'outbox', '*', 'e', lineOf(used, sequence, '', ''))
     call('HSET', billingKey, 'u', format('%d', used), sequenceField, format('%d', sequence))
     return nil
   end
-  return accounts.giveBackTo(accounts.open(usedText, billingKey, one.epoch, sequence), one.micros, lineOf)
+  return giveBackTo(openAccount(usedText, billingKey, one.epoch, sequence), one.micros, lineOf)
 end
 
 -- Releases what a call held, and corrects what was charged at its end; gives the status, nil where it is done, and how much it was.
 local function releaseHold(key, one)
   local text = call('HGET', key.tag .. 'o:' .. sub(key.billingKey, 8), one.id)
   local micros = text and match(text, '^%d+') or '0'
-  accounts = accounts or makeAccounts()
   local function settle(what)
     local fields = { what, '0', one.id, one.epoch, '', '', '', micros, '0', '', one.atMs, key.id, one.usageName, '' }
     local usedText, used, sequence = readUsed(key.billingKey, 'n' .. one.epoch)
-    local account = accounts.open(usedText, key.billingKey, one.epoch, sequence)
-    return accounts.settle(account, accounts.readAsked(table.concat(fields, '\0')))
+    local status, detail
+    local whole = changeAccount(openAccount(usedText, key.billingKey, one.epoch, sequence), function(account)
+      status, detail = settleHold(account, readAsked(table.concat(fields, '\0')))
+    end)
+    return whole and status or 'AGAIN', detail
   end
   local status, detail = settle('release')
   if detail == 'charged' then
@@ -145,18 +114,16 @@ local function giveRateBack(key, one)
 end
 
 local function giveLimitsBack(key, one)
-  local own, names = {}, { key.tag .. 'l:' .. key.id, key.tag .. 'l:' .. sub(key.billingKey, 8) }
+  local known, names = {}, { key.tag .. 'l:' .. key.id, key.tag .. 'l:' .. sub(key.billingKey, 8) }
   for amount, noted in string.gmatch(one.taken, '(%d+)=([^ ]+ )') do
-    correctLimits(noted, names, { held = tonumber(amount), used = 0 }, own)
+    correctLimits(noted, names, { held = tonumber(amount), used = 0 }, known)
   end
-  for _, counters in pairs(own) do
-    if counters.changed then writeCounters(counters, call) end
-  end
+  for _, counters in pairs(known) do writeCounters(counters) end
 end
 
 local function cancel(keyText, packedCancel)
   local tag = sub(keyText, 1, 5)
-  local shard = openShard(tag .. 'meta', runId, 'epoch', 'openedAt')
+  local shard = openShardOf(tag, runId, 'epoch', 'openedAt')
   if not shard then return 'CLOSED' end
   if late then return 'LATE' end
   if outboxFull then return 'OUTBOX_FULL' end
@@ -182,7 +149,6 @@ local function cancel(keyText, packedCancel)
     local one = readCall(onceRecord)
     if one.epoch ~= shard[2] then return 'LOST' end
     local key = { tag = tag, id = keyId, workspaceId = workspaceId, billingKey = tag .. 'b:' .. workspaceId .. ':' .. meter }
-    -- Lines first: should Redis refuse them, nothing was given back.
     local failed, micros = nil, format('%d', one.micros)
     if one.isHold then failed, micros = releaseHold(key, one)
     else failed = giveCreditsBack(key, one) end
@@ -198,15 +164,14 @@ local function cancel(keyText, packedCancel)
   return answer
 end
 
-local answers = { 'OK', nowText }
-for i = 1, #KEYS do
-  -- pcall: one corrupt record must not spoil the other calls.
-  local decided, answer = pcall(cancel, KEYS[i], ARGV[i + 3])
-  if not decided then
-    local why = type(answer) == 'table' and answer.err or tostring(answer)
-    -- At its memory limit Redis refuses the first write, so nothing changed.
-    answer = find(why, '^OOM') and 'OUTBOX_FULL' or 'UNSETTLED\31' .. why
+return script(function()
+  runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
+  local answers = { 'OK', nowText }
+  for i = 1, #KEYS do
+    -- pcall: one corrupt record must not spoil the other calls.
+    local decided, answer = pcall(cancel, KEYS[i], ARGV[i + 3])
+    if not decided then answer = 'UNSETTLED\31' .. whyOf(answer) end
+    answers[i + 2] = answer
   end
-  answers[i + 2] = answer
-end
-return answers
+  return answers
+end)

@@ -1,10 +1,9 @@
--- uses: names time fence records used account account-state alerts-mark limits limits-of-holds holds moments settle-hold
+-- uses: names time fence records used remember limits limits-of-holds account account-state holds moments settle-hold
 -- Captures, releases or extends holds, each on its own, and appends the lines that tell it, both or neither. A hold that was settled
 -- is remembered for 48 h: asked for the same again, it answers the same and changes nothing. A hold that this Redis lost, which its
 -- epoch shows, is settled at once by what the caller knows of it.
 --
--- Speed. All are decided before the first write, which appends the lines of all of them as one entry. Should Redis refuse that (its
--- memory is full), nothing was taken. Where nothing is due for a record, an open hold is settled without its account's state. The caller
+-- Speed. All are decided before the first write, which appends the lines of all of them as one entry. Where nothing is due for a record, an open hold is settled without its account's state. The caller
 -- keeps a record's settings: while no record of the shard is written, they are neither read nor answered again.
 --
 -- capture-protocol.ts says what each field means; a test compares its tables with this file.
@@ -30,16 +29,14 @@
 --       "ABSENT"       there is no such record here
 --       "UNSETTLED"    its balance is not known here; the detail says why
 --       "OUTBOX_FULL" | "CLOSED" | "LATE"
-local sub = string.sub
-local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
--- {owner, epoch, writes} by hash tag; and by billing key what is read of a record: { account, marks, isBusy, isChanged, why }, why of one
--- that failed while something was done to it; and all of these.
-local shards, records, opened = {}, {}, {}
+local runId, late, outboxFull
+-- By billing key what is read of a record: { account, marks, isBusy, isChanged, why }, why of one that failed while something was done to
+-- it; and all of these.
+local records, opened
 
-
-local function openRecord(tag, billingKey, shard)
+local function openRecord(billingKey, shard)
   local usedText, used, sequence = readUsed(billingKey, 'n' .. shard[2])
-  local record = { tag = tag, marks = shard[2] .. ' ' .. (shard[3] or '0') .. ' ' }
+  local record = { marks = shard[2] .. ' ' .. (shard[3] or '0') .. ' ' }
   record.account = openAccount(usedText, billingKey, shard[2], sequence)
   nameHolds(record.account)
   return record
@@ -73,25 +70,20 @@ local function settle(record, packedCapture)
 end
 
 local function decide(billingKey, packedCapture)
-  local tag = sub(billingKey, 1, 5)
-  local shard = shards[tag]
-  if shard == nil then
-    shard = openShard(tag .. 'meta', runId, 'epoch', 'writes')
-    shards[tag] = shard
-  end
+  local shard = openShardOf(sub(billingKey, 1, 5), runId, 'epoch', 'writes')
   if not shard then return 'CLOSED' end
   if late then return 'LATE' end
   if outboxFull then return 'OUTBOX_FULL' end
   if call('HEXISTS', billingKey, 's') == 0 then return 'ABSENT' end
   local record = records[billingKey]
   if not record then
-    record = openRecord(tag, billingKey, shard)
+    record = openRecord(billingKey, shard)
     records[billingKey], opened[#opened + 1] = record, record
   end
   return settle(record, packedCapture)
 end
 
--- Writes what became of all records, their lines first; gives whether Redis took those.
+-- Writes what became of all records, their lines first.
 local function write()
   local lines, changed = {}, {}
   for _, record in ipairs(opened) do
@@ -100,27 +92,29 @@ local function write()
       for _, line in ipairs(record.account.lines) do lines[#lines + 1] = line end
     end
   end
-  if #lines > 0 and not pcall(appendLines, sub(changed[1].billingKey, 1, 5) .. 'outbox', lines) then return false end
+  if #lines > 0 then appendLines(sub(changed[1].billingKey, 1, 5) .. 'outbox', lines) end
   for _, account in ipairs(changed) do writeAccount(account) end
-  return true
 end
 
-local answers = { 'OK', nowText }
-for i = 1, #KEYS do
-  -- pcall: what is wrong with one record is told for it alone.
-  local decided, answer, settings = pcall(decide, KEYS[i], ARGV[i + 3])
-  if not decided then
-    answer = 'UNSETTLED\31' .. (type(answer) == 'table' and answer.err or tostring(answer))
-    local record = records[KEYS[i]]
-    -- What else was decided for it is not written.
-    if record and record.isBusy then record.why = answer end
+return script(function()
+  runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
+  records, opened = {}, {}
+  local answers = { 'OK', nowText }
+  for i = 1, #KEYS do
+    -- pcall: what is wrong with one record is told for it alone.
+    local decided, answer, settings = pcall(decide, KEYS[i], ARGV[i + 3])
+    if not decided then
+      answer = 'UNSETTLED\31' .. whyOf(answer)
+      local record = records[KEYS[i]]
+      -- What else was decided for it is not written.
+      if record and record.isBusy then record.why = answer end
+    end
+    answers[2 * i + 1], answers[2 * i + 2] = answer, settings or ''
   end
-  answers[2 * i + 1], answers[2 * i + 2] = answer, settings or ''
-end
-local written = write()
-for i = 1, #KEYS do
-  local record = records[KEYS[i]]
-  local answer = record and (record.why or not written and record.isChanged and 'OUTBOX_FULL')
-  if answer then answers[2 * i + 1], answers[2 * i + 2] = answer, '' end
-end
-return answers
+  write()
+  for i = 1, #KEYS do
+    local record = records[KEYS[i]]
+    if record and record.why then answers[2 * i + 1], answers[2 * i + 2] = record.why, '' end
+  end
+  return answers
+end)

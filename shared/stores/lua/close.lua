@@ -4,6 +4,8 @@
 -- KEYS  1 meta, 2 outbox
 -- ARGV  1 run id of this server, 2 build token
 -- Gives {"CLAIMED", now in ms, "", epoch, "", ""}
-call('HDEL', KEYS[1], 'owner', 'checkpoint', 'history')
-call('HSET', KEYS[1], 'build', ARGV[2], 'buildUntil', buildUntil, 'closedFor', ARGV[1], 'closedAt', nowText)
-return { 'CLAIMED', nowText, '', call('HGET', KEYS[1], 'epoch') or '0', '', '' }
+return script(function()
+  call('HDEL', KEYS[1], 'owner', 'checkpoint', 'history')
+  call('HSET', KEYS[1], 'build', ARGV[2], 'buildUntil', buildUntil(), 'closedFor', ARGV[1], 'closedAt', nowText)
+  return { 'CLAIMED', nowText, '', call('HGET', KEYS[1], 'epoch') or '0', '', '' }
+end)

@@ -7,8 +7,10 @@
 --       then two per name: the counters (parts/limits.lua), and for how long they are kept in ms
 -- Gives {"OK", now in ms}
 --       {"CLOSED" | "LATE", now}
-local meta, token = passFence(KEYS[1], ARGV[1])
-if not meta or not token then return { 'CLOSED', nowText } end
-if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-for i = 2, #KEYS do call('SET', KEYS[i], ARGV[2 * i - 1], 'PX', ARGV[2 * i]) end
-return { 'OK', nowText }
+return script(function()
+  local meta, token = passFence(KEYS[1], ARGV[1])
+  if not meta or not token then return { 'CLOSED', nowText } end
+  if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
+  for i = 2, #KEYS do call('SET', KEYS[i], ARGV[2 * i - 1], 'PX', ARGV[2 * i]) end
+  return { 'OK', nowText }
+end)

@@ -6,13 +6,15 @@
 -- KEYS  1 outbox
 -- ARGV  1 group, 2 how long not heard of, in ms
 -- Gives {"OK", now in ms, how many were removed}
-local idleMs, removed = tonumber(ARGV[2]), 0
-for _, fields in ipairs(call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
-  local consumer = {}
-  for i = 1, #fields, 2 do consumer[fields[i]] = fields[i + 1] end
-  if consumer.pending == 0 and consumer.idle >= idleMs then
-    call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], consumer.name)
-    removed = removed + 1
+return script(function()
+  local idleMs, removed = tonumber(ARGV[2]), 0
+  for _, fields in ipairs(call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+    local consumer = {}
+    for i = 1, #fields, 2 do consumer[fields[i]] = fields[i + 1] end
+    if consumer.pending == 0 and consumer.idle >= idleMs then
+      call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], consumer.name)
+      removed = removed + 1
+    end
   end
-end
-return { 'OK', nowText, format('%d', removed) }
+  return { 'OK', nowText, format('%d', removed) }
+end)

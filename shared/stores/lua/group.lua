@@ -4,6 +4,8 @@
 -- KEYS  1 outbox
 -- ARGV  1 group
 -- Gives {"OK", now in ms}
-local answer = redis.pcall('XGROUP', 'CREATE', KEYS[1], ARGV[1], '0', 'MKSTREAM')
-if answer.err and not string.find(answer.err, '^BUSYGROUP') then return answer end
-return { 'OK', nowText }
+return script(function()
+  local answer = redis.pcall('XGROUP', 'CREATE', KEYS[1], ARGV[1], '0', 'MKSTREAM')
+  if answer.err and not string.find(answer.err, '^BUSYGROUP') then return answer end
+  return { 'OK', nowText }
+end)

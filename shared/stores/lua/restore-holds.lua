@@ -1,4 +1,4 @@
--- uses: names time build
+-- uses: names time build limits limits-of-holds
 -- Writes holds that the books have of a record that is set aside, or of a shard that is built: open ones, and those that were settled
 -- within 48 h. Written again, they are the same. In a shard that is built, what open ones reserve is counted by their limits.
 --
@@ -9,36 +9,29 @@
 --       then four per hold: its 26 characters, its text (of an open one as parts/holds.lua packs it, of a settled one as it keeps
 --       it), when an open one ends in ms ("" of a settled one), and for how long a settled one is kept, in s
 -- Gives {"OK" | "CLOSED" | "LATE", now in ms}; nothing is written where another one has set it aside since
-local mark = ARGV[3]
+-- Counts what an open hold reserves, which the books' sums lack.
+local function count(text)
+  local micros, endsAtMs, onExpiry, owned, openedMs, epoch, keyId, usageName, limitsAt = unpackTexts('ssssssss', text)
+  local tag, place, known = sub(KEYS[2], 1, 5), sub(KEYS[2], 8), {}
+  local lost = { held = 0, used = tonumber(micros), isLost = true }
+  correctLimits(sub(text, limitsAt), { tag .. 'l:' .. keyId, tag .. 'l:' .. place }, lost, known)
+  for _, counters in pairs(known) do writeCounters(counters) end
+end
 
-local function makeCount()
-  -- uses: limits limits-of-holds
-  local tag, place = string.sub(KEYS[2], 1, 5), string.sub(KEYS[2], 8)
-  return function(text)
-    local micros, endsAtMs, onExpiry, owned, openedMs, epoch, keyId, usageName, limitsAt = struct.unpack('ssssssss', text)
-    local own = {}
-    local lost = { held = 0, used = tonumber(micros), isLost = true }
-    correctLimits(string.sub(text, limitsAt), { tag .. 'l:' .. keyId, tag .. 'l:' .. place }, lost, own)
-    for _, counters in pairs(own) do
-      if counters.changed then writeCounters(counters, call) end
+return script(function()
+  local mark = ARGV[3]
+
+  if not passFence(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
+  if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
+  for i = 4, mayRebuild(KEYS[2], mark) and #ARGV or 0, 4 do
+    local id, text, endsAtMs, keptSeconds = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    if endsAtMs ~= '' then
+      local isNew = call('HSET', KEYS[3], id, text) == 1
+      call('ZADD', KEYS[4], endsAtMs, id)
+      if isNew and mark == '' and byte(text, -1) ~= 0 then count(text) end
+    else
+      call('SETEX', sub(KEYS[1], 1, 5) .. 'z:' .. id, keptSeconds, text)
     end
   end
-end
-local count
-
-if not passFence(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
-if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-for i = 4, mayRebuild(KEYS[2], mark) and #ARGV or 0, 4 do
-  local id, text, endsAtMs, keptSeconds = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if endsAtMs ~= '' then
-    local isNew = call('HSET', KEYS[3], id, text) == 1
-    call('ZADD', KEYS[4], endsAtMs, id)
-    if isNew and mark == '' and string.byte(text, -1) ~= 0 then
-      count = count or makeCount()
-      count(text)
-    end
-  else
-    call('SETEX', string.sub(KEYS[1], 1, 5) .. 'z:' .. id, keptSeconds, text)
-  end
-end
-return { 'OK', nowText }
+  return { 'OK', nowText }
+end)

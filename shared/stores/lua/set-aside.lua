@@ -10,21 +10,23 @@
 -- Gives {"OK", now in ms, epoch, then three per record: its last sequence number in that epoch, the number of its last adjustment, and
 --       since when it is set aside, in ms}
 --       {"CLOSED" | "LATE", now}
-local meta = passFence(KEYS[1], ARGV[1], 'epoch')
-if not meta then return { 'CLOSED', nowText } end
-if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-local answer = { 'OK', nowText, meta[3] or '0' }
-for i = 2, #KEYS, 3 do
-  -- Whatever holds its name makes no difference to what stands in its place then.
-  local counters = redis.pcall('HMGET', KEYS[i], 'n' .. (meta[3] or '0'), 'a', 'u')
-  if counters.err then
-    call('UNLINK', KEYS[i])
-    counters = {}
+return script(function()
+  local meta = passFence(KEYS[1], ARGV[1], 'epoch')
+  if not meta then return { 'CLOSED', nowText } end
+  if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
+  local answer = { 'OK', nowText, meta[3] or '0' }
+  for i = 2, #KEYS, 3 do
+    -- Whatever holds its name makes no difference to what stands in its place then.
+    local counters = redis.pcall('HMGET', KEYS[i], 'n' .. (meta[3] or '0'), 'a', 'u')
+    if counters.err then
+      call('UNLINK', KEYS[i])
+      counters = {}
+    end
+    local sinceMs = string.match(counters[3] or '', '^aside %S+ (%d+)$') or nowText
+    call('HDEL', KEYS[i], 't')
+    call('HSET', KEYS[i], 'u', 'aside ' .. ARGV[3] .. ' ' .. sinceMs)
+    call('UNLINK', KEYS[i + 1], KEYS[i + 2])
+    answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = counters[1] or '0', counters[2] or '0', sinceMs
   end
-  local sinceMs = string.match(counters[3] or '', '^aside %S+ (%d+)$') or nowText
-  call('HDEL', KEYS[i], 't')
-  call('HSET', KEYS[i], 'u', 'aside ' .. ARGV[3] .. ' ' .. sinceMs)
-  call('UNLINK', KEYS[i + 1], KEYS[i + 2])
-  answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = counters[1] or '0', counters[2] or '0', sinceMs
-end
-return answer
+  return answer
+end)

@@ -5,5 +5,7 @@
 -- ARGV  1 run id
 -- Gives {"OK", now in ms, packed record ("" when there is none)}
 --       {"CLOSED", now}
-if not openShard(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
-return { 'OK', nowText, call('GET', KEYS[2]) or '' }
+return script(function()
+  if not openShard(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
+  return { 'OK', nowText, call('GET', KEYS[2]) or '' }
+end)

@@ -1,4 +1,4 @@
--- uses: names time fence records used account account-state alerts-mark limits limits-of-holds holds moments
+-- uses: names time fence records used remember limits limits-of-holds account account-state holds moments
 -- Brings the account of a billing record up to date: does all that fell due, takes in its settings, and appends the lines that
 -- tell it. Two at once do no harm, nor does a call where nothing is due.
 --
@@ -11,29 +11,22 @@
 --       {"ABSENT", now}            there is no such record here
 --       {"UNSETTLED", now, error}  its balance is not known here
 --       {"CLOSED" | "LATE", now}
-local meta = openShard(KEYS[1], ARGV[1], 'epoch')
-if not meta then return { 'CLOSED', nowText } end
-if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-
-local function turn()
+local function turn(epoch)
   local billingRecord = call('HGET', KEYS[2], 's')
   if not billingRecord then return 'ABSENT' end
-  local usedText, used, sequence = readUsed(KEYS[2], 'n' .. meta[2])
+  local usedText, used, sequence = readUsed(KEYS[2], 'n' .. epoch)
   if used and not hasClasses(billingRecord, KEYS[2]) then return 'PLAIN' end
-
-  local account = openAccount(usedText, KEYS[2], meta[2], sequence)
-  local whole = bringUpToDate(account)
-  tellMoment(account)
-  if #account.lines > 0 then appendLines(KEYS[3], account.lines) end
-  writeAccount(account)
-  return whole and 'OK' or 'AGAIN', amountsOf(account)
+  local whole, amounts = changeAccount(openAccount(usedText, KEYS[2], epoch, sequence), amountsOf)
+  return whole and 'OK' or 'AGAIN', amounts
 end
 
-local read, status, amounts = pcall(turn)
-if not read then
+return script(function()
+  local meta = openShard(KEYS[1], ARGV[1], 'epoch')
+  if not meta then return { 'CLOSED', nowText } end
+  if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
+  local read, status, amounts = pcall(turn, meta[2])
   -- The sweeper would come for it again and again; whoever writes it notes it again.
-  redis.pcall('ZREM', KEYS[4], KEYS[2])
-  return { 'UNSETTLED', nowText, type(status) == 'table' and status.err or tostring(status) }
-end
-if status == 'ABSENT' or status == 'PLAIN' then redis.pcall('ZREM', KEYS[4], KEYS[2]) end
-return { status, nowText, amounts }
+  if not read or status == 'ABSENT' or status == 'PLAIN' then redis.pcall('ZREM', KEYS[4], KEYS[2]) end
+  if not read then return { 'UNSETTLED', nowText, whyOf(status) } end
+  return { status, nowText, amounts }
+end)

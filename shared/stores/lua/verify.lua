@@ -1,8 +1,7 @@
--- uses: names time fence rate-limit used records lookup batch
--- Decides verifications, each on its own. A VALID one takes its rate token and its credits and appends its usage event,
--- all or nothing: all of a batch are read, checked and decided before the first write, which appends the events of all of
--- them as one entry of the outbox. Should Redis refuse that (its memory is full), nothing was taken, and each is decided again
--- alone. A later one goes by what those before it took.
+-- uses: names time fence records used remember lookup rate-limit limits limits-of-holds account account-state holds moments
+-- Decides verifications, each on its own: reads what a call goes by, judges it, and takes its rate token, credits and counts. A later
+-- one goes by what those before it took. Then all is written, all or nothing: first the events of all of them as one entry of the
+-- outbox. Redis runs no script once its memory is full, so no write of one is refused.
 --
 -- Lookups. What the records of a key, its workspace and its billing record say to one question (whose token asks, for
 -- which scopes) seldom changes. The script looks it up once and answers it as a "lookup"; the caller keeps the lookup and
@@ -13,12 +12,10 @@
 -- into the answer as they are, numbers become text once, and the calls of a batch share what was read of their shard and one
 -- entry of the outbox. It stands in the shard of the first of them: Redis keeps or loses all that a script wrote.
 --
--- Accounts. A billing record with an account (docs/accounts-design.md) has a text where others have a number. The plain path
--- does not ask for it: it fails to convert that text, and only then are the functions of accounts made.
+-- Accounts. A billing record with an account (docs/accounts-design.md) has a text where others have a number.
 --
--- Limits. Where a key or its record has limits over windows, a lookup's ratePerSecond is no number, and only then are the functions
--- of limits made. A new lookup has the limits as their records have them: the caller makes of them what is sent along with
--- each call (limits.ts).
+-- Limits. Where a key or its record has limits over windows, a lookup's ratePerSecond is no number. A new lookup has the limits as
+-- their records have them: the caller makes of them what is sent along with each call (limits.ts).
 --
 -- script-protocol.ts says what each field means; a test compares its tables with this file.
 --
@@ -38,236 +35,301 @@
 --          "ELSEWHERE" with the shard of an imported key as its reason (ask there) | "CORRUPT" with the error as its reason,
 --        then five per new lookup: call (its place, from 0), lookup, keyRecord, billingRecord, scopes (a list, after the
 --          workspace's defaults)}
-local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local NOT_FOUND = 'INVALID\31NOT_FOUND'
 local CANCELLED = 33 -- what cancel.lua keeps begins with it
+local MOST_HOLDS = 10000
+local concat = table.concat
 
-local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
-local nowTicksText = format('%d', nowTicks)
--- {owner, epoch, writes} by hash tag, which the calls of a batch share.
-local shards = {}
+local runId, late, outboxFull, nowTicksText, timeOfEvent
+-- What is to be written: calls that took something, and accounts. And by the names of Redis: the call or the account that changed it
+-- last, which later calls go by, and counters of limits that were read.
+local taken, accounts, latest, counters
+-- The JSON of events in parts, how many these and how many events, and the tag of the shard that gets them.
+local parts, length, events, eventsTag
+-- New lookups, as they are answered.
+local newLookups
 
--- The functions of accounts, made when the first account comes, and those of holds and moments when the first one holds or something is
--- due: a script pays for each function that it makes.
-local function makeAccounts()
-  -- uses: account
+-- The hold that a call asks for, as it sends it in the place of its cost.
+local function readHoldAsked(text, keyId, epoch)
+  local micros, forMs, onExpiry, id, usageName = string.match(text, '^@(%d+)\31(%d+)\31(%l+)\31([^\31]+)\31(.*)$')
+  return {
+    id = id, micros = tonumber(micros), endsAtMs = nowMs + tonumber(forMs), onExpiry = onExpiry, openedMs = nowText,
+    epoch = epoch, keyId = keyId, usageName = usageName,
+  }
+end
 
-  local function makeMoments()
-    -- uses: account-state alerts-mark limits limits-of-holds holds moments
-    return {
-      bringUpToDate = bringUpToDate, tellMoment = tellMoment, settleLimits = settleLimits, writeAccount = writeAccount,
-      watchAlerts = watchAlerts, crossedPart = crossedPart, nameHolds = nameHolds, openHolds = openHolds, putHold = putHold,
-      packHold = packHold, noteLimits = noteLimits, write = writeCounters,
-    }
+-- Reads what a billing record has used, or its account, which it brings up to date where something is due or its settings are other ones.
+local function readBalance(one, limitMicros, isNew)
+  local billingKey, before, used = one.billingKey, latest[one.billingKey], nil
+  local account = before and before.classes and before
+  if before then one.usedText, used, one.sequence = before.usedText, before.used, before.sequence
+  else one.usedText, used, one.sequence = readUsed(billingKey, 'n' .. one.epoch) end
+  one.used, one.limit = used, tonumber(limitMicros)
+  if not (account or one.hold or not used or not one.limit) then return end
+
+  account = account or openAccount(one.usedText, billingKey, one.epoch, one.sequence, counters)
+  -- Plain settings have no version in a lookup.
+  local isCurrent = account.settings == limitMicros and not (isNew and byte(limitMicros) ~= 64)
+  if account.isUnfinished or not account.hasState and not (isCurrent and nowMs < account.untilMs) then
+    account.isUnfinished = not bringUpToDate(account)
+    tellMoment(account)
   end
-  -- uses: account-of-call
-  return {
-    open = open, readAsked = readAsked, mayHold = mayHold, openHold = openHold, addEvent = addEvent, write = write, writeNow = writeNow,
-    amountsOf = amountsOf, draw = draw, makeMoments = makeMoments,
-  }
+  one.account, one.used, one.limit = account, account.used + account.held, account.limit
 end
-local accounts
 
--- The functions of limits, made when the first key or record with limits over windows comes.
-local function makeLimits()
-  -- uses: limits
-  return {
-    read = readLimits, judge = judgeLimits, crossed = crossedByLimits, note = noteTaken, take = takeLimits, tell = tellLimits,
-    write = writeCounters,
-  }
+-- Reads limits over windows, and the rate limit.
+local function readLimitsOf(one, packedCall, ratePerSecond)
+  local perSecond = tonumber(ratePerSecond)
+  if not perSecond then
+    local tag = sub(one.rateKey, 1, 5)
+    local names = { tag .. 'l:' .. sub(one.rateKey, 8), tag .. 'l:' .. sub(one.billingKey, 8) }
+    one.limits = readLimits(packedCall, ratePerSecond, names, counters)
+    ratePerSecond = one.limits.ratePerSecond
+    perSecond = tonumber(ratePerSecond)
+  end
+  one.ratePerSecond = ratePerSecond
+  if not perSecond then return end
+  local before = latest[one.rateKey]
+  one.interval, one.latestArrival, one.arrival = rateLimitAt(before and before.arrivalText or call('GET', one.rateKey), perSecond)
 end
-local limitFunctions
 
--- Decides one call. Gives its answer and, where it had to look up, the lookup and what lookUp gives with it.
-local function judge(key, packedCall)
+-- All that a call goes by; or false, and its answer.
+local function read(i)
+  local key, packedCall = KEYS[i], ARGV[i + 3]
   local tag = sub(key, 1, 5)
-  local shard = shards[tag]
-  if shard == nil then
-    shard = openShard(tag .. 'meta', runId, 'epoch', 'writes')
-    shards[tag] = shard
-  end
-  if not shard then return 'CLOSED' end
-  if late then return 'LATE' end
+  local shard = openShardOf(tag, runId, 'epoch', 'writes')
+  if not shard then return false, 'CLOSED' end
+  if late then return false, 'LATE' end
 
   local epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros,
     eventIds, searchedList, listed, costMicros, idempotencyHash, usageHash, eventStart, questionAt =
     unpackFields('ssssssssssssssss', packedCall)
-  local shardEpoch, shardWrites = shard[2], shard[3] or '0'
-  local lookup, keyRecord, billingRecord, scopes
-  if epoch ~= shardEpoch or writes ~= shardWrites or (holdsUntilMs ~= '0' and nowMs >= tonumber(holdsUntilMs)) then
-    lookup, keyRecord, billingRecord, scopes = lookUp(tag, shardEpoch, shardWrites, key, packedCall, questionAt)
-    if not lookup then return keyRecord and 'ELSEWHERE\31' .. keyRecord or NOT_FOUND end
+  local shardWrites = shard[3] or '0'
+  local isNew = epoch ~= shard[2] or writes ~= shardWrites or (holdsUntilMs ~= '0' and nowMs >= tonumber(holdsUntilMs))
+  if isNew then
+    local lookup, keyRecord, billingRecord, scopes = lookUp(tag, shard[2], shardWrites, key, packedCall, questionAt)
+    if not lookup then return false, keyRecord and 'ELSEWHERE\31' .. keyRecord or NOT_FOUND end
     epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
       unpack(lookup)
-    lookup = concat(lookup, '\0')
+    local at = #newLookups
+    newLookups[at + 1], newLookups[at + 2], newLookups[at + 3] = format('%d', i - 1), concat(lookup, '\0'), keyRecord
+    newLookups[at + 4], newLookups[at + 5] = billingRecord, scopes
   end
-  if addressList ~= '' and addressList ~= searchedList or lookup and find(ratePerSecond, '@', 1, true) then
-    return 'SEARCH', lookup, keyRecord, billingRecord, scopes
-  end
+  if addressList ~= '' and addressList ~= searchedList or isNew and find(ratePerSecond, '@', 1, true) then return false, 'SEARCH' end
 
-  local hold
-  local costText = costMicros
-  costMicros = tonumber(costText)
-  if not costMicros then
-    accounts = accounts or makeAccounts()
-    hold = accounts.readAsked(costText, sub(rateKey, 8), epoch)
-    costMicros = hold.micros
+  local one = {
+    epoch = epoch, rateKey = rateKey, billingKey = billingKey, eventIds = eventIds, eventStart = eventStart, usedText = '',
+    sequenceText = '', costMicros = tonumber(costMicros), ratePerSecond = '',
+  }
+  if not one.costMicros then
+    one.hold = readHoldAsked(costMicros, sub(rateKey, 8), epoch)
+    one.costMicros = one.hold.micros
   end
-  local sequenceField, metered, usedText, used, sequence = 'n' .. epoch, limitMicros ~= '', ''
-  local limit, account
-  if metered then
-    limit = tonumber(limitMicros)
-    local place = batch and batch.balanceAt[billingKey]
-    if place then
-      usedText = batch.balances[place + 1]
-      used, sequence = tonumber(usedText), tonumber(batch.balances[place + 3])
-    else
-      usedText, used, sequence = readUsed(billingKey, sequenceField)
-    end
-    if hold or not (used and limit) or batch and batch.accounts[billingKey] then
-      accounts = accounts or makeAccounts()
-      account = accounts.open(billingKey, usedText, sequence, { limitMicros = limitMicros, isNew = lookup ~= nil, epoch = epoch })
-      if account.isUnfinished then
-        if outboxFull then return 'OUTBOX_FULL' end
-        accounts.write(account)
-        return 'AGAIN', lookup, keyRecord, billingRecord, scopes
-      end
-      usedText, used, limit = accounts.amountsOf(account), account.used + account.held, account.limit
-    end
+  if limitMicros ~= '' then readBalance(one, limitMicros, isNew) end
+  if ratePerSecond ~= '' then readLimitsOf(one, packedCall, ratePerSecond) end
+  if addressList ~= '' and listed == '' then one.refused = 'INVALID\31IP_NOT_ALLOWED'
+  elseif knownRefusal ~= '' then one.refused = knownRefusal
+  elseif idempotencyHash ~= '' then
+    one.onceKey, one.usageHash = tag .. 'i:' .. sub(rateKey, 8) .. ':' .. idempotencyHash, usageHash
   end
-  local limited, interval, latest, arrival = ratePerSecond ~= ''
-  local perSecond, limits, toldLimits = limited and tonumber(ratePerSecond), nil, ''
-  if limited and not perSecond then
-    limitFunctions = limitFunctions or makeLimits()
-    local names = { tag .. 'l:' .. sub(rateKey, 8), tag .. 'l:' .. sub(billingKey, 8) }
-    limits = limitFunctions.read(packedCall, ratePerSecond, names, batch and batch.counters, account and account.counters)
-    ratePerSecond = limits.ratePerSecond
-    limited, perSecond = ratePerSecond ~= '', tonumber(ratePerSecond)
-  end
-  if limited then
-    local arrivalText = batch and batch.arrivals[rateKey] or call('GET', rateKey)
-    interval, latest, arrival = rateLimitAt(arrivalText, perSecond)
-  end
-
-  local refused = knownRefusal ~= '' and knownRefusal
-  if addressList ~= '' and listed == '' then refused = 'INVALID\31IP_NOT_ALLOWED' end
-
-  local onceKey = not refused and idempotencyHash ~= '' and tag .. 'i:' .. sub(rateKey, 8) .. ':' .. idempotencyHash
-  local pendingOnce = onceKey and batch and batch.onceRecords[onceKey]
-  local onceRecord = onceKey and (pendingOnce or call('GET', onceKey))
-  if onceRecord then
-    if byte(onceRecord) == CANCELLED then return 'CANCELLED' end
-    local usageThen, rateLimitThen, holdThenAt = unpackFields('ss', onceRecord)
-    if usageThen ~= usageHash then return 'CONFLICT' end
-    -- Set the same expiry again only to make a write: WAIT then also covers the first call's debit. From Redis 7.2 on,
-    -- WAIT counts a connection's own writes only.
-    if not pendingOnce then call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey)) end
-    local holdThen, limitsAt = '', holdThenAt
-    if hold then holdThen, limitsAt = unpackFields('s', onceRecord, holdThenAt) end
-    return 'VALID\31\31' .. usedText .. (account and holdThen or '') .. '\31\31' .. rateLimitThen .. sub(onceRecord, limitsAt), lookup,
-      keyRecord, billingRecord, scopes
-  end
-
-  if limits then limitFunctions.judge(limits, costMicros) end
-  local limitedBy
-  if not refused then
-    if limited and arrival + interval > latest then refused = 'RATE_LIMITED\31RATE_LIMIT'
-    elseif limits and limits.ofRequests then refused, limitedBy = 'RATE_LIMITED\31RATE_LIMIT', limits.ofRequests
-    elseif costMicros == 0 or billingKey == '' then -- nothing to debit
-    elseif not metered then refused = 'USAGE_LIMITED\31NO_BILLING_RECORD'
-    elseif costMicros > min(limit, MAX_MICROS) - used then
-      refused = 'USAGE_LIMITED\31CREDITS_USED_UP'
-    end
-    if limits and limits.ofCredits and not refused then
-      refused, limitedBy = 'USAGE_LIMITED\31LIMIT_REACHED', limits.ofCredits
-    end
-  end
-  local rateLimit = ratePerSecond
-  if refused then
-    -- Redis may have no memory for it: then the next call does what is due.
-    if account and account.hasState and not outboxFull then pcall(accounts.write, account) end
-    if limited then rateLimit = ratePerSecond .. '\31' .. format('%d', arrival) end
-    if limits then toldLimits = limitFunctions.tell(limits, limitedBy or '', '') end
-    return refused .. '\31' .. usedText .. '\31\31' .. rateLimit .. toldLimits, lookup, keyRecord, billingRecord, scopes
-  end
-  if outboxFull and metered then return 'OUTBOX_FULL' end
-  if hold and account and not accounts.mayHold(account) then return 'HOLDS_FULL' end
-
-  local balance, sequenceText, arrivalText, stored = ',"u":0,"s":0,"e":0}', ''
-  local holdThen, more = '', ''
-  if account then
-    if hold then holdThen, more = accounts.openHold(account, hold, limits) else accounts.draw(account, costMicros) end
-    local byLimits = limits and limits.alerts ~= '' and limitFunctions.crossed(limits)
-    local event = { start = eventStart .. timeOfEvent .. eventIds, more = more, cost = hold and 0 or costMicros }
-    accounts.addEvent(account, event, byLimits)
-    usedText, sequenceText = accounts.amountsOf(account), format('%d', account.sequence)
-  elseif metered then
-    usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 1)
-    balance, stored = ',"u":' .. usedText .. ',"s":' .. sequenceText .. ',"e":' .. epoch .. '}', usedText
-  elseif hold then
-    -- Nothing is held for a key that is not metered: its event is a verification, of all that its limits count.
-    eventStart = '{' .. string.gsub(sub(eventStart, 13), '"c":0', '"c":' .. format('%d', costMicros), 1)
-  end
-  if limited then
-    arrivalText = format('%d', arrival + interval)
-    rateLimit = ratePerSecond .. '\31' .. arrivalText
-  end
-  local taken = ''
-  if limits then
-    if onceKey then taken = limitFunctions.note(limits, hold and account) end
-    limitFunctions.take(limits)
-    toldLimits = limitFunctions.tell(limits, '', '')
-  end
-  -- While the outbox is full, what is kept must not grow; a repetition takes no credits either. Behind the rate limit stands what
-  -- cancel.lua goes by.
-  onceRecord = onceKey and not outboxFull and
-    usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '\31\31') .. '\31' .. nowText .. '\31' .. epoch .. '\31' ..
-    sequenceText .. '\31' .. eventStart .. '\31' .. taken .. '\0' .. (hold and holdThen .. '\0' or '') ..
-    (limits and limitFunctions.tell(limits, '', nowTicksText) or '')
-
-  if batch then
-    if account then accounts.write(account)
-    elseif not outboxFull then noteEvent(tag, eventStart, eventIds, balance) end
-    if stored then noteBalance(billingKey, stored, sequenceField, sequenceText) end
-    if limited then batch.arrivals[rateKey] = arrivalText end
-    if onceRecord then batch.onceRecords[onceKey] = onceRecord end
-  else
-    -- Only writes, the event first: should Redis refuse it, nothing was taken.
-    if account then accounts.write(account)
-    elseif not outboxFull then call('XADD', tag .. 'outbox', '*', 'e', eventStart .. timeOfEvent .. eventIds .. balance) end
-    if stored then call('HSET', billingKey, 'u', stored, sequenceField, sequenceText) end
-    if limited then call('PSETEX', rateKey, '2000', arrivalText) end
-    for _, counters in ipairs(limits or {}) do
-      if counters.changed then limitFunctions.write(counters, call) end
-    end
-    if onceRecord then call('SETEX', onceKey, '60', onceRecord) end
-  end
-  return 'VALID\31\31' .. usedText .. holdThen .. '\31' .. sequenceText .. '\31' .. rateLimit .. toldLimits, lookup, keyRecord,
-    billingRecord, scopes
+  return one
 end
 
-local calls = #KEYS
-local answers, at, done
-repeat
-  answers, at = { 'OK', nowText, nowTicksText }, calls + 4
-  for i = 1, calls do
-    -- pcall: one corrupt record must not spoil the other calls.
-    local decided, answer, lookup, keyRecord, billingRecord, scopes = pcall(judge, KEYS[i], ARGV[i + 3])
-    if not decided then
-      answer = type(answer) == 'table' and answer.err or tostring(answer)
-      -- What it has done to an account that the batch shares is not to be gone by.
-      if batch then batch.isSpoilt = true end
-      -- At its memory limit Redis refuses the first write of a call, so nothing was taken.
-      answer = find(answer, '^OOM') and 'OUTBOX_FULL' or 'CORRUPT\31' .. answer
-    end
-    answers[i + 3] = answer
-    if lookup then
-      answers[at], answers[at + 1], answers[at + 2] = format('%d', i - 1), lookup, keyRecord
-      answers[at + 3], answers[at + 4] = billingRecord, scopes
-      at = at + 5
-    end
+-- What is used, as an answer tells it.
+local function usedTextFor(one) return one.account and amountsOf(one.account) or one.usedText end
+
+-- What the first call of an Idempotency-Key was answered; nil of the first.
+local function answerAgain(one)
+  local onceKey, hold = one.onceKey, one.hold
+  local pending = latest[onceKey]
+  local onceRecord = pending and pending.onceRecord or call('GET', onceKey)
+  if not onceRecord then return nil end
+  if byte(onceRecord) == CANCELLED then return 'CANCELLED' end
+  local usageThen, rateLimitThen, holdThenAt = unpackFields('ss', onceRecord)
+  if usageThen ~= one.usageHash then return 'CONFLICT' end
+  -- Set the same expiry again only to make a write: WAIT then also covers the first call's debit. From Redis 7.2 on,
+  -- WAIT counts a connection's own writes only.
+  if not pending then call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey)) end
+  local holdThen, limitsAt = '', holdThenAt
+  if hold then holdThen, limitsAt = unpackFields('s', onceRecord, holdThenAt) end
+  return 'VALID\31\31' .. usedTextFor(one) .. (one.account and holdThen or '') .. '\31\31' .. rateLimitThen .. sub(onceRecord, limitsAt)
+end
+
+-- Why a call is refused, status and reason; nil where it is not. And which limit refuses it.
+local function judge(one)
+  local limits, costMicros = one.limits, one.costMicros
+  if limits then judgeLimits(limits, costMicros) end
+  if one.refused then return one.refused end
+  if one.arrival and one.arrival + one.interval > one.latestArrival then return 'RATE_LIMITED\31RATE_LIMIT' end
+  if limits and limits.ofRequests then return 'RATE_LIMITED\31RATE_LIMIT', limits.ofRequests end
+  if costMicros ~= 0 and one.billingKey ~= '' then
+    if not one.limit then return 'USAGE_LIMITED\31NO_BILLING_RECORD' end
+    if costMicros > min(one.limit, MAX_MICROS) - one.used then return 'USAGE_LIMITED\31CREDITS_USED_UP' end
   end
-  done = not batch or not batch.isSpoilt and writeBatch(accounts, limitFunctions)
-  batch = nil
-until done
-return answers
+  if limits and limits.ofCredits then return 'USAGE_LIMITED\31LIMIT_REACHED', limits.ofCredits end
+end
+
+-- Adds the lines of an account to the events, and the account to what is written.
+local function keepAccount(account)
+  for _, line in ipairs(account.lines) do
+    parts[length + 1], parts[length + 2] = line, '\n'
+    length, events = length + 2, events + 1
+  end
+  eventsTag, account.lines = eventsTag or sub(account.billingKey, 1, 5), {}
+  if latest[account.billingKey] == account then return end
+  latest[account.billingKey], accounts[#accounts + 1] = account, account
+end
+
+local function refuse(one, refusal, limitedBy)
+  local account = one.account
+  if account and account.hasState and not outboxFull then keepAccount(account) end
+  local rateLimit = one.arrival and one.ratePerSecond .. '\31' .. format('%d', one.arrival) or one.ratePerSecond
+  return refusal .. '\31' .. usedTextFor(one) .. '\31\31' .. rateLimit .. (one.limits and tellLimits(one.limits, limitedBy or '', '') or '')
+end
+
+-- Takes the credits of an account, or holds them, with the event that says so; gives what the caller is told of the hold.
+local function takeFromAccount(one, account)
+  local hold, limits = one.hold, one.limits
+  local holdThen, more, cost = '', '', one.costMicros
+  if hold then
+    hold.limits = limits and noteLimits(limits) or ''
+    hold.owned = reserve(account, cost)
+    putHold(account, hold)
+    holdThen = format(' %s %s %d %s', hold.id, hold.openedMs, hold.endsAtMs, hold.epoch)
+    more, cost = format(',"o":"%s","m":%d,"f":', hold.id, cost) .. cjson.encode(packHold(hold)), 0
+  else
+    draw(account, cost)
+  end
+  account.sequence = account.sequence + 1
+  local byLimits = limits and limits.alerts ~= '' and crossedByLimits(limits)
+  if byLimits or account.used >= account.alertAt then
+    if not account.hasState then bringUpToDate(account) end
+    if byLimits then noteCrossed(account, byLimits) end
+    watchAlerts(account)
+    more = more .. changesPart(account, cost) .. crossedPart(account)
+    settleLimits(account)
+  else
+    more = more .. changesPart(account, cost)
+  end
+  local sequenceText = format('%d', account.sequence)
+  account.lines[#account.lines + 1] = one.eventStart .. timeOfEvent .. one.eventIds .. ',"u":' .. format('%d', account.used) .. ',"s":' ..
+    sequenceText .. ',"e":' .. account.epoch .. heldPart(account) .. more .. '}'
+  keepAccount(account)
+  one.sequenceText = sequenceText
+  return holdThen
+end
+
+-- Takes the credits of a record that has none but a number, and makes the event; also of a key that is not metered.
+local function takePlain(one)
+  local balance = ',"u":0,"s":0,"e":0}'
+  if one.limit then
+    one.used, one.sequence = one.used + one.costMicros, one.sequence + 1
+    one.usedText, one.sequenceText = format('%d', one.used), format('%d', one.sequence)
+    latest[one.billingKey] = one
+    balance = ',"u":' .. one.usedText .. ',"s":' .. one.sequenceText .. ',"e":' .. one.epoch .. '}'
+  elseif one.hold then
+    -- Nothing is held for a key that is not metered: its event is a verification, of all that its limits count.
+    one.eventStart = '{' .. string.gsub(sub(one.eventStart, 13), '"c":0', '"c":' .. format('%d', one.costMicros), 1)
+  end
+  if outboxFull then return end
+  parts[length + 1], parts[length + 2], parts[length + 3], parts[length + 4], parts[length + 5] =
+    one.eventStart, timeOfEvent, one.eventIds, balance, '\n'
+  eventsTag, length, events = eventsTag or sub(one.rateKey, 1, 5), length + 5, events + 1
+end
+
+-- What is kept of a call for its repetitions. Behind the rate limit stands what cancel.lua goes by.
+local function keepAnswer(one, rateLimit, noted, holdThen)
+  one.onceRecord = one.usageHash .. '\0' .. rateLimit .. (one.arrival and '\31' .. nowTicksText or '\31\31') .. '\31' ..
+    nowText .. '\31' .. one.epoch .. '\31' .. one.sequenceText .. '\31' .. one.eventStart .. '\31' .. noted .. '\0' ..
+    (one.hold and holdThen .. '\0' or '') .. (one.limits and tellLimits(one.limits, '', nowTicksText) or '')
+  latest[one.onceKey] = one
+end
+
+-- Writes what a call took, where no later one has taken more.
+local function writeCall(one)
+  local billingKey, rateKey, onceKey = one.billingKey, one.rateKey, one.onceKey
+  if latest[billingKey] == one then call('HSET', billingKey, 'u', one.usedText, 'n' .. one.epoch, one.sequenceText) end
+  if latest[rateKey] == one then call('PSETEX', rateKey, '2000', one.arrivalText) end
+  for p = 1, one.limits and #one.limits or 0 do writeCounters(one.limits[p]) end
+  if onceKey and latest[onceKey] == one then call('SETEX', onceKey, '60', one.onceRecord) end
+end
+
+local function take(one)
+  local account, hold, limits, rateLimit = one.account, one.hold, one.limits, one.ratePerSecond
+  local holdThen, noted, told = '', '', ''
+  if account then holdThen = takeFromAccount(one, account) else takePlain(one) end
+  if one.arrival then
+    one.arrivalText = format('%d', one.arrival + one.interval)
+    rateLimit, latest[one.rateKey] = rateLimit .. '\31' .. one.arrivalText, one
+  end
+  if limits then
+    if one.onceKey then noted = noteTaken(limits, hold and account) end
+    takeLimits(limits)
+    told = tellLimits(limits, '', '')
+  end
+  -- While the outbox is full, what is kept must not grow; a repetition takes no credits either.
+  if one.onceKey and not outboxFull then keepAnswer(one, rateLimit, noted, holdThen) end
+  taken[#taken + 1] = one
+  return 'VALID\31\31' .. usedTextFor(one) .. holdThen .. '\31' .. one.sequenceText .. '\31' .. rateLimit .. told
+end
+
+-- Decides one call; gives its answer.
+local function decide(i)
+  local one, answer = read(i)
+  if not one then return answer end
+  local account = one.account
+  if account and account.isUnfinished then
+    if outboxFull then return 'OUTBOX_FULL' end
+    keepAccount(account)
+    return 'AGAIN'
+  end
+  answer = one.onceKey and answerAgain(one)
+  if answer then return answer end
+  local refusal, limitedBy = judge(one)
+  if refusal then return refuse(one, refusal, limitedBy) end
+  if outboxFull and one.limit then return 'OUTBOX_FULL' end
+  if one.hold and account then
+    nameHolds(account)
+    if openHolds(account) >= MOST_HOLDS then return 'HOLDS_FULL' end
+  end
+  return take(one)
+end
+
+-- The events first.
+local function write()
+  if events > 0 then
+    call('XADD', eventsTag .. 'outbox', '*', 'e', concat(parts, '', 1, length - 1))
+    -- The count only steers a limit: whatever is wrong with it, the debits have their events.
+    if events > 1 then redis.pcall('INCRBY', eventsTag .. 'more', format('%d', events - 1)) end
+  end
+  for i = 1, #taken do writeCall(taken[i]) end
+  for i = 1, #accounts do writeAccount(accounts[i]) end
+end
+
+-- Decides calls and writes what they took; gives what was raised where something is wrong with one of them, and then nothing was
+-- written.
+local function run(answers, first, last)
+  taken, accounts, latest, counters, parts, length, events, eventsTag = {}, {}, {}, {}, {}, 0, 0, nil
+  for i = first, last do
+    local decided, answer = pcall(decide, i)
+    if not decided then return whyOf(answer) end
+    answers[i + 3] = answer
+  end
+  local written, why = pcall(write)
+  return not written and whyOf(why) or nil
+end
+
+return script(function()
+  runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
+  nowTicksText, timeOfEvent, newLookups = format('%d', nowTicks), ',"t":' .. nowText, {}
+  local calls, answers = #KEYS, { 'OK', nowText, nowTicksText }
+  local failed = run(answers, 1, calls)
+  if failed then newLookups = {} end
+  for i = 1, failed and calls or 0 do
+    -- One corrupt record must not spoil the other calls: each is decided alone.
+    local why = calls == 1 and failed or run(answers, i, i)
+    if why then answers[i + 3] = 'CORRUPT\31' .. why end
+  end
+  for i = 1, #newLookups do answers[calls + 3 + i] = newLookups[i] end
+  return answers
+end)

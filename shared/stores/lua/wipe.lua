@@ -5,6 +5,8 @@
 --       2.. the names to remove
 -- ARGV  1 build token
 -- Gives {"OK" | "CLOSED", now in ms}
-if call('HGET', KEYS[1], 'build') ~= ARGV[1] then return { 'CLOSED', nowText } end
-for i = 2, #KEYS do call('UNLINK', KEYS[i]) end
-return { 'OK', nowText }
+return script(function()
+  if call('HGET', KEYS[1], 'build') ~= ARGV[1] then return { 'CLOSED', nowText } end
+  for i = 2, #KEYS do call('UNLINK', KEYS[i]) end
+  return { 'OK', nowText }
+end)

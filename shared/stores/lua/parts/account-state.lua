@@ -13,6 +13,7 @@
 --         readAlerts(text, at)       alerts as settings declare them: their count, then what is said of each
 --         takeAlerts(account, declared)   takes in alerts of settings; gives whether any is another one. A new one that used has
 --                                    reached already tells nothing
+--         noteCrossed(account, byLimits)   notes alerts on limits as crossed, as crossedByLimits gives them
 --         watchAlerts(account)       arms alerts above used again, and notes those that used has reached since
 --         nextAlert(account)         the used micro-credits at which the next alert is crossed; NO_ALERT without one
 --         crossedPart(account)       what the JSON of the next line has of alerts noted as crossed
@@ -153,6 +154,13 @@ local function takeAlerts(account, declared)
   end
   account.alerts = taken
   return changed
+end
+
+local function noteCrossed(account, byLimits)
+  for i = 1, #byLimits, 2 do
+    local alert = account.alerts[byLimits[i]]
+    if alert then account.crossed = (account.crossed or '') .. alert.text .. byLimits[i + 1] .. '\0' end
+  end
 end
 
 local function watchAlerts(account)

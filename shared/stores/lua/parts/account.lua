@@ -1,12 +1,13 @@
--- The account of a billing record that has more than one class of credits, or holds (docs/accounts-design.md). Its packed text stands
--- where a plain record has its used credits. A draw is made when it is made, and each line says what it does to the classes.
+-- The account of a billing record that has more than one class of credits, or holds (docs/accounts-design.md). It stands where a plain
+-- record has its used credits: "@", the name of its settings to a NUL, and numbers as doubles (account-state.ts reads them). A draw is
+-- made when it is made, and each line says what it does to the classes.
 --
 -- Needs   names
 -- Defines MAX_MICROS, NEVER      the most that a record can have, and an instant that does not come
 --         NO_ALERT               more than can be used
---         unpackTexts            struct.unpack
---         openAccount(usedText, billingKey, epoch, sequence)   the account of such a text; where that is a number (isNew), bringUpToDate
---                                makes the rest. lines: those that were made and not written yet; sequence: the number of the last one
+--         openAccount(usedText, billingKey, epoch, sequence, counters)   the account of such a text; where that is a number (isNew), bringUpToDate
+--                                makes the rest. lines: those that were made and not written yet; sequence: the number of the last one;
+--                                counters: those of limits that were read, by their names in Redis
 --         isNumber(account)      whether it became a plain record again
 --         usedTextOf(account)    the text of the field u
 --         writeHot(account)      writes it, and the number of its last line
@@ -24,24 +25,27 @@
 --         settleOwned(account, owned, usage)   takes what a hold owned of its classes, and uses credits: of these first
 local min, max = math.min, math.max
 local MAX_MICROS, NEVER, NO_ALERT = 9e15, 9e15, 9e15 + 1
-local unpackTexts = struct.unpack
+-- So many numbers, and then three of each class, of which there are at most 80.
+local HOT, DOUBLES = 9, '<' .. string.rep('d', 9 + 3 * 80)
 
-local function openAccount(usedText, billingKey, epoch, sequence)
-  local account = {
-    billingKey = billingKey, epoch = epoch, sequence = sequence, lines = {}, changes = {}, classes = {}, held = 0, total = 0, expired = 0,
-    overdrawn = 0, kept = 0, untilMs = NEVER, alertAt = NO_ALERT,
-  }
-  if string.byte(usedText) ~= 64 then
-    account.used, account.isNew = tonumber(usedText), true
-    return account
+local function openAccount(usedText, billingKey, epoch, sequence, counters)
+  local isNew = byte(usedText) ~= 64
+  local settings, at, values
+  if isNew then values = { tonumber(usedText), 0, 0, 0, nil, NEVER, NO_ALERT, 0, 0 }
+  else
+    settings, at = unpackTexts('s', usedText, 2)
+    local count = (#usedText - at + 1) / 8
+    if count < HOT or count % 1 ~= 0 then error('an account is damaged') end
+    values = { unpackTexts(sub(DOUBLES, 1, 1 + count), usedText, at) }
   end
-  local mark, used, held, total, expired, limit, untilMs, settings, alertAt, overdrawn, kept, classesAt =
-    unpackTexts('sssssssssss', usedText)
-  account.used, account.held, account.total, account.expired = tonumber(used), tonumber(held), tonumber(total), tonumber(expired)
-  account.limit, account.untilMs, account.settings, account.alertAt = tonumber(limit), tonumber(untilMs), settings, tonumber(alertAt)
-  account.overdrawn, account.kept = tonumber(overdrawn), tonumber(kept)
-  for number, left, classUsed in string.gmatch(string.sub(usedText, classesAt), '(%d+):(%d+):(%d+) ') do
-    account.classes[#account.classes + 1] = { number = tonumber(number), left = tonumber(left), used = tonumber(classUsed) }
+  local account = {
+    billingKey = billingKey, epoch = epoch, sequence = sequence, settings = settings, counters = counters or {}, lines = {},
+    changes = {}, classes = {}, isNew = isNew, used = values[1], held = values[2], total = values[3], expired = values[4],
+    limit = values[5], untilMs = values[6], alertAt = values[7], overdrawn = values[8], kept = values[9],
+  }
+  -- Behind the values comes where the text ends.
+  for i = HOT + 1, isNew and 0 or #values - 1, 3 do
+    account.classes[#account.classes + 1] = { number = values[i], left = values[i + 1], used = values[i + 2] }
   end
   return account
 end
@@ -50,15 +54,17 @@ local function isNumber(account)
   return account.isPlain and account.held == 0 and account.overdrawn == 0
 end
 
-local HOT = '@\0%d\0%d\0%d\0%d\0%d\0%d\0%s\0%d\0%d\0%d\0'
 local function usedTextOf(account)
   if isNumber(account) then return format('%d', account.used) end
-  local texts = {
-    format(HOT, account.used, account.held, account.total, account.expired, account.limit, account.untilMs, account.settings,
-      account.alertAt, account.overdrawn, account.kept),
+  local values = {
+    account.used, account.held, account.total, account.expired, account.limit, account.untilMs, account.alertAt, account.overdrawn,
+    account.kept,
   }
-  for i, class in ipairs(account.classes) do texts[i + 1] = format('%d:%d:%d ', class.number, class.left, class.used) end
-  return table.concat(texts)
+  for i, class in ipairs(account.classes) do
+    local at = HOT + 3 * i
+    values[at - 2], values[at - 1], values[at] = class.number, class.left, class.used
+  end
+  return '@' .. account.settings .. '\0' .. packTexts(sub(DOUBLES, 1, 1 + #values), unpack(values))
 end
 
 local function writeHot(account)
@@ -91,15 +97,14 @@ end
 
 local CHANGES = { '[%d,%d]', '[%d,%d,%d]', '[%d,%d,%d,%d]' }
 local function changesPart(account, cost)
-  local texts = {}
-  for _, one in ipairs(account.changes) do
+  local changes, texts = account.changes, {}
+  account.changes = {}
+  if #changes == 1 and changes[1][1] == 1 and changes[1][2] == cost and changes[1][3] == 0 and changes[1][4] == 0 then return '' end
+  for _, one in ipairs(changes) do
     local last = one[4] ~= 0 and 3 or one[3] ~= 0 and 2 or one[2] ~= 0 and 1
     if last then texts[#texts + 1] = format(CHANGES[last], unpack(one, 1, last + 1)) end
   end
-  account.changes = {}
-  local text = table.concat(texts, ',')
-  if text == '' or text == format('[1,%d]', cost) then return '' end
-  return ',"g":[' .. text .. ']'
+  return #texts > 0 and ',"g":[' .. table.concat(texts, ',') .. ']' or ''
 end
 
 local function classOf(account, number)

@@ -1,7 +1,7 @@
 -- Holds of a billing record: a hash of the open ones, a sorted set of when they end, and of each that was settled a text that
 -- lives for 48 h. Nothing is written before the lines that tell it: what a script does to holds waits in account.holdWrites.
 --
--- Needs   names time account
+-- Needs   names time remember limits limits-of-holds account
 -- Defines nameHolds(account)              where its holds are
 --         readHold(account, id)           { id, micros, endsAtMs, onExpiry, owned, openedMs, epoch, keyId, usageName, limits }, nil unless
 --                                         it is open. owned: what reserve gave; limits: what noteLimits gave
@@ -11,8 +11,8 @@
 --         closeHold(account, hold, how, usage)   takes an open one from held, uses credits, and remembers it as settled
 --         correctLater(account, hold, noted, usage)   notes that what a hold took from limits is corrected to the usage: { limits, held },
 --                                         as correctLimits has them
---         correctedCounters(account, kept)   counters after these corrections, as correctLimits has them; with it they are done, and alerts
---                                         that they crossed are noted in account.crossed
+--         correctCounters(account)        does these corrections in account.counters, and notes alerts that they crossed in
+--                                         account.crossed
 --         settledHold(account, id)        { how, usage, endsAtMs, late, limits } of a settled one; how is captured, charged, released or
 --                                         expired; nil of an unknown one
 --         keepSettled(account, id, settled)   remembers it
@@ -23,8 +23,8 @@
 --         holdsDue(account, atMs, most)   ids of those that have ended by then, the first to end first
 --         writeHolds(account)             writes what waits
 local SETTLED_SECONDS = '172800'
--- A text that becomes JSON costs as much as the rest of a line, and most holds of a script have the same usage name.
-local usageNames = {}
+-- A text that becomes JSON costs as much as the rest of a line, and most holds have the same few usage names.
+local nameAsJson = remember(cjson.encode)
 
 local function nameHolds(account)
   local tag, place = string.sub(account.billingKey, 1, 5), string.sub(account.billingKey, 8)
@@ -73,10 +73,10 @@ local function correctLater(account, hold, noted, usage)
   account.holdWrites.corrections = corrections
 end
 
-local function correctedCounters(account, kept)
-  local own, place = account.counters or {}, string.sub(account.billingKey, 8)
-  for _, one in ipairs(account.holdWrites.corrections) do
-    correctLimits(one.limits, { account.tag .. 'l:' .. one.keyId, account.tag .. 'l:' .. place }, one, own, kept)
+local function correctCounters(account)
+  local place = string.sub(account.billingKey, 8)
+  for _, one in ipairs(account.holdWrites.corrections or {}) do
+    correctLimits(one.limits, { account.tag .. 'l:' .. one.keyId, account.tag .. 'l:' .. place }, one, account.counters)
     for _, crossed in ipairs(one.crossed) do
       local alert = account.alerts[crossed.place]
       -- Settings may have changed since the hold.
@@ -86,7 +86,6 @@ local function correctedCounters(account, kept)
     end
   end
   account.holdWrites.corrections = nil
-  return own
 end
 
 local function closeHold(account, hold, how, usage)
@@ -111,13 +110,11 @@ local function settledHold(account, id)
 end
 
 local function holdLine(account, hold, line)
-  local name = usageNames[hold.usageName] or cjson.encode(hold.usageName)
-  usageNames[hold.usageName] = name
   account.sequence = account.sequence + 1
   local epoch, sequence = account.epoch, format('%d', account.sequence)
   local id = string.sub(redis.sha1hex(hold.id .. ' ' .. epoch .. ' ' .. sequence), 1, 25)
   account.lines[#account.lines + 1] = '{"x":"' .. line.kind .. '","i":"evt_0' .. id .. '",' .. (hold.trace or '') .. '"r":"","c":' ..
-    format('%d', line.cost) .. ',"n":' .. name .. ',"t":' .. nowText .. ',"k":"' .. hold.keyId .. '","b":"' .. account.billingId .. '","v":"' ..
+    format('%d', line.cost) .. ',"n":' .. nameAsJson(hold.usageName) .. ',"t":' .. nowText .. ',"k":"' .. hold.keyId .. '","b":"' .. account.billingId .. '","v":"' ..
     string.match(account.billingKey, '^[^:]*', 8) .. '","u":' .. format('%d', account.used) .. ',"s":' .. sequence .. ',"e":' .. epoch ..
     heldPart(account) .. ',"o":"' .. hold.id .. '","m":' .. format('%d', line.micros) ..
     (line.detail and ',"f":' .. cjson.encode(line.detail) or '') .. changesPart(account, line.cost) .. (line.more or '') .. '}'

@@ -4,12 +4,11 @@
 -- Defines noteLimits(limits)   what a hold notes of limits that were judged and will be taken: "" of none. Of each its place (1 the key, 2 the
 --                              record), the name of its counter, window, since when, and limit, and of each alert on it at how much it is crossed, its
 --                              place and percentage
---         correctLimits(noted, names, hold, own, kept)   corrects by { held, used, isLost } what a hold noted; isLost: this Redis has
+--         correctLimits(noted, names, hold, known)   corrects by { held, used, isLost } what a hold noted; isLost: this Redis has
 --                              lost what it took, and perhaps the counter; gets `crossed`, for each alert
 --                              that this crossed its place, percentage and name of the arming. names: the keys in Redis of the key's
---                              counters and the record's. own: the counters that were corrected, by these names, which the caller writes
---                              where they have changed. kept: those that a batch has read, which stay as they are. A counter that has
---                              begun anew since, or of which a window has turned, stays
+--                              counters and the record's. known: the counters that were read, by these names, which the caller writes. A counter
+--                              that has begun anew since, or of which a window has turned, stays
 local UNKNOWN_SETTINGS, MOST_LIMITS = '........', 4
 -- No window of the calendar is longer than a year.
 local CALENDAR_MS = 31708800000
@@ -79,19 +78,6 @@ local function correctCounter(counters, i, hold)
   values[4 * i - 1], values[4 * i], counters.changed = level, since, true
 end
 
--- The counters of a name, of which the caller may change what a batch has not taken yet.
-local function ownCounters(name, own, kept)
-  local known = kept and kept[name]
-  local counters = own[name] or not known and openCounters(name)
-  if not counters then
-    counters = {}
-    for field, value in pairs(known) do counters[field] = value end
-    counters.values = { unpack(known.values) }
-  end
-  own[name] = counters
-  return counters
-end
-
 -- The place of one more counter. The text has room for those of four limits, and so many a hold notes at most. Where holds noted
 -- other limits than this one, which were changed between them, one of those makes room: it is a limit no longer, or this one is not.
 local function placeFor(counters, count, noted)
@@ -101,10 +87,12 @@ local function placeFor(counters, count, noted)
   end
 end
 
-local function correctLimits(noted, names, hold, own, kept)
+local function correctLimits(noted, names, hold, known)
   hold.crossed = {}
   for place, name, window, since, limit, alerts in string.gmatch(noted, '(%d):([^:]+):(%d+):(%d+):(%d+)([^ ]*) ') do
-    local counters, found = ownCounters(names[tonumber(place)], own, kept)
+    local keyName, found = names[tonumber(place)]
+    local counters = known[keyName] or openCounters(keyName)
+    known[keyName] = counters
     local noting = {
       window = tonumber(window), since = tonumber(since), held = hold.held, used = hold.used, isLost = hold.isLost,
       alerts = alerts, crossed = hold.crossed,

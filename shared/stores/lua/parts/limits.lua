@@ -8,39 +8,38 @@
 -- exactly, and never too low. `since` is in these units since 2025. A window of the calendar has a sum; `since` is its first
 -- instant in ms, which is larger than any window in units: that is how the two are told apart.
 --
--- Speed. Each function, table and text that a script makes costs about what a limit may, and a text that becomes a number twice
+-- Speed. Each table and text that a script makes costs about what a limit may, and a text that becomes a number twice
 -- that. So the settings are read from the call only where the text has others.
 --
 -- Needs   names time
--- Defines readLimits(packedCall, ratePerSecond, names, kept, own)   the limits of a call with their counters. ratePerSecond is "@", in
+-- Defines readLimits(packedCall, ratePerSecond, names, known)   the limits of a call with their counters. ratePerSecond is "@", in
 --                          three digits how many bytes they take at the end of the call, and the rate. There stand, for the key
 --                          and then for the record, the head, and what each counts: "r"equests or "c"redits, as a capital where
 --                          it only watches, "-" where it does not count this call; then of each alert on a limit of the record the limit,
 --                          at how much it is crossed, its place among the alerts, and its percentage; and then the settings, for the key and for
 --                          the record: until when windows of the calendar run, and for each limit the most and the window
 --                          (units, or the first instant). names: the keys in Redis of the key's counters and the record's.
---                          kept: the counters that a batch has read; own: those that ended holds have corrected
+--                          known: the counters that were read before, by these names
 --         judgeLimits(limits, costMicros)       notes which are the first that refuse: limits.ofRequests, limits.ofCredits
 --         crossedByLimits(limits)               of a call that was judged and will be taken: place and name of the arming, in turn, of each alert
 --                          that it crosses; nil where there is none. To be asked where limits.alerts has some
 --         noteTaken(limits, isHeld)             what a call will take of limits that were judged, for cancel.lua to give back: of each
 --                          micro-credits, "=", and what noteLimits notes of a hold. isHeld: its credits are a hold's, which notes them
 --         takeLimits(limits)                    counts the call that was judged
---         writeCounters(counters, run)          writes what was counted, by call or redis.pcall
+--         writeCounters(counters)               writes what was counted, where that changed
 --         tellLimits(limits, limitedBy, asked)  the end of an answer: see script-protocol.ts
-local unpackTexts, packTexts, sub, byte = struct.unpack, struct.pack, string.sub, string.byte
 -- A window that slides is marked by its length in µs, an hour by that in units of 100, and some seconds, minutes or hours by COUNTED and µs.
 -- One of the calendar is marked by its beginning in ms, which is more.
 local MOST, LONGEST_WINDOW, HOUR, COUNTED, HOUR_MS, MOST_MS = 9e15, 1e12, 3.6e7, 1e11, 3600000, 34560000000
 local DOUBLES, LEVELS = '<dddddddddddddddddd', '%d %d %d %d %d %d %d %d '
 local REQUESTS, WATCHED_REQUESTS, NOT_COUNTED, LOWER = 114, 82, 45, 97
-local nowMicros = nowTicks / 8
 -- Now is rounded down, and what is stored up: what falls until the next call is never more than the time allows.
 local floor, ceil = math.floor, math.ceil
 
 -- Of a window that slides: how many units of time it has, now in these, rounded down and up, and how long it is in ms. Products of two
 -- such numbers of units are exact.
 local function slideOf(window)
+  local nowMicros = nowTicks / 8
   if window == HOUR then return window, floor(nowMicros / 100), ceil(nowMicros / 100), HOUR_MS end
   if window < COUNTED then return window, nowMicros, nowMicros, window / 1000 end
   local micros = window - COUNTED
@@ -87,18 +86,15 @@ local function openCounters(name)
   return { name = name, head = head, values = { unpackTexts(sub(DOUBLES, 1, #head / 2 - 1), text, at) } }
 end
 
-local function readLimits(packedCall, ratePerSecond, names, kept, own)
+local function readLimits(packedCall, ratePerSecond, names, known)
   local headOfKey, whatsOfKey, headOfRecord, whatsOfRecord, alerts, settingsAt =
     unpackTexts('sssss', packedCall, #packedCall - sub(ratePerSecond, 2, 4) + 1)
   local levels, count, limits = { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, { ratePerSecond = sub(ratePerSecond, 5), wouldRefuse = '' }
   for p = 1, 2 do
     local name, head, whats = names[p], p == 1 and headOfKey or headOfRecord, p == 1 and whatsOfKey or whatsOfRecord
     if whats ~= '' then
-      local counters = own and own[name]
-      if not counters then
-        counters = kept and kept[name] or openCounters(name)
-        if kept then kept[name] = counters end
-      end
+      local counters = known[name] or openCounters(name)
+      known[name] = counters
       if counters.head ~= head then
         local at = settingsAt
         -- Behind those of the key.
@@ -229,11 +225,13 @@ local function takeLimits(limits)
   end
 end
 
-local function writeCounters(counters, run)
+local function writeCounters(counters)
+  if not counters.changed then return end
+  counters.changed = false
   local head = counters.head
   local text = head .. '\0' .. packTexts(sub(DOUBLES, 1, #head / 2 - 1), unpack(counters.values))
-  if counters.restMs then return run('SET', counters.name, text, 'PX', format('%d', counters.restMs)) end
-  return run('SET', counters.name, text, 'KEEPTTL')
+  if counters.restMs then call('SET', counters.name, text, 'PX', format('%d', counters.restMs))
+  else call('SET', counters.name, text, 'KEEPTTL') end
 end
 
 local function tellLimits(limits, limitedBy, asked)

@@ -1,15 +1,13 @@
 -- What the records of a key, its workspace and its billing record say to one question.
 --
--- Needs   names time records
+-- Needs   names time records remember
 -- Defines lookUp(tag, epoch, writes, key, packedCall, questionAt)  gives the lookup's fields (script-protocol.ts), the key's record, the
 --                                  billing record's settings and the scopes; nil where the caller has no such key, and after it the
 --                                  shard where it is, if this one points there
---         find, sub, byte, band    functions of Lua
 local MARK_LENGTH = 16 -- of a scope (scope-mark.ts)
 local LONGEST_CUSTOMER = 1600 -- bytes: more than 256 characters take as JSON
-local find, sub, byte, band = string.find, string.sub, string.byte, bit.band
--- Decoded lists of workspace fields, which the calls of a batch share.
-local fieldLists = {}
+local band = bit.band
+local fieldsOf = remember(cjson.decode)
 
 -- Whether the key was granted every wanted scope with all wanted flags. Each wanted scope is a mark and a flag character.
 -- workspaceRecords are the workspace's defaults and then its scopes that the key has, each ending in its mark; scopeFlags
@@ -52,8 +50,7 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   if callerWorkspaceIds ~= '' and not find(callerWorkspaceIds, ' ' .. workspaceId .. ' ', 1, true) then return nil end
 
   -- The workspace's defaults, and its scopes that the key was granted.
-  local fields = fieldLists[workspaceFields] or cjson.decode(workspaceFields)
-  fieldLists[workspaceFields] = fields
+  local fields = fieldsOf(workspaceFields)
   local workspaceRecords = call('HMGET', tag .. 'w:' .. workspaceId, unpack(fields))
   local workspaceRecord = workspaceRecords[1]
   for i = 2, #fields do
@@ -109,8 +106,7 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   if knownRefusal == '' and (limits ~= 'k' and limits ~= 'w' or (limitsOfRecord or '') ~= '') then
     ratePerSecond = ratePerSecond .. '@' .. limits .. '\29' .. (limitsOfRecord or '')
   end
-  -- The customer is cut from the key's ready-made answer, with which its record ends. No function of its own, which each script
-  -- would pay for.
+  -- The customer is cut from the key's ready-made answer, with which its record ends.
   local customerPart, from, at = '', find(keyRecord, '^"apiKeyId":"[^"]*","customerId":"', answerPartAt)
   if from then
     local text = sub(keyRecord, at, at + LONGEST_CUSTOMER)

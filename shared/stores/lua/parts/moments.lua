@@ -1,24 +1,31 @@
 -- Moments of an account: does what fell due in the order of time, takes new settings in, and writes what it became.
 --
--- Needs   names time records account account-state alerts-mark holds
+-- Needs   names time records limits account account-state holds
 -- Defines hasClasses(billingRecord, billingKey)   whether settings have classes of credits, or the workspace has default alerts: then
 --                                 the record has an account
 --         bringUpToDate(account)  reads the account's state and settings, does all that fell due, moment by moment (holds end, then classes
 --                                 end, then grants begin), and takes the settings in. False after MOST_STEPS holds and moments: then it has
 --                                 to be called again. In account.lines are the lines of holds that ended, in account.billingRecord the
 --                                 settings
---         voidGrant(account, voided)   { number, from, before, micros }: so much of a class, behind what stands before it in the class
---                                 (below 0: it had yet to begin), becomes a class of its own, which has ended; micros below 0: the whole
+--         voidGrant(account, number, from, before, micros)   so much of a class (from), behind what stands before it in the class (below 0:
+--                                 it had yet to begin), becomes a class of its own (number), which has ended; micros below 0: the whole
 --                                 class has
 --         settleLimits(account)   the most that may be used and held, and at how much used an alert is crossed, as they are now
 --         tellMoment(account)     does so, and adds a line of its own where something happened that no other line says
 --         writeAccount(account)   after its lines were appended: all of it
+--         changeAccount(account, change)   brings it up to date and, unless more fell due than one call does, makes a change; writes what it
+--                                 became, its lines first. Gives whether it did, and what change(account) gave
 local OVERDRAWN, PLAIN_CLASS, MOST_STEPS = 0, 1, 100
 
--- The default alerts of a record's workspace, with their mark; '' without any.
+-- The default alerts of a record's workspace, and a mark that changes with them; '' without any.
 local function workspaceAlerts(billingKey)
-  local mark, workspaceRecord, countAt = alertsMarkFor(billingKey)
-  return mark, mark ~= '' and readAlerts(workspaceRecord, countAt) or {}
+  local workspaceId = string.match(billingKey, '^b:([^:]+):', 6)
+  local workspaceRecord = workspaceId and call('HGET', sub(billingKey, 1, 5) .. 'w:' .. workspaceId, 'd')
+  if not workspaceRecord or find(workspaceRecord, '\0-\0', 1, true) then return '', {} end
+  local version, defaultRatePerSecond, defaultAddressList, alertsAt = unpackFields('sss', workspaceRecord)
+  if alertsAt > #workspaceRecord then return '', {} end
+  local alertsMark, countAt = unpackFields('s', workspaceRecord, alertsAt)
+  return alertsMark, readAlerts(workspaceRecord, countAt)
 end
 
 local function hasClasses(billingRecord, billingKey)
@@ -317,17 +324,16 @@ local function declaredOf(account, number)
   return 0
 end
 
-local function voidGrant(account, voided)
+local function voidGrant(account, number, from, before, micros)
   forgetEnded(account)
-  local class, place = classOf(account, voided.from)
-  local of = class or endedOf(account, voided.from)
+  local class, place = classOf(account, from)
+  local of = class or endedOf(account, from)
   -- One that had yet to begin and never did, or of a class that is forgotten.
-  if not of or voided.before < 0 and of.taken <= declaredOf(account, voided.from) then return end
-  if voided.micros < 0 then
+  if not of or before < 0 and of.taken <= declaredOf(account, from) then return end
+  if micros < 0 then
     if class then endClass(account, table.remove(account.classes, place)) end
     return
   end
-  local micros, before = voided.micros, voided.before
   local left = class and class.left or 0
   local held = class and class.granted - class.left - class.used or of.held
   if before < 0 then
@@ -346,8 +352,8 @@ local function voidGrant(account, voided)
     of.held, account.kept = of.held - held, account.kept - held
     change(account, of.number, -used, -held, -rest)
   end
-  change(account, voided.number, used, held, rest)
-  noteEnded(account, { number = voided.number, from = voided.from, taken = micros, used = used, held = held })
+  change(account, number, used, held, rest)
+  noteEnded(account, { number = number, from = from, taken = micros, used = used, held = held })
 end
 
 -- What calls compare: the most that may be used and held, when the next alert is crossed, and whether a number could tell all of it.
@@ -362,7 +368,7 @@ end
 
 local function tellMoment(account)
   -- The limits of this call are judged after what holds that ended give back to them.
-  if account.holdWrites.corrections then account.counters = correctedCounters(account, account.keptCounters) end
+  correctCounters(account)
   settleLimits(account)
   local said = changesPart(account, 0) .. crossedPart(account)
   -- Who waits for credits is told that some have begun.
@@ -379,15 +385,24 @@ end
 local function writeAccount(account)
   local billingKey = account.billingKey
   writeHot(account)
-  if account.holdWrites then writeHolds(account) end
-  for _, counters in pairs(account.counters or {}) do
-    if counters.changed then writeCounters(counters, call) end
-    counters.changed = false
-  end
+  if account.holdWrites then writeHolds(account) elseif not account.hasState then return end
+  for _, counters in pairs(account.counters) do writeCounters(counters) end
   if account.hasState and isNumber(account) then call('HDEL', billingKey, 't')
   elseif account.hasState then call('HSET', billingKey, 't', packState(account)) end
-  local due = string.sub(billingKey, 1, 5) .. 'due'
+  local due = sub(billingKey, 1, 5) .. 'due'
   -- Only the sweeper goes by it: whatever is wrong with it, a call at its moment does it.
   if account.untilMs < NEVER then redis.pcall('ZADD', due, format('%d', account.untilMs), billingKey)
   else redis.pcall('ZREM', due, billingKey) end
+end
+
+local function changeAccount(account, change)
+  local whole, answer = bringUpToDate(account), nil
+  tellMoment(account)
+  if whole then
+    answer = change(account)
+    settleLimits(account)
+  end
+  if #account.lines > 0 then appendLines(string.sub(account.billingKey, 1, 5) .. 'outbox', account.lines) end
+  writeAccount(account)
+  return whole, answer
 end

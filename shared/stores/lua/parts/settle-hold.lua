@@ -24,7 +24,7 @@ local function isTooLate(settled) return nowMs >= settled.endsAtMs + LATE_MS end
 local function tell(account, hold, line)
   local more = ''
   if account.hasState then
-    if account.holdWrites.corrections then account.counters = correctedCounters(account) end
+    correctCounters(account)
     watchAlerts(account)
     more = crossedPart(account)
   end

@@ -1,13 +1,24 @@
--- Redis time, the one clock of days, limits and deadlines. A script reads it once, before all else.
+-- What a script was called with, and Redis time, the one clock of days, limits and deadlines: it is read once, before all else. The
+-- functions of a script are made once for a server, so what belongs to one call is set anew for each.
 --
 -- Needs   names
--- Defines nowMs     Unix ms
---         nowText   the same as text
---         nowTicks  eighths of a microsecond since 2025: they stay exact in a double until 2060
+-- Defines KEYS, ARGV   of this call
+--         nowMs        Unix ms
+--         nowText      the same as text
+--         nowTicks     eighths of a microsecond since 2025: they stay exact in a double until 2060
+--         script(run)  what Redis calls: gives what run() gives
 local TICKS_PER_SECOND = 8e6
 local BASE_SECONDS = 1735689600
-local time = call('TIME')
-local seconds, micros = tonumber(time[1]), tonumber(time[2])
-local nowMs = seconds * 1000 + math.floor(micros / 1000)
-local nowText = format('%d', nowMs)
-local nowTicks = (seconds - BASE_SECONDS) * TICKS_PER_SECOND + micros * 8
+local KEYS, ARGV, nowMs, nowText, nowTicks
+
+local function script(run)
+  return function(keys, arguments)
+    local time = call('TIME')
+    local seconds, micros = tonumber(time[1]), tonumber(time[2])
+    KEYS, ARGV = keys, arguments
+    nowMs = seconds * 1000 + math.floor(micros / 1000)
+    nowText = format('%d', nowMs)
+    nowTicks = (seconds - BASE_SECONDS) * TICKS_PER_SECOND + micros * 8
+    return run()
+  end
+end
