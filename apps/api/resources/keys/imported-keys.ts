@@ -8,7 +8,7 @@ import { object, flag } from '../../../../shared/contract/schema-kinds.ts';
 import { bodyValidator } from '../../../../shared/contract/validate.ts';
 import type { Query, Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { importedTextFields, readImportedText, type ImportedText } from './imported-texts.ts';
+import { importedTextFields, readImportedText, type ImportedText } from '../../../../shared/contract/imported-texts.ts';
 import { set } from '../rows.ts';
 import type { Recorded } from '../record.ts';
 import { billImported, importedBilling } from './imported-billing.ts';

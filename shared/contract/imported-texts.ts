@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
-import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object, plainText, flag } from '../../../../shared/contract/schema-kinds.ts';
-import { bitsOf, LEAST_BITS, whyNoSecret } from '../../../../shared/values/guessable.ts';
+import { ApiError } from './errors.ts';
+import { object, plainText, flag } from './schema-kinds.ts';
+import { bitsOf, LEAST_BITS, whyNoSecret } from '../values/guessable.ts';
 import {
   FOREIGN_PATTERN,
   hashForTeam,
@@ -11,7 +11,7 @@ import {
   keyShard,
   maskForeignText,
   maskKeyText,
-} from '../../../../shared/values/key-text.ts';
+} from '../values/key-text.ts';
 
 /** The secret of a key that was made elsewhere: exactly one of its text and its hash. */
 export const importedTextFields = {
