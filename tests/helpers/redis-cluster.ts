@@ -1,12 +1,12 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
 import { atEnd } from './at-end.ts';
+import { eventually } from './eventually.ts';
 
 /** One server of a test cluster. */
 export type Member = { program: Program; running: Started; client: Redis; address: string; log: string };
@@ -118,12 +118,9 @@ export async function untilSlotsAreAt(member: Member, members: Member[]): Promis
   });
 }
 
-export async function until(look: () => Promise<boolean>, withinMs = 150_000): Promise<void> {
-  const end = performance.now() + withinMs;
-  while (!(await look().catch(() => false))) {
-    if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${look.toString()}`);
-    await sleep(50);
-  }
+/** Waits for what a server may not be able to answer yet. */
+export function until(look: () => Promise<boolean>): Promise<boolean> {
+  return eventually(look.toString(), () => look().catch(() => false));
 }
 
 async function startMember(binary: string, folder: string, port: number, nodeTimeoutMs: number): Promise<Member> {

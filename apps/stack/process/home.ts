@@ -123,7 +123,8 @@ export function lockHome(home: Home): LeaveHome {
     lock.exec('pragma journal_mode = memory; begin exclusive');
   } catch (error) {
     lock?.close();
-    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) throw taken(home);
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY)
+      throw new StackError(`${home.folder} was just taken by another stack`);
     throw new StackError(`${file} could not be locked: ${describeFailure(error)}`);
   }
   return (now) => {
@@ -146,10 +147,6 @@ function makeLockFile(file: string): void {
 }
 
 const SQLITE_BUSY = 5;
-
-function taken({ folder }: Home): StackError {
-  return new StackError(`${folder} was just taken by another stack`);
-}
 
 function noteFile({ folder }: Pick<Home, 'folder'>): string {
   return join(folder, 'supervisor.json');

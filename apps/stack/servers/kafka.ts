@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { kafkaAnswers } from '../../../shared/events/kafka.ts';
@@ -49,7 +48,7 @@ export async function prepareKafka(options: Options): Promise<Program> {
     command: java,
     args: ['-Xmx512m', ...javaOptions, '-cp', classes, 'kafka.Kafka', properties],
     env: { PATH: process.env.PATH, TZ: 'UTC' },
-    isReady: async () => (await listens(ports.kafka)) && (await kafkaAnswers(kafkaLogin(ports.kafka, password))),
+    isReady: () => kafkaAnswers(kafkaLogin(ports.kafka, password)),
   };
 }
 
@@ -141,12 +140,4 @@ async function format(how: { java: string; classes: string; properties: string; 
     const said = (error as { stderr?: string }).stderr?.trim().split('\n').at(-1);
     throw new StackError(`Kafka's data folder could not be made: ${said || describeFailure(error)}`);
   }
-}
-
-// Asked before a Kafka client connects, since a refused client logs a lot.
-async function listens(port: number): Promise<boolean> {
-  const socket = createConnection({ port, host: '127.0.0.1' });
-  return new Promise((resolve) => {
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
-  }).finally(() => socket.destroy()) as Promise<boolean>;
 }

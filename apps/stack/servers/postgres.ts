@@ -29,14 +29,15 @@ interface Options {
 }
 
 /** Makes a data folder on the first use; gives how to run PostgreSQL on it. */
-export async function preparePostgres({ folder, url, throwAway }: Options): Promise<Program> {
+export async function preparePostgres(options: Options): Promise<Program> {
+  const { folder, url, throwAway } = options;
   const binaries = await findBinaries();
   const data = join(folder, 'data');
-  const { port, password } = new URL(url);
+  const { port } = new URL(url);
   // The user that PostgreSQL runs as must pass through it. Only that user may read what is inside.
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const user = await chooseUser(binaries.postgres, folder, data);
-  if (!existsSync(data)) await initialise({ binaries, folder, data, password, user, throwAway });
+  if (!existsSync(data)) await initialise(binaries.initdb, user, options);
 
   const settings = {
     listen_addresses: '127.0.0.1',
@@ -120,27 +121,18 @@ async function restoreLinks(folder: string): Promise<void> {
   await run(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: folder });
 }
 
-interface Initialise {
-  binaries: Binaries;
-  folder: string;
-  data: string;
-  password: string;
-  user: PostgresUser;
-  throwAway: boolean;
-}
-
-async function initialise({ binaries, folder, data, password, user, throwAway }: Initialise): Promise<void> {
+async function initialise(initdb: string, user: PostgresUser, { folder, url, throwAway }: Options): Promise<void> {
   // Made under another name and then renamed, so that a half-made data folder is never used.
-  const fresh = `${data}.new`;
+  const fresh = join(folder, 'data.new');
   const passwordFile = join(folder, 'password.new');
   rmSync(fresh, { recursive: true, force: true });
   mkdirSync(fresh, { mode: 0o700 });
-  writeFileSync(passwordFile, password, { mode: 0o600 });
+  writeFileSync(passwordFile, new URL(url).password, { mode: 0o600 });
   const files = ['-D', fresh, '--username=keytally', `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
   // A locale that every system has and that sorts the same everywhere.
   const locale = ['--encoding=UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
   const options = [...files, ...locale, ...(throwAway ? ['--no-sync'] : [])];
-  const { command, args, owner } = user.command(binaries.initdb, options);
+  const { command, args, owner } = user.command(initdb, options);
   if (user.files) for (const path of [fresh, passwordFile]) chownSync(path, user.files.uid, user.files.gid);
   try {
     await run(command, args, { env: environment, cwd: '/', ...owner });
@@ -153,5 +145,5 @@ async function initialise({ binaries, folder, data, password, user, throwAway }:
   } finally {
     rmSync(passwordFile, { force: true });
   }
-  renameSync(fresh, data);
+  renameSync(fresh, join(folder, 'data'));
 }
