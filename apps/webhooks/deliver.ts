@@ -1,6 +1,6 @@
 import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
-import { startLoop } from '../../shared/runtime/loop.ts';
+import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
@@ -41,24 +41,15 @@ const NOTE_WITHIN_MS = 3_000;
 export async function startDelivering(options: DeliverOptions): Promise<Running> {
   const { sql, log, metrics } = options;
   const byWebhook = new Map<string, number>();
-  const lanes = [false, true].map((slow) => makeLane({ options, byWebhook, slow }));
-  const loops = lanes.map(({ work, freed }) => {
-    const loop = startLoop(options.clock, EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
-      if (await work()) loop.soon();
-      await options.clock.sleep(CLAIM_AGAIN_MS);
-    });
-    freed(loop.soon);
-    return loop;
-  });
+  const lanes = [false, true].map((slow) => startLane({ options, byWebhook, slow }));
   const soon = () => {
-    for (const loop of loops) loop.soon();
+    for (const lane of lanes) lane.soon();
   };
   const { unlisten } = await sql.listen(WEBHOOKS_CHANNEL, soon, soon);
   return {
     async stop() {
       await unlisten().catch((error: unknown) => log.debug({ error }, 'no connection listens any more'));
-      await Promise.all(loops.map((loop) => loop.stop()));
-      await Promise.all(lanes.map((lane) => lane.ended()));
+      await Promise.all(lanes.map((lane) => lane.stop()));
       metrics.webhooksUnderWay.set(0);
     },
   };
@@ -71,26 +62,29 @@ type LaneOptions = {
   slow: boolean;
 };
 
-/** Room for deliveries of one kind of webhooks. */
-function makeLane({ options, byWebhook, slow }: LaneOptions) {
-  const { sql, metrics, log } = options;
+/** Delivers to one kind of webhooks, for which there is room apart. */
+function startLane({ options, byWebhook, slow }: LaneOptions): Loop {
+  const { sql, metrics, log, clock } = options;
   const room = slow ? ROOM.slow : ROOM.quick;
   const underWay = new Set<Promise<void>>();
   let after = '';
-  let soon = () => {};
-
-  return {
-    freed: (tell: () => void) => void (soon = tell),
-    ended: async () => void (await Promise.all(underWay)),
-    /** Claims what there is room for; gives whether more may be waiting. */
-    async work(): Promise<boolean> {
-      const most = room - underWay.size;
-      if (most <= 0) return false;
+  const loop = startLoop(clock, EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
+    const most = room - underWay.size;
+    if (most > 0) {
       const asked = { slow, after, underWay: byWebhook, most, perWebhook: PER_WEBHOOK };
       const { claimed, next } = await claim(sql, asked);
       after = next;
       for (const one of claimed) begin(one);
-      return next !== '' || claimed.length > 0;
+      if (next !== '' || claimed.length > 0) loop.soon();
+    }
+    await clock.sleep(CLAIM_AGAIN_MS);
+  });
+
+  return {
+    soon: loop.soon,
+    async stop() {
+      await loop.stop();
+      await Promise.all(underWay);
     },
   };
 
@@ -103,7 +97,7 @@ function makeLane({ options, byWebhook, slow }: LaneOptions) {
         underWay.delete(work);
         count(claimed.webhookId, -1);
         metrics.webhooksUnderWay.dec();
-        soon();
+        loop.soon();
       });
     metrics.webhooksUnderWay.inc();
     underWay.add(work);
