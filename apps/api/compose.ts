@@ -22,7 +22,7 @@ import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { quotasOf } from './resources/quotas.ts';
-import { startScheduling } from './resources/grants/schedule-job.ts';
+import { makeDuePeriods } from './resources/grants/schedule-job.ts';
 import { resealOnce } from './resources/reseal.ts';
 import { makeKeySets } from './resources/jwts/key-sets.ts';
 import { makeSigningKeys } from './resources/jwts/signing-keys.ts';
@@ -64,7 +64,8 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const deniedAttempts = logDeniedAttempts({ sql, teamSql, metrics, log, clock });
-  const every = (ms: number, what: string, work: () => Promise<void>) => startLoop(clock, ms, log, what, work);
+  const every = (ms: number, what: string, work: (stopping: AbortSignal) => Promise<void>) =>
+    startLoop(clock, ms, log, what, work);
   const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
   const background = [
     ...verification.background,
@@ -73,7 +74,9 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
     every(1_000, 'sweeping changes', makeSweeper(sql, redis, stalePostgres)),
     every(1_000, 'removing what was deleted', () => removeDeleted(sql, redis)),
     holdKeysWriting,
-    startScheduling({ sql, redis, metrics, log }),
+    every(1_000, 'making periods of grant schedules', (stopping) =>
+      makeDuePeriods({ sql, redis, metrics, log }, stopping),
+    ),
     // Again and again: a program that still has the old master key may store something meanwhile.
     every(600_000, 'encrypting under the current master key', () => resealOnce(sql, masterKeys, log)),
     every(1_000, 'chaining the audit log', makeChainer({ sql, redis, metrics, log })),

@@ -1,9 +1,8 @@
 import { readBalances, type Balance } from '../../../../shared/books/balances.ts';
-import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { turnAccount } from '../../../../shared/verification/account-turns.ts';
+import { readTurned } from '../../sync/accounts.ts';
 import type { BillingRow } from '../billings/billings.ts';
 
 // Redis may begin a grant before it hears that it was voided. It tells by sums: the account then has more of the class than its
@@ -40,9 +39,7 @@ export async function readHeard(redis: ShardedRedis, record: BillingRow): Promis
     await redis.clock.sleep(AGAIN_MS);
   }
   // An account has yet to take in settings that were written a moment ago.
-  await turnAccount(redis, record.shard, billingKey(record));
-  const [balance] = await readBalances(redis, [record]);
-  return balance;
+  return readTurned(redis, record);
 }
 
 const HEARD_WITHIN_MS = 1_000;

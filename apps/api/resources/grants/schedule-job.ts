@@ -1,6 +1,5 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Logger } from '../../../../shared/runtime/log.ts';
-import { startLoop, type Loop } from '../../../../shared/runtime/loop.ts';
 import type { Metrics } from '../../../../shared/runtime/metrics.ts';
 import { openShards } from '../../../../shared/stores/fence.ts';
 import { isPostgresConnectionError, type Sql, type Transaction } from '../../../../shared/stores/postgres.ts';
@@ -10,7 +9,6 @@ import { isPostgresStale } from '../../sync/stale-postgres.ts';
 import { recordAudit } from '../record.ts';
 import { makePeriods, presentSchedule, schedules, type ScheduleRow } from './schedules.ts';
 
-const EVERY_MS = 1_000;
 const SCHEDULES_AT_ONCE = 100;
 const LOOK_WITHIN_MS = 1_000;
 // Of a statement that took too long, as one does whose record somebody else has locked.
@@ -20,47 +18,26 @@ const START: Position = { nextAt: 0, id: '' };
 type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
 
 /**
- * Makes the periods of grant schedules, two before they begin, until stopped. Each schedule is a transaction: the lock of its
- * record, and of its row, lets one process make a period once, and one that dies has made all of it or nothing.
+ * Makes the periods of grant schedules that are due, two before they begin. Each schedule is a transaction: the lock of its record, and
+ * of its row, lets one process make a period once, and one that dies has made all of it or nothing. Those that could not be made are
+ * still due.
  */
-export function startScheduling(stores: Stores): Loop {
-  let after: Position | undefined;
-  const loop = startLoop(
-    stores.redis.clock,
-    EVERY_MS,
-    stores.log,
-    'making periods of grant schedules',
-    async (stopping) => {
-      const from = after;
-      after = undefined;
-      after = await makeDuePeriods(stores, stopping, from);
-      if (after) loop.soon();
-    },
-  );
-  return loop;
-}
-
-/**
- * Makes the periods of a page of the schedules that are due. Gives where to go on at once if there may be more: those that could
- * not be made are still due, and tried again with the next round.
- */
-export async function makeDuePeriods(
-  stores: Stores,
-  stopping: AbortSignal,
-  after: Position = START,
-): Promise<Position | undefined> {
+export async function makeDuePeriods(stores: Stores, stopping: AbortSignal): Promise<void> {
   const { sql, redis } = stores;
-  const due = await dueAfter(sql, after);
-  if (due.length === 0) return undefined;
-  // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
-  const open = await openShards(redis, LOOK_WITHIN_MS);
-  if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return undefined;
-  for (const one of due) {
-    // Each may wait for its record until Postgres gives it up.
-    if (stopping.aborted) return undefined;
-    await make(stores, one);
+  for (let after = START; ;) {
+    const due = await dueAfter(sql, after);
+    if (due.length === 0) return;
+    // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
+    const open = await openShards(redis, LOOK_WITHIN_MS);
+    if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
+    for (const one of due) {
+      // Each may wait for its record until Postgres gives it up.
+      if (stopping.aborted) return;
+      await make(stores, one);
+    }
+    if (due.length < SCHEDULES_AT_ONCE) return;
+    after = due.at(-1)!;
   }
-  return due.length < SCHEDULES_AT_ONCE ? undefined : due.at(-1);
 }
 
 async function make({ sql, metrics, log }: Stores, one: Due): Promise<void> {
