@@ -12,7 +12,7 @@ import { rotateKey } from './api-key/rotation.ts';
 import { cancelVerification, captureHold, extendHold, releaseHold, verifyKey, verifyKeys } from './api-key/verify.ts';
 import { listAuditLog } from './audit-log/list.ts';
 import { adjustBilling } from './customer-billing/adjust.ts';
-import { listAlerts, listHolds, listLedger } from './customer-billing/movements.ts';
+import { listAlerts, listHolds, listLedger, refillBilling } from './customer-billing/movements.ts';
 import { reconcileBilling } from './customer-billing/reconciliation.ts';
 import {
   createBilling,
@@ -21,7 +21,6 @@ import {
   listBillings,
   updateBilling,
 } from './customer-billing/records.ts';
-import { refillBilling } from './customer-billing/refill.ts';
 import { getStatement } from './customer-billing/statement.ts';
 import { createGrantSchedule, deleteGrantSchedule, listGrantSchedules } from './grant-schedule/schedules.ts';
 import { createGrant, getGrant, listGrants, voidGrant } from './grant/grants.ts';

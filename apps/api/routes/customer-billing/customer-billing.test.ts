@@ -1,15 +1,23 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
+import { dayOf } from '../../../../shared/events/event.ts';
+import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { readPages } from '../../../../tests/helpers/read-pages.ts';
+import { joinWorld, once } from '../../../../tests/helpers/world.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
 
 const PATH = '/api/v1/customer-billing';
+const REFILL = `${PATH}/refill`;
+// Of the first month of a workspace that is made now.
+const FIRST_DAY = `${new Date().toISOString().slice(0, 7)}-01`;
 const world = await joinWorld();
 const { redis } = world;
 const records = await makeRecords(world);
+const usedOf = async (id: string) => (await records.billing(id)).usedCredits;
 
 test('a billing record is created, read by meter and by id, and changed', async () => {
   const externalMeterId = 'meter / 1 ü';
@@ -89,6 +97,154 @@ test('usedCredits is what Redis counts, and the snapshot where Redis does not kn
   assert.is(await used(), '8999999999.999999');
   await client.hdel(billingKey(record), 's');
   assert.is(await used(), '3', 'a record that is not there is not a record without use');
+});
+
+test('each refill adds exactly its amount, a decimal text or a number, and writes one row of the ledger, which is read in pages', async () => {
+  const { id, meter } = await records.record('0.000001');
+  const refills = [
+    [1, '1', '1.000001'],
+    ['007.50', '7.5', '8.500001'],
+    [0.000001, '0.000001', '8.500002'],
+    [0.1, '0.1', '8.600002'],
+    [0.2, '0.2', '8.800002'],
+    ['8589934592.123457', '8589934592.123457', '8589934600.923459'],
+  ] as const;
+  for (const [amount, , total] of refills) assert.is((await records.refill(meter, amount)).billing.totalCredits, total);
+  const asked = { workspaceId: records.workspaceId, externalMeterId: meter, refill: 5 };
+  await must(200, world.call('post', REFILL, asked, { headers: { ...once(), 'X-Request-Id': 'refill-7' } }));
+  const pages = await readPages<any>(3, (query) => world.call('get', `${records.path(id)}/ledger?${query}`));
+  const lines = pages.flat();
+  assert.equal(
+    lines.map((line) => line.amount),
+    [...refills.map(([, amount]) => amount), '5'],
+  );
+  const last = lines.at(-1);
+  const [token] = await world.sql`select id from access_tokens where team_id = ${world.team.id} order by id limit 1`;
+  const told = { billingId: id, amount: '5', totalCredits: '8589934605.923459', tokenId: token!.id };
+  assert.equal(last, { ...told, id: last.id, requestId: 'refill-7', createdAt: last.createdAt });
+  assert.match(last.id, /^ledger_[0-9a-z]{26}$/);
+});
+
+test('a refill beside an open hold is in the total at once, before any call', async () => {
+  const { id, meter, key } = await records.record('5');
+  await records.customers.hold({ key }, '2');
+  assert.is((await records.refill(meter, 3)).billing.totalCredits, '8');
+  assert.equal(await records.amounts(id), ['8', '0', '6', '2', '0']);
+});
+
+test('concurrent refills all count', async () => {
+  const { id, meter } = await records.record();
+  const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => records.refill(meter, i + 0.000001)));
+  assert.is(new Set(answers.map(({ billing }) => billing.totalCredits)).size, 12);
+  const { ledger } = await records.get(`${records.path(id)}/ledger?limit=200`);
+  assert.equal([ledger.length, ledger.at(-1).totalCredits], [12, '66.000012']);
+  assert.is((await records.billing(id)).totalCredits, '66.000012');
+});
+
+test('a refill repeated with its Idempotency-Key adds once, also when the repetitions are concurrent', async () => {
+  const { id, meter } = await records.record();
+  const asked = { workspaceId: records.workspaceId, externalMeterId: meter, refill: 2.5 };
+  const headers = once();
+  const repeat = () => must(200, world.call('post', REFILL, asked, { headers }));
+  const [first, ...others] = await Promise.all(Array.from({ length: 5 }, repeat));
+  assert.is(first!.body.billing.totalCredits, '2.5');
+  await records.refill(meter, 2.5);
+  for (const answer of [...others, await repeat()])
+    assert.equal(answer.body, first!.body, 'the first answer, not the record as it is by now');
+  assert.is((await records.billing(id)).totalCredits, '5');
+  assert.is((await records.get(`${records.path(id)}/ledger`)).ledger.length, 2);
+});
+
+test('a number that is no exact amount, and a text that is none, is refused', async () => {
+  const { id, meter } = await records.record();
+  const numbers = [0, -1, 0.0000001, 1.0000001, 9_000_000_001, 1e300, 8589934592.123457];
+  const texts = ['0', '0.000000', ' 1', '+1', '1.', '1e3', '1.0000001', '9000000000.000001', '٣'];
+  for (const refill of [...numbers, ...texts])
+    assert.is(
+      await records.refused(REFILL, { workspaceId: records.workspaceId, externalMeterId: meter, refill }),
+      40001,
+      String(refill),
+    );
+  assert.is((await records.billing(id)).totalCredits, '0');
+});
+
+// A correction of used credits counts exactly once in the balance and in the books, whatever is lost in between.
+
+test('an adjustment is in the balance at once and in the books on its day, with who and why, and any secret hidden', async () => {
+  const { key, id } = await records.record('10');
+  await records.spend(key, '4');
+  const given = { reason: `of ${key.replace('_', '%5f')}`, day: FIRST_DAY, usageName: key };
+  const adjustment = await records.adjust(id, '-1.500000', given);
+  assert.match(adjustment.id, /^evt_/);
+  const { number, amount, day, reason, usageName } = adjustment;
+  assert.equal([number, amount, day, reason, usageName], [1, '-1.5', FIRST_DAY, 'of [secret]', '[secret]']);
+  assert.is(await usedOf(id), '2.5');
+  assert.is((await records.spend(key, '7.5')).billing.usedCredits, '10');
+  await records.adjust(id, '3');
+  assert.is(await usedOf(id), '13', 'a correction is a fact, whatever the limit');
+  assert.is((await records.spend(key, '0.1')).status, 'USAGE_LIMITED');
+  await world.booked();
+  const { data } = await records.get(`/api/v1/usage/${id}`);
+  assert.is(data[0].day, FIRST_DAY);
+  // The spending may lie on two days.
+  const names = new Set<string>(data.map((row: { billingUsageName: string }) => row.billingUsageName));
+  assert.equal([...names].toSorted(), ['[secret]', 'default']);
+  assert.equal(data[0].totalBillingUsage, '-1.5');
+  const events = data.map((row: { events: number }) => row.events);
+  assert.equal([events[0], events.reduce((sum: number, n: number) => sum + n)], [0, 2], 'no verifications');
+  assert.is((await records.proof(id)).status, 'EXACT');
+});
+
+test('concurrent adjustments get consecutive numbers, none is lost, and applied again none counts twice', async () => {
+  const { id, meter } = await records.record();
+  const made = await Promise.all(Array.from({ length: 8 }, () => records.adjust(id, '0.01')));
+  assert.equal(
+    made.map(({ number }) => number).toSorted((a, b) => a - b),
+    [1, 2, 3, 4, 5, 6, 7, 8],
+  );
+  assert.is(await usedOf(id), '0.08');
+  await world.sql`
+    update changes set applied_at = null, created_at = now() - interval '1 hour'
+    where entity_id in (select id from adjustments where billing_id = ${id})`;
+  const background = makeBackground(world);
+  await background.sweep();
+  assert.is(await usedOf(id), '0.08');
+  await world.booked();
+  assert.is(await records.customers.usage(meter), '0.08');
+});
+
+test('the next adjustment applies first the one before it that is stored and not in force', async () => {
+  const { id } = await records.record();
+  // A process commits number 1 and dies before applying it.
+  const { shard } = await recordOf(world.sql, id);
+  const entityId = newId('evt');
+  await world.sql.begin(async (tx) => {
+    await tx`update billing_records set last_adjustment = 1 where id = ${id}`;
+    await tx`
+      insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
+      select ${entityId}, ${world.team.id}, ${id}, 1, 3000000, 'default', ${FIRST_DAY}, 'r', min(id), 'r'
+      from access_tokens where team_id = ${world.team.id}`;
+    await tx`insert into changes (kind, entity_id, shard) values ('adjustment', ${entityId}, ${shard})`;
+  });
+  assert.is((await records.adjust(id, '-1')).number, 2, 'no more is given back than will have been used');
+  assert.is(await usedOf(id), '2', 'the one before it was applied first');
+});
+
+test('wrong amounts, days in the future or before the first month, and giving back more than was used are refused', async () => {
+  const { id } = await records.record();
+  for (const [code, body] of [
+    ...['0', '-0.0', '1.0000001', '9000000001'].map((amount) => [40001, { amount }] as const),
+    [40001, { amount: '1', day: '2999-01-01' }],
+    [40001, { amount: '1', day: '2026-02-30' }],
+    [40001, { amount: '1', day: dayOf(Date.parse(FIRST_DAY) - 1) }],
+    [40012, { amount: '-0.000001' }],
+  ] as const)
+    assert.is(
+      await records.refused(`${records.path(id)}/adjustment`, { reason: 'r', ...body }),
+      code,
+      JSON.stringify(body),
+    );
+  assert.is(await usedOf(id), '0');
 });
 
 function pathsOf({ warnings }: { warnings?: { path: string }[] }): string[] | undefined {

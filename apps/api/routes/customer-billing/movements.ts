@@ -1,5 +1,7 @@
 import { Type } from 'typebox';
+import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { crossedAlert, type Alert } from '../../../../shared/contract/alerts.ts';
+import { invalidField } from '../../../../shared/contract/errors.ts';
 import {
   credits,
   id,
@@ -10,12 +12,30 @@ import {
   instant,
   usageName,
 } from '../../../../shared/contract/schema-kinds.ts';
-import { formatCredits } from '../../../../shared/values/credits.ts';
+import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
+import { CREDITS_PATTERN, creditsFromNumber, formatCredits, parseCredits } from '../../../../shared/values/credits.ts';
+import { newId } from '../../../../shared/values/ids.ts';
 import { holdId } from '../../../../shared/verification/hold-operations.ts';
 import { listRoute } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
 import { present, tableOf, type Row } from '../../resources/rows.ts';
-import { requireBilling } from '../../resources/billings/billings.ts';
+import {
+  billingSettings,
+  presentBalance,
+  requireBilling,
+  requireBillingOfMeter,
+} from '../../resources/billings/billings.ts';
+import { addGrant } from '../../resources/grants/classes.ts';
+import { readHeard } from '../../resources/grants/heard.ts';
 import { readOpenHolds, type OpenHold } from '../../resources/billings/holds.ts';
+
+const refill = Type.Unsafe<number | string>({
+  type: ['string', 'number'],
+  pattern: CREDITS_PATTERN,
+  exclusiveMinimum: 0,
+  description: 'credits to add, as decimal text or as a JSON number; above 0, at most six decimals, at most 9000000000',
+  examples: ['25.5'],
+});
 
 const ledgerRow = named(
   'LedgerRow',
@@ -52,6 +72,32 @@ const ledger = tableOf<LedgerRow>(
   'id, billing_id, amount_micros, total_micros, token_id, request_id, created_at',
   'billing_not_found',
 );
+
+export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
+  summary: 'Add credits to a billing record',
+  description:
+    'Adds credits to what was bought, and writes a row into the ledger. A repeat with the same Idempotency-Key adds nothing.',
+  permission: 'billing:write',
+  body: object({ workspaceId: id('workspace'), externalMeterId, refill }),
+  response: object({ billing }),
+  errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
+
+  async handle({ sql, body, caller, changed, redis, requestId, clock }) {
+    const amountMicros = typeof body.refill === 'string' ? parseCredits(body.refill) : creditsFromNumber(body.refill);
+    if (!amountMicros)
+      throw invalidField('/refill', 'must be above 0 and at most 9000000000, with at most six decimals');
+
+    const before = await requireBillingOfMeter(sql, caller, body, { lock: true });
+    const balance = await readHeard(redis, before);
+    const nowMs = clock.now();
+    const grant = { id: newId('grant'), amountMicros, priority: 50, beginsAt: nowMs, expiresAt: null };
+    await addGrant(sql, before, grant, { ...caller, requestId }, nowMs, { limited: false });
+    const row = await requireBilling(sql, caller, before.id);
+    await noteReplenished(sql, [row.id]);
+    changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });
+    return { billing: presentBalance(row, balance, amountMicros) };
+  },
+});
 
 export const listLedger = listRoute('/api/v1/customer-billing/{bid}/ledger', 'ledger', ledgerRow, {
   summary: 'List the refills of a billing record, oldest first',
