@@ -25,7 +25,7 @@ test('a record is made, found, refilled, granted credits once and by a schedule,
 
   await press(page, 'Refill');
   await fill(page, { Credits: 'nonsense' });
-  await page.getByRole('alert').getByText('/refill', { exact: true }).waitFor();
+  await page.getByRole('alert').getByText('Credits', { exact: true }).waitFor();
   await page.getByRole('dialog').getByLabel('Credits').fill('');
   await fill(page, { Credits: '2000.000001' });
   await available('2,005.000001');

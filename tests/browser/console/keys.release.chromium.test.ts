@@ -38,7 +38,7 @@ test('a key is made, copied, found, edited, limited, granted scopes, rotated, di
   await page.getByRole('dialog').waitFor();
   assert.is(await focused(page), 'Name');
   await fill(page, { Name: 'Typed', Addresses: 'not an address' });
-  await page.getByRole('alert').getByText('/allowedIPs/0', { exact: true }).waitFor();
+  await page.getByRole('alert').getByText('Addresses/0', { exact: true }).waitFor();
   await page.getByLabel('Addresses').fill('203.0.113.0/24');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'Typed' }).waitFor();

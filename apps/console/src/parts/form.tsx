@@ -118,7 +118,7 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
           <div class="finder">{rare}</div>
         </details>
       )}
-      <ProblemNote problem={problem} />
+      <ProblemNote problem={problem} fields={fields} />
       <button
         type="submit"
         class={look === 'small' ? 'outline small' : look === 'minor' ? 'outline' : ''}

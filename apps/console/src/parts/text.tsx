@@ -33,11 +33,20 @@ export function Time({ at }: { at: string | number | undefined }) {
   );
 }
 
-type ProblemNoteProps = { problem: Problem | undefined; onRetry?: (() => void) | undefined };
+type ProblemNoteProps = {
+  problem: Problem | undefined;
+  onRetry?: (() => void) | undefined;
+  /** The fields of a form, which are called by their labels. */
+  fields?: readonly { name: string; label: string }[];
+};
 
 /** What the api refused or could not do, with the request's id for whoever looks it up. */
-export function ProblemNote({ problem, onRetry }: ProblemNoteProps) {
+export function ProblemNote({ problem, onRetry, fields = [] }: ProblemNoteProps) {
   if (!problem) return null;
+  const labelOf = (path: string) => {
+    const field = fields.find(({ name }) => name === path.split('/')[1]);
+    return field ? path.replace(`/${field.name}`, field.label) : path;
+  };
   return (
     <div class="problem" role="alert">
       <p>{problem.message}</p>
@@ -45,7 +54,7 @@ export function ProblemNote({ problem, onRetry }: ProblemNoteProps) {
         <ul>
           {problem.details.map(({ path, message }) => (
             <li key={path}>
-              <code>{path}</code> {message}
+              <strong>{labelOf(path)}</strong> {message}
             </li>
           ))}
         </ul>
@@ -82,7 +91,7 @@ export type Standing = readonly [kind: 'good' | 'bad' | 'idle', word: string];
 export function State({ of: [kind, word] }: { of: Standing }) {
   return (
     <span class="state" style={{ color: `var(--${kind})` }}>
-      <span class="dot" style={{ background: 'currentcolor' }} /> {word}
+      <span class="dot" style={{ background: 'currentcolor', borderRadius: '50%' }} /> {word}
     </span>
   );
 }

@@ -117,6 +117,8 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried():
   useEffect(() => {
     if (items.length > 0) onTried();
     // What waits for a webhook that is disabled is not tried.
+    const isDue = ({ state, nextTryAt = '' }: Delivery) =>
+      state === 'WAITING' && Date.parse(nextTryAt) < Date.now() + SOON_MS;
     if (!enabled || !items.some(isDue)) return undefined;
     const timer = setTimeout(reload, AGAIN_MS);
     return () => clearTimeout(timer);
@@ -142,10 +144,6 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried():
       />
     </Section>
   );
-}
-
-function isDue({ state, nextTryAt }: Delivery): boolean {
-  return state === 'WAITING' && nextTryAt !== undefined && Date.parse(nextTryAt) < Date.now() + SOON_MS;
 }
 
 function answerOf(one: Delivery['tries'][number] | undefined): string | number | undefined {
