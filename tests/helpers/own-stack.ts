@@ -31,12 +31,6 @@ export async function makeOwnStack(folder: string) {
     VERIFY_DEADLINE_MS: '5000',
     ...more,
   });
-  const argsOf = (command: string, file?: string) => [
-    'apps/stack/main.ts',
-    command,
-    ...(file === undefined ? [] : [file]),
-  ];
-
   const token = () => /^export KEYTALLY_TOKEN='(.*)'$/m.exec(readFileSync(join(home, 'env'), 'utf8'))?.[1] ?? '';
   // As a world is to those who make customers.
   const world = {
@@ -61,35 +55,28 @@ export async function makeOwnStack(folder: string) {
     workspaceId: () => workspaceId,
     /** What runs, by its name. */
     processes: (): Record<string, { pid: number; port: number }> => readJson(join(home, 'processes.json')) ?? {},
-    run(command: string, file?: string, env: NodeJS.ProcessEnv = {}): Promise<Result> {
-      return new Promise((resolve) => {
-        execFile(
-          process.execPath,
-          argsOf(command, file),
-          { cwd: checkout, env: environment(env) },
-          (error, out, err) => {
-            resolve({ code: error ? Number(error.code ?? 1) : 0, out, err });
-          },
-        );
-      });
+    async run(command: string, file?: string, env?: NodeJS.ProcessEnv): Promise<Result> {
+      const { ended, printed } = own.spawn(command, file, env);
+      const [code] = await ended;
+      return { code: Number(code ?? 1), ...printed };
     },
     /** Runs a command that must succeed. */
-    async must(command: string, file?: string, env: NodeJS.ProcessEnv = {}): Promise<Result> {
-      const result = await this.run(command, file, env);
+    async must(command: string, file?: string, env?: NodeJS.ProcessEnv): Promise<Result> {
+      const result = await own.run(command, file, env);
       assert.is(result.code, 0, result.err + result.out);
       return result;
     },
     /** Starts a command; `said` gives what it has printed so far. */
-    spawn(command: string, file: string, env: NodeJS.ProcessEnv = {}) {
-      const child = spawn(process.execPath, argsOf(command, file), {
+    spawn(command: string, file?: string, env: NodeJS.ProcessEnv = {}) {
+      const child = spawn(process.execPath, ['apps/stack/main.ts', command, ...(file === undefined ? [] : [file])], {
         cwd: checkout,
         env: environment(env),
         stdio: ['ignore', 'pipe', 'pipe'],
       });
-      let said = '';
-      for (const output of [child.stdout, child.stderr])
-        output.setEncoding('utf8').on('data', (text: string) => (said += text));
-      return { child, ended: onceEmitted(child, 'close'), said: () => said };
+      const printed = { out: '', err: '' };
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (printed.out += text));
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (printed.err += text));
+      return { child, ended: onceEmitted(child, 'close'), printed, said: () => printed.out + printed.err };
     },
     /** Starts the stack for the first time, with a workspace; gives what that printed. */
     async begin(env: NodeJS.ProcessEnv = {}): Promise<Result> {

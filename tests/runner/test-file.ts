@@ -47,7 +47,7 @@ export function makeWorker(env: NodeJS.ProcessEnv, root = join(import.meta.dirna
 }
 
 /** Counts what a file did. A file that ran no test, or skipped one, has failed. */
-export function judge({ total, passed, skipped, output, problem }: Outcome): Omit<FileResult, 'ms'> {
+function judge({ total, passed, skipped, output, problem }: Outcome): Omit<FileResult, 'ms'> {
   if (problem) return { ...failedFile(problem), output };
   if (total === 0) return { ...failedFile('ran no test'), output };
   const failed = total - passed;

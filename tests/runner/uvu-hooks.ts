@@ -2,7 +2,6 @@ import { registerHooks } from 'node:module';
 
 const FINALLY = `} finally {
 		state.__test__ = '';`;
-const SUMMED_UP = 'if (isNode) process.exitCode = code;';
 // What is changed in uvu as it is loaded.
 const changes: [from: string, to: string][] = [
   // uvu drops what a hook throws: its runner returns from the `finally` behind it, so a file that failed in `before` says only how
@@ -18,8 +17,6 @@ const changes: [from: string, to: string][] = [
   ['state.__test__ = test.name;', 'globalThis.UVU_TEST = state.__test__ = test.name;'],
   // Each suite is run once its file has been read.
   ['return test;\n}', '(globalThis.UVU_SUITES ??= []).push(test);\n\treturn test;\n}'],
-  // A test that fails leaves open what it would have closed: its file need not wait for that.
-  [SUMMED_UP, `${SUMMED_UP} if (code) setTimeout(() => process.exit(), 5_000).unref();`],
 ];
 
 registerHooks({

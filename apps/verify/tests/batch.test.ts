@@ -2,7 +2,6 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { speak } from '../../../tests/helpers/raw-http.ts';
 import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
 // The contract of POST /api/v1/api-key/verify/batch, on both servers that have it.
@@ -87,32 +86,16 @@ test('a batch has 1 to 100 verifications in at most 256 KiB; one that is wrong a
   const many = (count: number) => Array.from({ length: count }, () => one);
   const sized = (bytes: number) => JSON.stringify({ verifications: many(100) }).padEnd(bytes, ' ');
   for (const url of both()) {
-    for (const [body, path] of [
-      [{ verifications: [] }, '/verifications'],
-      [{ verifications: many(101) }, '/verifications'],
-      [{ verifications: one }, '/verifications'],
-      [{}, '/verifications'],
-      [[one], ''],
-      [{ verifications: [one], token: 'x' }, '/token'],
-    ] as const) {
-      const { body: refused } = await must(400, world.call('post', url + VERIFY_BATCH_PATH, body));
-      assert.equal([refused.error.code, refused.error.details[0].path], [40001, path]);
+    for (const count of [0, 101]) {
+      const { body: refused } = await must(400, batch(many(count), { url }));
+      assert.equal([refused.error.code, refused.error.details[0].path], [40001, '/verifications']);
     }
-    const post = (raw: string) => world.call('post', url + VERIFY_BATCH_PATH, undefined, { raw });
-    assert.is((await post(sized(262_145))).body.error.code, 41301);
-    assert.is((await post('{"verifications":[')).body.error.code, 40002);
-    const query = await world.call('post', `${url}${VERIFY_BATCH_PATH}?dry=1`, { verifications: [one] });
-    assert.is(query.body.error.code, 40001);
+    const tooLong = await world.call('post', url + VERIFY_BATCH_PATH, undefined, { raw: sized(262_145) });
+    assert.is(tooLong.body.error.code, 41301);
     // It would protect nothing: the retry of a batch is safe by the idempotencyKey of each verification.
     const keyed = await batch([one], { url, headers: { 'Idempotency-Key': 'all' } });
     assert.equal([keyed.status, keyed.body.error.details[0].path], [400, 'Idempotency-Key']);
-    assert.is((await batch([one], { url, token: null })).body.error.code, 40101);
-    const cut = `POST ${VERIFY_BATCH_PATH} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${world.team.token}\r\n`;
-    const body = JSON.stringify({ verifications: [one] });
-    const type = 'Content-Type: application/json';
-    await speak(url, [`${cut}${type}\r\nContent-Length: ${body.length + 1}\r\n\r\n${body}`], { halfClose: true });
   }
-  assert.is((await world.call('get', world.verify.url + VERIFY_BATCH_PATH)).headers.get('allow'), 'POST');
   assert.is((await customers.billing(meter)).usedCredits, '0');
   for (const url of both()) {
     const whole = await world.call('post', url + VERIFY_BATCH_PATH, undefined, { raw: sized(262_144) });
