@@ -251,29 +251,19 @@ test('a hold can be captured after its key was deleted, disabled or rotated, or 
   assert.is(amountsOf(body.billing), '17 used 0 held 83 available');
 });
 
-test('who may settle follows from the team and the workspaces of the token: else 404', async () => {
+test('an id that was changed or made up is 404, and a token of the workspace may settle the right one', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const holdId = await held(key, '30');
-  const tokenOf = (permission: 'key:verify' | 'billing:write', workspaces?: string[]) =>
-    world.newToken(world.team.id, [permission], workspaces);
-  const elsewhere = await tokenOf('key:verify', [await world.newWorkspace(world.team.id)]);
-  const powerless = await tokenOf('billing:write');
-  for (const url of servers()) {
-    for (const token of [(await world.newTeam()).token, elsewhere]) {
-      const asked = { url, token };
-      for (const refused of [capture(holdId, '1', asked), release(holdId, asked), extend(holdId, 9, asked)])
-        assert.is(await codeOf(refused), 40450);
-    }
-    assert.is(await codeOf(capture(holdId, '1', { url, token: powerless })), 40301);
-    // Some bits of the last character are no byte's: an id has one text for all that.
-    const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
-    const last = alphabet.indexOf(holdId.at(-1)!);
-    const changed = [1, 32].map((bit) => holdId.slice(0, -1) + alphabet[last ^ bit]!);
+  // Some bits of the last character are no byte's: an id has one text for all that.
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+  const last = alphabet.indexOf(holdId.at(-1)!);
+  const changed = [1, 32].map((bit) => holdId.slice(0, -1) + alphabet[last ^ bit]!);
+  for (const url of servers())
     for (const wrong of ['hold_', 'hold_AAAA', ...changed, `${holdId}AA`, `${holdId}=`, `x${holdId}`, 'nothing'])
       assert.is(await codeOf(capture(wrong, '1', { url })), 40450, wrong);
-  }
   assert.is(await amounts(meter), '0 used 30 held 70 available');
-  await must(200, capture(holdId, '3', { token: await tokenOf('key:verify', [workspaceId]) }));
+  const token = await world.newToken(world.team.id, ['key:verify'], [workspaceId]);
+  await must(200, capture(holdId, '3', { token }));
 });
 
 test('the api lists what is held, since when, until when, and by which key, page by page', async () => {
