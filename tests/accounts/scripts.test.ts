@@ -99,22 +99,36 @@ test('a hold that two calls of a script capture is captured once, and an extensi
   );
 });
 
-test('a caller that knows the settings settles a hold alone, unless something is due or an ended grant keeps for holds', async () => {
-  const record = await beginRecord(client, [plain(1_000), endingClass(NOON + 20, 300)]);
-  await record.verify(held('first', 10), held('ended', 100, 10), held('a', 100), held('b', 100));
-  const lines = record.lines.length;
+test('a caller that knows the settings settles a hold alone, unless what becomes of it goes by the state of its account', async () => {
+  const classes = [plain(1_000), endingClass(NOON + 20, 300)];
+  const record = await beginRecord(client, classes, { alerts: [percent(50, 'half')] });
+  const holds = [held('first', 10), held('ended', 100, 10), held('a', 100), held('b', 100), held('short', 50)];
+  await record.verify(...holds, held('big', 500));
+  record.lines.length = 0;
   await record.settleHold('release', 'first', 0);
+  await record.settleHold('extend', 'short', 5);
   await record.settleHold('capture', 'a', 100);
+  await setClock(client, NOON + 5);
+  await record.turn();
   await setClock(client, NOON + 10);
   assert.is((await record.settleHolds(['capture', 'ended', 40]))[0].detail, '1', 'it is late');
+  await record.settleHold('capture', 'big', 510);
   await setClock(client, NOON + 20);
   await record.turn();
   await record.settleHold('capture', 'b', 50);
-  assert.equal(
-    record.lines.slice(lines).map(({ kind }) => kind),
-    ['release', 'capture', 'release', 'capture', 'turn', 'capture'],
-  );
-  assert.is((await record.verify(0))[0]!.amounts, '190 0 1300 110');
+  const settled = [
+    'release',
+    'extension',
+    'capture',
+    'release',
+    'release',
+    'capture',
+    'capture half',
+    'turn',
+    'capture',
+  ];
+  assert.equal(told(record), settled);
+  assert.is((await record.verify(0))[0]!.amounts, '700 0 1300 100');
 });
 
 test('a damaged hold or record spoils no other one of the script, which is debited as its line says', async () => {
