@@ -49,7 +49,7 @@ const EVERY_MS = 15_000;
 const MOST_COUNTED = 100_000;
 
 /** Keeps the gauges of what waits and of webhooks that were disabled, until stopped. */
-export function watchWaiting(sql: Sql, metrics: Metrics, log: Logger, clock: Clock): Loop {
+function watchWaiting(sql: Sql, metrics: Metrics, log: Logger, clock: Clock): Loop {
   return startLoop(clock, EVERY_MS, log, 'counting what waits for webhooks', async () => {
     const [row] = await sql<[{ waiting: number; failing: number }]>`
       select (select count(*) from (select from webhook_deliveries where state = 'WAITING' limit ${MOST_COUNTED}) known) as waiting,

@@ -119,7 +119,7 @@ export async function readKeptHead(redis: ShardedRedis): Promise<Head | undefine
 }
 
 /** Keeps a head in the place of the earlier one. */
-export async function keepHead(redis: ShardedRedis, head: Head): Promise<void> {
+async function keepHead(redis: ShardedRedis, head: Head): Promise<void> {
   await redis.node(0).client.set(keyspace.auditHead(), headText(head));
 }
 

@@ -1,7 +1,7 @@
 import '../../../shared/runtime/require-node.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
+import type { StalePostgresWatch } from '../sync/sweeper.ts';
 import { reopen } from '../reopen/reopen.ts';
 import { progressLine, runTool, type ToolStores } from './tool.ts';
 

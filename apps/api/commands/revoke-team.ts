@@ -7,7 +7,7 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { beginTeamRevocation, revokePages } from '../resources/revocations/revocations.ts';
 import type { Recorded, AuditResource } from '../resources/record.ts';
-import { isPostgresStale } from '../sync/stale-postgres.ts';
+import { isPostgresStale } from '../sync/sweeper.ts';
 import { progressLine, readTeam, runCommand, withPostgres } from './tool.ts';
 
 // Revokes everything that a team has given out: `npm run -s revoke-team -- --team NAME`. Run it again after a crash: it does what

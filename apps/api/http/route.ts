@@ -23,7 +23,7 @@ import type { SayChanged } from '../resources/record.ts';
 import type { SendExport } from './exports.ts';
 import type { FairTurns } from './fair-turns.ts';
 import type { SessionCookies } from './session-cookie.ts';
-import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
+import type { StalePostgresWatch } from '../sync/sweeper.ts';
 import type { Quotas } from '../resources/quotas.ts';
 
 /** What the api's handlers work with, besides the request. */

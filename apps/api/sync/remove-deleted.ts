@@ -3,7 +3,7 @@ import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
 import { TOMBSTONE_SECONDS } from './change.ts';
-import { isPostgresStale } from './stale-postgres.ts';
+import { isPostgresStale } from './sweeper.ts';
 
 const KEYS_AT_ONCE = 500;
 const SCOPES_AT_ONCE = 100;

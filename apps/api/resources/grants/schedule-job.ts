@@ -5,7 +5,7 @@ import { openShards } from '../../../../shared/stores/fence.ts';
 import { isPostgresConnectionError, type Sql, type Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../../shared/values/key-text.ts';
-import { isPostgresStale } from '../../sync/stale-postgres.ts';
+import { isPostgresStale } from '../../sync/sweeper.ts';
 import { recordAudit } from '../record.ts';
 import { makePeriods, presentSchedule, schedules, type ScheduleRow } from './schedules.ts';
 

@@ -2,8 +2,7 @@ import { decodeJwt, decodeProtectedHeader, errors, jwtVerify, SignJWT, type JWTP
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import { isIssuerOf } from './settings.ts';
-import { publicKeyOf, type PublicJwk, type SigningKey } from './signing-keys.ts';
+import { publicKeyOf, type PublicJwk, type SigningKey, isIssuerOf } from './signing-keys.ts';
 
 /** Most workspaces in a JWT: with these, 4 KiB of payload and an audience it fits into 8 KiB of a request's headers. */
 export const MAX_WORKSPACES = 32;

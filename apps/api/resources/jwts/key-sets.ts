@@ -6,8 +6,7 @@ import { named, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../../shared/runtime/log.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import type { JwtSettings } from './settings.ts';
-import { publicJwk, type PublicJwk } from './signing-keys.ts';
+import { publicJwk, type PublicJwk, type JwtSettings } from './signing-keys.ts';
 
 /** Most keys in the set of all teams, about 330 KB. Many JWKS clients take no more than 50 to 500 KB. */
 export const MAX_SHARED_KEYS = 2_000;

@@ -25,7 +25,7 @@ import {
   WORKSPACES_CLAIM,
   type CheckedJwt,
 } from '../../resources/jwts/jwts.ts';
-import { issuerOf, readJwtSettings } from '../../resources/jwts/settings.ts';
+import { issuerOf, readJwtSettings } from '../../resources/jwts/signing-keys.ts';
 
 const DEFAULT_SECONDS = 3600;
 /** Most JWTs of a team that are revoked and not expired yet. Beyond it, a rotation with `retireNow` ends them all. */

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { MOST_TEXT, named, object, plainText } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
-import { issuerOf, ISSUERS, readJwtSettings, teamUrl, type JwtSettings } from '../../resources/jwts/settings.ts';
+import { issuerOf, ISSUERS, readJwtSettings, teamUrl, type JwtSettings } from '../../resources/jwts/signing-keys.ts';
 
 const jwtSettings = named(
   'JwtSettings',

@@ -4,8 +4,7 @@ import { object, id, MOST_TEXT, plainText, flag } from '../../../../shared/contr
 import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { keySet, keySetAnswer } from '../../resources/jwts/key-sets.ts';
-import { teamUrl } from '../../resources/jwts/settings.ts';
-import { kid } from '../../resources/jwts/signing-keys.ts';
+import { kid, teamUrl } from '../../resources/jwts/signing-keys.ts';
 
 const fixed = {
   response_types_supported: ['id_token' as const],

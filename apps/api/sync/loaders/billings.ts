@@ -92,7 +92,7 @@ const ENDED_FOR_DAYS = 35;
 const MOST_CLASSES = 80;
 
 /** Loads the classes of credits of some billing records, by record; what each has of the plain class is `totalMicros`. */
-export async function loadClasses(
+async function loadClasses(
   sql: Query,
   records: { id: string; totalMicros: number }[],
 ): Promise<Map<string, CreditClass[]>> {

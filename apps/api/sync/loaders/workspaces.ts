@@ -9,7 +9,7 @@ import { ALL_SHARDS, shardOf } from '../../../../shared/values/key-text.ts';
 import { batchesById } from '../batches.ts';
 import { LEAVES, type Entry, type Selection } from '../change.ts';
 import { packedAlerts } from './billings.ts';
-import { ownList, withLists, type OwnList } from './address-lists.ts';
+import { ownList, withLists, type OwnList } from './keys.ts';
 import { scopeMark } from '../../../../shared/stores/scope-mark.ts';
 
 /**
