@@ -1,10 +1,9 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
-import { startPump, type PumpOptions } from '../../shared/events/pump.ts';
+import { startPump, type PumpOptions, type Source } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import type { Source } from '../../shared/events/source.ts';
 import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';

@@ -1,14 +1,12 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
-import { withTraceOf } from '../../shared/events/carried-trace.ts';
-import { withPlaceOf } from '../../shared/events/log-place.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { carryOutcome, isOutcome, type CarriedOutcome } from '../../shared/events/outcome.ts';
-import { BYTES_PER_BATCH, EVENTS_PER_BATCH, type Source } from '../../shared/events/source.ts';
+import { BYTES_PER_BATCH, EVENTS_PER_BATCH, type Source } from '../../shared/events/pump.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
 type KafkaReaderOptions = {
@@ -128,7 +126,7 @@ function decodePart({ partition, records, lastOffset }: Fetched): Part {
     part.bytes += value?.length ?? 0;
     try {
       if (value && isOutcome(value)) part.outcomes.push(carryOutcome(value.toString('latin1')));
-      else part.events.push(withPlaceOf(headers, withTraceOf(headers, carryEvent(value))));
+      else part.events.push(carryEvent(value, headers));
     } catch (error) {
       if (!(error instanceof UnreadableEvent)) throw error;
       part.unreadable.push({ partition, record, reason: error.message });

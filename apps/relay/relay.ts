@@ -1,12 +1,9 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
-import { startPump } from '../../shared/events/pump.ts';
+import { startPump, type Source } from '../../shared/events/pump.ts';
 import type { Kafka, Outgoing } from '../../shared/events/kafka.ts';
-import { traceHeaders } from '../../shared/events/carried-trace.ts';
-import { placeHeader } from '../../shared/events/log-place.ts';
-import type { CarriedEvent } from '../../shared/events/carried-event.ts';
+import { headersOf, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import type { Source } from '../../shared/events/source.ts';
 import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
@@ -53,6 +50,6 @@ export function startRelay({ source, kafka, metrics, log, telemetry = noTelemetr
   }
 }
 
-function recordOf({ billingId, keyId, json, trace, place }: CarriedEvent): Outgoing {
-  return { key: billingId || keyId, value: json, headers: { ...placeHeader(place), ...traceHeaders(trace) } };
+function recordOf(event: CarriedEvent): Outgoing {
+  return { key: event.billingId || event.keyId, value: event.json, headers: headersOf(event) };
 }

@@ -1,6 +1,6 @@
-import { withoutTrace } from './carried-trace.ts';
+import { readTrace, traceHeaders, withoutTrace } from './carried-trace.ts';
 import { decodeEvent, type UsageEvent } from './event.ts';
-import type { LogPlace } from './log-place.ts';
+import { placeHeaders, readPlace, type LogPlace } from './log-place.ts';
 
 /** An event on its way to the books. */
 export type CarriedEvent = UsageEvent & {
@@ -12,8 +12,13 @@ export type CarriedEvent = UsageEvent & {
   place?: LogPlace;
 };
 
-/** Reads an event from its JSON. Throws `UnreadableEvent`. */
-export function carryEvent(value: Buffer | null | undefined): CarriedEvent {
+/** Reads an event from its JSON, and from the headers of its record in Kafka. Throws `UnreadableEvent`. */
+export function carryEvent(value: Buffer | null | undefined, headers: Record<string, unknown> = {}): CarriedEvent {
   const text = value?.toString();
-  return Object.assign(decodeEvent(text), withoutTrace(text!));
+  return Object.assign(decodeEvent(text), withoutTrace(text!), readTrace(headers), readPlace(headers));
+}
+
+/** What the headers of its record in Kafka say of an event. */
+export function headersOf({ place, trace }: Pick<CarriedEvent, 'place' | 'trace'>): Record<string, string> {
+  return { ...placeHeaders(place), ...traceHeaders(trace) };
 }

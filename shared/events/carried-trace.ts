@@ -27,9 +27,8 @@ export function traceHeaders(trace: string | undefined): Record<string, string> 
   return trace === undefined ? {} : { [HEADER]: trace };
 }
 
-/** An event with the trace that the headers of its record name, if they do. */
-export function withTraceOf<Event extends object>(headers: Record<string, unknown> | undefined, event: Event) {
-  const header = headers?.[HEADER];
+/** The trace that the headers of a record name, if they do. */
+export function readTrace({ [HEADER]: header }: Record<string, unknown>): { trace?: string } {
   const trace = Buffer.isBuffer(header) ? header.toString('latin1') : '';
-  return WHOLE.test(trace) ? { ...event, trace } : event;
+  return WHOLE.test(trace) ? { trace } : {};
 }

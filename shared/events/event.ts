@@ -178,37 +178,16 @@ function toJson(event: Begun): string {
   return JSON.stringify(json);
 }
 
-// Written out, since each event that is consumed or relayed passes here: a loop over the table takes 1.4 µs in place of 0.9.
+/** Of kinds whose JSON does not have them. */
+const ABSENT = { number: 0, actor: '', reason: '', holdId: '', holdMicros: 0, detail: '' };
+
 function fromJson(json: Record<string, unknown>): UsageEvent {
-  const f = eventFields;
-  const kind = readKind(json[f.kind.json], f.kind.json);
-  const adjusts = kind === 'adjustment';
-  const ofHold = OF_HOLDS.has(kind);
-  return {
-    kind,
-    id: f.id.read(json[f.id.json], f.id.json, kind),
-    route: f.route.read(json[f.route.json], f.route.json, kind),
-    costMicros: f.costMicros.read(json[f.costMicros.json], f.costMicros.json, kind),
-    usageName: f.usageName.read(json[f.usageName.json], f.usageName.json, kind),
-    timeMs: f.timeMs.read(json[f.timeMs.json], f.timeMs.json, kind),
-    keyId: f.keyId.read(json[f.keyId.json], f.keyId.json, kind),
-    billingId: f.billingId.read(json[f.billingId.json], f.billingId.json, kind),
-    workspaceId: f.workspaceId.read(json[f.workspaceId.json], f.workspaceId.json, kind),
-    customerId: f.customerId.read(json[f.customerId.json] ?? '', f.customerId.json, kind),
-    usedMicros: f.usedMicros.read(json[f.usedMicros.json], f.usedMicros.json, kind),
-    sequence: f.sequence.read(json[f.sequence.json], f.sequence.json, kind),
-    epoch: f.epoch.read(json[f.epoch.json], f.epoch.json, kind),
-    day: adjusts ? f.day.read(json[f.day.json], f.day.json, kind) : dayOf(json[f.timeMs.json] as number),
-    number: adjusts ? f.number.read(json[f.number.json], f.number.json, kind) : 0,
-    actor: adjusts ? f.actor.read(json[f.actor.json], f.actor.json, kind) : '',
-    reason: adjusts ? f.reason.read(json[f.reason.json], f.reason.json, kind) : '',
-    heldMicros: f.heldMicros.read(json[f.heldMicros.json] ?? 0, f.heldMicros.json, kind),
-    holdId: ofHold ? f.holdId.read(json[f.holdId.json], f.holdId.json, kind) : '',
-    holdMicros: ofHold ? f.holdMicros.read(json[f.holdMicros.json], f.holdMicros.json, kind) : 0,
-    detail: ofHold ? f.detail.read(json[f.detail.json] ?? '', f.detail.json, kind) : '',
-    classes: f.classes.read(json[f.classes.json] ?? NO_CHANGES, f.classes.json, kind),
-    crossed: f.crossed.read(json[f.crossed.json] ?? '', f.crossed.json, kind),
-  };
+  const kind = readKind(json[eventFields.kind.json], eventFields.kind.json);
+  const event: Record<string, FieldValue> = { ...ABSENT, kind };
+  for (const [name, { json: letter, read, omitted }] of fieldsInJson.get(kind)!)
+    event[name] = read(json[letter] ?? omitted, letter, kind);
+  if (kind !== 'adjustment') event['day'] = dayOf(event['timeMs'] as number);
+  return event as UsageEvent;
 }
 
 /** Keeps the exact type of a field's value. */

@@ -12,16 +12,15 @@ export function placeOf(shard: number, entryId: string): LogPlace {
 }
 
 /** The header of an event's record in Kafka that says where it came from. */
-export function placeHeader(place: LogPlace | undefined): Record<string, string> {
+export function placeHeaders(place: LogPlace | undefined): Record<string, string> {
   return place ? { [HEADER]: `${place.shard} ${place.ms}-${place.number}` } : {};
 }
 
-/** An event with the place that the headers of its record name, if they do. */
-export function withPlaceOf<Event extends object>(headers: Record<string, unknown> | undefined, event: Event) {
-  const header = headers?.[HEADER];
-  const [, shard, entryId] =
-    /^(\d{1,2}) (\d{1,15}-\d{1,15})$/.exec(Buffer.isBuffer(header) ? header.toString('latin1') : '') ?? [];
-  return entryId === undefined ? event : { ...event, place: placeOf(Number(shard), entryId) };
+/** The place that the headers of a record name, if they do. */
+export function readPlace({ [HEADER]: header }: Record<string, unknown>): { place?: LogPlace } {
+  const text = Buffer.isBuffer(header) ? header.toString('latin1') : '';
+  const [, shard, entryId] = /^(\d{1,2}) (\d{1,15}-\d{1,15})$/.exec(text) ?? [];
+  return entryId === undefined ? {} : { place: placeOf(Number(shard), entryId) };
 }
 
 /**

@@ -4,9 +4,8 @@ import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { makeDiskMark, type DiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
-import { acknowledgeRound } from './outbox-acknowledge.ts';
-import { ANSWER_WITHIN_MS, isFull, waitForDisk, type Entry, type Round } from './outbox-entries.ts';
-import type { Batch, Source } from './source.ts';
+import { acknowledgeRound, ANSWER_WITHIN_MS, isFull, waitForDisk, type Entry, type Round } from './outbox-entries.ts';
+import type { Batch, Source } from './pump.ts';
 
 type OutboxReaderOptions = {
   node: RedisNode;

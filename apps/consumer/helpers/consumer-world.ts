@@ -1,7 +1,7 @@
 import * as assert from 'uvu/assert';
 import { EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
 import { makeOutboxReader } from '../../../shared/events/outbox-reader.ts';
-import type { Batch, Source } from '../../../shared/events/source.ts';
+import type { Batch, Source } from '../../../shared/events/pump.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf, SHARDS } from '../../../shared/values/key-text.ts';
 import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
