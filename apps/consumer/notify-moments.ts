@@ -55,13 +55,17 @@ export async function notifyMoments(sql: Sql, from: number, to: number): Promise
 async function tellUntil(sql: Sql, moment: Moment, from: number, to: number): Promise<void> {
   let after = { at: from - UNSEEN_MS, id: '' };
   for (;;) {
-    const rows = await (moment.type === 'key.expiring'
-      ? keysAt(sql, moment.before, after, { from, to })
-      : grantsAt(sql, moment, after, { from, to }));
+    const { before } = moment;
+    const rows = await sql<Row[]>`
+      select * from (${moment.type === 'key.expiring' ? keysThatEnd(sql, before) : grantsThatTurn(sql, moment)}) one
+      where at >= ${after.at + before}::bigint and at <= ${to + before}::bigint
+        and (at, id) > (${after.at + before}::bigint, ${after.id})
+        and (at > ${from + before}::bigint or changed_at > ${new Date(from - 2 * UNSEEN_MS)})
+      order by at, id limit ${ROWS_AT_ONCE}`;
     if (rows.length > 0) await sql.begin((tx) => notify(tx, moment, rows));
     if (rows.length < ROWS_AT_ONCE) return;
     const { at, id } = rows.at(-1)!;
-    after = { at: at - moment.before, id };
+    after = { at: at - before, id };
   }
 }
 
@@ -80,35 +84,25 @@ type Row = {
   maskedKey?: string;
   customerId?: string | null;
 };
-/** A row, as if it were sent when it begins or ends. */
-type After = { at: number; id: string };
-type Window = { from: number; to: number };
 
-function grantsAt(sql: Sql, { type, before }: Moment, after: After, { from, to }: Window) {
+function grantsThatTurn(sql: Sql, { type, before }: Moment) {
   const at = type === 'grant.began' ? sql`g.begins_at` : sql`coalesce(g.rolls_until, g.expires_at)`;
   const isThere =
     type === 'grant.began' ? sql`true` : sql`g.expires_at is not null and ${at} - ${before} >= g.begins_at`;
-  return sql<Row[]>`
-    select g.id, ${at} as at, b.team_id, b.workspace_id, b.id as billing_id, b.external_meter_id, g.amount_micros, g.name, g.begins_at,
-           coalesce(g.rolls_until, g.expires_at) as expires_at
+  return sql`
+    select g.id, ${at} as at, g.created_at as changed_at, b.team_id, b.workspace_id, b.id as billing_id, b.external_meter_id,
+           g.amount_micros, g.name, g.begins_at, coalesce(g.rolls_until, g.expires_at) as expires_at
     from grants g join billing_records b on b.id = g.billing_id
     join workspaces w on w.id = b.workspace_id and w.deleted_at is null
-    where g.voided_at is null and ${isThere} and ${at} >= ${after.at + before}::bigint and ${at} <= ${to + before}::bigint
-      and (${at}, g.id) > (${after.at + before}::bigint, ${after.id})
-      and (${at} > ${from + before}::bigint or g.created_at > ${new Date(from - 2 * UNSEEN_MS)})
-    order by ${at}, g.id limit ${ROWS_AT_ONCE}`;
+    where g.voided_at is null and ${isThere}`;
 }
 
-function keysAt(sql: Sql, before: number, after: After, { from, to }: Window) {
-  return sql<Row[]>`
-    select k.id, k.expires_at as at, k.team_id, k.workspace_id, k.external_meter_id, k.name, k.expires_at, k.masked_key, k.customer_id
+function keysThatEnd(sql: Sql, before: number) {
+  return sql`
+    select k.id, k.expires_at as at, k.updated_at as changed_at, k.team_id, k.workspace_id, k.external_meter_id, k.name, k.expires_at,
+           k.masked_key, k.customer_id
     from api_keys k join workspaces w on w.id = k.workspace_id and w.deleted_at is null
-    where k.deleted_at is null and k.expires_at is not null
-      and k.expires_at >= ${after.at + before}::bigint and k.expires_at <= ${to + before}::bigint
-      and (k.expires_at, k.id) > (${after.at + before}::bigint, ${after.id})
-      and k.expires_at - ${before} >= extract(epoch from k.created_at) * 1000
-      and (k.expires_at > ${from + before}::bigint or k.updated_at > ${new Date(from - 2 * UNSEEN_MS)})
-    order by k.expires_at, k.id limit ${ROWS_AT_ONCE}`;
+    where k.deleted_at is null and k.expires_at is not null and k.expires_at - ${before} >= extract(epoch from k.created_at) * 1000`;
 }
 
 async function notify(tx: Transaction, moment: Moment, rows: Row[]): Promise<void> {

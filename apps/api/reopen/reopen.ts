@@ -57,7 +57,7 @@ export function keepShardsOpen(options: ReopenOptions): Loop {
 }
 
 /**
- * Reopens closed shards of one server in three phases: claimShards, openKept, openEmptied. A server whose log ends before
+ * Reopens closed shards of one server in three phases: it claims them, then openKept, openEmptied. A server whose log ends before
  * what the books have counts as emptied. With `rebuild`, it first closes open shards too, and writes everything in them again.
  */
 export async function reopen(
@@ -69,9 +69,13 @@ export async function reopen(
   const { log } = options;
   const { clock } = node;
   const started = clock.monotonic();
-  const claimed = await claimShards(options, node, shards, rebuild);
-  if (!claimed) return;
-  const { token, claims } = claimed;
+  // Phase 1. After a crash from here on the claim lasts for 5 s; then another builder may claim the shards.
+  const runId = node.runId();
+  const token = randomUUID();
+  const claims = await claim(node, rebuild ? 'close' : 'begin', [runId, token], shards);
+  if (claims.length === 0) return;
+  // An emptied shard would be filled from a Postgres that is known to be behind.
+  if (claims.some((one) => one.emptied)) options.stalePostgres.refuse();
 
   // Reading may take longer than a claim lasts; once it has run out, another builder may take the shard.
   const renewing = startLoop(clock, RENEW_EVERY_MS, log, 'renewing the claim of shards', () =>
@@ -80,12 +84,11 @@ export async function reopen(
   // Shards stay closed for a second anyway; meanwhile the consumers write the events in their hands to the books.
   const booked = clock.sleep(CLOSED_AT_LEAST_MS);
   try {
-    const build = await beginBuild(options, node, claimed);
-    const { kept, emptied } = build;
-    await openKept(build, kept);
-    await openEmptied(build, emptied, booked, onProgress);
+    const build = await beginBuild(options, node, { runId, token, claims });
+    await openKept(build);
+    await openEmptied(build, booked, onProgress);
     const tookMs = Math.round(clock.monotonic() - started);
-    log.info({ shards: claims.length, emptied: emptied.length, tookMs }, 'shards opened');
+    log.info({ shards: claims.length, emptied: build.emptied.length, tookMs }, 'shards opened');
   } finally {
     await renewing.stop();
   }
@@ -94,28 +97,9 @@ export async function reopen(
 /** Shards that are ours to reopen. */
 type Claimed = { runId: string; token: string; claims: Claim[] };
 
-/**
- * Phase 1. Claims shards under a new build token; undefined when there is nothing to claim. After a crash here the claim
- * lasts for 5 s; then another builder may claim the shards.
- */
-async function claimShards(
-  { stalePostgres }: ReopenOptions,
-  node: RedisNode,
-  shards: number[],
-  rebuild: boolean,
-): Promise<Claimed | undefined> {
-  const runId = node.runId();
-  const token = randomUUID();
-  const claims = await claim(node, rebuild ? 'close' : 'begin', [runId, token], shards);
-  if (claims.length === 0) return undefined;
-  // An emptied shard would be filled from a Postgres that is known to be behind.
-  if (claims.some((one) => one.emptied)) stalePostgres.refuse();
-  return { runId, token, claims };
-}
-
 /** What the phases that write need: the rights to write entries and balances, and how to open what is written. */
 type Build = {
-  stores: Stores;
+  stores: ReopenOptions;
   node: RedisNode;
   token: string;
   /** Those that kept their data, and those that came back empty or behind the books. */
@@ -125,7 +109,6 @@ type Build = {
   entryGrant: EntryGrant;
   writeGrant: WriteGrant;
   openUp(claims: Claim[]): Promise<void>;
-  random: () => number;
 };
 
 /**
@@ -162,7 +145,6 @@ async function beginBuild(stores: ReopenOptions, node: RedisNode, { runId, token
     position,
     entryGrant: { fence: () => fence, change },
     writeGrant,
-    random: stores.random,
     async openUp(claims) {
       await recordLostAdjustments(stores, claims, writeGrant);
       await Promise.all(
@@ -177,8 +159,7 @@ async function beginBuild(stores: ReopenOptions, node: RedisNode, { runId, token
  * Phase 2. Writes what the shards missed since their checkpoints, and opens them in a new epoch. A crash before the opening leaves the
  * shards closed: verify answers 503, never wrongly.
  */
-async function openKept(build: Build, kept: Claim[]): Promise<void> {
-  const { stores, node, token, position, entryGrant, openUp } = build;
+async function openKept({ stores, node, token, kept, position, entryGrant, openUp }: Build): Promise<void> {
   const outdated = await writeMissing(stores, entryGrant, position, kept);
   const shards = outdated.map(({ shard }) => shard);
   // What a shard knows better than Postgres must not be wiped.
@@ -197,18 +178,13 @@ async function openKept(build: Build, kept: Claim[]): Promise<void> {
  * balances from the books, and opens them. Each shard opens as soon as it is whole, so that the first serves long before the last. A
  * crash leaves the others closed and empty; the next builder starts them from the beginning.
  */
-async function openEmptied(
-  build: Build,
-  emptied: Claim[],
-  booked: Promise<void>,
-  onProgress: OnProgress,
-): Promise<void> {
-  const { stores, node, token, entryGrant, writeGrant, openUp } = build;
+async function openEmptied(build: Build, booked: Promise<void>, onProgress: OnProgress): Promise<void> {
+  const { stores, node, token, emptied, entryGrant, writeGrant, openUp } = build;
   if (emptied.length === 0) return;
   await drain(node, emptied);
   await wipe(node, token, emptied, EVERYTHING);
   // From anywhere on: those that fail must not come before the others each time.
-  const first = Math.floor(build.random() * emptied.length);
+  const first = Math.floor(stores.random() * emptied.length);
   const rest = [...emptied.slice(first), ...emptied.slice(0, first)];
   const oneByOne = async () => {
     for (let next = rest.shift(); next; next = rest.shift()) {

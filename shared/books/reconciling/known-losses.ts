@@ -8,8 +8,10 @@ export type Loss = { billing: BillingRef; loss: MissingNumbers };
 /** Reads the losses of some records that were found before, by record, in the order of epochs and numbers. */
 export async function readKnownLosses(sql: Query, ids: string[]): Promise<Map<string, MissingNumbers[]>> {
   if (ids.length === 0) return new Map();
-  const rows = await sql<KnownLoss[]>`
-    select * from usage_losses where billing_id = any(${eachOf(sql, ids)}) order by billing_id, epoch, after_seq`;
+  const rows = await sql<({ billingId: string } & MissingNumbers)[]>`
+    select billing_id, epoch, after_seq as after_sequence, after_event, before_seq as before_sequence, before_event, events,
+           amount_micros as micros
+    from usage_losses where billing_id = any(${eachOf(sql, ids)}) order by billing_id, epoch, after_seq`;
   const byRecord = Map.groupBy(rows, ({ billingId }) => billingId);
   return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(lossOf)]));
 }
@@ -54,25 +56,8 @@ export async function storeLosses(
   return news;
 }
 
-type KnownLoss = {
-  billingId: string;
-  epoch: number;
-  afterSeq: number;
-  events: number;
-  amountMicros: number | null;
-  afterEvent: string | null;
-  beforeSeq: number | null;
-  beforeEvent: string | null;
-};
-
-function lossOf(row: KnownLoss): MissingNumbers {
-  return {
-    epoch: row.epoch,
-    afterSequence: row.afterSeq,
-    afterEvent: row.afterEvent ?? undefined,
-    beforeSequence: row.beforeSeq ?? undefined,
-    beforeEvent: row.beforeEvent ?? undefined,
-    events: row.events,
-    micros: row.amountMicros ?? undefined,
-  };
+function lossOf(row: { billingId: string } & MissingNumbers): MissingNumbers {
+  const fields = Object.entries(row).filter(([name]) => name !== 'billingId');
+  // What Postgres does not have is null.
+  return Object.fromEntries(fields.map(([name, value]) => [name, value ?? undefined])) as MissingNumbers;
 }

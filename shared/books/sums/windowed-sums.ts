@@ -1,4 +1,4 @@
-import { IS_CANCELLED, IS_COUNTED, type Books } from '../../stores/clickhouse.ts';
+import { IS_CANCELLED, IS_COUNTED, readRows, type Books } from '../../stores/clickhouse.ts';
 
 // What limits over windows count, as the books have it.
 
@@ -22,25 +22,18 @@ export async function readWindowedSums(
 ): Promise<WindowedSums> {
   const starts = [...new Set(sinceMs)].toSorted((a, b) => a - b);
   const owner = keyIds ? 'key_id' : 'billing_id';
-  const answer = await books.client.query({
-    // Of a row counts how many of the instants lie at or before it.
-    query: `
+  // Of a row counts how many of the instants lie at or before it.
+  const rows = await readRows<[id: string, usageName: string, passed: string, events: string, micros: string]>(
+    books,
+    `
       select ${owner}, usage_name, arrayCount(start -> toUnixTimestamp64Milli(time) >= start, {starts:Array(Int64)}) as passed,
              sum(if(${IS_COUNTED}, 1, -1)), sum(cost_micros)
       from usage_events final
       where workspace_id in {workspaceIds:Array(String)} and billing_id in {billingIds:Array(String)} ${keyIds ? 'and key_id in {keyIds:Array(String)}' : ''}
         and day >= toDate(fromUnixTimestamp64Milli({first:Int64}), 'UTC') and (${IS_COUNTED} or ${IS_CANCELLED})
       group by ${owner}, usage_name, passed having passed > 0`,
-    query_params: {
-      workspaceIds,
-      billingIds,
-      keyIds: keyIds ?? [],
-      starts,
-      first: starts[0] ?? 0,
-    },
-    format: 'JSONCompactEachRow',
-  });
-  const rows = await answer.json<[id: string, usageName: string, passed: string, events: string, micros: string]>();
+    { workspaceIds, billingIds, keyIds: keyIds ?? [], starts, first: starts[0] ?? 0 },
+  );
   const byOwner = Map.groupBy(rows, ([id]) => id);
   return (id, since, usageName) => {
     const [sums, from] = [{ events: 0, micros: 0 }, starts.indexOf(since) + 1];
