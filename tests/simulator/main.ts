@@ -13,7 +13,8 @@ const { values } = parseArgs({
 });
 const [first = NaN, last = first] = (values.seed || '1-100').split('-').map(Number);
 const count = Number(values.steps || 200);
-const jobs = Number(values.jobs || availableParallelism());
+// Each waits for servers: one more of them keeps all cores busy.
+const jobs = Number(values.jobs || availableParallelism() + 1);
 const without = (values.without ?? '').split(',').filter(Boolean) as NonNullable<Plan['without']>;
 const MOST_TRIES = 80;
 const LAST_LINES = 60;

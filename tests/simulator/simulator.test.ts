@@ -2,7 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorker, type Worker } from './simulate.ts';
 
-const SEEDS = Array.from({ length: 12 }, (_, i) => i + 1);
+const SEEDS = Array.from({ length: 40 }, (_, i) => i + 1);
 const STEPS = Array.from({ length: 200 }, (_, step) => step);
 let worker: Worker;
 test.before(() => {
