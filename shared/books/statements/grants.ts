@@ -6,7 +6,7 @@ import { dayIn, type Span } from './span.ts';
 export type Granted = { movements: Map<string, Movement[]>; totals: Map<string, number> };
 
 /**
- * Reads grants that began in a span: of `grants`, refills of the ledger, and first credits of records. The total at its end is that of
+ * Reads grants that began in a span, first credits and refills among them. The total at its end is that of
  * now without what began since, so it costs what is new.
  */
 export async function readGranted(sql: Query, ids: string[], span: Span, nowMs: number): Promise<Granted> {
