@@ -274,6 +274,19 @@ test('a plain record has the default alerts of its workspace from its next call 
   assert.is((await record.fields()).u, '82');
 });
 
+test('an alert that is armed again by the script that crosses it, before any line, has another name', async () => {
+  const begins = { ref: 'later', number: 3, priority: 20, pending: [{ beginsAtMs: NOON + 30, micros: 1 }] };
+  const classes = [plain(0), endingClass(NOON + 20, 1), classOf(begins)];
+  const record = await beginRecord(client, classes);
+  await record.turn();
+  await record.declare(settingsOf(record.billingId, classes, { version: 2, alerts: [percent(1, 'low')] }));
+  await record.turn();
+  await setClock(client, NOON + 30);
+  await record.verify(1);
+  const armed = record.lines.flatMap(crossedBy).map((crossed) => crossed.armed);
+  assert.equal([armed.length, new Set(armed).size], [2, 2]);
+});
+
 test('alerts of its own hold in place of the default ones, an empty list too', async () => {
   const record = await beginRecord(client, [plain(100)], { alerts: [percent(80, 'low')] });
   const declare = (credits: number, version: number, alerts?: []) =>

@@ -136,10 +136,10 @@ local function crossedAt(account, alert)
   return (credits - rest) / 100 * alert.value + math.ceil(rest * alert.value / 100)
 end
 
--- Named by the line and the adjustment before it: what is armed again was crossed by one of them. One script may arm several times.
+-- Named by the line and the adjustment before it, and by what this script has crossed that no line tells yet: what is armed again was
+-- crossed by one of them.
 local function arm(account, alert)
-  account.armings = (account.armings or 0) + 1
-  alert.armed = account.epoch .. '.' .. format('%d.%d.%d', account.sequence, account.adjustments, account.armings)
+  alert.armed = account.epoch .. '.' .. format('%d.%d.%d', account.sequence, account.adjustments, account.crossings or 0)
 end
 
 local function takeAlerts(account, declared)
@@ -170,7 +170,7 @@ local function watchAlerts(account)
       arm(account, alert)
     elseif not isAbove and alert.armed ~= '' then
       account.crossed = (account.crossed or '') .. alert.text .. alert.armed .. '\0'
-      alert.armed = ''
+      alert.armed, account.crossings = '', (account.crossings or 0) + 1
     end
   end
 end
