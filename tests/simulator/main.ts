@@ -43,7 +43,7 @@ async function main(folder: string): Promise<void> {
         if (!values.first) await show(worker, plan, kindOf(result));
       } else if (done % 20 === 0) console.log(`${done} seeds, ${broken} broken, ${seconds(began)}`);
     }
-    worker.stop();
+    await worker.stop();
   }
 
   await Promise.all(Array.from({ length: Math.min(jobs, last - first + 1) }, (_, index) => work(index)));

@@ -1,8 +1,9 @@
 import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import type { Plan, Result } from './run.ts';
 
 /** Runs plans, one after the other, on databases of its own. */
-export type Worker = { run(plan: Plan): Promise<Result>; stop(): void };
+export type Worker = { run(plan: Plan): Promise<Result>; stop(): Promise<void> };
 
 /** A process of its own: what the product draws from the system follows from the seed there. `env` is that of a test file. */
 export function makeWorker(env: NodeJS.ProcessEnv): Worker {
@@ -22,6 +23,11 @@ export function makeWorker(env: NodeJS.ProcessEnv): Worker {
         });
         child.send(plan);
       }),
-    stop: () => child.disconnect(),
+    // Until it has removed what it made: the books lie in memory.
+    async stop() {
+      const ended = once(child, 'exit');
+      child.disconnect();
+      await ended;
+    },
   };
 }
