@@ -36,6 +36,8 @@ const KEY = newId('key');
 
 export async function makeConsumerWorld(of?: TestStores) {
   const stores = of ?? (await connectTestStores());
+  // Without the scripts no shard is open.
+  await stores.redis.node(0).script('group', [keyspace.outbox(0)], [OUTBOX_GROUP], 5_000);
   return {
     ...stores,
     log,

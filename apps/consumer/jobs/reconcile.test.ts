@@ -14,7 +14,6 @@ import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { NEVER, PLAIN_CLASS, PLAIN_NUMBER } from '../../../shared/stores/account-settings.ts';
 import { END } from '../../../shared/stores/fields.ts';
-import { keyspace, OUTBOX_GROUP } from '../../../shared/stores/keyspace.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { TEST_EPOCH } from '../../../tests/helpers/test-stores.ts';
@@ -28,8 +27,6 @@ const never = new AbortController().signal;
 const CREDIT = 1_000_000;
 type Ledger = ReturnType<typeof makeLedger>;
 const own = await makeConsumerWorld();
-// Without the scripts no shard is open.
-test.before(async () => void (await own.node.script('group', [keyspace.outbox(0)], [OUTBOX_GROUP], 5_000)));
 // Nothing is on its way.
 test.before.each(() => own.carry());
 
