@@ -43,11 +43,13 @@ export type HotAccount = {
   classes: { number: number; leftMicros: number; usedMicros: number }[];
 };
 
-/** Reads the field `u` of an account in Redis; undefined where that is no account. */
+/** Reads the field `u` of an account in Redis; undefined where that is no account. Of a damaged one numbers are NaN. */
 export function readHotAccount(text: Buffer | undefined): HotAccount | undefined {
   if (text?.[0] !== '@'.charCodeAt(0)) return undefined;
   const at = text.indexOf(END) + 1;
-  const values = Array.from({ length: (text.length - at) / 8 }, (_, i) => text.readDoubleLE(at + 8 * i));
+  const count = (text.length - at) / 8;
+  const isWhole = (count - HOT_VALUES) % 3 === 0;
+  const values = Array.from({ length: isWhole ? count : 0 }, (_, i) => text.readDoubleLE(at + 8 * i));
   const value = (i: number) => values[i] ?? NaN;
   const amounts = { usedMicros: value(0), heldMicros: value(1), totalMicros: value(2), expiredMicros: value(3) };
   const classes = chunks(values.slice(HOT_VALUES), 3).map(([number = NaN, leftMicros = NaN, used = NaN]) => {

@@ -129,7 +129,7 @@ function addBalance(
   const texts = new Set(hot ? ['s', 't', 'u'] : ['s']);
   const counters = Object.entries(fields).filter(([name]) => !texts.has(name));
   const known = new Map(counters.map(([name, value]) => [name, Number(value)]));
-  if ([...known.values(), ...Object.values(amounts ?? {})].some(Number.isNaN)) {
+  if ([...known.values(), ...Object.values({ ...hot, classes: 0 })].some(Number.isNaN)) {
     found.corrupt.push({ billing, error: new Error('a counter of a billing record is no number') });
     return;
   }

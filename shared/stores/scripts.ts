@@ -129,6 +129,8 @@ function libraryOf(client: Redis): ScriptLibrary {
 
 async function load(client: Redis, { text }: ScriptLibrary): Promise<void> {
   await client.function('LOAD', text).catch((error: Error) => {
+    if (error.message.startsWith('OOM '))
+      throw new Error('redis has no memory for the scripts of this version: raise its maxmemory', { cause: error });
     if (!error.message.endsWith('already exists')) throw error;
   });
 }

@@ -68,6 +68,27 @@ test('calls of one script at one instant count one after the other, and a repeti
   await one.remove();
 });
 
+test('what a hold gives back at its end is counted once, whatever a script that comes upon it is asked first', async () => {
+  const limits: Limit[] = [{ name: 'daily', unit: 'credits', limit: '1', per: 'day' }];
+  const once = { micros: 10, once: 'x' };
+  for (const first of [[], [once], [once, once], [2_000_000], [0]]) {
+    const one = recordOfProduct(client);
+    await one.setLimits(limits, limits);
+    await clock(noon);
+    await one.verify(500);
+    await one.verify(once);
+    await one.verify({ name: 'h', micros: 100, forMs: 1_000, onExpiry: 'release' });
+    await clock(noon + 2_000_000n);
+    await one.verify(...first, 7);
+    const [{ states } = { states: [] }] = await one.verify(0);
+    assert.equal(
+      states.map(({ remaining }) => remaining),
+      ['0.999483', '0.999483'],
+    );
+    await one.remove();
+  }
+});
+
 test('counters have a lifetime, a key without limits has none, and limits that are left out leave', async () => {
   const one = recordOfProduct(client);
   await clock(noon);

@@ -153,8 +153,9 @@ local function cancel(keyText, packedCancel)
     if one.isHold then failed, micros = releaseHold(key, one)
     else failed = giveCreditsBack(key, one) end
     if failed then return failed end
-    giveRateBack(key, one)
-    giveLimitsBack(key, one)
+    -- Whatever is wrong with these, the credits are given back once.
+    pcall(giveRateBack, key, one)
+    pcall(giveLimitsBack, key, one)
     answer = 'OK\31' .. micros
   else
     -- A call of an earlier epoch may have been lost, and be in the books.

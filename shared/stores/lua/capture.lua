@@ -83,7 +83,7 @@ local function decide(billingKey, packedCapture)
   return settle(record, packedCapture)
 end
 
--- Writes what became of all records, their lines first.
+-- Writes what became of all records, their lines first; as in verify.lua, what can't be written keeps nothing else from it.
 local function write()
   local lines, changed = {}, {}
   for _, record in ipairs(opened) do
@@ -93,7 +93,7 @@ local function write()
     end
   end
   if #lines > 0 then appendLines(sub(changed[1].billingKey, 1, 5) .. 'outbox', lines) end
-  for _, account in ipairs(changed) do writeAccount(account) end
+  for _, account in ipairs(changed) do pcall(writeAccount, account) end
 end
 
 return script(function()

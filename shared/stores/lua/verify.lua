@@ -67,7 +67,8 @@ local function readBalance(one, limitMicros, isNew)
   one.used, one.limit = used, tonumber(limitMicros)
   if not (account or one.hold or not used or not one.limit) then return end
 
-  account = account or openAccount(one.usedText, billingKey, one.epoch, one.sequence, counters)
+  -- What is not kept of it while the outbox is full must not stay in the counters of other calls.
+  account = account or openAccount(one.usedText, billingKey, one.epoch, one.sequence, not outboxFull and counters)
   -- Plain settings have no version in a lookup.
   local isCurrent = account.settings == limitMicros and not (isNew and byte(limitMicros) ~= 64)
   if account.isUnfinished or not account.hasState and not (isCurrent and nowMs < account.untilMs) then
@@ -83,7 +84,7 @@ local function readLimitsOf(one, packedCall, ratePerSecond)
   if not perSecond then
     local tag = sub(one.rateKey, 1, 5)
     local names = { tag .. 'l:' .. sub(one.rateKey, 8), tag .. 'l:' .. sub(one.billingKey, 8) }
-    one.limits = readLimits(packedCall, ratePerSecond, names, counters)
+    one.limits = readLimits(packedCall, ratePerSecond, names, one.account and one.account.counters or counters)
     ratePerSecond = one.limits.ratePerSecond
     perSecond = tonumber(ratePerSecond)
   end
@@ -181,8 +182,6 @@ local function keepAccount(account)
 end
 
 local function refuse(one, refusal, limitedBy)
-  local account = one.account
-  if account and account.hasState and not outboxFull then keepAccount(account) end
   local rateLimit = one.arrival and one.ratePerSecond .. '\31' .. format('%d', one.arrival) or one.ratePerSecond
   return refusal .. '\31' .. usedTextFor(one) .. '\31\31' .. rateLimit .. (one.limits and tellLimits(one.limits, limitedBy or '', '') or '')
 end
@@ -283,6 +282,8 @@ local function decide(i)
     keepAccount(account)
     return 'AGAIN'
   end
+  -- What fell due is done, whatever the call is answered: later calls go by counters that its holds have corrected.
+  if account and account.hasState and not outboxFull then keepAccount(account) end
   answer = one.onceKey and answerAgain(one)
   if answer then return answer end
   local refusal, limitedBy = judge(one)
@@ -295,15 +296,16 @@ local function decide(i)
   return take(one)
 end
 
--- The events first.
+-- The events first. With them all has happened, and the books have it: what can't be written then, since something else holds its name,
+-- keeps nothing else from being written.
 local function write()
   if events > 0 then
     call('XADD', eventsTag .. 'outbox', '*', 'e', concat(parts, '', 1, length - 1))
     -- The count only steers a limit: whatever is wrong with it, the debits have their events.
     if events > 1 then redis.pcall('INCRBY', eventsTag .. 'more', format('%d', events - 1)) end
   end
-  for i = 1, #taken do writeCall(taken[i]) end
-  for i = 1, #accounts do writeAccount(accounts[i]) end
+  for i = 1, #taken do pcall(writeCall, taken[i]) end
+  for i = 1, #accounts do pcall(writeAccount, accounts[i]) end
 end
 
 -- Decides calls and writes what they took; gives what was raised where something is wrong with one of them, and then nothing was

@@ -35,8 +35,11 @@ local function openAccount(usedText, billingKey, epoch, sequence, counters)
   else
     settings, at = unpackTexts('s', usedText, 2)
     local count = (#usedText - at + 1) / 8
-    if count < HOT or count % 1 ~= 0 then error('an account is damaged') end
+    if count < HOT or (count - HOT) % 3 ~= 0 then error('an account is damaged') end
     values = { unpackTexts(sub(DOUBLES, 1, 1 + count), usedText, at) }
+    local room = values[5] - values[1] - values[2]
+    -- NaN is unlike itself, and neither more nor less than any cost.
+    if room ~= room then error('an account is damaged') end
   end
   local account = {
     billingKey = billingKey, epoch = epoch, sequence = sequence, settings = settings, counters = counters or {}, lines = {},
@@ -97,14 +100,17 @@ end
 
 local CHANGES = { '[%d,%d]', '[%d,%d,%d]', '[%d,%d,%d,%d]' }
 local function changesPart(account, cost)
-  local changes, texts = account.changes, {}
-  account.changes = {}
-  if #changes == 1 and changes[1][1] == 1 and changes[1][2] == cost and changes[1][3] == 0 and changes[1][4] == 0 then return '' end
-  for _, one in ipairs(changes) do
+  local texts, isPlain = {}, false
+  for _, one in ipairs(account.changes) do
     local last = one[4] ~= 0 and 3 or one[3] ~= 0 and 2 or one[2] ~= 0 and 1
-    if last then texts[#texts + 1] = format(CHANGES[last], unpack(one, 1, last + 1)) end
+    if last then
+      texts[#texts + 1] = format(CHANGES[last], unpack(one, 1, last + 1))
+      isPlain = #texts == 1 and last == 1 and one[1] == 1 and one[2] == cost
+    end
   end
-  return #texts > 0 and ',"g":[' .. table.concat(texts, ',') .. ']' or ''
+  account.changes = {}
+  if #texts == 0 or isPlain then return '' end
+  return ',"g":[' .. table.concat(texts, ',') .. ']'
 end
 
 local function classOf(account, number)
