@@ -178,16 +178,39 @@ function toJson(event: Begun): string {
   return JSON.stringify(json);
 }
 
-/** Of kinds whose JSON does not have them. */
-const ABSENT = { number: 0, actor: '', reason: '', holdId: '', holdMicros: 0, detail: '' };
-
+// Written out: events of one shape, in half the time of a loop over the fields.
 function fromJson(json: Record<string, unknown>): UsageEvent {
   const kind = readKind(json[eventFields.kind.json], eventFields.kind.json);
-  const event: Record<string, FieldValue> = { ...ABSENT, kind };
-  for (const [name, { json: letter, read, omitted }] of fieldsInJson.get(kind)!)
-    event[name] = read(json[letter] ?? omitted, letter, kind);
-  if (kind !== 'adjustment') event['day'] = dayOf(event['timeMs'] as number);
-  return event as UsageEvent;
+  const value = <Value extends FieldValue>({ json: name, read, omitted }: Field<Value>): Value =>
+    read(json[name] ?? omitted, name, kind);
+  const isAdjustment = kind === 'adjustment';
+  const isOfHold = OF_HOLDS.has(kind);
+  const timeMs = value(eventFields.timeMs);
+  return {
+    kind,
+    id: value(eventFields.id),
+    route: value(eventFields.route),
+    costMicros: value(eventFields.costMicros),
+    usageName: value(eventFields.usageName),
+    timeMs,
+    keyId: value(eventFields.keyId),
+    billingId: value(eventFields.billingId),
+    workspaceId: value(eventFields.workspaceId),
+    customerId: value(eventFields.customerId),
+    usedMicros: value(eventFields.usedMicros),
+    sequence: value(eventFields.sequence),
+    epoch: value(eventFields.epoch),
+    day: isAdjustment ? value(eventFields.day) : dayOf(timeMs),
+    number: isAdjustment ? value(eventFields.number) : 0,
+    actor: isAdjustment ? value(eventFields.actor) : '',
+    reason: isAdjustment ? value(eventFields.reason) : '',
+    heldMicros: value(eventFields.heldMicros),
+    holdId: isOfHold ? value(eventFields.holdId) : '',
+    holdMicros: isOfHold ? value(eventFields.holdMicros) : 0,
+    detail: isOfHold ? value(eventFields.detail) : '',
+    classes: value(eventFields.classes),
+    crossed: value(eventFields.crossed),
+  };
 }
 
 /** Keeps the exact type of a field's value. */
