@@ -185,14 +185,13 @@ function fromJson(json: Record<string, unknown>): UsageEvent {
     read(json[name] ?? omitted, name, kind);
   const isAdjustment = kind === 'adjustment';
   const isOfHold = OF_HOLDS.has(kind);
-  const timeMs = value(eventFields.timeMs);
   return {
     kind,
     id: value(eventFields.id),
     route: value(eventFields.route),
     costMicros: value(eventFields.costMicros),
     usageName: value(eventFields.usageName),
-    timeMs,
+    timeMs: value(eventFields.timeMs),
     keyId: value(eventFields.keyId),
     billingId: value(eventFields.billingId),
     workspaceId: value(eventFields.workspaceId),
@@ -200,7 +199,7 @@ function fromJson(json: Record<string, unknown>): UsageEvent {
     usedMicros: value(eventFields.usedMicros),
     sequence: value(eventFields.sequence),
     epoch: value(eventFields.epoch),
-    day: isAdjustment ? value(eventFields.day) : dayOf(timeMs),
+    day: isAdjustment ? value(eventFields.day) : dayOf(json[eventFields.timeMs.json] as number),
     number: isAdjustment ? value(eventFields.number) : 0,
     actor: isAdjustment ? value(eventFields.actor) : '',
     reason: isAdjustment ? value(eventFields.reason) : '',
