@@ -1,5 +1,5 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
-import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
+import { carryEvent, readHeaders, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
@@ -122,11 +122,11 @@ function isBatch(parts: readonly Part[]): boolean {
 function decodePart({ partition, records, lastOffset }: Fetched): Part {
   const part: Part = { partition, lastOffset, events: [], outcomes: [], bytes: 0, unreadable: [] };
   for (const record of records) {
-    const { value, headers } = record;
+    const { value, headers = {} } = record;
     part.bytes += value?.length ?? 0;
     try {
       if (value && isOutcome(value)) part.outcomes.push(carryOutcome(value.toString('latin1')));
-      else part.events.push(carryEvent(value, headers));
+      else part.events.push(Object.assign(carryEvent(value), readHeaders(headers)));
     } catch (error) {
       if (!(error instanceof UnreadableEvent)) throw error;
       part.unreadable.push({ partition, record, reason: error.message });

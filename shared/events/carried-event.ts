@@ -12,10 +12,15 @@ export type CarriedEvent = UsageEvent & {
   place?: LogPlace;
 };
 
-/** Reads an event from its JSON, and from the headers of its record in Kafka. Throws `UnreadableEvent`. */
-export function carryEvent(value: Buffer | null | undefined, headers: Record<string, unknown> = {}): CarriedEvent {
+/** Reads an event from its JSON. Throws `UnreadableEvent`. */
+export function carryEvent(value: Buffer | null | undefined): CarriedEvent {
   const text = value?.toString();
-  return Object.assign(decodeEvent(text), withoutTrace(text!), readTrace(headers), readPlace(headers));
+  return Object.assign(decodeEvent(text), withoutTrace(text!));
+}
+
+/** What the headers of its record in Kafka say of an event, as `headersOf` wrote them. */
+export function readHeaders(headers: Record<string, unknown>): Pick<CarriedEvent, 'place' | 'trace'> {
+  return { ...readTrace(headers), ...readPlace(headers) };
 }
 
 /** What the headers of its record in Kafka say of an event. */

@@ -61,7 +61,8 @@ export function makeLibrary(textOf = scriptText): ScriptLibrary {
   // A server keeps the text as long as the library: without comments.
   const texts = names.map((script) => textOf(script).replace(/^ *--.*\n/gm, ''));
   const name = `keytally_${createHash('sha256').update(texts.join()).digest('hex').slice(0, 12)}`;
-  const functionOf = (script: ScriptName) => `${name}_${script.replace('-', '_')}`;
+  const functions = new Map(names.map((script) => [script, `${name}_${script.replaceAll('-', '_')}`]));
+  const functionOf = (script: ScriptName) => functions.get(script)!;
   const registered = names.map((script, i) => {
     const { atMemoryLimit = false, hasFullOutbox = false }: Script = scripts[script];
     return `register('${functionOf(script)}', ${atMemoryLimit}, ${hasFullOutbox}, function()\n${texts[i]!}end)\n`;

@@ -1,4 +1,4 @@
--- uses: names time fence records used event remember limits limits-of-holds account account-state holds moments
+-- uses: names time fence records used remember limits limits-of-holds account account-state holds moments
 -- Applies an adjustment to a billing record and appends its event, both or neither. Adjustment n is applied only after
 -- n - 1 and only once, so repeating the call changes nothing. What is due for an account is done first.
 --
@@ -16,6 +16,11 @@
 --       {"UNSETTLED", now, error}                       its balance is not known here
 --       {"AGAIN", now}                                  more of its account fell due than one call does
 --       {"CLOSED" | "LATE", now}
+-- The JSON that the caller began, with its time and the balance after it; more is what an account has besides.
+local function eventText(used, sequence, epoch, more)
+  return format('%s,"t":%s,"u":%.0f,"s":%.0f,"e":%s%s}', ARGV[5], nowText, used, sequence, epoch, more)
+end
+
 -- The last adjustment, what is used as text and as a number, the last sequence number, and the account. Raises an error where any
 -- of that can't be read.
 local function readBalance(record, epoch)
@@ -34,8 +39,8 @@ local function adjustAccount(account, epoch)
     elseif amount < 0 then giveBack(account, -amount)
     else draw(account, amount) end
     watchAlerts(account)
-    local more = changesPart(account, amount) .. crossedPart(account)
-    account.lines[#account.lines + 1] = eventText(ARGV[5], account.used, account.sequence, epoch, account.held, more)
+    local more = heldPart(account) .. changesPart(account, amount) .. crossedPart(account)
+    account.lines[#account.lines + 1] = eventText(account.used, account.sequence, epoch, more)
   end)
   if not whole then return { 'AGAIN', nowText } end
   call('HSET', KEYS[2], 'a', ARGV[3])
@@ -61,7 +66,7 @@ return script(function()
 
   used = used + tonumber(ARGV[4])
   usedText = format('%.0f', used)
-  appendEvent(KEYS[3], ARGV[5], used, sequence, meta[2])
+  appendEntry(KEYS[3], eventText(used, sequence, meta[2], ''), 1)
   call('HSET', KEYS[2], 'u', usedText, 'a', ARGV[3])
   return { 'OK', nowText, usedText }
 end)

@@ -74,9 +74,9 @@ local function decide(billingKey, packedCapture)
   if not shard then return 'CLOSED' end
   if late then return 'LATE' end
   if outboxFull then return 'OUTBOX_FULL' end
-  if call('HEXISTS', billingKey, 's') == 0 then return 'ABSENT' end
   local record = records[billingKey]
   if not record then
+    if call('HEXISTS', billingKey, 's') == 0 then return 'ABSENT' end
     record = openRecord(billingKey, shard)
     records[billingKey], opened[#opened + 1] = record, record
   end

@@ -1,4 +1,4 @@
--- uses: names time build limits limits-of-holds
+-- uses: names time build remember limits limits-of-holds account holds
 -- Writes holds that the books have of a record that is set aside, or of a shard that is built: open ones, and those that were settled
 -- within 48 h. Written again, they are the same. In a shard that is built, what open ones reserve is counted by their limits.
 --
@@ -11,10 +11,9 @@
 -- Gives {"OK" | "CLOSED" | "LATE", now in ms}; nothing is written where another one has set it aside since
 -- Counts what an open hold reserves, which the books' sums lack.
 local function count(text)
-  local micros, endsAtMs, onExpiry, owned, openedMs, epoch, keyId, usageName, limitsAt = unpackTexts('ssssssss', text)
-  local tag, place, known = sub(KEYS[2], 1, 5), sub(KEYS[2], 8), {}
-  local lost = { held = 0, used = tonumber(micros), isLost = true }
-  correctLimits(sub(text, limitsAt), { tag .. 'l:' .. keyId, tag .. 'l:' .. place }, lost, known)
+  local hold, tag, place, known = unpackHold('', text), sub(KEYS[2], 1, 5), sub(KEYS[2], 8), {}
+  local lost = { held = 0, used = hold.micros, isLost = true }
+  correctLimits(hold.limits, { tag .. 'l:' .. hold.keyId, tag .. 'l:' .. place }, lost, known)
   for _, counters in pairs(known) do writeCounters(counters) end
 end
 

@@ -189,7 +189,7 @@ end
 -- Takes the credits of an account, or holds them, with the event that says so; gives what the caller is told of the hold.
 local function takeFromAccount(one, account)
   local hold, limits = one.hold, one.limits
-  local holdThen, more, cost = '', '', one.costMicros
+  local holdThen, more, crossed, cost = '', '', '', one.costMicros
   if hold then
     hold.limits = limits and noteLimits(limits) or ''
     hold.owned = reserve(account, cost)
@@ -205,14 +205,12 @@ local function takeFromAccount(one, account)
     if not account.hasState then bringUpToDate(account) end
     if byLimits then noteCrossed(account, byLimits) end
     watchAlerts(account)
-    more = more .. changesPart(account, cost) .. crossedPart(account)
+    crossed = crossedPart(account)
     settleLimits(account)
-  else
-    more = more .. changesPart(account, cost)
   end
   local sequenceText = format('%d', account.sequence)
   account.lines[#account.lines + 1] = one.eventStart .. timeOfEvent .. one.eventIds .. ',"u":' .. format('%d', account.used) .. ',"s":' ..
-    sequenceText .. ',"e":' .. account.epoch .. heldPart(account) .. more .. '}'
+    sequenceText .. ',"e":' .. account.epoch .. heldPart(account) .. more .. changesPart(account, cost) .. crossed .. '}'
   keepAccount(account)
   one.sequenceText = sequenceText
   return holdThen
@@ -299,11 +297,7 @@ end
 -- The events first. With them all has happened, and the books have it: what can't be written then, since something else holds its name,
 -- keeps nothing else from being written.
 local function write()
-  if events > 0 then
-    call('XADD', eventsTag .. 'outbox', '*', 'e', concat(parts, '', 1, length - 1))
-    -- The count only steers a limit: whatever is wrong with it, the debits have their events.
-    if events > 1 then redis.pcall('INCRBY', eventsTag .. 'more', format('%d', events - 1)) end
-  end
+  if events > 0 then appendEntry(eventsTag .. 'outbox', concat(parts, '', 1, length - 1), events) end
   for i = 1, #taken do pcall(writeCall, taken[i]) end
   for i = 1, #accounts do pcall(writeAccount, accounts[i]) end
 end

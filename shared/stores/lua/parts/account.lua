@@ -11,7 +11,8 @@
 --         isNumber(account)      whether it became a plain record again
 --         usedTextOf(account)    the text of the field u
 --         writeHot(account)      writes it, and the number of its last line
---         appendLines(outbox, lines)     appends the JSON of lines as one entry
+--         appendEntry(outbox, text, events)      appends the JSON of so many events, a line each, as one entry
+--         appendLines(outbox, lines)     the same of lines
 --         amountsOf(account)     used, held, total and expired, with spaces between
 --         heldPart(account)      what an event's JSON has of it beside used, sequence and epoch
 --         change(account, number, used, held, expired)   notes what the next line does to a class
@@ -74,11 +75,13 @@ local function writeHot(account)
   call('HSET', account.billingKey, 'u', usedTextOf(account), 'n' .. account.epoch, format('%d', account.sequence))
 end
 
-local function appendLines(outbox, lines)
-  call('XADD', outbox, '*', 'e', table.concat(lines, '\n'))
-  -- As in verify.lua: the count only steers a limit.
-  if #lines > 1 then redis.pcall('INCRBY', string.sub(outbox, 1, 5) .. 'more', format('%d', #lines - 1)) end
+local function appendEntry(outbox, text, events)
+  call('XADD', outbox, '*', 'e', text)
+  -- The count only steers a limit: whatever is wrong with it, what was debited has its events.
+  if events > 1 then redis.pcall('INCRBY', sub(outbox, 1, 5) .. 'more', format('%d', events - 1)) end
 end
+
+local function appendLines(outbox, lines) appendEntry(outbox, table.concat(lines, '\n'), #lines) end
 
 local function amountsOf(account)
   return format('%d %d %d %d', account.used, account.held, account.total, account.expired)
