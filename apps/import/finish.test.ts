@@ -41,32 +41,27 @@ const cases: [Omit<Extract<Found, { item: object }>, 'lost'>, Partial<FinishOpti
   [{ item: { ...item, ...tooLarge } }, {}, { item: { name: 'n', key: 'k' }, lost: leftOut }],
 ];
 
-test('a key gets its meter and its credits as asked, and one whose credits would be lost is refused unless that is meant', async () => {
+test('a key gets its meter and its credits as asked, and one whose credits would be lost is refused unless that is meant', () => {
   for (const [found, options, wanted] of cases) {
-    const { place, ...row } = await finished({ place: 'line 2', lost: [], ...found }, options);
+    const { place, ...row } = finished({ place: 'line 2', lost: [], ...found }, options);
     assert.is(place, 'line 2');
     if (wanted instanceof RegExp) assert.match('refused' in row ? row.refused : JSON.stringify(row), wanted);
     else assert.equal(row, { lost: [], ...wanted });
   }
 });
 
-test('the meter of a key without an id is the same by its text and by its hash, and another one for another key', async () => {
+test('the meter of a key without an id is the same by its text and by its hash, and another one for another key', () => {
   const sha256 = 'ecd71870d1963316a97e3ac3408c9835ad8cf0f3c1bc703527c30265534f75ae'; // of test123
-  const meterOf = async (secret: object) => {
-    const row = await finished({ place: '', lost: [], item: secret } as Row, { meterFrom: 'key' });
+  const meterOf = (secret: object) => {
+    const row = finished({ place: '', lost: [], item: secret } as Row, { meterFrom: 'key' });
     return 'item' in row ? row.item['externalMeterId'] : '';
   };
-  const meter = await meterOf({ key: 'test123' });
+  const meter = meterOf({ key: 'test123' });
   assert.match(String(meter), /^key-[0-9a-f]{32}$/);
-  assert.is(await meterOf({ hash: { encoding: 'hex', value: sha256 } }), meter);
-  assert.is.not(await meterOf({ key: 'test124' }), meter);
+  assert.is(meterOf({ hash: { encoding: 'hex', value: sha256 } }), meter);
+  assert.is.not(meterOf({ key: 'test124' }), meter);
 });
 
-async function finished(row: Row, options: Partial<FinishOptions>): Promise<Row> {
-  async function* rows() {
-    yield row;
-  }
-  const all = { meterFrom: 'none', withoutCredits: false, allowWeak: false, restore: false, ...options } as const;
-  const [done] = await Array.fromAsync(finish(rows(), all));
-  return done!;
+function finished(row: Row, options: Partial<FinishOptions>): Row {
+  return finish(row, { meterFrom: 'none', withoutCredits: false, allowWeak: false, restore: false, ...options });
 }

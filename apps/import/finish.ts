@@ -15,18 +15,11 @@ export type FinishOptions = {
 const MOST_METADATA_BYTES = 4_096;
 const LONGEST_CUSTOMER = 256;
 
-/** Gives keys their meters, and leaves out what of them is too large. */
-export async function* finish(rows: AsyncGenerator<Row>, options: FinishOptions): AsyncGenerator<Row> {
-  for await (const row of rows) {
-    if (!('item' in row)) yield row;
-    else yield finishOne(row, options);
-  }
-}
-
-type KeyRow = Extract<Row, { item: Item }>;
-
-function finishOne({ place, item: given, lost: lostBefore, id, budget }: KeyRow, options: FinishOptions): Row {
-  const { item, lost } = fitting(given, lostBefore);
+/** Gives a key its meter, and leaves out what of it is too large. */
+export function finish(row: Row, options: FinishOptions): Row {
+  if (!('item' in row)) return row;
+  const { place, id, budget } = row;
+  const { item, lost } = fitting(row.item, row.lost);
   const { meterFrom, withoutCredits, allowWeak, restore } = options;
   const unplaced = unplacedOf(budget, meterFrom);
   if (unplaced.length > 0 && !withoutCredits) {

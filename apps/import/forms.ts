@@ -1,10 +1,9 @@
 import { parse } from 'yaml';
 import { apiGateway } from './api-gateway.ts';
-import { reader, type Of } from './fields.ts';
+import { asObject, objectIn, reader, type Of } from './fields.ts';
 import { kong } from './kong.ts';
 import { liteLlm } from './litellm.ts';
-import { fieldsOf, readCsv } from './read-csv.ts';
-import { asObject, objectIn, readLines } from './read-lines.ts';
+import { readCsv } from './read-csv.ts';
 import type { Found, Read, Row } from './rows.ts';
 import { unkey } from './unkey.ts';
 
@@ -30,16 +29,29 @@ type KeyForm = Pick<Form, 'columns' | 'isAnyCase' | 'lists'> & {
 };
 
 /** How each form of file is read; what has expired by `now` is left out. docs/move-here.md says what becomes of each field. */
-export const forms: Record<string, (pieces: AsyncIterable<string>, now: number) => AsyncGenerator<Row>> = {
-  unkey: (pieces, now) => readForm(pieces, keysOf(unkey, now)),
-  litellm: (pieces, now) => readForm(pieces, keysOf(liteLlm, now)),
-  'api-gateway': (pieces, now) => readForm(pieces, keysOf(apiGateway, now)),
-  kong: (pieces) => readForm(pieces, kong),
-  async *keys(pieces) {
-    for await (const line of readLines(pieces))
-      yield* rowsOf(`line ${line.number}`, () => [{ item: objectIn(line), lost: [] }]);
+export const forms: Record<string, (text: string, now: number) => Generator<Row>> = {
+  unkey: (text, now) => readForm(text, keysOf(unkey, now)),
+  litellm: (text, now) => readForm(text, keysOf(liteLlm, now)),
+  'api-gateway': (text, now) => readForm(text, keysOf(apiGateway, now)),
+  kong: (text) => readForm(text, kong),
+  *keys(text) {
+    for (const [i, line] of text.split('\n').entries())
+      if (line.trim() !== '') yield* rowsOf(`line ${i + 1}`, () => [{ item: objectIn('it', line), lost: [] }]);
   },
 };
+
+// A longer text is none any more.
+const MOST_BYTES = 500_000_000;
+
+/** The text of a file, without its byte order mark. What is not UTF-8 is refused: names would be damaged. */
+export function textIn(bytes: Buffer): string {
+  if (bytes.length > MOST_BYTES) throw new Error('the file is larger than 500 MB; import it in parts');
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error('the file is not UTF-8; convert it, such as by iconv -f latin1 -t utf-8');
+  }
+}
 
 /** The form that the name of a file begins with. */
 export function formOf(name: string): string | undefined {
@@ -60,17 +72,16 @@ function keysOf({ read, aside, ...form }: KeyForm, now: number): Form {
   };
 }
 
-async function* readForm(pieces: AsyncIterable<string>, form: Form): AsyncGenerator<Row> {
-  const { first, all } = await begunWith(pieces);
-  const isJson = first === '{' || first === '[';
+function* readForm(text: string, form: Form): Generator<Row> {
+  const isJson = /^\s*[{[]/.test(text);
   if (!isJson && form.columns) {
     const read = form.of({});
-    for await (const record of readCsv(all, form.columns, form.isAnyCase))
-      yield* rowsOf(`line ${record.line}`, () => read(fieldsOf(record), ''));
+    for (const { line, fields, wrong } of readCsv(text, form.columns, form.isAnyCase))
+      yield* rowsOf(`line ${line}`, () => (wrong === undefined ? read(fields, '') : [{ refused: wrong, lost: [] }]));
     return;
   }
-  const value = await documentIn(all, isJson);
-  const document: Fields = Array.isArray(value) ? { '': value } : asObject(value);
+  const value = documentIn(text, isJson);
+  const document: Fields = Array.isArray(value) ? { '': value } : asObject('the file', value);
   const read = form.of(document);
   let number = 0;
   for (const [list, entries] of Object.entries(document)) {
@@ -78,7 +89,7 @@ async function* readForm(pieces: AsyncIterable<string>, form: Form): AsyncGenera
     for (const entry of entries as unknown[]) {
       const place = `entry ${++number}`;
       if (form.unread?.includes(list)) continue;
-      if (form.lists.includes(list)) yield* rowsOf(place, () => read(asObject(entry), list));
+      if (form.lists.includes(list)) yield* rowsOf(place, () => read(asObject('it', entry), list));
       else yield { place, aside: true, lost: [list] };
     }
   }
@@ -89,25 +100,16 @@ async function* readForm(pieces: AsyncIterable<string>, form: Form): AsyncGenera
 }
 
 const MOST_YAML = 50_000_000;
-// A longer text is none any more.
-const MOST_JSON = 500_000_000;
 
-/** What a JSON or YAML document holds. It is read whole. */
-async function documentIn(pieces: AsyncIterable<string>, isJson: boolean): Promise<unknown> {
-  let text = '';
-  for await (const piece of pieces) {
-    text += piece;
-    if (!isJson && text.length > MOST_YAML)
-      throw new Error('the YAML is larger than 50 MB; export it with --format json');
-    if (text.length > MOST_JSON) throw new Error('the JSON is larger than 500 MB; import it in parts');
-  }
+function documentIn(text: string, isJson: boolean): unknown {
+  if (!isJson && text.length > MOST_YAML)
+    throw new Error('the YAML is larger than 50 MB; export it with --format json');
   try {
-    const value: unknown = isJson ? JSON.parse(text) : parse(text);
-    if (typeof value === 'object' && value !== null) return value;
+    return isJson ? JSON.parse(text) : parse(text);
   } catch {
-    // Told below: what a parser says may repeat a secret.
+    // What a parser says may repeat a secret.
+    throw new Error(`the file is ${isJson ? 'no whole JSON document' : 'neither JSON nor YAML'}`);
   }
-  throw new Error(`the file is ${isJson ? 'no whole JSON document' : 'neither JSON nor YAML'}`);
 }
 
 const marks = ['next', 'offset', 'NextToken', 'nextToken', 'position', 'cursor', 'hasMore', 'has_more'];
@@ -117,22 +119,6 @@ function nextOf(document: Fields): string | undefined {
   const { current_page: page, total_pages: pages } = document;
   if (typeof pages === 'number' && pages > Number(page)) return 'total_pages';
   return marks.find((name) => document[name]);
-}
-
-/** The first character that is no blank, and the text from its beginning. */
-async function begunWith(pieces: AsyncIterable<string>): Promise<{ first: string; all: AsyncGenerator<string> }> {
-  const iterator = pieces[Symbol.asyncIterator]();
-  let begun = '';
-  while (begun.trim() === '') {
-    const next = await iterator.next();
-    if (next.done) break;
-    begun += next.value;
-  }
-  async function* all() {
-    yield begun;
-    yield* { [Symbol.asyncIterator]: () => iterator };
-  }
-  return { first: begun.trim()[0] ?? '', all: all() };
 }
 
 /** What a record holds, at its place; what is wrong with it refuses it alone. */

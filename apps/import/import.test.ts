@@ -3,7 +3,6 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, newWorkspace } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
-import { decoded } from './decode.ts';
 import { finish, type FinishOptions } from './finish.ts';
 import { forms } from './forms.ts';
 import { run } from './run.ts';
@@ -100,11 +99,9 @@ async function imported(form: string, text: string, more: { token?: string } & P
   const target = { url: world.api.url, token: more.token ?? world.team.token };
   const report: string[] = [];
   const tally = makeTally((line) => report.push(JSON.stringify(line)));
-  async function* pieces() {
-    yield Buffer.from(text);
-  }
   const options = { meterFrom: 'none', withoutCredits: false, allowWeak: false, restore: false, ...more } as const;
-  const failure = await run(finish(forms[form]!(decoded(pieces()), Date.now()), options), {
+  const rows = forms[form]!(text, Date.now()).map((row) => finish(row, options));
+  const failure = await run(rows, {
     workspaceId,
     skip: 0,
     atOnce: 1,

@@ -1,12 +1,11 @@
 // Imports keys that were made elsewhere: npm run import -- --from unkey.csv --workspace ws_… (docs/move-here.md).
 import '../../shared/runtime/require-node.ts';
-import { closeSync, createReadStream, fstatSync, openSync, statSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, realpathSync, writeSync } from 'node:fs';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkKeys } from './check.ts';
-import { decoded } from './decode.ts';
 import { finish, meterSources } from './finish.ts';
-import { formOf, forms } from './forms.ts';
+import { formOf, forms, textIn } from './forms.ts';
 import { run } from './run.ts';
 import { sendKeys } from './send.ts';
 import { makeTally } from './tally.ts';
@@ -33,28 +32,21 @@ try {
 
 async function main(): Promise<number> {
   const options = readOptions();
+  const { from, skip, dryRun } = options;
+  const rows = options.read(textIn(readFileSync(from)), Date.now());
   const stopped = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+  if (!dryRun) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
   // Opened and written at once, not by a stream: what fails there ends the run like any failure.
-  const file = openSync(options.from, 'r');
-  const { size, ino, dev } = fstatSync(file);
-  const written = options.report === undefined ? undefined : statSync(options.report, { throwIfNoEntry: false });
-  if (written?.ino === ino && written.dev === dev) throw new Error('--report is the file to import');
-  const report =
-    options.report === undefined ? undefined : openSync(options.report, options.skip > 0 ? 'a' : 'w', 0o600);
+  const report = options.report === undefined ? undefined : openSync(options.report, skip > 0 ? 'a' : 'w', 0o600);
   const tally = makeTally((line) => report !== undefined && writeSync(report, `${JSON.stringify(line)}\n`));
-  const stream = createReadStream(options.from, { fd: file });
-  const since = performance.now();
   const progress = setInterval(() => {
     const { rows, imported, existing, failed } = tally.counts();
-    const percent = Math.floor((100 * stream.bytesRead) / Math.max(1, size));
-    const perSecond = Math.round((rows * 1_000) / (performance.now() - since));
-    console.error(`${percent} %: ${imported} imported, ${existing} before, ${failed} refused, ${perSecond}/s`);
+    console.error(`${rows} keys: ${imported} imported, ${existing} before, ${failed} refused`);
   }, PROGRESS_EVERY_MS);
   try {
     console.log(METERS[options.meterFrom]);
-    const rows = finish(options.read(decoded(stream), Date.now()), options);
-    const doneTo = await run(rows, { ...options, tally, signal: stopped.signal });
+    const finished = rows.map((row) => finish(row, options));
+    const doneTo = await run(finished, { ...options, tally, signal: stopped.signal });
     if (stopped.signal.aborted) console.error(`stopped; go on with --skip ${doneTo}`);
   } catch (error) {
     const { doneTo } = error as { doneTo?: number };
@@ -62,13 +54,14 @@ async function main(): Promise<number> {
     throw error;
   } finally {
     clearInterval(progress);
-    stream.destroy();
     if (report !== undefined) closeSync(report);
-    for (const line of tally.lines(options.dryRun)) console.log(line);
+    for (const line of tally.lines(dryRun)) console.log(line);
   }
-  const nothing = tally.counts().rows === 0 && options.skip === 0 && !stopped.signal.aborted;
-  if (nothing) throw new Error(`${basename(options.from)} holds no keys in the form that is read`);
-  return tally.counts().failed > 0 || stopped.signal.aborted ? 1 : 0;
+  const { rows: read, failed } = tally.counts();
+  const isStopped = stopped.signal.aborted;
+  if (read === 0 && skip === 0 && !isStopped)
+    throw new Error(`${basename(from)} holds no keys in the form that is read`);
+  return failed > 0 || isStopped ? 1 : 0;
 }
 
 function readOptions() {
@@ -94,6 +87,8 @@ function readOptions() {
   const dryRun = values['dry-run'];
   const meterFrom = meterSources.find((source) => source === values['meter-from']);
   if (meterFrom === undefined) throw new Error('--meter-from must be customerId, key or none');
+  if (report !== undefined && existsSync(report) && realpathSync(report) === realpathSync(from))
+    throw new Error('--report is the file to import');
   return {
     from,
     read,

@@ -1,75 +1,61 @@
-/** A record of a CSV file: the line that it begins in, the names of the first one, and its values. */
-export type CsvRecord = { line: number; names: string[]; values: string[]; wrong?: string };
-
-const MOST_CHARACTERS = 1_000_000;
-const TOO_LONG = `it has more than ${MOST_CHARACTERS} characters`;
+/** A record of a CSV file: the line that it begins in, its values by the names of the first one, and what is wrong with it. */
+export type CsvRecord = { line: number; fields: Record<string, string>; wrong?: string | undefined };
 
 /**
- * Reads CSV (RFC 4180) from pieces of text, one record at a time: fields in quotes may hold commas, line breaks and doubled
- * quotes. The first record names the columns, of which the file must have one of these; in any case of their letters, if it says so.
+ * Reads CSV (RFC 4180): fields in quotes may hold commas, line breaks and doubled quotes. The first record names the columns, of
+ * which the file must have one of these; in any case of their letters, if it says so.
  */
-export async function* readCsv(
-  pieces: AsyncIterable<string>,
-  needed: string[],
-  isAnyCase = false,
-): AsyncGenerator<CsvRecord> {
+export function* readCsv(text: string, needed: string[], isAnyCase = false): Generator<CsvRecord> {
   let names: string[] | undefined;
-  for await (const { line, values, wrong } of readValues(pieces)) {
-    if (names) yield { line, names, values, ...(wrong !== undefined && { wrong }) };
-    else {
+  let line = 1;
+  for (let at = 0; at < text.length;) {
+    const begun = line;
+    const { values, next, wrong } = recordAt(text, at);
+    line += text.slice(at, next).split('\n').length - 1;
+    at = next;
+    if (values.length === 1 && values[0] === '') continue;
+    if (names) {
+      const count = `it has ${values.length} fields, and the first line names ${names.length}`;
+      const fields = Object.fromEntries(names.map((name, i) => [name, values[i] ?? '']));
+      yield { line: begun, fields, wrong: wrong ?? (values.length === names.length ? undefined : count) };
+    } else {
       names = values.map((name) => (isAnyCase ? name.trim().toLowerCase() : name.trim()));
       if (!needed.some((name) => names!.includes(name)))
-        throw new Error(`line ${line} must name the columns, and one of ${needed.join(', ')} among them`);
+        throw new Error(`line ${begun} must name the columns, and one of ${needed.join(', ')} among them`);
       const twice = names.find((name, i) => names!.indexOf(name) < i);
-      if (twice !== undefined) throw new Error(`line ${line} names the column ${twice} twice`);
+      if (twice !== undefined) throw new Error(`line ${begun} names the column ${twice} twice`);
     }
   }
 }
 
-/** The values of a record by the names of their columns; throws where it has others than the first line names. */
-export function fieldsOf({ names, values, wrong }: CsvRecord): Record<string, string> {
-  if (wrong !== undefined) throw new Error(wrong);
-  if (values.length !== names.length)
-    throw new Error(`it has ${values.length} fields, and the first line names ${names.length}`);
-  return Object.fromEntries(names.map((name, i) => [name, values[i]!]));
-}
-
-type Values = { line: number; values: string[]; wrong: string | undefined };
-
-async function* readValues(pieces: AsyncIterable<string>): AsyncGenerator<Values> {
-  let [values, value, line, begun, length]: [string[], string, number, number, number] = [[], '', 1, 1, 0];
+/** The values of the record that begins there, and where the next one begins. */
+function recordAt(text: string, begin: number) {
+  const values: string[] = [];
   let wrong: string | undefined;
-  // Within quotes; or right after a quote in them, which ends them or is the first of two.
-  let state: 'plain' | 'quoted' | 'quote' = 'plain';
-  for await (const piece of pieces) {
-    for (const character of piece) {
-      if (character === '\n') line += 1;
-      // It is read up to its end, and not kept.
-      if ((length += 1) > MOST_CHARACTERS) [wrong, values, value] = [TOO_LONG, [], ''];
-      if (state === 'quoted') {
-        if (character === '"') state = 'quote';
-        else value += character;
-        continue;
-      }
-      if (character === '"' && (state === 'quote' || value === '')) {
-        if (state === 'quote') value += character;
-        state = 'quoted';
-        continue;
-      }
-      // A quote too many or too few: what follows may belong to other lines.
-      if (state === 'quote' && !',\r\n'.includes(character)) wrong ??= 'it has text behind the quotes of a field';
-      state = 'plain';
-      if (character === ',') {
-        values.push(value);
-        value = '';
-      } else if (character === '\n') {
-        values.push(value);
-        if (values.length > 1 || value !== '' || wrong !== undefined) yield { line: begun, values, wrong };
-        [values, value, begun, length, wrong] = [[], '', line, 0, undefined];
-      } else if (character !== '\r') value += character;
+  for (let at = begin; ;) {
+    const isQuoted = text[at] === '"';
+    let value = '';
+    if (isQuoted) {
+      const first = at + 1;
+      // A quote right behind another is one of the value.
+      do at = text.indexOf('"', at + 1) + 1;
+      while (at > 0 && text[at] === '"');
+      if (at === 0) return { values, next: text.length, wrong: 'the file ends within its quotes' };
+      value = text.slice(first, at - 1).replaceAll('""', '"');
     }
+    const end = endOf(text, at);
+    const plain = text.slice(at, end).replace(/\r$/, '');
+    // A quote too many or too few: what follows may belong to other lines.
+    if (isQuoted && plain !== '') wrong ??= 'it has text behind the quotes of a field';
+    values.push(value + plain);
+    if (text[end] !== ',') return { values, next: end + 1, wrong };
+    at = end + 1;
   }
-  if (state === 'quoted') throw new Error(`the file ends within the quotes of the record that begins in line ${begun}`);
-  if (values.length > 0 || value !== '' || wrong !== undefined)
-    yield { line: begun, values: [...values, value], wrong };
+}
+
+const separator = /[,\n]/g;
+
+function endOf(text: string, from: number): number {
+  separator.lastIndex = from;
+  return separator.exec(text)?.index ?? text.length;
 }

@@ -19,20 +19,18 @@ type RunOptions = {
 };
 
 /**
- * Sends the keys of a file in batches, some at once; memory does not grow with the file. Gives up to which row all are done.
- * After a failure it begins no further batch, and throws once those under way have ended, with that number as `doneTo`.
+ * Sends the keys of a file in batches, some at once. Gives up to which row all are done. After a failure it begins no further
+ * batch, and throws once those under way have ended, with that number as `doneTo`.
  */
-export async function run(rows: AsyncGenerator<Row>, options: RunOptions): Promise<number> {
+export async function run(rows: Iterable<Row>, options: RunOptions): Promise<number> {
   const batches = batchesOf(rows, options);
   const open = new Set<number>();
   let begunTo = options.skip;
   let failure: unknown;
 
+  // Whoever fails ends the batches for all.
   async function work(): Promise<void> {
-    while (failure === undefined && !options.signal.aborted) {
-      const next = await batches.next();
-      if (next.done) return;
-      const { from, rows, items } = next.value;
+    for (const { from, rows, items } of batches) {
       open.add(from);
       begunTo = Math.max(begunTo, from + rows.length);
       const results = items.length > 0 ? await options.send(items, options.signal) : [];
@@ -49,37 +47,28 @@ export async function run(rows: AsyncGenerator<Row>, options: RunOptions): Promi
     }),
   );
   await Promise.all(workers);
-  await batches.return(undefined);
   const doneTo = Math.min(begunTo, ...open);
   if (failure !== undefined) throw Object.assign(failure as Error, { doneTo });
   return doneTo;
 }
 
-async function* batchesOf(rows: AsyncGenerator<Row>, { workspaceId, skip }: RunOptions): AsyncGenerator<Batch> {
+function* batchesOf(rows: Iterable<Row>, { workspaceId, skip }: RunOptions): Generator<Batch> {
   let batch: Batch = { from: skip, rows: [], items: [] };
   let [seen, bytes] = [0, 0];
-  try {
-    for await (const row of rows) {
-      seen += 1;
-      if (seen <= skip) continue;
-      const item = 'item' in row ? { ...(workspaceId !== undefined && { workspaceId }), ...row.item } : undefined;
-      const itemBytes = item ? Buffer.byteLength(JSON.stringify(item)) + 1 : 0;
-      if (batch.items.length === MOST_KEYS || batch.rows.length === 10 * MOST_KEYS || bytes + itemBytes > MOST_BYTES) {
-        if (batch.rows.length > 0) yield batch;
-        [batch, bytes] = [{ from: seen - 1, rows: [], items: [] }, 0];
-      }
-      bytes += itemBytes;
-      // One that fits in no request: with it alone the whole request would be refused.
-      const isTooLarge = itemBytes > MOST_BYTES;
-      batch.rows.push(
-        isTooLarge ? { place: row.place, lost: row.lost, refused: 'it takes more than 60000 bytes' } : row,
-      );
-      if (item && !isTooLarge) batch.items.push(item);
+  for (const row of rows) {
+    seen += 1;
+    if (seen <= skip) continue;
+    const item = 'item' in row ? { ...(workspaceId !== undefined && { workspaceId }), ...row.item } : undefined;
+    const itemBytes = item ? Buffer.byteLength(JSON.stringify(item)) + 1 : 0;
+    if (batch.items.length === MOST_KEYS || batch.rows.length === 10 * MOST_KEYS || bytes + itemBytes > MOST_BYTES) {
+      if (batch.rows.length > 0) yield batch;
+      [batch, bytes] = [{ from: seen - 1, rows: [], items: [] }, 0];
     }
-  } catch (error) {
-    // The file can't be read any further. What stood before is sent first.
-    if (batch.rows.length > 0) yield batch;
-    throw error;
+    bytes += itemBytes;
+    // One that fits in no request: with it alone the whole request would be refused.
+    const isTooLarge = itemBytes > MOST_BYTES;
+    batch.rows.push(isTooLarge ? { place: row.place, lost: row.lost, refused: 'it takes more than 60000 bytes' } : row);
+    if (item && !isTooLarge) batch.items.push(item);
   }
   if (batch.rows.length > 0) yield batch;
 }
