@@ -2,8 +2,8 @@ import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 
-// A backup is compressed with zstd, whose checksum is of all of it. In it is the header, a line of JSON; then the tables in parts of
-// whole rows, each behind a line that names its table and its length; and a line that ends it.
+// A backup is lines of JSON, compressed with zstd, whose checksum is of all of it: the header; then the tables in parts of whole rows,
+// each an array of the table's name and its rows as text; and `true` at the end.
 
 /** What a reader must know before the tables. */
 export type Header = {
@@ -26,28 +26,22 @@ export type Header = {
 /** A part of a table; `rows` end with a line break each. */
 export type Part = { table: string; rows: Buffer };
 
-type Line = { table: string; bytes: number } | { end: true };
-
-// Ours have some ten megabytes: a larger one is damaged.
-const MOST_OF_A_PART = 1_000_000_000;
-
 /** How many rows tables have. */
 export type Rows = Record<string, number>;
 
 /** Writes a backup to a stream; gives how many rows each table had. The stream's speed is that of the reading. */
 export async function writeArchive(header: Header, parts: AsyncIterable<Part>, out: Writable): Promise<Rows> {
   const counted: Rows = {};
-  const line = (value: Header | Line) => Buffer.from(`${JSON.stringify(value)}\n`);
-  async function* pieces(): AsyncGenerator<Buffer> {
-    yield line(header);
+  async function* lines(): AsyncGenerator<string> {
+    yield `${JSON.stringify(header)}\n`;
     for await (const { table, rows } of parts) {
       counted[table] = (counted[table] ?? 0) + countRows(rows);
-      yield line({ table, bytes: rows.length });
-      yield rows;
+      // The books may hold any bytes: as latin1, none of them is lost.
+      yield `${JSON.stringify([table, rows.toString('latin1')])}\n`;
     }
-    yield line({ end: true });
+    yield 'true\n';
   }
-  await pipeline(pieces(), createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } }), out);
+  await pipeline(lines(), createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } }), out);
   return counted;
 }
 
@@ -61,18 +55,21 @@ export async function readArchive(
 ): Promise<Rows> {
   const counted: Rows = {};
   const read = async (unpacked: AsyncIterable<Buffer>) => {
-    const bytes = takeFrom(unpacked);
-    const header = headerFrom(await bytes.line());
-    await begin(header);
-    for (let line = (await bytes.line()) as Line; !('end' in line); line = (await bytes.line()) as Line) {
-      const { table } = line;
-      if (!Object.hasOwn(header.tables, table) || !(line.bytes <= MOST_OF_A_PART))
-        throw new Error(`it is damaged: unknown table ${table}`);
-      const rows = await bytes.take(line.bytes);
-      counted[table] = (counted[table] ?? 0) + countRows(rows);
-      await part({ table, rows });
+    let header: Header | undefined;
+    let isWhole = false;
+    // Read to its end, where zstd compares its checksum.
+    for await (const text of linesOf(unpacked)) {
+      const line = parsed(text);
+      if (!header) await begin((header = headerFrom(line)));
+      else if (Array.isArray(line)) {
+        const [table, rows] = line as [string, string];
+        if (!Object.hasOwn(header.tables, table)) throw new Error(`it is damaged: unknown table ${table}`);
+        const bytes = Buffer.from(rows, 'latin1');
+        counted[table] = (counted[table] ?? 0) + countRows(bytes);
+        await part({ table, rows: bytes });
+      } else isWhole = true;
     }
-    await bytes.untilEnd();
+    if (!isWhole) throw new Error('it is cut off');
   };
   await pipeline(source, createZstdDecompress(), read).catch((error: unknown) => {
     throw readable(error);
@@ -92,40 +89,26 @@ function headerFrom(line: unknown): Header {
   return header;
 }
 
-/** Takes lines of JSON and exact numbers of bytes from a stream. */
-function takeFrom(source: AsyncIterable<Buffer>) {
-  const chunks = source[Symbol.asyncIterator]();
-  let rest: Buffer = Buffer.alloc(0);
-  async function more(): Promise<Buffer> {
-    const next = await chunks.next();
-    if (next.done) throw new Error('it is cut off');
-    return next.value;
+async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  let held: Buffer[] = [];
+  for await (const chunk of bytes) {
+    let from = 0;
+    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, from)) {
+      yield Buffer.concat([...held, chunk.subarray(from, at)]).toString();
+      held = [];
+      from = at + 1;
+    }
+    held.push(chunk.subarray(from));
   }
-  async function take(wanted: number): Promise<Buffer> {
-    const parts = [rest];
-    let have = rest.length;
-    while (have < wanted) have += parts[parts.push(await more()) - 1]!.length;
-    const all = parts.length === 1 ? rest : Buffer.concat(parts, have);
-    rest = all.subarray(wanted);
-    return all.subarray(0, wanted);
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (error) {
+    // The checksum of the file comes only at its end.
+    throw new Error('it is damaged: a line of it is no JSON', { cause: error });
   }
-  return {
-    take,
-    async line(): Promise<unknown> {
-      while (!rest.includes(10)) rest = Buffer.concat([rest, await more()]);
-      const line = await take(rest.indexOf(10) + 1);
-      try {
-        return JSON.parse(line.toString());
-      } catch (error) {
-        // The checksum of the file comes only at its end.
-        throw new Error('it is damaged: what describes it is no JSON', { cause: error });
-      }
-    },
-    /** Lets zstd compare its checksum. */
-    async untilEnd(): Promise<void> {
-      while (!(await chunks.next()).done);
-    },
-  };
 }
 
 // What zlib says of bytes that it can't read tells an operator nothing.

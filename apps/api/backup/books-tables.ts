@@ -8,18 +8,16 @@ export type Client = Books['client'];
 /** A table of the books: the columns that are stored, and those by which its rows are ordered, with their types. */
 export type BooksTable = { table: string; columns: string[]; key: { name: string; type: string }[] };
 
-/** The table of the events; all others hold what was computed from them. */
-export const EVENTS = 'books/usage_events';
-
 // A page is in memory whole, and an event takes up to 3 KB.
 const ROWS_AT_ONCE = 20_000;
 
-/** All tables of the books. */
+/** The tables of the books but those of sums, which are computed again from the events. */
 export async function booksTables(client: Client): Promise<BooksTable[]> {
   const tables = await read<{ name: string; key: string }>(
     client,
     `select name, sorting_key as key from system.tables
-     where database = currentDatabase() and engine like '%MergeTree' and name != 'schema_migrations' order by name`,
+     where database = currentDatabase() and engine like '%MergeTree'
+       and name not in ('schema_migrations', 'usage_days', 'booked_days') order by name`,
   );
   const columns = await read<{ table: string; name: string; type: string }>(
     client,
@@ -50,7 +48,7 @@ export async function* readBooksTable(client: Client, table: BooksTable, beforeM
      where database = currentDatabase() and table = {name:String} and active order by id`,
     { name },
   );
-  const isOld = table.table === EVENTS ? 'and time < fromUnixTimestamp64Milli({beforeMs:Int64})' : '';
+  const isOld = table.table === 'books/usage_events' ? 'and time < fromUnixTimestamp64Milli({beforeMs:Int64})' : '';
   const order = table.key.map((column) => column.name).join(', ');
   for (const { id } of partitions) {
     for (let after: string[] | undefined, more = true; more;) {

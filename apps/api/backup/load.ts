@@ -1,11 +1,12 @@
 import type { Readable } from 'node:stream';
-import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import {
   knownMigrations,
   migrateClickHouse,
   migratePostgres,
   type Migrations,
 } from '../../../shared/stores/migrate.ts';
+import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
 import { readArchive, type Header, type Part, type Rows } from './archive.ts';
@@ -53,8 +54,8 @@ export function requireMasterKey({ sealedUnder }: Header, masterKeys: Buffer[]):
  * Loads a backup into empty servers. After a crash the same command, with the same file, goes on.
  * 1. Bring the schemas to where they were at the backup.
  * 2. Note in the books which backup is being loaded, and empty them.
- * 3. Load: Postgres in one transaction, which ends after the last part of the books. A crash before its end leaves Postgres
- *    empty: begin again. After it both are whole, and the steps that follow are left.
+ * 3. Load: Postgres in one transaction, which ends after the last part of the books and marks all days to be summed up. A crash before
+ *    its end leaves Postgres empty: begin again. After it both are whole, and the steps that follow are left.
  * 4. Bring the schemas up to date.
  * 5. Remove the note.
  */
@@ -64,17 +65,17 @@ export async function loadBackup(
   onProgress: OnProgress,
 ): Promise<Loaded> {
   const { sql, clickhouseUrl, cluster } = stores;
-  const { client } = connectClickHouse(clickhouseUrl, cluster);
+  const books = connectClickHouse(clickhouseUrl, cluster);
   try {
     const loaded = (await holdsTeam(sql))
-      ? await requireLoaded(client, source, onProgress)
-      : await loadTables(stores, client, source, onProgress);
+      ? await requireLoaded(books.client, source, onProgress)
+      : await loadTables(stores, books, source, onProgress);
     await migratePostgres(sql);
     await migrateClickHouse(clickhouseUrl, { sql, cluster, say: onProgress });
-    await endBooks(client);
+    await endBooks(books.client);
     return loaded;
   } finally {
-    await client.close();
+    await books.close();
   }
 }
 
@@ -107,10 +108,11 @@ async function requireLoaded(client: Client, source: Readable, onProgress: OnPro
 
 async function loadTables(
   { sql, clickhouseUrl, cluster }: { sql: Sql; clickhouseUrl: string; cluster: string },
-  client: Client,
+  books: Books,
   source: Readable,
   onProgress: OnProgress,
 ): Promise<Loaded> {
+  const { client } = books;
   return sql.begin(async (tx) => {
     // It waits while the schemas are migrated, and for the books.
     await tx`set local idle_in_transaction_session_timeout = 0`;
@@ -125,6 +127,8 @@ async function loadTables(
         isOfPostgres(part.table) ? writePostgresPart(tx, part, columns) : writeBooksPart(client, part, columns),
     });
     await setSequences(tx, loaded.header.sequences);
+    onProgress(() => 'marking the days that are to be summed up');
+    await markUnsummedDays({ sql: tx, books });
     return loaded;
   });
 }

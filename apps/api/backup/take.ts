@@ -8,7 +8,7 @@ import { appliedMigrations } from '../../../shared/stores/migrate.ts';
 import type { Query, Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { writeArchive, type Header, type Part, type Rows } from './archive.ts';
-import { booksTables, EVENTS, readBooksTable } from './books-tables.ts';
+import { booksTables, readBooksTable } from './books-tables.ts';
 import { isOfPostgres, postgresTables, readPostgresTable, readSequences } from './postgres-tables.ts';
 
 type Stores = { sql: Sql; redis: ShardedRedis; books: Books };
@@ -16,34 +16,30 @@ type OnProgress = (text: () => string) => void;
 export type Backup = { header: Header; rows: Rows };
 
 const LOOK_EVERY_MS = 200;
-// Summing up days takes minutes. Of a consumer that hangs in it, the night's backup must say so.
-const ROLLUP_PATIENCE_MS = 30 * 60_000;
 
 /**
- * Writes a backup to a stream while the stack runs. Redis is left out: an empty one is filled from the rest.
- * 1. Keep the days from being summed up. From now on no mark of a day is cleared.
- * 2. Wait until the books hold all events from before a moment. Each of those events is then marked or summed up, and none of
- *    them will be written again, so "from before the moment" names the same events for as long as the copying takes.
- * 3. Take a snapshot of Postgres. It has every record that those events name, since it is later, and their marks.
- * 4. Copy what was computed from events: it knows no event that is not in the backup. Then let the days be summed up again.
- * 5. Copy Postgres from the snapshot, end it, then copy the events.
+ * Writes a backup to a stream while the stack runs. Left out are Redis, since an empty one is filled from the rest, and what was
+ * computed from events.
+ * 1. Wait until the books hold all events from before a moment. None of those will be written again, so "from before the moment"
+ *    names the same events for as long as the copying takes.
+ * 2. Take a snapshot of Postgres. It has every record that those events name, since it is later.
+ * 3. Copy Postgres from the snapshot, end it, then copy the books. A migration waits for every table that was read from the
+ *    snapshot, and all other queries wait for the migration; the events may take an hour.
  */
 export async function takeBackup(
-  stores: Stores & { log: Logger; patienceMs: number; rollupPatienceMs?: number; version: string },
+  stores: Stores & { log: Logger; patienceMs: number; version: string },
   out: Writable,
   onProgress: OnProgress,
 ): Promise<Backup> {
-  const { sql, redis, books, log, patienceMs, rollupPatienceMs = ROLLUP_PATIENCE_MS } = stores;
-  const lock = await holdRollup(sql, rollupPatienceMs, onProgress);
-  let snapshot: Snapshot | undefined;
+  const { sql, redis, books, log, patienceMs } = stores;
+  // It may pause for seconds while its disk is slow.
+  const nowMs = await retry(systemClock, abortAfter(systemClock, patienceMs), log, 'the clock of Redis', () =>
+    redis.now(),
+  );
+  const beforeMs = await waitForBooks(sql, nowMs, patienceMs, onProgress);
+  const tables = await booksTables(books.client);
+  const { tx, end } = await takeSnapshot(sql);
   try {
-    // It may pause for seconds while its disk is slow.
-    const nowMs = await retry(systemClock, abortAfter(systemClock, patienceMs), log, 'the clock of Redis', () =>
-      redis.now(),
-    );
-    const beforeMs = await waitForBooks(sql, nowMs, patienceMs, onProgress);
-    const tables = await booksTables(books.client);
-    const { tx, end } = (snapshot = await takeSnapshot(sql));
     const header = await makeHeader(
       stores,
       tx,
@@ -51,51 +47,33 @@ export async function takeBackup(
       tables.map(({ table, columns }) => [table, columns]),
     );
     const parts = async function* (): AsyncGenerator<Part> {
-      for (const table of tables.filter((one) => one.table !== EVENTS))
-        yield* readBooksTable(books.client, table, beforeMs);
-      await lock.release();
       for (const [table, columns] of Object.entries(header.tables).filter(([table]) => isOfPostgres(table)))
         yield* readPostgresTable(tx, table, columns);
       await end();
-      for (const table of tables.filter((one) => one.table === EVENTS))
-        yield* readBooksTable(books.client, table, beforeMs);
+      for (const table of tables) yield* readBooksTable(books.client, table, beforeMs);
     };
     const rows = await writeArchive(header, counted(parts(), onProgress), out);
     return { header, rows };
   } finally {
-    await snapshot?.end();
-    await lock.drop();
+    await end();
   }
 }
 
-type Snapshot = Awaited<ReturnType<typeof takeSnapshot>>;
-
-/**
- * A snapshot of Postgres, on a connection of its own. A migration waits for every table that was read from it, and all other
- * queries wait for the migration: end it before the events are copied, which may take an hour.
- */
+/** A snapshot of Postgres, on a connection of its own, that stays until it is ended. With a connection that is lost it has ended. */
 async function takeSnapshot(sql: Sql) {
-  const { tx, end } = await openTransaction(sql, 'isolation level repeatable read read only');
-  // With a connection that was lost it has ended.
-  return { tx, end: () => end().catch(() => {}) };
-}
-
-/** A transaction that stays open until it is ended, however long that takes. */
-async function openTransaction(sql: Sql, options: string) {
   const opened = Promise.withResolvers<Transaction>();
   const ended = Promise.withResolvers<void>();
-  const done = sql.begin(options, async (tx) => {
+  const done = sql.begin('isolation level repeatable read read only', async (tx) => {
     await tx`set local idle_in_transaction_session_timeout = 0`;
     opened.resolve(tx);
     await ended.promise;
   });
-  done.catch(opened.reject);
+  const over = done.catch(opened.reject);
   return {
     tx: await opened.promise,
-    /** Rejects where its connection was lost before. */
-    async end(): Promise<void> {
+    end: () => {
       ended.resolve();
-      await done;
+      return over;
     },
   };
 }
@@ -118,33 +96,6 @@ async function makeHeader(
     tables: { ...(await postgresTables(tx)), ...Object.fromEntries(ofBooks) },
     sequences: await readSequences(tx),
     sealedUnder: sealed.map(({ name }) => name),
-  };
-}
-
-/** Takes the lock under which the consumers sum up days (apps/consumer/jobs/start-jobs.ts). It ends with its transaction. */
-async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) {
-  const { tx, end } = await openTransaction(sql, 'read only');
-  for (const beganAt = systemClock.monotonic(); ;) {
-    const [row] = await tx<[{ taken: boolean }]>`
-      select pg_try_advisory_xact_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken`;
-    if (row.taken) break;
-    if (systemClock.monotonic() - beganAt > patienceMs) {
-      await end();
-      throw new Error(
-        `days are still being summed up after ${Math.round(patienceMs / 1000)} s: does a consumer hang, ` +
-          'or is another backup being made? Nothing was backed up',
-      );
-    }
-    onProgress(() => 'waiting until the days that are over are summed up');
-    await systemClock.sleep(LOOK_EVERY_MS);
-  }
-  return {
-    async release() {
-      await end().catch(() => {
-        throw new Error('the connection to Postgres was lost, and days may have been summed up meanwhile');
-      });
-    },
-    drop: () => end().catch(() => {}),
   };
 }
 
