@@ -3,7 +3,6 @@ import { NEVER, PLAIN_CLASS } from '../../../../shared/stores/account-settings.t
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { MAX_MICROS } from '../../../../shared/values/credits.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { requireVoidsHeard } from './heard.ts';
 
 // Grants of a billing record as Postgres keeps them: by class, of which those that have begun are one sum. All of it happens
 // under the lock of the record's row.
@@ -34,7 +33,7 @@ export type LockedRecord = { id: string };
 
 /**
  * Adds a grant to a locked record, and counts those that have begun until now. Throws where it would be one class, one grant to
- * come, or one credit too many; if not `limited`, only for the credits. 503 while Redis has yet to hear of a void.
+ * come, or one credit too many; if not `limited`, only for the credits. Redis has heard of all voids of the record (heard.ts).
  */
 export async function addGrant(
   sql: Query,
@@ -44,7 +43,6 @@ export async function addGrant(
   nowMs: number,
   { limited = true } = {},
 ): Promise<void> {
-  await requireVoidsHeard(sql, record);
   await countBegun(sql, record, nowMs);
   const pending = await requireCreditsFit(sql, record, grant.amountMicros);
   if (limited && grant.beginsAt > nowMs && pending >= MOST_PENDING) throw new ApiError('grant_pending_limit_reached');

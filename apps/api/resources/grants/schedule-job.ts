@@ -6,7 +6,9 @@ import { isPostgresConnectionError, type Sql, type Transaction } from '../../../
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../../shared/values/key-text.ts';
 import { isPostgresStale } from '../../sync/sweeper.ts';
+import type { BillingRow } from '../billings/billings.ts';
 import { recordAudit } from '../record.ts';
+import { readHeard } from './heard.ts';
 import { makePeriods, presentSchedule, schedules, type ScheduleRow } from './schedules.ts';
 
 const SCHEDULES_AT_ONCE = 100;
@@ -40,11 +42,11 @@ export async function makeDuePeriods(stores: Stores, stopping: AbortSignal): Pro
   }
 }
 
-async function make({ sql, metrics, log }: Stores, one: Due): Promise<void> {
+async function make({ sql, redis, metrics, log }: Stores, one: Due): Promise<void> {
   try {
-    metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)));
+    metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, redis, one)));
   } catch (error) {
-    // The void of a grant of its record is on its way to Redis.
+    // A change of its record is on its way to Redis.
     if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
     // It would fail all others too.
     if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
@@ -65,9 +67,9 @@ function dueAfter(sql: Sql, { nextAt, id }: Position) {
 }
 
 /** Gives how many periods have no grant, since it would pass what a record may have. */
-async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise<number> {
-  const [record] = await tx<[{ shard: number; deleted: boolean; nowMs: number }]>`
-    select b.shard, w.deleted_at is not null as deleted, floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
+async function makeDue(tx: Transaction, redis: ShardedRedis, { id, billingId, teamId }: Due): Promise<number> {
+  const [record] = await tx<[BillingRow & { deleted: boolean; nowMs: number }]>`
+    select b.*, w.deleted_at is not null as deleted, floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
     from billing_records b join workspaces w on w.id = b.workspace_id where b.id = ${billingId} for update of b`;
   const [schedule] = await tx<(ScheduleRow & { tokenId: string; requestId: string })[]>`
     select ${schedules.columns(tx)}, token_id, request_id from grant_schedules
@@ -77,6 +79,7 @@ async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise
     await tx`update grant_schedules set next_at = null where id = ${id}`;
     return 0;
   }
+  await readHeard(redis, record);
   const maker = { teamId, tokenId: schedule.tokenId, requestId: schedule.requestId };
   const notGranted = await makePeriods(tx, schedule, maker, record.nowMs, { limited: false });
   const origin = { teamId, tokenId: null, operation: 'grant schedule', requestId: null };

@@ -3,7 +3,6 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { LockedRecord } from './classes.ts';
 import { requireGrant, type GrantRow } from './grants.ts';
-import { requireCreditsHeard } from './heard.ts';
 
 /** Who voids a grant, and when. */
 export type Voider = { teamId: string; tokenId: string; requestId: string; atMs: number };
@@ -30,7 +29,7 @@ export async function voidPeriods(
 /**
  * Voids a grant of a locked record by an adjustment of amount 0 that names it; gives the adjustment's id. Redis does adjustments
  * in their order and once. One that has yet to begin is declared no more; it is voided by the adjustment if it began until Redis
- * heard of that.
+ * heard of that. Redis has heard of all credits of the record (heard.ts).
  */
 export async function voidGrant(
   sql: Query,
@@ -38,7 +37,6 @@ export async function voidGrant(
   row: GrantRow & { voidReason: string },
   { teamId, tokenId, requestId, atMs }: Voider,
 ): Promise<string> {
-  if (!row.hasBegun) await requireCreditsHeard(sql, { id: billingId });
   // A class that rolls over has one grant: whatever is in it.
   const isWhole = row.rollsUntil !== null;
   const micros = isWhole ? WHOLE_CLASS : row.amountMicros;

@@ -13,8 +13,9 @@ import {
   presentSchedule,
   schedules,
 } from '../../resources/grants/schedules.ts';
+import { readHeard } from '../../resources/grants/heard.ts';
 import { voidPeriods } from '../../resources/grants/voids.ts';
-import { readAccount } from '../../sync/accounts.ts';
+import { accountOf } from '../../sync/accounts.ts';
 
 const { priority, name, rollover } = grantSchedule.properties;
 
@@ -48,7 +49,7 @@ export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}
     await refuseDeletedWorkspace(sql, record);
     const amountMicros = creditsIn('credits', body.credits);
     if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
-    const account = await readAccount(redis, record);
+    const account = accountOf(record, await readHeard(redis, record));
     requireFewEnded(account);
     const { atMs } = account.balance;
     const rollMaxMicros = body.rollover ? creditsIn('rollover/maxCredits', body.rollover.maxCredits) : null;
@@ -92,7 +93,7 @@ export const deleteGrantSchedule = route('delete', '/api/v1/customer-billing/{bi
     const schedule = await schedules.require(sql, params.sid, sql`billing_id = ${record.id} and deleted_at is null`, {
       alone: true,
     });
-    const { atMs } = (await readAccount(redis, record)).balance;
+    const { atMs } = accountOf(record, await readHeard(redis, record)).balance;
     await countBegun(sql, record, atMs);
     await sql`update grant_schedules set deleted_at = now() where id = ${schedule.id}`;
     changed('billing', record.id, { shards: [record.shard] });
