@@ -1,14 +1,12 @@
 import '../../../shared/runtime/require-node.ts';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
-import { systemClock } from '../../../shared/runtime/clock.ts';
-import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { beginTeamRevocation, revokePages } from '../resources/revocations/revocations.ts';
 import type { Recorded, AuditResource } from '../resources/record.ts';
 import { isPostgresStale } from '../sync/sweeper.ts';
-import { progressLine, readTeam, runCommand, withPostgres } from './tool.ts';
+import { progressLine, readTeam, runCommand, withPostgres, withRedis } from './tool.ts';
 
 // Revokes everything that a team has given out: `npm run -s revoke-team -- --team NAME`. Run it again after a crash: it does what
 // is left.
@@ -26,33 +24,26 @@ if (!team) {
   process.exit(2);
 }
 const config = readConfigOrExit(programs.token);
-await runCommand('revoke-team', async () => {
-  const redis = connectRedis(config.REDIS_URL, makeLogger('revoke-team', 'silent'), systemClock);
-  try {
-    return await withPostgres(config.DATABASE_URL, (sql) => revokeTeam(sql, redis, team));
-  } catch (error) {
-    throw new Error(`${(error as Error).message}. Run it again: it does what is left`, { cause: error });
-  } finally {
-    await redis.close();
-  }
-});
+await runCommand('revoke-team', () =>
+  withRedis('revoke-team', config.REDIS_URL, CONNECTED_WITHIN_MS, (redis, isReachable) =>
+    withPostgres(config.DATABASE_URL, (sql) => revokeTeam(sql, isReachable ? redis : undefined, team)),
+  ).catch((error: Error) => {
+    throw new Error(`${error.message}. Run it again: it does what is left`, { cause: error });
+  }),
+);
 
-async function revokeTeam(sql: Sql, redis: ShardedRedis, name: string): Promise<number> {
+async function revokeTeam(sql: Sql, redis: ShardedRedis | undefined, name: string): Promise<number> {
   const [found] = await sql<{ id: string }[]>`select id from teams where name = ${name}`;
   if (!found) {
     console.error(`there is no team named ${name}`);
     return 2;
   }
-  const reachable = await redis.connected(CONNECTED_WITHIN_MS).then(
-    () => true,
-    () => false,
-  );
-  if (reachable && (await isPostgresStale(sql, redis)))
+  if (redis && (await isPostgresStale(sql, redis)))
     throw new Error('Postgres was restored from a backup and is older than Redis: run `npm run restored` first');
   const origin = { teamId: found.id, tokenId: null, operation: 'npm run revoke-team', requestId: null };
   const signingKeys = await beginTeamRevocation(sql, origin);
   console.log(`the api refuses every access token of ${name} made until now; ${signingKeys} signing keys ended`);
-  if (!reachable) throw new Error('Redis does not answer, so verify goes on until it does');
+  if (!redis) throw new Error('Redis does not answer, so verify goes on until it does');
   const done = await revokeAll(revokePages(sql, redis, origin));
   console.log(`everything of ${name} is revoked: ${done}`);
   return 0;

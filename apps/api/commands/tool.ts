@@ -14,13 +14,13 @@ export type ToolStores = { sql: Sql; redis: ShardedRedis; books: Books; log: Log
 // Redis answers nothing while it reads its data after a start, or waits for its disk.
 const CONNECTED_WITHIN_MS = 30_000;
 
-/** Runs an operator's command. Its result is the exit code; a failure prints one line. */
-export async function runCommand(name: string, work: () => Promise<number>): Promise<void> {
+/** Runs an operator's command. Its result is the exit code; a failure prints one line, and exits with `failed`. */
+export async function runCommand(name: string, work: () => Promise<number>, failed = 1): Promise<void> {
   try {
     process.exitCode = await work();
   } catch (error) {
     console.error(`${name}: ${(error as Error).message}`);
-    process.exitCode = 1;
+    process.exitCode = failed;
   }
 }
 
@@ -52,6 +52,21 @@ export async function withPostgres<Result>(url: string, work: (sql: Sql) => Prom
   }
 }
 
+/** Does work on Redis; `isReachable`: it has answered within this time. */
+export async function withRedis<Result>(
+  name: string,
+  url: string,
+  withinMs: number,
+  work: (redis: ShardedRedis, isReachable: boolean) => Promise<Result>,
+): Promise<Result> {
+  const redis = connectRedis(url, makeLogger(name, 'silent'), systemClock);
+  const isReachable = redis.connected(withinMs).then(
+    () => true,
+    () => false,
+  );
+  return isReachable.then((reachable) => work(redis, reachable)).finally(() => redis.close());
+}
+
 /** The name of the team that a command line gives; undefined if it is wrong. */
 export function readTeam(args: string[]): string | undefined {
   try {
@@ -64,14 +79,9 @@ export function readTeam(args: string[]): string | undefined {
 
 /** Brings what a command stored into force at once if Redis is available; else the sweeper does, once Redis is back. */
 export async function bringIntoForce(name: string, sql: Sql, redisUrl: string, pages: StoredChange[][]): Promise<void> {
-  const redis = connectRedis(redisUrl, makeLogger(name, 'silent'), systemClock);
-  await redis
-    .connected(2_000)
-    .then(async () => {
-      for (const page of pages) await applyChanges(sql, redis, page);
-    })
-    .catch(() => {});
-  await redis.close();
+  await withRedis(name, redisUrl, 2_000, async (redis, isReachable) => {
+    for (const page of isReachable ? pages : []) await applyChanges(sql, redis, page);
+  }).catch(() => {});
 }
 
 /** Shows the progress of a command: on a terminal in one line that is overwritten, elsewhere every few seconds. */
