@@ -6,9 +6,8 @@ import type { Metrics } from '../../../shared/runtime/metrics.ts';
 
 // A line may have 128 KiB.
 const LINES_AT_ONCE = 200;
-const PLACES_AT_ONCE = 1_000;
 
-/** What a proof found. `broken` says what is wrong with the first line that is; the lines before it are proved. */
+/** What a proof found: up to which head it is whole, and how many lines before the first that is `broken` are proved. */
 export type Proof = { head: Head | undefined; lines: number; broken?: string };
 
 type ProofOptions = {
@@ -16,7 +15,6 @@ type ProofOptions = {
   since?: Head | undefined;
   /** Other heads that the chain had: it must still have them. */
   known: Head[];
-  onProgress(text: () => string): void;
 };
 
 /** Chains some lines, all or none; gives whether more may be waiting. */
@@ -45,38 +43,29 @@ export async function oldestWaiting(sql: Query): Promise<number> {
   return Math.max(0, row?.seconds ?? 0);
 }
 
-/** Proves the chain page by page, so that its length costs time alone; stops at the first fault. */
-export async function proveAuditLog(sql: Query, { since, known, onProgress }: ProofOptions): Promise<Proof> {
+/** Proves the chain in one walk, so that its length costs time alone; stops at the first fault. */
+export async function proveAuditLog(sql: Query, { since, known }: ProofOptions): Promise<Proof> {
   for (const head of [...known, ...(since ? [since] : [])])
     if (!(await hasHead(sql, head)))
       return { head: since, lines: 0, broken: `the chain had the head ${headText(head)}, and has it no more` };
   const start = since?.number ?? 0;
-  const proof = (number: number, hash?: string): Proof => ({
-    head: hash === undefined ? since : { number, hash },
-    lines: number - start,
-  });
-  for (let proved = proof(start); ;) {
-    const from = start + proved.lines;
-    // The place before the page is on it, for its hash.
-    const places = await sql<{ number: number; lineId: string; hash: string; fault: string | null }[]>`
-      select c.number, c.line_id, encode(c.hash, 'hex') as hash,
-             case when l.id is null then 'is gone'
-                  when c.hash <> audit_hash(lag(c.hash) over (order by c.number), c.number, l) then 'is not as it was written' end as fault
-      from audit_chain c left join lateral (select * from audit_log where id = c.line_id offset 0) l on true
-      where c.number >= ${from} order by c.number limit ${PLACES_AT_ONCE + 1}`;
-    const page = places.filter(({ number }) => number > from);
-    for (const { number, lineId, hash, fault } of page) {
-      const next = start + proved.lines + 1;
-      if (number !== next) return { ...proved, broken: `line ${next} of the chain is gone` };
-      if (fault !== null) return { ...proved, broken: `line ${number}, ${lineId}, ${fault}` };
-      proved = proof(number, hash);
-    }
-    if (page.length < PLACES_AT_ONCE) {
-      const loose = await looseLine(sql, start);
-      return loose === undefined ? proved : { ...proved, broken: loose };
-    }
-    onProgress(() => `proved ${(start + proved.lines).toLocaleString('en')} lines`);
-  }
+  const end = await chainHead(sql);
+  // The place before the first one is among them, for its hash.
+  const [fault] = await sql<{ provedTo: number; broken: string }[]>`
+    select * from (
+      select c.number, c.number_before as proved_to,
+             case when c.number <> c.number_before + 1 then 'line ' || c.number_before + 1 || ' of the chain is gone'
+                  when l.id is null then 'line ' || c.number || ', ' || c.line_id || ', is gone'
+                  when c.hash <> audit_hash(c.hash_before, c.number, l)
+                    then 'line ' || c.number || ', ' || c.line_id || ', is not as it was written' end as broken
+      from (select *, coalesce(lag(number) over places, 0) as number_before, lag(hash) over places as hash_before
+            from audit_chain where number between ${start} and ${end?.number ?? 0} window places as (order by number)) c
+      left join lateral (select * from audit_log where id = c.line_id offset 0) l on true
+      where c.number > ${start}) as proved
+    where broken is not null order by number limit 1`;
+  if (fault) return { head: since, lines: fault.provedTo - start, broken: fault.broken };
+  const loose = await looseLine(sql, start);
+  return { head: end ?? since, lines: (end?.number ?? start) - start, ...(loose !== undefined && { broken: loose }) };
 }
 
 // A line is in the chain, or noted for it. Any other came past the triggers, or lost its place in the chain.

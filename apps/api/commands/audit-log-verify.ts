@@ -5,7 +5,7 @@ import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { oldestWaiting, proveAuditLog, headText, parseHead, readKeptHead, type Head } from '../audit/chain.ts';
-import { progressLine, runCommand, withPostgres, withRedis } from './tool.ts';
+import { runCommand, withPostgres, withRedis } from './tool.ts';
 
 // Proves that no line of the audit log was changed or removed: `make audit-log-verify`. --since HEAD begins at a head that it
 // printed before; --head HEAD begins at the first line, and also finds that head. Exits with 1 and names the first line that
@@ -35,9 +35,7 @@ type Heads = { since: Head | undefined; known: Head[]; isAsked: boolean };
 
 async function prove(sql: Sql, { since, known, isAsked }: Heads): Promise<number> {
   const started = systemClock.monotonic();
-  const progress = progressLine();
-  const { head, lines, broken } = await proveAuditLog(sql, { since, known, onProgress: progress.show });
-  progress.end();
+  const { head, lines, broken } = await proveAuditLog(sql, { since, known });
   const proved = lines.toLocaleString('en');
   const problem = (text: string) => console.error(`${NAME}: ${text}`);
   if (broken !== undefined) {

@@ -1,7 +1,6 @@
-import { decodeJwt, decodeProtectedHeader, errors, jwtVerify, SignJWT, type JWTPayload } from 'jose';
+import { decodeProtectedHeader, errors, jwtVerify, SignJWT, type JWTPayload } from 'jose';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { isId } from '../../../../shared/values/ids.ts';
 import { publicKeyOf, type PublicJwk, type SigningKey, isIssuerOf } from './signing-keys.ts';
 
 /** Most workspaces in a JWT: with these, 4 KiB of payload and an audience it fits into 8 KiB of a request's headers. */
@@ -39,18 +38,17 @@ export async function checkJwt(
   jwt: string,
   now: Date,
 ): Promise<CheckedJwt> {
-  const named = isCanonical(jwt) && namedBy(jwt);
-  const standing = named && (await readStanding(sql, caller, named));
-  if (!standing) return { status: 'INVALID' };
-  const checked = await checkSignature(jwt, standing.publicJwk, now);
+  const key = isCanonical(jwt) && (await findKey(sql, caller.teamId, jwt));
+  const checked = key && (await checkSignature(jwt, key.publicJwk, now));
   if (!checked || !isIssuerOf(caller.teamId, checked.claims.iss)) return { status: 'INVALID' };
   const { claims, isExpired } = checked;
   const invalid = (reason: (typeof invalidReasons)[number]) => ({ status: 'INVALID', reason, claims }) as const;
-  if (standing.isKeyRevoked) return invalid('KEY_RETIRED');
+  if (key.isRevoked) return invalid('KEY_RETIRED');
+  const standing = await readStanding(sql, caller, claims);
   if (!standing.isUsable) return invalid('WORKSPACE_FORBIDDEN');
   if (isExpired) return { status: 'EXPIRED', claims };
   // Every JWT that the key has signed has expired by now: only a thief of the key can have made this one.
-  if (!standing.isPublished) return invalid('KEY_RETIRED');
+  if (!key.isPublished) return invalid('KEY_RETIRED');
   if (standing.isRevoked) return invalid('REVOKED');
   return { status: 'VALID', claims };
 }
@@ -61,35 +59,39 @@ export function givenPayload(claims: JWTPayload): Record<string, unknown> {
   return Object.fromEntries(given);
 }
 
-type Named = { kid: string; jti: string | null; workspaceIds: string[] | undefined };
-type Standing = Record<'isKeyRevoked' | 'isPublished' | 'isRevoked' | 'isUsable', boolean> & { publicJwk: PublicJwk };
+type Key = { publicJwk: PublicJwk; isRevoked: boolean; isPublished: boolean };
 
-// What a JWT says of itself, to look it up by. The signature is checked after that: until then nothing of it is believed.
-function namedBy(jwt: string): Named | undefined {
+async function findKey(sql: Query, teamId: string, jwt: string): Promise<Key | undefined> {
+  const kid = kidOf(jwt);
+  if (kid === undefined) return undefined;
+  const [key] = await sql<Key[]>`
+    select public_jwk, revoked_at is not null as is_revoked, published_until > now() as is_published
+    from signing_keys where team_id = ${teamId} and kid = ${kid}`;
+  return key;
+}
+
+// A key's SHA-256 thumbprint (RFC 7638).
+function kidOf(jwt: string): string | undefined {
   try {
     const { kid } = decodeProtectedHeader(jwt);
-    const { jti, [WORKSPACES_CLAIM]: workspaceIds } = decodeJwt(jwt);
-    if (!isKid(kid) || !(workspaceIds === undefined || isListOfIds(workspaceIds))) return undefined;
-    return { kid, jti: isUuid(jti) ? jti : null, workspaceIds };
+    return typeof kid === 'string' && /^[\w-]{43}$/.test(kid) ? kid : undefined;
   } catch {
     return undefined;
   }
 }
 
+/** What stands against claims that the team has signed. */
 async function readStanding(
   sql: Query,
-  caller: Pick<Caller, 'teamId' | 'workspaceIds'>,
-  { kid, jti, workspaceIds }: Named,
-): Promise<Standing | undefined> {
-  const { teamId } = caller;
-  const usable = workspaceIds?.filter((one) => caller.workspaceIds?.includes(one) ?? true) ?? null;
-  const [row] = await sql<Standing[]>`
-    select k.public_jwk, k.revoked_at is not null as is_key_revoked, k.published_until > now() as is_published,
-           exists (select from revoked_jwts r where r.team_id = ${teamId} and r.jti = ${jti}::uuid) as is_revoked,
-           ${usable === null} or exists (
-             select from workspaces w
-             where w.id = any(${usable ?? []}) and w.team_id = ${teamId} and w.deleted_at is null) as is_usable
-    from signing_keys k where k.team_id = ${teamId} and k.kid = ${kid}`;
+  { teamId, workspaceIds }: Pick<Caller, 'teamId' | 'workspaceIds'>,
+  { jti, [WORKSPACES_CLAIM]: limits }: OwnClaims,
+): Promise<{ isRevoked: boolean; isUsable: boolean }> {
+  const revocable = new RegExp(JTI_PATTERN).test(jti) ? jti : null;
+  const usable = limits?.filter((one) => workspaceIds?.includes(one) ?? true);
+  const [row] = await sql<[{ isRevoked: boolean; isUsable: boolean }]>`
+    select exists (select from revoked_jwts where team_id = ${teamId} and jti = ${revocable}::uuid) as is_revoked,
+           ${usable === undefined} or exists (
+             select from workspaces where id = any(${usable ?? []}) and team_id = ${teamId} and deleted_at is null) as is_usable`;
   return row;
 }
 
@@ -114,19 +116,4 @@ async function checkSignature(
 function isCanonical(jwt: string): boolean {
   const parts = jwt.split('.', 4);
   return parts.length === 3 && parts.every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
-}
-
-// A key's SHA-256 thumbprint (RFC 7638).
-function isKid(kid: unknown): kid is string {
-  return typeof kid === 'string' && /^[\w-]{43}$/.test(kid);
-}
-
-function isUuid(text: unknown): text is string {
-  return typeof text === 'string' && new RegExp(JTI_PATTERN).test(text);
-}
-
-function isListOfIds(value: unknown): value is string[] {
-  return (
-    Array.isArray(value) && value.length <= MAX_WORKSPACES && value.every((one) => typeof one === 'string' && isId(one))
-  );
 }
