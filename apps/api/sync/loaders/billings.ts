@@ -27,9 +27,10 @@ export async function* loadBillings(sql: Query, selection: Selection): AsyncGene
     order by id limit ${limit}`,
   );
   for await (const records of batches) {
+    const withClasses = records.filter(({ hasClasses }) => hasClasses);
     const classes = await loadClasses(
       sql,
-      records.filter(({ hasClasses }) => hasClasses),
+      withClasses.map(({ id }) => id),
     );
     yield records.map((record) => entryOf(record, classes.get(record.id)));
   }
@@ -91,73 +92,34 @@ const ENDED_FOR_DAYS = 35;
 // Far fewer have not ended: 16 ends and priorities, and the periods of ten schedules that roll over.
 const MOST_CLASSES = 80;
 
-/** Loads the classes of credits of some billing records, by record; what each has of the plain class is `totalMicros`. */
-async function loadClasses(
-  sql: Query,
-  records: { id: string; totalMicros: number }[],
-): Promise<Map<string, CreditClass[]>> {
-  if (records.length === 0) return new Map();
-  const ids = records.map(({ id }) => id);
-  const rows = await sql<ClassRow[]>`
-    select * from (
-      select c.*, row_number() over (partition by billing_id order by coalesce(rolls_until, ends_at, ${NEVER}) desc, ref) as place
-      from grant_classes c
+/** Loads the classes of credits of some billing records, by record, the plain one first. One without credits is left out. */
+async function loadClasses(sql: Query, ids: string[]): Promise<Map<string, CreditClass[]>> {
+  if (ids.length === 0) return new Map();
+  const rows = await sql<(CreditClass & { billingId: string })[]>`
+    select c.*, p.pending
+    from (
+      select id as billing_id, ${PLAIN_CLASS}::text as ref, ${PLAIN_NUMBER}::int as number, 50 as priority, ${NEVER}::bigint as ends_at_ms,
+             0 as roll_ends_at_ms, 0 as roll_max_micros, 0 as first_version, total_micros as begun_micros, 0 as place
+      from billing_records where id = any(${ids})
+      union all
+      select billing_id, ref, number, priority, coalesce(ends_at, ${NEVER}), coalesce(rolls_until, 0), roll_max_micros, first_version,
+             begun_micros, row_number() over (partition by billing_id order by coalesce(rolls_until, ends_at, ${NEVER}) desc, ref)
+      from grant_classes
       where billing_id = any(${ids})
         and coalesce(rolls_until, ends_at, ${NEVER}) > extract(epoch from now() - ${`${ENDED_FOR_DAYS} days`}::interval) * 1000) c
-    where place <= ${MOST_CLASSES}`;
-  const pending = await sql<PendingRow[]>`
-    select billing_id, class, begins_at, amount_micros from grants
-    where billing_id = any(${ids}) and before_micros is null and voided_at is null order by begins_at, id`;
-  const [ofRecord, pendingOf] = [
-    Map.groupBy(rows, ({ billingId }) => billingId),
-    Map.groupBy(pending, (one) => `${one.billingId} ${one.class}`),
-  ];
-  const awaited = (billingId: string, ref: string) =>
-    (pendingOf.get(`${billingId} ${ref}`) ?? []).map(({ beginsAt, amountMicros }) => ({
-      beginsAtMs: beginsAt,
-      micros: amountMicros,
-    }));
-  return new Map(
-    records.map(({ id, totalMicros }) => {
-      const plain = { ...plainClass(totalMicros), pending: awaited(id, PLAIN_CLASS) };
-      const others = (ofRecord.get(id) ?? []).map((row) => classOf(row, awaited(id, row.ref)));
-      return [id, [plain, ...others.filter(({ begunMicros, pending }) => begunMicros > 0 || pending.length > 0)]];
-    }),
-  );
+    cross join lateral (
+      select coalesce(json_agg(json_build_object('beginsAtMs', begins_at, 'micros', amount_micros) order by begins_at, id), '[]') as pending
+      from grants g
+      where g.billing_id = c.billing_id and g.class = c.ref and g.before_micros is null and g.voided_at is null) p
+    where place = 0 or (place <= ${MOST_CLASSES} and (begun_micros > 0 or json_array_length(p.pending) > 0))
+    order by billing_id, place`;
+  return Map.groupBy(rows, ({ billingId }) => billingId);
 }
 
 /** The class of what a record has bought, without an end: the only one of a record without other grants. */
 export function plainClass(totalMicros: number): CreditClass {
-  const never = { endsAtMs: NEVER, rollEndsAtMs: 0, rollMaxMicros: 0 };
-  return {
-    ref: PLAIN_CLASS,
-    number: PLAIN_NUMBER,
-    priority: 50,
-    ...never,
-    firstVersion: 0,
-    begunMicros: totalMicros,
-    pending: [],
-  };
-}
-
-type ClassRow = {
-  billingId: string;
-  ref: string;
-  number: number;
-  priority: number;
-  endsAt: number | null;
-  rollsUntil: number | null;
-  rollMaxMicros: number;
-  firstVersion: number;
-  begunMicros: number;
-};
-
-type PendingRow = { billingId: string; class: string; beginsAt: number; amountMicros: number };
-
-function classOf(row: ClassRow, pending: CreditClass['pending']): CreditClass {
-  const { ref, number, priority, endsAt, rollsUntil, rollMaxMicros, firstVersion, begunMicros } = row;
-  const ends = { endsAtMs: endsAt ?? NEVER, rollEndsAtMs: rollsUntil ?? 0 };
-  return { ref, number, priority, ...ends, rollMaxMicros, firstVersion, begunMicros, pending };
+  const named = { ref: PLAIN_CLASS, number: PLAIN_NUMBER, priority: 50, firstVersion: 0 };
+  return { ...named, endsAtMs: NEVER, rollEndsAtMs: 0, rollMaxMicros: 0, begunMicros: totalMicros, pending: [] };
 }
 
 /** Alerts of a row, which the api has checked, as settings have them. */
