@@ -19,7 +19,7 @@ await withPostgres(config.DATABASE_URL, async (sql) => {
     process.exitCode = 1;
     return;
   }
-  const pages = wanted.changes.length > 0 ? await sql.begin((tx) => changeQuotas(tx, team.id, wanted.changes)) : [];
-  if (pages.length > 0) await bringIntoForce('quota', sql, config.REDIS_URL, pages);
+  const changes = wanted.changes.length > 0 ? await sql.begin((tx) => changeQuotas(tx, team.id, wanted.changes)) : [];
+  if (changes.length > 0) await bringIntoForce('quota', sql, config.REDIS_URL, changes);
   for (const line of await describeQuotas(sql, team.id, quotasOf(config))) console.log(line);
 });

@@ -21,6 +21,6 @@ await withPostgres(config.DATABASE_URL, async (sql) => {
     const made = { id: row.id, after: accessTokens.present(row), shards: [row.shard] };
     return { text, changes: await storeRecorded(tx, origin, [{ resource: 'access_token', ...made }]) };
   });
-  await bringIntoForce('token', sql, config.REDIS_URL, [changes]);
+  await bringIntoForce('token', sql, config.REDIS_URL, changes);
   console.log(text);
 });

@@ -78,9 +78,9 @@ export function readTeam(args: string[]): string | undefined {
 }
 
 /** Brings what a command stored into force at once if Redis is available; else the sweeper does, once Redis is back. */
-export async function bringIntoForce(name: string, sql: Sql, redisUrl: string, pages: StoredChange[][]): Promise<void> {
+export async function bringIntoForce(name: string, sql: Sql, redisUrl: string, changes: StoredChange[]): Promise<void> {
   await withRedis(name, redisUrl, 2_000, async (redis, isReachable) => {
-    for (const page of isReachable ? pages : []) await applyChanges(sql, redis, page);
+    if (isReachable) await applyChanges(sql, redis, changes);
   }).catch(() => {});
 }
 

@@ -94,20 +94,19 @@ function nameInAnswers(quota: QuotaName): string {
 
 const MOST = 1_000_000_000_000_000;
 const MOST_PER_SECOND = 1_000_000;
-const TOKENS_AT_ONCE = 5_000;
 
 /** The team that a command line names, and the limits that it gives it: undefined is the default. */
 export type WantedQuotas = { team: string; changes: [QuotaName, number | undefined][] };
 
 /**
  * Stores the team's own limits. Its tokens change with them: their records in Redis tell verify the team's limit. Gives the changes to
- * bring into force, page by page.
+ * bring into force.
  */
 export async function changeQuotas(
   tx: Transaction,
   teamId: string,
   changes: WantedQuotas['changes'],
-): Promise<StoredChange[][]> {
+): Promise<StoredChange[]> {
   // The lock: of two commands at once, the second changes what the first has stored.
   await tx`insert into team_quotas (team_id, limits) values (${teamId}, '{}') on conflict (team_id) do nothing`;
   const [{ before }] = await tx<[{ before: Record<string, number> }]>`
@@ -115,19 +114,12 @@ export async function changeQuotas(
   const merged = { ...before, ...Object.fromEntries(changes) };
   const after = Object.fromEntries(Object.entries(merged).filter(([, limit]) => limit !== undefined));
   await tx`update team_quotas set limits = ${tx.json(after)}, updated_at = now() where team_id = ${teamId}`;
+  const isTold = changes.some(([name]) => name === 'verify_per_second');
+  const tokens = await tx<{ id: string; shard: number }[]>`
+    select id, shard from access_tokens where team_id = ${teamId} and revoked_at is null and ${isTold}`;
+  const changed = tokens.map(({ id, shard }): Recorded => ({ resource: 'access_token', id, shards: [shard] }));
   const origin = { teamId, tokenId: null, operation: 'npm run quota', requestId: null };
-  await storeRecorded(tx, origin, [{ resource: 'quota', id: teamId, before, after }]);
-  if (!changes.some(([name]) => name === 'verify_per_second')) return [];
-  const pages: StoredChange[][] = [];
-  for (let after = ''; ;) {
-    const tokens = await tx<{ id: string; shard: number }[]>`
-      select id, shard from access_tokens where team_id = ${teamId} and revoked_at is null and id > ${after}
-      order by id limit ${TOKENS_AT_ONCE}`;
-    const changed = tokens.map(({ id, shard }): Recorded => ({ resource: 'access_token', id, shards: [shard] }));
-    pages.push(await storeRecorded(tx, origin, changed));
-    if (tokens.length < TOKENS_AT_ONCE) return pages;
-    after = tokens.at(-1)!.id;
-  }
+  return storeRecorded(tx, origin, [{ resource: 'quota', id: teamId, before, after }, ...changed]);
 }
 
 /** A team's limits and what it has of each, a line for each. */

@@ -1,7 +1,8 @@
+import type { PendingQuery, Row } from 'postgres';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { beginEvent } from '../../../shared/events/event.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import type { Sql } from '../../../shared/stores/postgres.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 
 type Adjustment = {
@@ -35,33 +36,35 @@ const EARLIER_AT_ONCE = 500;
  * of those that have to be applied again later, because the balance of their record is not known in Redis, or because many
  * are missing before them.
  */
-export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<Set<string>> {
+export async function applyAdjustments(sql: Query, redis: ShardedRedis, ids: string[]): Promise<Set<string>> {
+  const adjustments = await load(sql, sql`a.id = any(${ids})`);
   const notApplied = new Set<string>();
-  const adjustments = await load(sql, ids);
   // One that waits holds up those after it of its record, and no other record.
-  const waiting = new Set<string>();
-  for (const adjustment of adjustments) {
-    if (!waiting.has(adjustment.billingId)) {
-      const done = await applyWithEarlier(sql, redis, adjustment);
-      if (done.at(-1)?.id !== adjustment.id) waiting.add(adjustment.billingId);
-    }
-    if (waiting.has(adjustment.billingId)) notApplied.add(adjustment.id);
+  for (const ofRecord of Map.groupBy(adjustments, ({ billingId }) => billingId).values()) {
+    const last = await applyInOrder(sql, redis, ofRecord);
+    for (const { id, number } of ofRecord) if (number > last) notApplied.add(id);
   }
   return notApplied;
 }
 
-/** Applies an adjustment, after some of those before it that are missing; gives what was applied, up to the first that was not. */
-async function applyWithEarlier(sql: Sql, redis: ShardedRedis, adjustment: Adjustment): Promise<Adjustment[]> {
-  const status = await apply(redis, adjustment);
-  if (status === 'OK') return [adjustment];
-  if (status === 'UNSETTLED') return [];
-  const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
-  for (const [i, earlier] of missing.entries()) if ((await apply(redis, earlier)) !== 'OK') return missing.slice(0, i);
-  return missing;
+/** Applies adjustments of a record, after some of those before them that are missing; gives the number of the last applied one. */
+async function applyInOrder(sql: Query, redis: ShardedRedis, [first, ...rest]: Adjustment[]): Promise<number> {
+  const { billingId, number } = first!;
+  const status = await apply(redis, first!);
+  if (status === 'UNSETTLED') return 0;
+  const isEarly = status !== 'OK';
+  let last = isEarly ? status : number;
+  const to = rest.at(-1)?.number ?? number;
+  const isMissing = sql`a.billing_id = ${billingId} and a.number > ${last} and a.number <= ${to}`;
+  for (const one of isEarly ? await load(sql, isMissing, EARLIER_AT_ONCE) : rest) {
+    if ((await apply(redis, one)) !== 'OK') break;
+    last = one.number;
+  }
+  return last;
 }
 
-/** Applies one adjustment; returns OK, UNSETTLED, or the number of the last applied one if earlier ones are missing. */
-async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<string> {
+/** Applies one adjustment, once; gives the number of the last applied one if earlier ones are missing. */
+async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<'OK' | 'UNSETTLED' | number> {
   const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard, workspaceId } = adjustment;
   const node = redis.node(shard);
   const record = keyspace.billing(shard, workspaceId, adjustment.externalMeterId);
@@ -86,29 +89,18 @@ async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<strin
     );
   let [status = '', , last = ''] = await adjust();
   for (let calls = 1; status === 'AGAIN' && calls < CALLS; calls++) [status = '', , last = ''] = await adjust();
-  if (status === 'ABSENT') return 'UNSETTLED';
-  if (!['OK', 'UNSETTLED', 'EARLY'].includes(status)) throw failure(adjustment, status);
-  return status === 'EARLY' ? last : status;
-}
-
-function failure({ number, billingId }: Adjustment, status: string): ApiError {
+  if (status === 'OK') return 'OK';
+  if (status === 'ABSENT' || status === 'UNSETTLED') return 'UNSETTLED';
+  if (status === 'EARLY') return Number(last);
   const cause = new Error(`adjustment ${number} of ${billingId} was not applied: ${status}`);
-  return new ApiError('redis_unavailable', { cause });
+  throw new ApiError('redis_unavailable', { cause });
 }
 
-async function load(sql: Sql, ids: string[]): Promise<Adjustment[]> {
+async function load(sql: Query, which: PendingQuery<Row[]>, most: number | null = null): Promise<Adjustment[]> {
   return sql<Adjustment[]>`
     select a.id, a.billing_id, a.number, a.amount_micros, a.usage_name, a.day, a.reason, a.token_id,
            a.grant_id, a.class, a.void_number, a.before_micros, a.grant_micros,
            b.shard, b.workspace_id, b.external_meter_id
     from adjustments a join billing_records b on b.id = a.billing_id
-    where a.id = any(${ids})
-    order by a.billing_id, a.number`;
-}
-
-async function idsBetween(sql: Sql, { billingId, number }: Adjustment, last: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select id from adjustments where billing_id = ${billingId} and number > ${last} and number <= ${number}
-    order by number limit ${EARLIER_AT_ONCE}`;
-  return rows.map((row) => row.id);
+    where ${which} order by a.billing_id, a.number limit ${most}`;
 }

@@ -38,8 +38,11 @@ export type EntryGrant = {
 /** Writes a transaction's changes into the table `changes`; returns their ids. */
 export async function recordChanges(sql: Query, changes: Change[]): Promise<number[]> {
   if (changes.length === 0) return [];
-  const rows = changes.map(({ kind, entityId, shard }) => ({ kind, entityId, shard }));
-  const recorded = await sql<{ id: number }[]>`insert into changes ${sql(rows)} returning id`;
+  const recorded = await sql<{ id: number }[]>`
+    insert into changes (kind, entity_id, shard)
+    select * from unnest(${changes.map(({ kind }) => kind)}::text[], ${changes.map(({ entityId }) => entityId)}::text[],
+                         ${changes.map(({ shard }) => shard)}::smallint[])
+    returning id`;
   return recorded.map((row) => row.id);
 }
 

@@ -45,8 +45,8 @@ test('a gateway of a team beyond its quota gets 503: its end clients are not to 
 
 test("a team's own limit is in force for its tokens on verify once it is changed", async () => {
   const { id, token } = await world.newTeam();
-  const pages = await world.sql.begin((tx) => changeQuotas(tx, id, [['verify_per_second', 100_000]]));
-  for (const page of pages) await applyChanges(world.sql, world.redis, page);
+  const changes = await world.sql.begin((tx) => changeQuotas(tx, id, [['verify_per_second', 100_000]]));
+  await applyChanges(world.sql, world.redis, changes);
   // One that has not read the token yet: others learn of it within a second.
   const { url } = await world.start('verify');
   assert.ok((await atOnce(() => verify(token, url))).every(({ status }) => status === 200));
