@@ -1,7 +1,8 @@
-import { Agent, request, type RequestOptions } from 'node:https';
+import { Agent, request } from 'node:https';
 import type { IncomingMessage } from 'node:http';
 import { type LookupFunction, isIP } from 'node:net';
 import { once } from 'node:events';
+import { callbackify } from 'node:util';
 import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
 import {
   allowedFor,
@@ -10,7 +11,8 @@ import {
   type WebhookTarget,
   isPublicAddress,
 } from '../../shared/values/webhook-target.ts';
-import { Resolver, lookup } from 'node:dns/promises';
+import { Resolver } from 'node:dns/promises';
+import type { LookupAddress } from 'node:dns';
 
 /** What came of one try: an answer, or why there was none. */
 export type Outcome = { status?: number; answer?: string; error?: string; durationMs: number };
@@ -23,21 +25,18 @@ const KEPT_BYTES = 1_024;
 const KEPT_BYTES_INSIDE = 200;
 const MOST_ERROR = 256;
 // A handshake costs both sides more than all else of a delivery.
-const KEEP_CONNECTION_MS = 4_000;
-const MOST_KEPT_FOR_ONE = 32;
+const keeping = { keepAlive: true, timeout: 4_000, maxFreeSockets: 32, maxCachedSessions: 0 };
 
 /**
- * Posts to a webhook's URL, and never throws. It connects to an address that was checked, under the name for TLS: what the name
- * says a moment later does not matter. It follows no redirect and asks no proxy. A connection serves again for some seconds, to the
- * same name, where the check of that moment gives the very same addresses.
+ * Posts to a webhook's URL, and never throws. Each connection goes to an address that was checked for it, under the name for TLS: what
+ * the name says a moment later does not matter. It follows no redirect and asks no proxy. A connection serves its name again for some
+ * seconds, those to targets inside apart: by no name does a team reach one that another team may have.
  */
 export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarget[], clock: Clock, withinMs = 10_000) {
-  const agent = new CheckedAgent({
-    keepAlive: true,
-    timeout: KEEP_CONNECTION_MS,
-    maxFreeSockets: MOST_KEPT_FOR_ONE,
-    maxCachedSessions: 0,
-  });
+  const lookup = callbackify(resolve) as unknown as LookupFunction;
+  // Without the last, a lookup could be asked for one address alone.
+  const outside = new Agent({ ...keeping, lookup, autoSelectFamily: true });
+  const inside = new Agent(keeping);
   return async function call({ teamId, url, headers, body }: Call): Promise<Outcome> {
     const started = clock.monotonic();
     const took = () => Math.round(clock.monotonic() - started);
@@ -46,8 +45,7 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
     try {
       const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
       if (typeof target === 'string') throw new Error(`the URL ${target}`);
-      const addresses = await inTime(signal, resolve(target, signal));
-      const response = await post(target, { headers, body, addresses, signal, agent });
+      const response = await post(target, body, { headers, signal, agent: target.isAllowed ? inside : outside });
       status = response.statusCode!;
       const answer = await readStart(response, target.isAllowed ? KEPT_BYTES_INSIDE : KEPT_BYTES);
       return { status, answer, durationMs: took() };
@@ -58,47 +56,25 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
   };
 }
 
-/** Keeps connections apart by the addresses that were checked for them, too. */
-class CheckedAgent extends Agent {
-  override getName(options: RequestOptions & { checked?: string } = {}): string {
-    return `${super.getName(options)}:${options.checked}`;
-  }
-}
+type Given = { headers: Record<string, string>; signal: AbortSignal; agent: Agent };
 
-type Post = { headers: Record<string, string>; body: string; addresses: Address[]; signal: AbortSignal; agent: Agent };
-
-async function post(target: WebhookTarget, given: Post): Promise<IncomingMessage> {
-  const { headers, body, addresses, signal, agent } = given;
-  const options: RequestOptions & { checked: string } = {
+async function post(target: WebhookTarget, body: string, given: Given): Promise<IncomingMessage> {
+  const sent = request(target.url, {
+    ...given,
     method: 'POST',
-    headers: { ...headers, 'content-length': Buffer.byteLength(body) },
-    agent,
-    signal,
-    lookup: only(addresses),
-    checked: addresses
-      .map(({ address }) => address)
-      .toSorted()
-      .join(),
+    headers: { ...given.headers, 'content-length': Buffer.byteLength(body) },
     rejectUnauthorized: true,
     ...(isIP(target.host) === 0 && { servername: target.host }),
-  };
-  const sent = request(target.url, options);
+  });
   sent.end(body);
   try {
-    const [response] = (await once(sent, 'response', { signal })) as [IncomingMessage];
+    const [response] = (await once(sent, 'response', { signal: given.signal })) as [IncomingMessage];
     return response;
   } catch (error) {
     // The receiver may have closed a kept connection before it saw the request, which is no failure of its own.
-    if (!sent.reusedSocket || signal.aborted) throw error;
-    return post(target, { ...given, agent: new Agent({ keepAlive: false, maxCachedSessions: 0 }) });
+    if (!sent.reusedSocket || given.signal.aborted) throw error;
+    return post(target, body, given);
   }
-}
-
-function only(addresses: Address[]): LookupFunction {
-  return (_, { all }, callback) => {
-    if (all) callback(null, addresses);
-    else callback(null, addresses[0]!.address, addresses[0]!.family);
-  };
 }
 
 /** Reads an answer as far as we read any, and gives the start of it. */
@@ -115,55 +91,36 @@ async function readStart(response: IncomingMessage, most: number): Promise<strin
   return Buffer.concat(kept).toString('utf8').replaceAll('\0', '\ufffd');
 }
 
-function inTime<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
-  return Promise.race([work, once(signal, 'abort').then(() => Promise.reject(new Error('late')))]);
-}
-
 function describe(error: unknown): string {
   // Of several addresses that could not be connected to, the first tells enough.
   const one = error instanceof AggregateError ? (error.errors[0] as Error) : (error as Error);
   return one.message.replaceAll('\0', '').slice(0, MOST_ERROR);
 }
 
-export type Address = { address: string; family: 4 | 6 };
-
-/** Gives the addresses to connect to. Throws where there is none, or one that not everybody can reach. */
-export type Resolve = (target: WebhookTarget, signal: AbortSignal) => Promise<Address[]>;
+/** Gives the addresses to connect to. Throws where a name has none, or one that not everybody can reach. */
+export type Resolve = (name: string) => Promise<LookupAddress[]>;
 
 /** Name servers, which are asked for one name. */
-export type NameServers = {
-  resolve4(name: string): Promise<string[]>;
-  resolve6(name: string): Promise<string[]>;
-  cancel(): void;
-};
+export type NameServers = Pick<Resolver, 'resolve4' | 'resolve6'>;
 
-const ASK_WITHIN_MS = 2_000;
-const TIMES = 2;
 const MOST_ADDRESSES = 16;
 
 /**
  * Asks name servers itself: the system's own function takes one of a few threads for each question, and a name whose servers
- * never answer would hold up all others. One inside address among them refuses the name: it is a trick, or a mistake. Targets
- * that the operator allows are looked up as the system does, with its file of hosts.
+ * never answer would hold up all others. One inside address among them refuses the name: it is a trick, or a mistake.
  */
 export function makeResolve(newResolver: () => NameServers = askNameServers): Resolve {
-  return async function resolve({ host, isAllowed }, signal) {
-    if (isAllowed) return lookUp(host);
+  return async function resolve(name) {
     const resolver = newResolver();
-    signal.addEventListener('abort', () => resolver.cancel(), { once: true });
-    const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
-    if (found.length === 0) throw new Error(`the name ${host} has no address`);
-    if (!found.every(isPublicAddress)) throw new Error(`the name ${host} has an address that is not public`);
-    return found.slice(0, MOST_ADDRESSES).map((address) => ({ address, family: isIP(address) as 4 | 6 }));
+    if (found.length === 0) throw new Error(`the name ${name} has no address`);
+    if (!found.every(isPublicAddress)) throw new Error(`the name ${name} has an address that is not public`);
+    return found.slice(0, MOST_ADDRESSES).map((address) => ({ address, family: isIP(address) }));
   };
 }
 
-async function lookUp(host: string): Promise<Address[]> {
-  const found = await lookup(host, { all: true });
-  return found.map(({ address, family }) => ({ address, family: family as 4 | 6 }));
-}
-
+// Made anew each time, since it keeps the name servers that the system has at that moment.
 function askNameServers(): NameServers {
-  return new Resolver({ timeout: ASK_WITHIN_MS, tries: TIMES });
+  return new Resolver({ timeout: 2_000, tries: 2 });
 }
