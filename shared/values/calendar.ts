@@ -75,10 +75,12 @@ function daysSince1970(date: Temporal.PlainDate): number {
   return new Temporal.PlainDate(1970, 1, 1).until(date).days;
 }
 
-function startOf(date: Temporal.PlainDate, timezone: string): number {
-  return firstInstantOf(date.toPlainDateTime(), timezone);
+/** The first instant, in Unix ms, of a date in a zone. */
+export function startOf(date: Temporal.PlainDate, timezone: string): number {
+  return date.toZonedDateTime(timezone).epochMilliseconds;
 }
 
-function inZone(ms: number, timezone: string): Temporal.ZonedDateTime {
+/** What clocks of a zone show at an instant in Unix ms. */
+export function inZone(ms: number, timezone: string): Temporal.ZonedDateTime {
   return Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timezone);
 }

@@ -1,5 +1,6 @@
 // Periods of usage: hours, days, weeks and months of a time zone. They are computed here, where time zones are known to the
 // day, and the books are asked by instants on quarter hours, which no zone of today divides.
+import { inZone, startOf, windowAt } from './calendar.ts';
 
 export const intervals = ['hour', 'day', 'week', 'month'] as const;
 export type Interval = (typeof intervals)[number];
@@ -8,8 +9,6 @@ export const QUARTER_MS = 900_000;
 export const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const QUARTERS_OF_DAY = DAY_MS / QUARTER_MS;
-// No period is longer.
-const LONGEST_MS = 32 * DAY_MS;
 // The books store no later day.
 const LAST_DAY = 65_535;
 
@@ -28,37 +27,26 @@ export type Divided = { startMs: number; endMs: number; timezone: string; interv
  * is one period that has nothing.
  */
 export function periodsOf({ startMs, endMs, timezone, interval }: Divided): Periods {
-  const clock = clockOf(timezone, startMs - LONGEST_MS, endMs + LONGEST_MS);
-  const first = Math.max(0, clock.dayAt(startMs) - 1);
-  const starts: { day: number; atMs: number }[] = [];
-  for (let day = first; starts.length === 0 || starts.at(-1)!.atMs < endMs; day += 1)
-    starts.push({ day, atMs: clock.startOfDay(day) });
-
+  const cuts = [startMs];
+  for (const atMs of beginningsAfter(startMs, timezone, interval)) {
+    if (atMs >= endMs) break;
+    cuts.push(atMs);
+  }
   const quarters: number[] = [];
   const days: number[] = [];
-  let next = 0;
-  for (const cutMs of [startMs, ...beginnings(startMs, endMs), endMs]) {
+  for (const cutMs of [...cuts, endMs]) {
     const quarter = quarterOf(cutMs);
     if (quarter === quarters.at(-1) && startMs < endMs) continue;
-    // A day belongs to the period in which it begins.
-    while (starts[next]!.atMs < cutMs) next += 1;
     quarters.push(quarter);
-    days.push(Math.min(starts[next]!.day, LAST_DAY));
+    days.push(Math.min(firstDayFrom(cutMs, timezone), LAST_DAY));
   }
-  const aroundMs = interval === 'hour' ? 2 * HOUR_MS : LONGEST_MS;
-  const [wholeMs = startMs] = [...beginnings(startMs - aroundMs, startMs + 1)].slice(-1);
-  const [wholeEndMs = endMs] = beginnings(endMs - 1, endMs + aroundMs);
-  return { timezone, quarters, days, whole: [quarterOf(wholeMs), quarterOf(wholeEndMs)] };
-
-  /** Where periods begin between two instants. */
-  function* beginnings(fromMs: number, toMs: number): Generator<number> {
-    if (interval === 'hour') return yield* clock.hoursBetween(fromMs, toMs);
-    for (let day = clock.dayAt(fromMs) - 1; ; day += 1) {
-      const atMs = clock.startOfDay(day);
-      if (atMs >= toMs) return;
-      if (atMs > fromMs && begins(day, interval)) yield atMs;
-    }
-  }
+  const [wholeEndMs = endMs] = beginningsAfter(endMs - 1, timezone, interval);
+  return {
+    timezone,
+    quarters,
+    days,
+    whole: [quarterOf(wholeStart(startMs, timezone, interval)), quarterOf(wholeEndMs)],
+  };
 }
 
 /** How many periods there are. */
@@ -93,8 +81,7 @@ export function cutPeriods(periods: Periods): number[] {
 
 /** Moments, in Unix ms and in their order, as RFC 3339 with the offset of the zone. */
 export function momentTexts(moments: readonly number[], timezone: string): string[] {
-  const clock = clockOf(timezone, moments[0] ?? 0, moments.at(-1) ?? 0);
-  return moments.map((ms) => clock.text(ms));
+  return moments.map((ms) => inZone(ms, timezone).toString({ smallestUnit: 'second', timeZoneName: 'never' }));
 }
 
 /** Whether every period consists of whole days in UTC, which are its days. */
@@ -118,13 +105,12 @@ export function daysOfUtc(first: string, last: string): Periods {
 
 /** The first instant, in Unix ms, of a date (YYYY-MM-DD) in a zone, or of the date so many days later. */
 export function startOfDate(date: string, timezone: string, daysLater = 0): number {
-  const day = dayNumber(date) + daysLater;
-  return clockOf(timezone, day * DAY_MS, day * DAY_MS).startOfDay(day);
+  return startOf(Temporal.PlainDate.from(date).add({ days: daysLater }), timezone);
 }
 
 /** The date (YYYY-MM-DD) that clocks of a zone show at an instant in Unix ms. */
 export function dateAt(ms: number, timezone: string): string {
-  return dateOf(clockOf(timezone, ms, ms).dayAt(ms));
+  return inZone(ms, timezone).toPlainDate().toString();
 }
 
 /** The date of a number of days since 1970, and the number of a date. */
@@ -139,74 +125,32 @@ function quarterOf(ms: number): number {
   return Math.floor(ms / QUARTER_MS);
 }
 
-function begins(day: number, interval: Interval | undefined): boolean {
-  // 1 January 1970 was a Thursday.
-  if (interval === 'week') return (day + 3) % 7 === 0;
-  if (interval === 'month') return new Date(day * DAY_MS).getUTCDate() === 1;
-  return interval === 'day';
+/** The first day, since 1970, that begins in a zone at an instant or after it. */
+function firstDayFrom(atMs: number, timezone: string): number {
+  const date = inZone(atMs, timezone).toPlainDate();
+  return dayNumber(date.toString()) + (startOf(date, timezone) < atMs ? 1 : 0);
 }
 
-/**
- * The clocks of a zone around a span of time. A zone has few changes of its offset, so they are read once: asked for each of
- * 3,660 days, the time zone data would cost 50 ms.
- */
-function clockOf(timezone: string, startMs: number, endMs: number) {
-  const spans = spansOf(timezone, startMs - 3 * DAY_MS, endMs + 3 * DAY_MS);
-  const spanAt = (ms: number) => spans.findLast(({ fromMs }) => fromMs <= ms)!;
-  // A month of hours has few days and times of day, and each text takes a date some microseconds.
-  const dayText = remembered(dateOf);
-  const timeText = remembered((ofDayMs) => new Date(ofDayMs).toISOString().slice(11, 19));
-
-  /** The first instant at which clocks show midnight of a day, or, where they skip it, what follows. */
-  function startOfDay(day: number): number {
-    const localMs = day * DAY_MS;
-    const { fromMs, offsetMs } = spans.find((span) => localMs - span.offsetMs < span.toMs)!;
-    return Math.max(fromMs, localMs - offsetMs);
-  }
-
-  /** The full hours of the clocks, and where they are changed. */
-  function* hoursBetween(fromMs: number, toMs: number): Generator<number> {
-    for (let atMs = fromMs; ;) {
-      const { offsetMs, toMs: changeMs } = spanAt(atMs);
-      atMs = Math.min(changeMs, (Math.floor((atMs + offsetMs) / HOUR_MS) + 1) * HOUR_MS - offsetMs);
-      if (atMs >= toMs) return;
-      yield atMs;
-    }
-  }
-
-  return {
-    startOfDay,
-    hoursBetween,
-    dayAt: (ms: number) => Math.floor((ms + spanAt(ms).offsetMs) / DAY_MS),
-    text(ms: number): string {
-      const { offsetMs } = spanAt(ms);
-      const day = Math.floor((ms + offsetMs) / DAY_MS);
-      const offset = timeText(Math.abs(offsetMs)).slice(0, 'HH:MM'.length);
-      return `${dayText(day)}T${timeText(ms + offsetMs - day * DAY_MS)}${offsetMs < 0 ? '-' : '+'}${offset}`;
-    },
-  };
+/** Where periods begin after an instant. Hours are full ones of the clocks, and begin where these are changed, too. */
+function* beginningsAfter(atMs: number, timezone: string, interval: Interval | undefined): Generator<number> {
+  if (interval === undefined) return;
+  if (interval === 'hour') for (let hourMs = atMs; ;) yield (hourMs = hourAfter(hourMs, timezone));
+  let date = inZone(windowAt(interval, timezone, atMs).endMs, timezone).toPlainDate();
+  for (; ; date = date.add({ [`${interval}s`]: 1 })) yield startOf(date, timezone);
 }
 
-function remembered(textOf: (value: number) => string): (value: number) => string {
-  const texts = new Map<number, string>();
-  return (value) => {
-    let text = texts.get(value);
-    if (text === undefined) texts.set(value, (text = textOf(value)));
-    return text;
-  };
+function hourAfter(atMs: number, timezone: string): number {
+  const at = inZone(atMs, timezone);
+  const offsetMs = at.offsetNanoseconds / 1_000_000;
+  const fullHourMs = (Math.floor((atMs + offsetMs) / HOUR_MS) + 1) * HOUR_MS - offsetMs;
+  return Math.min(fullHourMs, at.getTimeZoneTransition('next')?.epochMilliseconds ?? Infinity);
 }
 
-function spansOf(timezone: string, startMs: number, endMs: number) {
-  const spans: { fromMs: number; toMs: number; offsetMs: number }[] = [];
-  let at: Temporal.ZonedDateTime | null = Temporal.Instant.fromEpochMilliseconds(startMs).toZonedDateTimeISO(timezone);
-  while (at !== null && at.epochMilliseconds <= endMs) {
-    const next: Temporal.ZonedDateTime | null = at.getTimeZoneTransition('next');
-    const toMs = next?.epochMilliseconds ?? Infinity;
-    spans.push({ fromMs: at.epochMilliseconds, toMs, offsetMs: at.offsetNanoseconds / 1_000_000 });
-    at = next;
-  }
-  // Clocks showed something before the first instant, too.
-  spans[0]!.fromMs = -Infinity;
-  spans.at(-1)!.toMs = Infinity;
-  return spans;
+/** Where the period of an instant begins. */
+function wholeStart(atMs: number, timezone: string, interval: Interval | undefined): number {
+  if (interval === undefined) return atMs;
+  if (interval !== 'hour') return windowAt(interval, timezone, atMs).startMs;
+  let startMs = atMs - 2 * HOUR_MS;
+  for (let next = startMs; next <= atMs; next = hourAfter(next, timezone)) startMs = next;
+  return startMs;
 }
