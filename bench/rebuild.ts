@@ -7,7 +7,7 @@ import { statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { number } from '../apps/stack/demo/print.ts';
+import { number } from './print.ts';
 import { StackError } from '../apps/stack/process/errors.ts';
 import { checkout } from '../apps/stack/process/home.ts';
 import { freePorts } from '../apps/stack/process/ports.ts';

@@ -1,4 +1,4 @@
-import { number } from '../apps/stack/demo/print.ts';
+import { number } from './print.ts';
 import { table } from '../shared/values/table.ts';
 
 /** A figure with what it must and should reach. For a ratio of latencies or memory, less is better. */

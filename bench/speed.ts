@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { number } from '../apps/stack/demo/print.ts';
+import { number } from './print.ts';
 import { table } from '../shared/values/table.ts';
 import { freePorts } from '../apps/stack/process/ports.ts';
 import { ourProgram } from '../apps/stack/servers/programs.ts';

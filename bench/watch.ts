@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { bar, number } from '../apps/stack/demo/print.ts';
+import { number } from './print.ts';
 
 /** What a process has used. */
 export type Usage = { cpuSeconds: number; rssMb: number; peakMb: number };
@@ -23,7 +23,7 @@ export function usageOf(pid: number): Usage[] {
 
 /** Shows progress: in one line on a terminal, else in a line for each quarter. */
 export function showProgress(what: string, done: number, all: number): void {
-  const line = `  ${what.padEnd(20)} ${bar(done / all, 30)} ${number(done).padStart(9)} / ${number(all)}`;
+  const line = `  ${what.padEnd(20)} ${number(done).padStart(9)} / ${number(all)}`;
   if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${line}${done >= all ? '\n' : ''}`);
   else if (Math.floor((4 * done) / all) !== shown) console.log(line);
   shown = Math.floor((4 * done) / all);

@@ -1,4 +1,4 @@
-import { number } from '../../apps/stack/demo/print.ts';
+import { number } from '../print.ts';
 import { table } from '../../shared/values/table.ts';
 import { ms, type HowLong, type Part } from '../results.ts';
 import { mediansOf, runRounds, type Seen } from '../rounds.ts';

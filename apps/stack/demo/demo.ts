@@ -10,7 +10,6 @@ import { makeAccounts } from './accounts.ts';
 import { showBooks } from './books.ts';
 import { makeCast } from './cast.ts';
 import { writePast, type PastStores } from './past.ts';
-import { number } from './print.ts';
 import { printStatuses, send } from './traffic.ts';
 
 const CALLS = 20_000;
@@ -56,16 +55,14 @@ type Stage = {
 
 /** Makes a workspace with customers, sends traffic, and checks that the books add up; returns whether all went as it should. */
 export async function play({ url, verifyUrl, token, pages, calls, past }: Stage): Promise<boolean> {
-  let undecided = 0;
-  const timeouts = { timeoutMs: GIVE_UP_AFTER_MS, verifyTimeoutMs: GIVE_UP_AFTER_MS };
-  const client = keytally({ url, verifyUrl, token, ...timeouts, onRetry: () => undecided++ });
+  const client = keytally({ url, verifyUrl, token, timeoutMs: GIVE_UP_AFTER_MS, verifyTimeoutMs: GIVE_UP_AFTER_MS });
   const days = past?.days ?? 0;
   const { workspace } = await client.workspaces.create({ name: nameOfWorkspace(days) });
   const { customers, traffic } = await makeCast(client, workspace.id, calls, days);
-  console.log(`a workspace, 2 scopes, ${customers.length} customers, ${number(calls)} verifications\n`);
+  console.log(`a workspace, 2 scopes, ${customers.length} customers, ${calls.toLocaleString('en')} verifications\n`);
   if (past) {
     const events = await writePast(client, past, customers, days);
-    console.log(`${number(events)} events of ${days} days, all of them MADE UP\n`);
+    console.log(`${events.toLocaleString('en')} events of ${days} days, all of them MADE UP\n`);
   }
 
   const started = performance.now();
@@ -73,9 +70,8 @@ export async function play({ url, verifyUrl, token, pages, calls, past }: Stage)
   const perSecond = (1000 * calls) / (performance.now() - started);
   printStatuses(seen);
   const wrong = seen.filter(({ status, traffic: { answers } }) => !answers.includes(status)).length;
-  console.log(`\n${number(perSecond)} verifications/s, client and servers on this machine`);
-  console.log(`${number(undecided)} calls were not decided (503) and were repeated with their Idempotency-Key`);
-  console.log(`${number(wrong)} calls were answered otherwise than their keys say\n`);
+  console.log(`\n${perSecond.toFixed()} verifications/s, client and servers on this machine`);
+  console.log(`${wrong} calls were answered otherwise than their keys say\n`);
   await makeAccounts(client, workspace.id);
   const right = await showBooks(client, customers, seen, days);
   if (past) console.log(`The ${days} days before today are made up: nobody made those calls.`);

@@ -2,10 +2,9 @@ import type { Keytally } from '../../../clients/node/index.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { table } from '../../../shared/values/table.ts';
 import { shareOf, type Traffic } from './cast.ts';
-import { bar, number, percentile } from './print.ts';
 
 /** One call and how it was answered. */
-export type Seen = { traffic: Traffic; status: string; ms: number };
+export type Seen = { traffic: Traffic; status: string };
 
 const AT_ONCE = 32;
 
@@ -15,22 +14,16 @@ export function send(client: Keytally, traffic: Traffic[], calls: number): Promi
   const numbers = Array.from({ length: calls }, (_, i) => i + 1);
   return mapLimited(numbers, AT_ONCE, async (call) => {
     const one = pick(traffic, shareOf(call) * total);
-    const asked = performance.now();
     const { status } = await client.verify(verification(one, call));
-    return { traffic: one, status, ms: performance.now() - asked };
+    return { traffic: one, status };
   });
 }
 
-/** Prints how often each status was answered, and how fast. */
+/** Prints how often each status was answered. */
 export function printStatuses(seen: Seen[]): void {
   const byStatus = Object.entries(Object.groupBy(seen, (one) => one.status)).toSorted(([a], [b]) => a.localeCompare(b));
-  const rows = [...byStatus, ['all', seen] as const].map(([label, some = []]) => {
-    const times = some.map((one) => one.ms).toSorted((a, b) => a - b);
-    const share = some.length / seen.length;
-    const at = (part: number) => `${percentile(times, part).toFixed(1)} ms`;
-    return [label, number(some.length), `${(100 * share).toFixed(1)} %`, bar(share, 20), at(0.5), at(0.99)];
-  });
-  console.log(table(['status', '>calls', '>share', '', '>p50', '>p99'], rows));
+  const rows = byStatus.map(([status, some = []]) => [status, some.length.toLocaleString('en')]);
+  console.log(table(['status', '>calls'], rows));
 }
 
 function pick(traffic: Traffic[], point: number): Traffic {
