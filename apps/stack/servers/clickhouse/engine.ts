@@ -91,20 +91,10 @@ async function endIfWriteWasLost(folder: string): Promise<void> {
 async function runOn(session: Session, statement: Statement): Promise<Uint8Array> {
   const { sql, data, format } = statement;
   const before = assignments(statement);
-  // As one text: the engine takes a millisecond to wake up for each.
+  // As one text: the engine takes a millisecond to wake up for each. Rows would end at the first line of such a text.
   if (data === undefined) return (await session.queryAsync([...before, sql].join(';\n'), { format })).bytes();
   if (before.length > 0) await session.queryAsync(before.join(';\n'));
-  const insert = rawInsert.exec(sql)?.groups;
-  if (!insert)
-    return (await session.queryAsync(data.length > 0 ? `${sql}\n${data.toString()}` : sql, { format })).bytes();
-  const { table, columns, format: given } = insert as { table: string; columns?: string; format: string };
-  await session.insert({
-    table,
-    values: data,
-    format: given as 'JSONEachRow',
-    ...(columns && { columns: columns.split(',').map((column) => column.trim()) }),
-  });
-  return new Uint8Array(0);
+  return (await session.queryAsync(data.length > 0 ? `${sql}\n${data.toString()}` : sql, { format })).bytes();
 }
 
 // The default of max_query_size.
@@ -128,11 +118,6 @@ function assignments({ database, settings, parameters }: Statement): string[] {
     ...set(Object.entries({ max_query_size: String(MOST_OF_A_QUERY), ...settings })),
   ];
 }
-
-// The form of INSERT that clients send: chdb takes its rows as bytes. Any other INSERT runs as
-// text.
-const rawInsert =
-  /^\s*insert\s+into\s+(?<table>[\w.]+)\s*(?:\(\s*(?<columns>\w+(?:\s*,\s*\w+)*)\s*\)\s*)?format\s+(?<format>JSONEachRow|JSONCompactEachRow|TabSeparated|CSV)\s*;?\s*$/i;
 
 function quote(text: string, mark: "'" | '`'): string {
   return mark + text.replaceAll('\\', '\\\\').replaceAll(mark, `\\${mark}`) + mark;
