@@ -14,33 +14,32 @@ const placeholder =
 
 /**
  * How many bits of a text whoever knows keys of its kind has to guess, at most. What comes before the last words with a separator is a
- * prefix; a word, and a run such as aaaaa or 12345, counts as one of 2,048; every other character as one of those that the text has.
+ * prefix; a word counts as one of 2,048; of a run such as aaaaa or 12345 two characters count; every other character counts as one of
+ * those that the text has.
  */
 export function bitsOf(text: string): number {
   const [prefix = ''] = /^(?:(?:[A-Za-z]?[a-z]{0,12}|[A-Z]{1,12})[-_.:])+/.exec(text) ?? [];
   const isPrefix = prefix.split(/[-_.:]/).every((part) => part.length <= SHORT || isWord(part));
   const secret = isPrefix ? text.slice(prefix.length) : text;
   const characters = isHex(secret) ? secret.replaceAll('-', '') : secret;
-  const runs = runsIn(characters);
   const words = isHex(secret) ? [] : (characters.match(/[A-Z]?[a-z]{3,15}|[A-Z]{4,16}/g) ?? []).filter(isWord);
-  const left = characters.length - lengthOf(runs) - lengthOf(words);
-  const bits = BITS_OF_WORD * (runs.length + words.length) + Math.max(0, left) * Math.log2(alphabetOf(secret));
+  const others = words.reduce((left, word) => left.replace(word, ''), characters);
+  const bits = BITS_OF_WORD * words.length + unexpectedIn(others) * Math.log2(alphabetOf(secret));
   return Math.floor(Math.min(bits, characters.length * Math.log2(distinctIn(characters))) + EPSILON);
 }
 
 const BITS_OF_WORD = 11;
-const LEAST_RUN = 5;
 // As `sk`, `pat` and `live` are; a longer part that is no word may begin a random text.
 const SHORT = 4;
 // A random text of 16 characters has more.
 const FEW = 6;
 const EPSILON = 1e-9;
 
-// Random letters seldom look so: vowels between few consonants, a y that is one at the end alone, and one rare letter at most.
+// Random letters seldom look so: vowels between few consonants, and one rare letter at most.
+const odd = /[^aeiouy]{4}|[aeiouy]{4}|q(?!u)|[jqxz].*[jqxz]/i;
+
 function isWord(letters: string): boolean {
-  const lower = letters.toLowerCase().replace(/y$/, 'i');
-  const isSpoken = /[aeiou]/.test(lower) && !/[^aeiou]{4}|[aeiou]{4}|q(?!u)/.test(lower);
-  return letters.length > 3 && isSpoken && (lower.match(/[jqxz]/g) ?? []).length < 2;
+  return letters.length > 3 && /[aeiouy]/i.test(letters) && !odd.test(letters);
 }
 
 function isHex(text: string): boolean {
@@ -65,22 +64,8 @@ function distinctIn(text: string): number {
   return distinct <= FEW ? Math.max(1, distinct) : 128;
 }
 
-/** The parts of a text in which each character is the one before, or the next, or the one before it in the alphabet. */
-function runsIn(text: string): string[] {
-  const runs: string[] = [];
-  let [from, step] = [0, 0];
-  for (let at = 1; at <= text.length; at++) {
-    const next = text.charCodeAt(at) - text.charCodeAt(at - 1);
-    const goesOn = at - from === 1 ? Math.abs(next) <= 1 : next === step;
-    step = next;
-    if (goesOn) continue;
-    const isRun = at - from >= LEAST_RUN;
-    if (isRun) runs.push(text.slice(from, at));
-    from = !isRun && Math.abs(next) <= 1 ? at - 1 : at;
-  }
-  return runs;
-}
-
-function lengthOf(parts: readonly string[]): number {
-  return parts.reduce((sum, part) => sum + part.length, 0);
+/** How many characters of a text do not go on as the two before them did. */
+function unexpectedIn(text: string): number {
+  const step = (at: number) => text.charCodeAt(at) - text.charCodeAt(at - 1);
+  return text.split('').filter((_, at) => at < 2 || Math.abs(step(at)) > 1 || step(at) !== step(at - 1)).length;
 }
