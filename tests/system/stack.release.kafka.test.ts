@@ -27,7 +27,7 @@ test('BUS=kafka starts Kafka and the relay too, usage goes through them, and ano
   assert.equal([await kafkaAnswers(login()), await kafkaAnswers(stranger)], [true, false]);
   const { code, err } = await stack.run('up', undefined, { BUS: 'redis' });
   assert.is(code, 1);
-  assert.match(err, /already runs with BUS=kafka: stop it first/);
+  assert.match(err, /already runs with BUS=kafka, not redis: stop it first/);
 });
 
 test('a start on Redis reads what Kafka still holds', async () => {

@@ -54,7 +54,7 @@ test('a second up changes nothing and prints the same; one at another port, or o
   assert.match(out, /already running/);
   assert.is(out.split('\n').filter((line) => line.includes('curl')).length, 3);
   const otherPort = await stack.run('up', undefined, { KEYTALLY_PORT: String(port + 7) });
-  assert.match(otherPort.err, /^keytally: the stack in .* already runs on port \d+, not \d+: .*\n$/);
+  assert.match(otherPort.err, /^keytally: the stack in .* already runs with KEYTALLY_PORT=\d+, not \d+: .*\n$/);
   const otherHome = await stack.run('up', undefined, { KEYTALLY_HOME: `${stack.home}-other` });
   assert.match(otherHome.err, /^keytally: port \d+ for api is in use; .*\n$/);
   assert.equal([otherPort.code, otherHome.code], [1, 1]);

@@ -1,7 +1,6 @@
 import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { hashKeyText } from '../../../shared/values/key-text.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
 import type { Home } from '../process/home.ts';
@@ -20,7 +19,6 @@ import {
   swap,
 } from '../restore/folders.ts';
 import { startServers, type TemporaryServers } from '../restore/temporary-servers.ts';
-import { withConnection } from '../servers/postgres.ts';
 import { endOf, runOnStack, startCommand } from '../servers/programs.ts';
 import { up } from './up.ts';
 
@@ -61,6 +59,8 @@ async function replaceByBackup(home: Home, file: string, cutOff: AbortSignal): P
   const leaveOld = hadOld ? homes.takeHome(home) : undefined;
   try {
     homes.copyMasterKey(masterKey, fresh);
+    // The next start keeps the port, whether or not this one succeeds.
+    homes.writeEnvFile(fresh, { KEYTALLY_API_URL: home.apiUrl });
     const lost = await loadInto(fresh, file, { home, usageBefore, cutOff });
     cutOff.throwIfAborted();
     console.log(['lost since the backup:', ...lost.map((line) => `  ${line}`)].join('\n'));
@@ -117,21 +117,10 @@ async function loadInto(fresh: Home, file: string, { home, usageBefore, cutOff }
     console.log(`loading it into ${fresh.folder}`);
     await servers.createDatabase('keytally');
     await runRestore(file, [], servers.addresses('keytally'), cutOff);
-    await keepToken(home, fresh, servers);
     return await compareWithOld(servers, { home, usageBefore, cutOff });
   } finally {
     await servers.stop();
   }
-}
-
-/** The old folder's token goes on working if the backup has it; else `make up` makes a new one. */
-async function keepToken(home: Home, fresh: Home, { addresses }: TemporaryServers): Promise<void> {
-  const { KEYTALLY_TOKEN: token, KEYTALLY_API_URL = home.apiUrl } = homes.readEnvFile(home);
-  if (token === undefined) return;
-  await withConnection(addresses('keytally').DATABASE_URL, async (sql) => {
-    const known = await sql`select from access_tokens where hash = ${hashKeyText(token)} and revoked_at is null`;
-    if (known.length > 0) homes.writeEnvFile(fresh, { KEYTALLY_API_URL, KEYTALLY_TOKEN: token });
-  });
 }
 
 async function compareWithOld(servers: TemporaryServers, { home, usageBefore, cutOff }: Loading): Promise<string[]> {

@@ -42,17 +42,12 @@ async function waitForRunning(home: Home): Promise<void> {
       `${home.folder} is in use by a stack of the checkout ${found.checkout}; set KEYTALLY_HOME to another folder`,
     );
   }
-  if (found.apiPort !== home.apiPort) {
-    throw new StackError(
-      `the stack in ${home.folder} already runs on port ${found.apiPort}, not ${home.apiPort}: ` +
-        'stop it first (make down), or set KEYTALLY_HOME to another folder for a second one',
-    );
-  }
-  if (found.bus !== home.bus) {
-    throw new StackError(
-      `the stack in ${home.folder} already runs with BUS=${found.bus}: stop it first (make down), then start it with BUS=${home.bus}`,
-    );
-  }
+  for (const [variable, name] of Object.entries({ KEYTALLY_PORT: 'apiPort', BUS: 'bus' } as const))
+    if (found[name] !== home[name])
+      throw new StackError(
+        `the stack in ${home.folder} already runs with ${variable}=${found[name]}, not ${home[name]}: ` +
+          'stop it first (make down), or set KEYTALLY_HOME to another folder for a second one',
+      );
   const deadline = performance.now() + 60_000;
   for (let told = false; !(await isReady(home)); told = true) {
     if (!findSupervisor(home)) throw new StackError('the stack was stopped while this waited for it');

@@ -12,9 +12,8 @@ export type Customer = {
   usageNames: string[];
   /** What each call costs. */
   cost: string;
-  /** Its calls on each of the days before, and by how much more the last of them has than the first: 1 is twice as much. */
+  /** Its calls on each of the days before. */
   callsPerDay: number;
-  growth: number;
 };
 
 /** One kind of call among the traffic, and how it may be answered. */
@@ -41,19 +40,19 @@ export async function makeCast(client: Keytally, workspaceId: string, calls: num
   const alerts = [{ name: 'running low', when: { available: String(calls / 80) } }];
   const limits = [{ name: 'daily', unit: 'credits' as const, limit: String(calls / 80), per: 'day' as const }];
   const customers = new Map<string, Customer>();
-  for (const [externalMeterId, names, cost, callsPerDay, growth, more, credits] of [
-    ['acme', 'requests searches exports', '1', 5_000, 0.8, {}, 5 * calls],
-    ['globex', 'tokens images', '0.002317', 3_600, 2, { allowOverages: true, spendCap: '5000' }],
-    ['initech', 'pages', '0.25', 1_200, 0.1, {}, calls / 50],
-    ['umbrella', 'requests searches', '1', 700, 0.4, { alerts }, calls / 18],
-    ['hooli', 'searches', '0.5', 250, 1.2, { limits }, calls],
-    [NORTHWIND, 'requests', '1', 300, 0.3, {}, calls / 2],
+  for (const [externalMeterId, names, cost, callsPerDay, more, credits] of [
+    ['acme', 'requests searches exports', '1', 5_000, {}, 5 * calls],
+    ['globex', 'tokens images', '0.002317', 3_600, { allowOverages: true, spendCap: '5000' }],
+    ['initech', 'pages', '0.25', 1_200, {}, calls / 50],
+    ['umbrella', 'requests searches', '1', 700, { alerts }, calls / 18],
+    ['hooli', 'searches', '0.5', 250, { limits }, calls],
+    [NORTHWIND, 'requests', '1', 300, {}, calls / 2],
   ] as const) {
     const used = usedOn(days, { callsPerDay, cost });
     const limited = credits && { totalCredits: formatCredits(used + Math.round(credits) * 1_000_000) };
     const { billing } = await client.billing.create({ workspaceId, externalMeterId, ...limited, ...more });
     const ids = { workspaceId, externalMeterId, customerId: `cus_${externalMeterId}`, billingId: billing.id };
-    customers.set(externalMeterId, { ...ids, usageNames: names.split(' '), cost, callsPerDay, growth, keyIds: [] });
+    customers.set(externalMeterId, { ...ids, usageNames: names.split(' '), cost, callsPerDay, keyIds: [] });
   }
 
   const allowedIPs = ['203.0.113.0/24'];

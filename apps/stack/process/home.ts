@@ -1,17 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import {
-  closeSync,
   existsSync,
-  fchownSync,
   lstatSync,
   mkdirSync,
-  openSync,
   readFileSync,
   readlinkSync,
   realpathSync,
   rmSync,
   statfsSync,
-  statSync,
+  writeFileSync,
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -115,9 +112,10 @@ const LOCK_WITHIN_MS = 250;
  */
 export function lockHome(home: Home): LeaveHome {
   const file = join(home.folder, 'lock');
-  makeLockFile(file);
   let lock: DatabaseSync | undefined;
   try {
+    // Whoever else could read it could lock it. Never opened where it exists: closing it would end a lock of this process.
+    if (!existsSync(file)) writeFileSync(file, '', { flag: 'a', mode: 0o600 });
     lock = new DatabaseSync(file, { timeout: LOCK_WITHIN_MS });
     // A journal in a file would need space on a full disk.
     lock.exec('pragma journal_mode = memory; begin exclusive');
@@ -131,19 +129,6 @@ export function lockHome(home: Home): LeaveHome {
     rmSync(noteFile(now), { force: true });
     lock.close();
   };
-}
-
-function makeLockFile(file: string): void {
-  try {
-    // Whoever else could read it could lock it. Never opened where it exists: closing it would end a lock of this process.
-    const made = openSync(file, 'ax', 0o600);
-    // Root may stop a stack of another user, who could never start it again.
-    const { uid, gid } = statSync(dirname(file));
-    if (process.getuid?.() === 0) fchownSync(made, uid, gid);
-    closeSync(made);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
 }
 
 const SQLITE_BUSY = 5;

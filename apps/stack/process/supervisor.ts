@@ -130,29 +130,18 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
   async function keepHouse(): Promise<void> {
     let told = '';
     while (!over.signal.aborted) {
-      const failures: string[] = [];
-      const attempt = async (what: string, work: () => unknown) => {
-        try {
-          await work();
-        } catch (error) {
-          failures.push(`${what}: ${describeFailure(error)}`);
-        }
-      };
-      if (!isListed)
-        await attempt('processes.json could not be written', () => {
-          writeRecords(folder, [...running.values()]);
-          isListed = true;
-        });
-      for (const file of ['supervisor', ...kept.keys()].map(logFile))
-        await attempt(`${file} could not be shortened`, async () => {
-          while (await shortenLog(file));
-        });
+      const failed = await tidy().then(() => '', describeFailure);
       // Once, not every second for as long as a disk is full.
-      const failed = failures.join('\n');
-      if (failed !== '' && failed !== told) say(failed);
+      if (failed !== '' && failed !== told) say(`the logs or processes.json could not be written: ${failed}`);
       told = failed;
       await sleep(KEEP_HOUSE_EVERY_MS, undefined, { signal: over.signal, ref: false }).catch(() => {});
     }
+  }
+
+  async function tidy(): Promise<void> {
+    if (!isListed) writeRecords(folder, [...running.values()]);
+    isListed = true;
+    for (const file of ['supervisor', ...kept.keys()].map(logFile)) while (await shortenLog(file));
   }
 }
 
