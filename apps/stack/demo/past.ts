@@ -68,7 +68,11 @@ async function insertEvents({ client }: Books, customer: Customer, startMs: numb
              {costMicros:Int64}, {costMicros:Int64} * seq, 0, seq, concat('/v2/', usage_name), time
       from numbers({calls:UInt64})`,
     query_params: {
-      ...{ workspaceId, billingId, customerId, names, startMs },
+      workspaceId,
+      billingId,
+      customerId,
+      names,
+      startMs,
       costMicros: parseCredits(cost)!,
       spanMs: days * DAY_MS,
       calls: days * callsPerDay,
