@@ -27,10 +27,11 @@ test('of many teams half are forgotten, so that it is not full again at once', (
   assert.ok(forgot >= 10 && forgot < 60, `${forgot} times for 1,000 lookups`);
 });
 
-test('what is replaced or removed takes no bytes', () => {
+test('a lookup answers no other question and no other team; what is replaced or removed takes no bytes', () => {
   const cache = makeLookupCache(MOST_BYTES);
   const one = asked('team', 'question');
   cache.add(one, 1, newLookup(), 0);
+  for (const other of [asked('another', 'question'), asked('team', 'another')]) assert.is(cache.get(other), undefined);
   const bytes = cache.bytes();
   cache.add(one, 1, newLookup(), 0);
   assert.is(cache.bytes(), bytes);

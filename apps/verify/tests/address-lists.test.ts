@@ -15,37 +15,22 @@ const { redis } = world;
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 
-const many = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::${(7 * i).toString(16)}`);
-
-test('a list holds its addresses and no others, on the key or as the default of the workspace, and the next call goes by a change', async () => {
+test('a list of 1,000 holds its addresses and no others, and leaves Redis once it is removed', async () => {
+  const many = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::${(7 * i).toString(16)}`);
   const id = await newWorkspace(world, { defaultAllowedIPs: many });
   const others = makeCustomers(world, id);
-  const [byDefault, ofOwn] = [await others.newKey(), await others.newKey({ allowedIPs: ['198.51.100.0/24'] })];
-  const every = await others.newKey({ allowedIPs: [] });
-  const answers = async (key: { key: string }, ...addresses: string[]) => {
-    const found = [];
-    for (const url of [world.verify.url, world.api.url, world.verify.url])
-      for (const ip of addresses) found.push(reasonIn(await others.verify({ key: key.key, ip }, { url })));
-    return [...new Set(found)].join(' ');
-  };
-  assert.is(await answers(byDefault, many[0]!, many[500]!, many[999]!), 'VALID');
-  assert.is(await answers(byDefault, '2001:db8::1', '198.51.100.7'), 'IP_NOT_ALLOWED');
-  assert.is(await answers(ofOwn, '198.51.100.7'), 'VALID');
-  assert.is(await answers(ofOwn, many[0]!), 'IP_NOT_ALLOWED');
-  assert.is(await answers(every, '203.0.113.1'), 'VALID');
-  for (const [list, address, other] of [
-    [['192.0.2.1'], '192.0.2.1', many[0]!],
-    [many, many[0]!, '192.0.2.1'],
-  ] as const) {
-    await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultAllowedIPs: list }));
-    assert.is(await answers(byDefault, address), 'VALID');
-    assert.is(await answers(byDefault, other), 'IP_NOT_ALLOWED');
-  }
+  const { key } = await others.newKey();
+  for (const url of [world.verify.url, world.api.url])
+    for (const [ip, reason] of [
+      [many[999]!, 'VALID'],
+      ['2001:db8::1', 'IP_NOT_ALLOWED'],
+    ] as const)
+      assert.is(reasonIn(await others.verify({ key, ip }, { url })), reason, ip);
   await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultAllowedIPs: [] }));
-  assert.is(await answers(byDefault, '192.0.2.1', many[0]!), 'VALID');
+  assert.is(reasonIn(await others.verify({ key, ip: '192.0.2.1' })), 'VALID');
   const { client } = redis.node(shardOf(id));
   const list = keyspace.addressList(shardOf(id), id);
-  assert.ok((await client.strlen(list)) < 100 && (await client.ttl(list)) > 0, 'a removed list leaves Redis');
+  assert.ok((await client.strlen(list)) < 100 && (await client.ttl(list)) > 0);
 });
 
 test('while the list that a record names is not in Redis, its verifications are 503, and plain keys go on', async () => {

@@ -1,11 +1,12 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../tests/helpers/pass-time.ts';
 import { joinWorld, request, type Answer } from '../../../tests/helpers/world.ts';
 
-// Section "Holds" of the contract, line by line, on the verify server and on the api.
+// Section "Holds" of the contract, on the verify server and on the api. tests/accounts has its arithmetic.
 
 const CLOCKS_APART_MS = 1_000;
 
@@ -55,11 +56,6 @@ function amountsOf(billing: object): string {
   return `${usedCredits} used ${heldCredits} held ${availableCredits} available`;
 }
 
-/** Lets the ends of a record's holds pass. */
-async function afterTheEnd(meter: string): Promise<void> {
-  await passTime(world, redis, (await customers.billing(meter)).id, 90_000);
-}
-
 /** Whether Redis's clock showed an instant between `before` and now; it may be apart from ours. */
 function isSince(before: number, atMs: number): boolean {
   return atMs > before - CLOCKS_APART_MS && atMs < Date.now() + CLOCKS_APART_MS;
@@ -106,83 +102,49 @@ test('on an unmetered key: VALID without a hold, and booked as its limit counts 
 });
 
 test('a capture of more than was held is debited too, and overdrawn tells when credits or the spend cap are passed', async () => {
-  const holdTwo = async (fields: object, usage: string) => {
+  for (const [fields, usage, ...wanted] of [
+    [{ totalCredits: '100' }, '60', 'false 60 used 5 held 35 available', 'true 120 used 0 held -20 available'],
+    [
+      { totalCredits: '100', spendCap: '10' },
+      '5.5',
+      'true 5.5 used 5 held 89.5 available',
+      'true 11 used 0 held 89 available',
+    ],
+    [
+      { totalCredits: '0', allowOverages: true },
+      '9',
+      'true 9 used 5 held -14 available',
+      'true 18 used 0 held -18 available',
+    ],
+  ] as const) {
     const { key } = await customers.newKey({ externalMeterId: await customers.newMeter(fields) });
-    return [await held(key, usage), await held(key, usage)] as const;
-  };
-  const captured = async (holdId: string, usage: string) => {
-    const { body } = await must(200, capture(holdId, usage));
-    return `${body.capture.overdrawn} ${amountsOf(body.billing)}`;
-  };
-  const [first, second] = await holdTwo({ totalCredits: '100' }, '30');
-  assert.is(await captured(first, '60'), 'false 60 used 30 held 10 available');
-  assert.is(await captured(second, '45'), 'true 105 used 0 held -5 available');
-  const overage = await holdTwo({ totalCredits: '0', allowOverages: true, spendCap: '10' }, '5');
-  assert.is(await captured(overage[0], '5'), 'true 5 used 5 held -10 available');
-  const [within, beyond] = await holdTwo({ totalCredits: '100', spendCap: '10' }, '5');
-  assert.is(await captured(within, '5'), 'false 5 used 5 held 90 available');
-  assert.is(await captured(beyond, '5.000001'), 'true 10.000001 used 0 held 89.999999 available');
-});
-
-test('changed settings are in force for the next capture, however many there were before', async () => {
-  const meter = await customers.newMeter({ totalCredits: '100', spendCap: '10' });
-  const { key } = await customers.newKey({ externalMeterId: meter });
-  for (const overdrawn of [false, false, true]) {
-    const { body } = await must(200, capture(await held(key, '1'), '4'));
-    assert.equal([body.capture.overdrawn, body.billing.spendCap], [overdrawn, '10']);
+    const told = [];
+    for (const holdId of [await held(key, '5'), await held(key, '5')]) {
+      const { body } = await must(200, capture(holdId, usage));
+      told.push(`${body.capture.overdrawn} ${amountsOf(body.billing)}`);
+    }
+    assert.equal(told, wanted);
   }
-  const { id } = await customers.billing(meter);
-  await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, { spendCap: '50' }));
-  const { body } = await must(200, capture(await held(key, '1'), '4'));
-  assert.equal([body.capture.overdrawn, body.billing.spendCap, body.billing.usedCredits], [false, '50', '16']);
 });
 
-test('a capture past 9000000000 is 400, and the hold stays', async () => {
-  const meter = await customers.newMeter({ totalCredits: '9000000000' });
-  const { key } = await customers.newKey({ externalMeterId: meter });
-  await must(200, customers.verify({ key, billing: { usage: '5' } }));
-  const holdId = await held(key, '1');
-  assert.is(await codeOf(capture(holdId, '9000000000')), 40006);
-  assert.is(await codeOf(capture(holdId, '9000000001')), 40001);
-  assert.is(await amounts(meter), '5 used 1 held 8999999994 available');
-  await must(200, capture(holdId, '8999999995'));
-});
-
-test('a hold is extended only while it is open, counted from now', async () => {
-  const { key, meter } = await customers.meteredKey('100');
+test('a hold is extended from now on, and one that has ended is not; a late capture says so, and is in the books', async () => {
   for (const url of servers()) {
-    const holdId = await held(key, '30', { url });
+    const { key, meter } = await customers.meteredKey('100');
+    const [holdId, other] = [await held(key, '30', { url }), await held(key, '1', { url, onExpiry: 'charge' })];
     const before = Date.now();
     const { body } = await must(200, extend(holdId, 600, { url }));
     assert.equal([body.hold.id, body.hold.credits], [holdId, '30']);
     assert.ok(isSince(before, body.hold.expiresAt - 600_000), `${body.hold.expiresAt - before} ms`);
-    assert.is(amountsOf(body.billing), '0 used 30 held 70 available');
-    const other = await held(key, '1', { url });
-    await afterTheEnd(meter);
-    assert.is(await amounts(meter), '0 used 30 held 70 available', 'the other one has ended');
-    assert.is(await codeOf(extend(other, 60, { url })), 40951);
-    await must(200, release(holdId, { url }));
-    assert.is(await codeOf(extend(holdId, 60, { url })), 40951);
-  }
-});
-
-test('a hold that ended is given back or charged, and a late capture debits its usage, less what was charged', async () => {
-  for (const [onExpiry, ended] of [
-    ['release', '0 used 0 held 100 available'],
-    ['charge', '30 used 0 held 70 available'],
-  ] as const) {
-    const { key, meter } = await customers.meteredKey('100');
-    const holdId = await held(key, '30', { onExpiry });
-    await afterTheEnd(meter);
-    assert.is(await amounts(meter), ended);
-    assert.is(await codeOf(release(holdId)), onExpiry === 'charge' ? 40951 : undefined);
-    const { body } = await must(200, capture(holdId, '20'));
-    assert.equal(body.capture, { holdId, usage: '20', late: true, overdrawn: false });
-    assert.equal((await must(200, capture(holdId, '20'))).body.capture, body.capture);
-    assert.is(await amounts(meter), '20 used 0 held 80 available');
-    assert.equal([await codeOf(release(holdId)), await codeOf(capture(holdId, '21'))], [40951, 40951]);
+    assert.is(amountsOf(body.billing), '0 used 31 held 69 available');
+    await passTime(world, redis, (await customers.billing(meter)).id, 90_000);
+    assert.is(await amounts(meter), '1 used 30 held 69 available', 'the other one has ended');
+    assert.equal([await codeOf(extend(other, 60, { url })), await codeOf(release(other, { url }))], [40951, 40951]);
+    const { capture: late } = (await must(200, capture(other, '20', { url }))).body;
+    assert.equal(late, { holdId: other, usage: '20', late: true, overdrawn: false });
+    assert.is(await amounts(meter), '20 used 30 held 50 available');
+    assert.is(await codeOf(capture(holdId, '9000000000', { url })), 40006);
     await world.booked();
-    assert.is(await customers.usage(meter), '20', 'in the books, too');
+    assert.is(await customers.usage(meter), '20');
   }
 });
 
@@ -200,55 +162,38 @@ test('an idempotent verify answers the same hold, and with other options of the 
   assert.equal((await hold(key, '30', { headers })).body.hold, first.body.hold);
 });
 
-test('verifications of a batch may hold, each by itself, up to 10,000 open ones of a record', async () => {
+test('a record has up to 10,000 open holds, also by a batch', async () => {
   const { key, meter } = await customers.meteredKey('100');
-  const batch = async (usages: string[]) => {
-    const one = (usage: string) => ({ key, billing: { usage, hold: { expiresIn: 60 } } });
-    const options = { token: world.team.token, body: { verifications: usages.map(one) } };
-    const { results } = (await must(200, request(`${world.verify.url}/api/v1/api-key/verify/batch`, 'post', options)))
-      .body;
-    return results.map((one: any) => one.hold?.id ?? one.error?.code ?? one.reason) as (string | number)[];
-  };
-  const [first, tooMuch, last] = await batch(['60', '60', '30']);
-  assert.is(tooMuch, 'CREDITS_USED_UP');
-  assert.is(await amounts(meter), '0 used 90 held 10 available');
-  await must(200, capture(String(first), '1'));
-  await must(200, capture(String(last), '2'));
-  assert.is(await amounts(meter), '3 used 0 held 97 available');
-
   const { shard } = await recordOf(world.sql, (await customers.billing(meter)).id);
   const ends = keyspace.holdEnds(shard, workspaceId, meter);
   const end = Date.now() + 3_600_000;
   await redis.node(shard).client.zadd(ends, ...Array.from({ length: 9_998 }, (_, i) => [end, `open-${i}`]).flat());
-  const [allowed, also, ...refused] = await batch(['1', '1', '1', '1']);
-  assert.equal(refused, [40950, 40950]);
+  const verifications = Array(4).fill({ key, billing: { usage: '1', hold: { expiresIn: 60 } } });
+  const { results } = (await must(200, world.call('post', world.verify.url + VERIFY_BATCH_PATH, { verifications })))
+    .body;
+  assert.equal(
+    results.map((one: any) => one.error?.code ?? one.status),
+    ['VALID', 'VALID', 40950, 40950],
+  );
   assert.is(await codeOf(hold(key, '1')), 40950);
-  for (const holdId of [allowed, also]) await must(200, release(String(holdId)));
+  await must(200, release(results[0].hold.id));
   await must(200, hold(key, '1'));
 });
 
-test('a hold can be captured after its key was deleted, disabled or rotated, or its workspace was deleted, and is charged at its end', async () => {
-  const path = (id: string) => `/api/v1/workspace/${workspaceId}/api-key/${id}`;
-  for (const end of [
-    (id: string) => world.call('delete', path(id)),
-    (id: string) => world.call('patch', path(id), { enabled: false }),
-    (id: string) => world.call('post', `${path(id)}/rotate`, {}),
-  ]) {
-    const { id, key } = await customers.meteredKey('100');
-    const holdId = await held(key, '30');
-    await must(200, end(id));
-    await must(200, capture(holdId, '3'));
-  }
+test('a hold can be captured after its key was deleted, disabled or rotated, or its workspace was deleted', async () => {
   const other = await newWorkspace(world);
-  const { key, meter } = await makeCustomers(world, other).meteredKey('100');
-  const holdId = await held(key, '30', { expiresIn: 600 });
-  const { id } = (await must(200, hold(key, '5', { onExpiry: 'charge' }))).body.billing;
-  await must(200, world.call('delete', `/api/v1/workspace/${other}`));
-  await passTime(world, redis, id, 90_000);
-  assert.is((await hold(key, '1')).body.status, 'INVALID');
-  const { body } = await must(200, capture(holdId, '12'));
-  assert.is(body.billing.externalMeterId, meter);
-  assert.is(amountsOf(body.billing), '17 used 0 held 83 available');
+  for (const [where, method, path, body] of [
+    [workspaceId, 'delete', '/api-key/{}'],
+    [workspaceId, 'patch', '/api-key/{}', { enabled: false }],
+    [workspaceId, 'post', '/api-key/{}/rotate', {}],
+    [other, 'delete', ''],
+  ] as const) {
+    const { id, key, meter } = await makeCustomers(world, where).meteredKey('100');
+    const holdId = await held(key, '30');
+    await must(200, world.call(method, `/api/v1/workspace/${where}${path.replace('{}', id)}`, body));
+    const { billing } = (await must(200, capture(holdId, '12'))).body;
+    assert.equal([billing.externalMeterId, amountsOf(billing)], [meter, '12 used 0 held 88 available']);
+  }
 });
 
 test('an id that was changed or made up is 404, and a token of the workspace may settle the right one', async () => {
