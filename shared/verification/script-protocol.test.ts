@@ -59,32 +59,6 @@ test('a script unpacks records and calls by the names and the order of the table
   assert.equal([...new Set(seen)].toSorted(), expected.toSorted());
 });
 
-test('every script that reads a key record takes its fields in the order of the table', () => {
-  const { key } = recordFields;
-  const [, format = ''] = /return state, unpackFields\('(s+)', keyRecord, teamIdAt\)/.exec(
-    codeOf('parts/records.lua'),
-  )!;
-  // Version and state come before these; the answer's part, which comes last, is for the verify processes alone.
-  assert.is(2 + format.length, key.indexOf('answerPart'));
-  assert.is(key.indexOf('answerPart'), key.length - 1);
-  const seen: string[] = [];
-  for (const file of files) {
-    for (const [, list = ''] of codeOf(file).matchAll(/local ((?:\w+,\s*)*\w+)\s*=\s*unpackKeyRecord\(keyRecord\)/g)) {
-      const names = list.split(/,\s*/);
-      const read = names.map((name) => name.replace(/^answerPartAt$/, 'answerPart'));
-      assert.equal(read, key.slice(1, 1 + names.length), file);
-      seen.push(file);
-    }
-  }
-  assert.equal(seen, ['cancel.lua', 'parts/lookup.lua']);
-});
-
-test('the verify script makes and takes a lookup in the order of the table', () => {
-  const made = /return \{([\w,\s]+)\}/.exec(codeOf('parts/lookup.lua'))![1]!;
-  const taken = /((?:\w+,\s*)*\w+)\s*=\s*unpack\(lookup\)/.exec(codeOf('verify.lua'))![1]!;
-  for (const list of [made, taken]) assert.equal(list.trim().split(/,\s*/), [...lookupFields]);
-});
-
 test('the heads of the scripts name the fields in the order of the tables, and their clock ticks as ours', () => {
   const ofVerify = [[...callFields, ...questionFields], answerFields, newLookupFields];
   const tablesOf = {

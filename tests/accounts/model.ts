@@ -422,11 +422,11 @@ function sum(amounts: bigint[]): bigint {
   return amounts.reduce((total, one) => total + one, 0n);
 }
 
-function min(a: bigint, b: bigint): bigint {
+export function min(a: bigint, b: bigint): bigint {
   return a < b ? a : b;
 }
 
-function max(a: bigint, b: bigint): bigint {
+export function max(a: bigint, b: bigint): bigint {
   return a > b ? a : b;
 }
 

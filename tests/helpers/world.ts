@@ -124,10 +124,8 @@ async function ownWorld<Running extends Started | Spawned>(
   }
 
   const api = await start('api');
-  // A test's own Redis with TLS has a certificate that only programs started for it know.
-  const isTrusted = !env.REDIS_URL!.startsWith('rediss:');
   const newToken = (teamId: string, granted: readonly Permission[], workspaceIds?: string[]) =>
-    makeToken(sql, isTrusted ? redis : undefined, { teamId, granted, workspaceIds });
+    makeToken(sql, redis, { teamId, granted, workspaceIds });
   const newTeam = async () => {
     const id = newId('team');
     await sql`insert into teams (id, name) values (${id}, ${id})`;
@@ -300,7 +298,7 @@ async function newWorkspace(sql: Sql, teamId: string): Promise<string> {
 
 async function makeToken(
   sql: Sql,
-  redis: ShardedRedis | undefined,
+  redis: ShardedRedis,
   {
     teamId,
     granted,
@@ -313,12 +311,6 @@ async function makeToken(
   await sql`
     insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions, workspace_ids)
     values (${id}, ${teamId}, 'test', ${hashKeyText(text)}, '', ${shard}, ${[...granted]}, ${workspaceIds ?? null})`;
-  if (!redis) {
-    // Old enough for the sweeper to bring it into force at once.
-    await sql`
-      insert into changes (kind, entity_id, shard, created_at) values ('token', ${id}, ${shard}, now() - interval '1 hour')`;
-    return text;
-  }
   const changes = await sql<StoredChange[]>`
     insert into changes (kind, entity_id, shard) values ('token', ${id}, ${shard}) returning id, kind, entity_id, shard`;
   await applyChanges(sql, redis, changes);

@@ -2,7 +2,9 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { reopen } from '../../apps/api/reopen/reopen.ts';
 import { adoptHistory, moveCheckpoints } from '../../apps/api/sync/sweeper.ts';
+import { rebuildNoted } from '../../shared/books/rebuilding/rebuilder.ts';
 import { ApiError, errors } from '../../shared/contract/errors.ts';
+import { storeWatermark } from '../../shared/events/watermark.ts';
 import { systemClock, type Clock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
@@ -238,7 +240,7 @@ test('limits of an emptied Redis go on where they were: by usage name, without w
   assert.equal(ofHold, ['LIMIT_REACHED', 'VALID']);
 });
 
-test('an emptied shard stays closed while the books cannot tell what limits had counted', async () => {
+test('an emptied shard stays closed while the books cannot tell what limits had counted, and opens without a balance that they cannot tell', async () => {
   const refusing = await refusingBooks(world.env.CLICKHOUSE_URL!);
   const refusedBooks = connectClickHouse(refusing.url);
   refusing.refuse(unmetered.id);
@@ -246,6 +248,18 @@ test('an emptied shard stays closed while the books cannot tell what limits had 
   const error = await reopenAll({ books: refusedBooks }).then(() => 'opened', String);
   assert.match(error, `the limits of ${unmetered.id} can't be filled`);
   assert.is((await customers.verify({ key: unmetered.key })).status, 503);
+
+  const [{ id }] = await world.sql<[{ id: string }]>`
+    select id from billing_records where external_meter_id = ${spent.meter}`;
+  refusing.refuse(id);
+  await comeBackAs([]);
+  await reopenAll({ books: refusedBooks });
+  assert.is(await outcomeOf(metered.key, '0', 'other'), 'VALID');
+  const undecided = await customers.verify({ key: spent.key });
+  assert.equal([undecided.status, undecided.body.error.code], [503, errors.undecided[0]]);
+  await storeWatermark(world.sql, 9e15);
+  assert.is(await rebuildNoted({ sql: world.sql, redis, books, log }), 1);
+  assert.is((await spend('0')).billing.usedCredits, '3.5');
   await refusedBooks.close();
   refusing.close();
 });

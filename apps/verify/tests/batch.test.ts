@@ -55,7 +55,7 @@ test('a batch has up to 100 verifications in at most 256 KiB; one that is wrong 
   const one = { key, billing: { usage: '1' } };
   for (const url of both()) {
     const sized = (bytes: number) => {
-      const raw = JSON.stringify({ verifications: Array(100).fill(one) }).padEnd(bytes, ' ');
+      const raw = JSON.stringify({ verifications: Array.from({ length: 100 }, () => one) }).padEnd(bytes, ' ');
       return world.call('post', url + VERIFY_BATCH_PATH, undefined, { raw });
     };
     const before = (await customers.billing(meter)).usedCredits;

@@ -168,7 +168,8 @@ test('a record has up to 10,000 open holds, also by a batch', async () => {
   const ends = keyspace.holdEnds(shard, workspaceId, meter);
   const end = Date.now() + 3_600_000;
   await redis.node(shard).client.zadd(ends, ...Array.from({ length: 9_998 }, (_, i) => [end, `open-${i}`]).flat());
-  const verifications = Array(4).fill({ key, billing: { usage: '1', hold: { expiresIn: 60 } } });
+  const one = { key, billing: { usage: '1', hold: { expiresIn: 60 } } };
+  const verifications = Array.from({ length: 4 }, () => one);
   const { results } = (await must(200, world.call('post', world.verify.url + VERIFY_BATCH_PATH, { verifications })))
     .body;
   assert.equal(
