@@ -64,19 +64,7 @@ test('it posts the message to the checked address, under the name for TLS and Ho
 
 test('a name that resolves to any address that is not public is not called', async () => {
   connections = 0;
-  for (const addresses of [
-    ['127.0.0.1'],
-    ['::1'],
-    ['10.0.0.7'],
-    // The metadata of a cloud, a shared network (CGNAT), IPv4 in IPv6, NAT64 and 6to4.
-    ['169.254.169.254'],
-    ['100.100.100.200'],
-    ['::ffff:127.0.0.1'],
-    ['64:ff9b::7f00:1'],
-    ['2002:7f00:1::'],
-    ['93.184.216.34', '127.0.0.1'],
-    ['93.184.216.34', 'fd00::1'],
-  ]) {
+  for (const addresses of [['127.0.0.1'], ['64:ff9b::7f00:1'], ['93.184.216.34', 'fd00::1']]) {
     answers = { 'evil.example.com': addresses };
     const { error } = await makeCall(byNames, [], systemClock)(evil());
     assert.is(error, 'the name evil.example.com has an address that is not public', addresses.join());

@@ -19,21 +19,12 @@ test('an address lies in a block exactly when their first bits are equal', () =>
       fc.property(of, of, fc.integer({ min: 0, max: longest }), (address, block, length) => {
         const inside = addressBits(text(address))!.startsWith(blockBits(`${text(block)}/${length}`)!);
         assert.is(inside, bits(address).slice(0, length) === bits(block).slice(0, length));
+        assert.is(blockBits(text(address)), addressBits(text(address)), 'an address is a block of one');
       }),
     );
   };
   liesAsItsBitsSay(v4Bytes, v4Text, v4Bits);
   liesAsItsBitsSay(v6Words, v6Text, v6Bits);
-});
-
-test('an address is a block of one, and lies in every block made from it', () => {
-  fc.assert(
-    fc.property(v4Bytes, fc.integer({ min: 0, max: 32 }), (address, length) => {
-      const text = v4Text(address);
-      assert.is(blockBits(text), addressBits(text));
-      assert.ok(addressBits(text)!.startsWith(blockBits(`${text}/${length}`)!));
-    }),
-  );
 });
 
 test('an IPv4-mapped IPv6 address counts as IPv4, and the families never mix', () => {

@@ -259,6 +259,29 @@ test('the verify script goes by each field that it is given', async () => {
   }
 });
 
+test('of several reasons to refuse, the first one in the documented order is the answer', async () => {
+  // The key is wrong in every way at once, and each step mends the first one.
+  const key: Changed['key'] = { state: 'X', expiresAtMs: 1_000, scopeFlags: 'AB', ratePerSecond: 1 };
+  const changed = { key, call: { listed: '', costMicros: 4_750_001 } };
+  const answer = async () => {
+    const [{ fields }] = (await ask(changed)) as [ScriptAnswer];
+    return fields.reason || fields.status;
+  };
+  for (const [mended, reason] of [
+    [{}, 'DISABLED'],
+    [{ key: { ...key, state: 'A' } }, 'EXPIRED'],
+    [{ key: { ...key, state: 'A', expiresAtMs: 0 } }, 'IP_NOT_ALLOWED'],
+    [{ call: { ...changed.call, listed: '1' } }, 'SCOPE_MISSING'],
+    [{ key: { ratePerSecond: 1 } }, 'CREDITS_USED_UP'],
+    // What was refused has counted nothing: the first call that is not uses the limit up.
+    [{ call: { costMicros: 0 } }, 'VALID'],
+    [{ call: { costMicros: 4_750_001 } }, 'RATE_LIMIT'],
+  ]) {
+    Object.assign(changed, mended);
+    assert.is(await answer(), reason);
+  }
+});
+
 test('a key expires, and a secret ends, at its instant and not a millisecond before, known or not', async () => {
   for (const [field, refused] of [
     ['expiresAtMs', ['EXPIRED', 'EXPIRED']],

@@ -38,56 +38,34 @@ const alert: fc.Arbitrary<Alert> = fc.record({
   ),
 });
 
+const onExpiry = fc.constantFrom('release' as const, 'charge' as const);
+const bounds = {
+  allowOverages: fc.boolean(),
+  spendCap: fc.option(fc.bigInt({ min: 0n, max: 40n }), { nil: undefined }),
+};
+
 const command: fc.Arbitrary<Command> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: wait }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant('grant' as const),
-      micros: some,
-      priority: fc.constantFrom(10, 50, 50),
-      beginsIn: ms,
-      /** 0: it has no end. */
-      lasts: fc.constantFrom(0, 5, 5, 10, 15),
-      rollsFor: fc.constantFrom(0, 0, 0, 5, 10),
-      most: micros,
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('void' as const), grant: place }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('verify' as const), micros }) },
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      do: fc.constant('hold' as const),
-      micros: some,
-      expiresIn: later,
-      onExpiry: fc.constantFrom('release' as const, 'charge' as const),
-    }),
-  },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('capture' as const), hold: place, micros }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('release' as const), hold: place }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('cancel' as const), call: place }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('extend' as const), hold: place, expiresIn: later }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({ do: fc.constant('adjust' as const), micros: fc.bigInt({ min: -12n, max: 6n }) }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('settings' as const),
-      allowOverages: fc.boolean(),
-      spendCap: fc.option(fc.bigInt({ min: 0n, max: 40n }), { nil: undefined }),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('alerts' as const),
-      alerts: fc.uniqueArray(alert, { selector: ({ name }) => name, maxLength: 3 }),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('rebuild' as const) }) },
+  doing(4, 'wait', { ms: wait }),
+  doing(4, 'grant', {
+    micros: some,
+    priority: fc.constantFrom(10, 50, 50),
+    beginsIn: ms,
+    /** 0: it has no end. */
+    lasts: fc.constantFrom(0, 5, 5, 10, 15),
+    rollsFor: fc.constantFrom(0, 0, 0, 5, 10),
+    most: micros,
+  }),
+  doing(1, 'void', { grant: place }),
+  doing(6, 'verify', { micros }),
+  doing(5, 'hold', { micros: some, expiresIn: later, onExpiry }),
+  doing(4, 'capture', { hold: place, micros }),
+  doing(2, 'release', { hold: place }),
+  doing(3, 'cancel', { call: place }),
+  doing(1, 'extend', { hold: place, expiresIn: later }),
+  doing(2, 'adjust', { micros: fc.bigInt({ min: -12n, max: 6n }) }),
+  doing(1, 'settings', bounds),
+  doing(1, 'alerts', { alerts: fc.uniqueArray(alert, { selector: ({ name }) => name, maxLength: 3 }) }),
+  doing(1, 'rebuild', {}),
 );
 
 /** Sequences of commands. */
@@ -100,4 +78,14 @@ export function grantOf(command: Extract<Command, { do: 'grant' }>, now: number)
   if (lasts === 0) return { micros, priority, beginsAt };
   const endsAt = beginsAt + lasts;
   return { micros, priority, beginsAt, endsAt, ...(rollsFor > 0 && { rollover: { endsAt: endsAt + rollsFor, most } }) };
+}
+
+/** A command with these fields, among others by its weight. */
+export function doing<What extends string, Fields>(
+  weight: number,
+  what: What,
+  fields: { [Name in keyof Fields]: fc.Arbitrary<Fields[Name]> },
+) {
+  const arbitrary = fc.record({ do: fc.constant(what), ...fields }) as unknown as fc.Arbitrary<{ do: What } & Fields>;
+  return { weight, arbitrary };
 }

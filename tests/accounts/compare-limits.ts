@@ -5,6 +5,7 @@ import type { Limit } from '../../shared/contract/limits.ts';
 import { slidingWindow, windowOf } from '../../shared/stores/limits.ts';
 import { windowAt } from '../../shared/values/calendar.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
+import { doing } from './commands.ts';
 import { ModelLimit, msOf, type HeldCall, type Noted } from './limits.ts';
 import { recordOfProduct, type Answered } from './product-scripts.ts';
 import { setMicros } from './test-shard.ts';
@@ -51,47 +52,26 @@ const holdOf = fc.record({
   forMs: fc.constantFrom(1_000, 60_000, 7_200_000),
   onExpiry: fc.constantFrom('release' as const, 'charge' as const),
 });
-const callsOf = (hold: fc.Arbitrary<Call['hold']>) =>
-  fc.record({
-    do: fc.constant('verify' as const),
-    calls: fc.array(
-      fc.record({ micros: fc.integer({ min: 0, max: 2_000_000 }), usageName: fc.constantFrom('a', 'b', 'c'), hold }),
-      { minLength: 1, maxLength: 3 },
-    ),
-  });
-const ofTime: fc.WeightedArbitrary<Command>[] = [
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), micros: fc.bigInt(0n, 900_000n) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), micros: fc.bigInt(0n, 4_000_000_000n) }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({ do: fc.constant('turn' as const), of: fc.nat(7), byMs: fc.constantFrom(-1, 0, 1) }),
-  },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), of: fc.nat(5) }) },
-];
-const withoutHolds = fc.oneof<fc.WeightedArbitrary<Command>[]>(
-  { weight: 6, arbitrary: callsOf(fc.constant(undefined)) },
+const callsOf = (hold: fc.Arbitrary<Call['hold']>) => {
+  const one = { micros: fc.integer({ min: 0, max: 2_000_000 }), usageName: fc.constantFrom('a', 'b', 'c'), hold };
+  return doing(6, 'verify', { calls: fc.array(fc.record(one), { minLength: 1, maxLength: 3 }) });
+};
+const ofTime = [
+  doing(2, 'wait', { micros: fc.bigInt(0n, 900_000n) }),
+  doing(2, 'wait', { micros: fc.bigInt(0n, 4_000_000_000n) }),
+  doing(2, 'turn', { of: fc.nat(7), byMs: fc.constantFrom(-1, 0, 1) }),
+  doing(2, 'cancel', { of: fc.nat(5) }),
+] as const;
+const withoutHolds: fc.Arbitrary<Command> = fc.oneof(
+  callsOf(fc.constant(undefined)),
   ...ofTime,
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('back' as const), ms: fc.integer({ min: 1, max: 5_000 }) }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('amount' as const),
-      of: fc.nat(7),
-      amount: fc.integer({ min: 1, max: 20 }),
-    }),
-  },
+  doing(1, 'back', { ms: fc.integer({ min: 1, max: 5_000 }) }),
+  doing(1, 'amount', { of: fc.nat(7), amount: fc.integer({ min: 1, max: 20 }) }),
 );
-const withHolds = fc.oneof<fc.WeightedArbitrary<Command>[]>(
-  { weight: 6, arbitrary: callsOf(fc.option(holdOf, { nil: undefined })) },
+const withHolds: fc.Arbitrary<Command> = fc.oneof(
+  callsOf(fc.option(holdOf, { nil: undefined })),
   ...ofTime,
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant('settle' as const),
-      of: fc.nat(3),
-      part: fc.constantFrom(0, 0.5, 1, 1.5, undefined),
-    }),
-  },
+  doing(4, 'settle', { of: fc.nat(3), part: fc.constantFrom(0, 0.5, 1, 1.5, undefined) }),
 );
 
 // Clocks change within these days, in Berlin, Cairo and St. John's.

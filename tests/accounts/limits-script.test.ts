@@ -40,28 +40,12 @@ test('what has fallen is exact to the micro-credit, of every limit and of the lo
   await fc.assert(compared, { numRuns: 100, seed: 1 });
 });
 
-test('calls of one script at one instant count one after the other, and a repetition among them counts once', async () => {
+test('a repetition among the calls of one script counts once', async () => {
   const one = recordOfProduct(client);
   const limits: Limit[] = [{ name: 'hourly', unit: 'credits', limit: '0.000010', per: 'hour' }];
   await one.setLimits(limits, limits);
   await clock(noon);
-  const calls = [4, 4, 4, 2].map((micros) => ({ micros }));
   const once = { micros: 3, once: 'x' };
-  assert.equal(
-    (await one.verify(...calls, once, once)).map(({ status, limitedBy, states }) => [
-      status + limitedBy,
-      ...states.map(({ remaining }) => remaining),
-    ]),
-    [
-      ['VALID', '0.000006', '0.000006'],
-      ['VALID', '0.000002', '0.000002'],
-      ['USAGE_LIMITED1', '0.000002', '0.000002'],
-      ['VALID', '0', '0'],
-      ['USAGE_LIMITED1', '0', '0'],
-      ['USAGE_LIMITED1', '0', '0'],
-    ],
-  );
-  await clock(noon + 3_600_000_000n);
   const [first, again] = await one.verify(once, once);
   assert.equal(shown(again!), shown(first!));
   assert.equal([first!.status, first!.states[0]!.remaining], ['VALID', '0.000007']);

@@ -6,7 +6,6 @@ import { callScript } from '../../shared/stores/scripts.ts';
 import { readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
 import { scriptArguments } from '../../shared/verification/script-protocol.ts';
 import { readEvents } from '../helpers/outbox.ts';
-import { makeOwnRedis } from '../helpers/own-redis.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { beginPlain, beginRecord, classOf, endingClass, NOON, plainSettings, settingsOf } from './begin.ts';
 import { crossedBy, declareDefaultAlerts } from './product-scripts.ts';
@@ -241,24 +240,6 @@ test('a call of an earlier epoch is not cancelled, nor told as never made while 
     ['UNKNOWN ', 'LOST ', 'OK 7'],
   );
   await client.hdel(meta, 'openedAt');
-});
-
-test('at its memory limit Redis takes no debit, refuses what it would refuse, and turns an account all the same', async () => {
-  const own = await makeOwnRedis('accounts-memory');
-  try {
-    const record = await beginRecord(own.admin, [plain(5), endingClass(NOON + 10, 100)]);
-    await record.verify(60);
-    await setClock(own.admin, NOON + 10);
-    await own.admin.config('SET', 'maxmemory', '1');
-    assert.is((await record.verify(5))[0]!.status, 'OUTBOX_FULL');
-    const [{ reason, amounts } = { reason: '', amounts: '' }] = await record.verify(6);
-    assert.equal([reason, amounts], ['CREDITS_USED_UP', '60 0 105 40']);
-    assert.is(record.lines.length, 2);
-    assert.is(await record.turn(), 'OK');
-    assert.equal(record.lines.at(-1)!.classes, [[2, 0, 0, 40]]);
-  } finally {
-    await own.remove();
-  }
 });
 
 test('a plain record has the default alerts of its workspace from its next call on, and none after they are gone', async () => {

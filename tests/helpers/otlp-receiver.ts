@@ -22,11 +22,8 @@ type RawSpan = {
 
 export type ReceivedSpan = Omit<RawSpan, 'attributes'> & { service: string; told: Record<string, unknown> };
 
-/**
- * Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got. With `answers: false` it reads all and
- * never answers.
- */
-export async function startOtlpReceiver({ answers = true } = {}) {
+/** Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got. */
+export async function startOtlpReceiver() {
   const requests: { path: string; headers: IncomingMessage['headers']; text: string }[] = [];
   const server = createServer((request, response) => {
     // A program may be killed in the middle of its request.
@@ -38,7 +35,7 @@ export async function startOtlpReceiver({ answers = true } = {}) {
     let text = '';
     for await (const chunk of request.setEncoding('utf8')) text += chunk;
     requests.push({ path: request.url!, headers: request.headers, text });
-    if (answers) response.setHeader('Content-Type', 'application/json').end('{}');
+    response.setHeader('Content-Type', 'application/json').end('{}');
   }
 
   const sent = (path: string) =>

@@ -5,7 +5,7 @@ import { envelopeProblem } from './contract.ts';
 
 /** What came back over a connection: its answers in order, and whether the server kept the connection open. */
 export type RawAnswer = { status: number; headers: Map<string, string>; text: string };
-export type Spoken = { answers: RawAnswer[]; open: boolean; rest: string };
+export type Spoken = { answers: RawAnswer[]; open: boolean };
 
 type Options = {
   /** How many answers to wait for; default 1. */
@@ -39,7 +39,7 @@ export async function speak(url: string, parts: (string | Buffer)[], options: Op
     socket.on('end', end).on('close', end).on('error', end);
     socket.on('data', (bytes: Buffer) => {
       received = Buffer.concat([received, bytes]);
-      if (split(received, head).answers.length < answers) return;
+      if (split(received, head).length < answers) return;
       clearTimeout(timer);
       resolve();
     });
@@ -52,28 +52,28 @@ export async function speak(url: string, parts: (string | Buffer)[], options: Op
   if (halfClose) socket.end();
   await done;
   socket.destroy();
-  const spoken = split(received, head);
-  for (const answer of spoken.answers) {
+  const complete = split(received, head);
+  for (const answer of complete) {
     const problem = answer.status < 400 || head ? undefined : envelopeProblem(answer);
     if (problem) throw new Error(`${answer.status} ${answer.text}: ${problem}`);
   }
-  return { ...spoken, open };
+  return { answers: complete, open };
 }
 
-// Splits the received bytes into answers; `rest` is an incomplete one.
-function split(received: Buffer, headOnly: boolean): { answers: RawAnswer[]; rest: string } {
+// Splits the received bytes into whole answers.
+function split(received: Buffer, headOnly: boolean): RawAnswer[] {
   const answers: RawAnswer[] = [];
   let at = 0;
   for (;;) {
     const head = received.indexOf('\r\n\r\n', at);
     const [first = '', ...lines] = received.toString('latin1', at, Math.max(at, head)).split('\r\n');
     const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(first)?.[1]);
-    if (head < 0 || !status) return { answers, rest: received.toString('latin1', at) };
+    if (head < 0 || !status) return answers;
     const headers = new Map(lines.map((line) => [line.split(':', 1)[0]!.toLowerCase(), line.replace(/^[^:]*: */, '')]));
     // A 304 may tell the length of what it does not send (RFC 9110, 8.6).
     const hasBody = !headOnly && status !== 304;
     const end = head + 4 + (hasBody ? Number(headers.get('content-length') ?? 0) : 0);
-    if (received.length < end) return { answers, rest: received.toString('latin1', at) };
+    if (received.length < end) return answers;
     if (status >= 200) answers.push({ status, headers, text: received.toString('utf8', head + 4, end) });
     at = end;
   }

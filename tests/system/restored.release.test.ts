@@ -1,9 +1,13 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Sql } from 'postgres';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../shared/contract/errors.ts';
+import postgres from '../../shared/stores/postgres-driver.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
-import { backUp, restore, runRestored } from '../helpers/postgres/older-postgres.ts';
 import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
 
 // Postgres is restored from an older backup while Redis and the books have gone on: nothing is skipped silently, and
@@ -35,7 +39,7 @@ test('the api refuses changes until an operator has decided; then all that chang
   const ofOther = await newJwt(other.token);
   await customers.spend(untouched, '1');
   await inForce();
-  await backUp(world);
+  await backUp();
 
   const path = `/api/v1/workspace/${workspaceId}/api-key`;
   await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
@@ -54,7 +58,7 @@ test('the api refuses changes until an operator has decided; then all that chang
   await customers.spend(untouched, '2');
   await world.booked();
   await inForce();
-  await restore(world);
+  await restore();
   // As if the first usage of the day had been booked after the backup. The consumer knows that it has marked the day.
   await world.sql`delete from usage_marks`;
 
@@ -71,9 +75,9 @@ test('the api refuses changes until an operator has decided; then all that chang
 
   const asApi = new URL(process.env.TEST_API_POSTGRES_URL!);
   asApi.pathname = new URL(world.env.DATABASE_URL!).pathname;
-  const wrong = await runRestored(world, asApi.href).catch((error: { stderr: string }) => error.stderr);
+  const wrong = await runRestored(asApi.href).catch((error: { stderr: string }) => error.stderr);
   assert.match(wrong, /^restored: it needs the rights of the schemas' owner: name that user in DATABASE_URL$/m);
-  const stdout = await runRestored(world);
+  const stdout = await runRestored();
   for (const id of [disabled.id, rotated.id, gone, gateway.id, billingId, cappedId]) assert.match(stdout, id);
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 1 link tokens of ${world.team.id}$`, 'm'));
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 0 link tokens of ${other.id}$`, 'm'));
@@ -141,4 +145,48 @@ async function newJwt(token = world.team.token): Promise<string> {
 
 async function jwtStatus(jwt: string, token = world.team.token): Promise<string | undefined> {
   return (await world.call('post', '/api/v1/jwt/verify', { jwt }, { token })).body?.status as string | undefined;
+}
+
+/** Copies the database of a world as it is now, as a template. */
+async function backUp(): Promise<void> {
+  await onServer(async (server, name) => {
+    await disconnect(server, name);
+    await server`create database ${server(`${name}_backup`)} template ${server(name)}`;
+    await server`alter database ${server(name)} with allow_connections true`;
+  });
+}
+
+/** Replaces the database by the copy. */
+async function restore(): Promise<void> {
+  await onServer(async (server, name) => {
+    await server`drop database ${server(name)} with (force)`;
+    await server`create database ${server(name)} template ${server(`${name}_backup`)}`;
+    await server`drop database ${server(`${name}_backup`)}`;
+  });
+}
+
+/** Runs the command that decides what was changed since, as the schemas' owner if no other user is named; gives what it printed. */
+async function runRestored(databaseUrl = world.env.DATABASE_URL): Promise<string> {
+  const command = join(import.meta.dirname, '../../apps/api/commands/restored.ts');
+  const env = { ...process.env, ...world.env, DATABASE_URL: databaseUrl };
+  return (await promisify(execFile)(process.execPath, [command], { env })).stdout;
+}
+
+async function onServer(work: (server: Sql, name: string) => Promise<void>): Promise<void> {
+  const url = new URL(world.env.DATABASE_URL!);
+  const name = url.pathname.slice(1);
+  url.pathname = '/postgres';
+  const server = postgres(url.href, { max: 1, onnotice: () => {} });
+  await work(server, name);
+  await server.end();
+}
+
+// Postgres copies a database only without connections to it, and our programs reconnect at once unless they may not.
+async function disconnect(server: Sql, name: string): Promise<void> {
+  await server`alter database ${server(name)} with allow_connections false`;
+  await server`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+  await eventually('nobody is connected', async () => {
+    const rows = await server`select from pg_stat_activity where datname = ${name}`;
+    return rows.length === 0;
+  });
 }

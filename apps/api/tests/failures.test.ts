@@ -8,7 +8,7 @@ import { billingKey } from '../../../shared/books/billing-refs.ts';
 import { storeWatermark } from '../../../shared/events/watermark.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { ALL_SHARDS, hashKeyText, keyShard } from '../../../shared/values/key-text.ts';
+import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
@@ -228,36 +228,6 @@ test('a change that is stored but not in force says so, and comes into force onc
   await sweep(world.sql, redis);
   const { billing } = (await must(200, world.call('get', `/api/v1/customer-billing/${record.id}`))).body;
   assert.is(billing.usedCredits, '1');
-});
-
-test('a change that Redis refuses at its commit is in force with its answer once Redis takes it again', async () => {
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  const made = await makeCustomers(world, workspace.id).newKey();
-  const [{ client }, name] = [
-    redis.node(keyShard(made.key)!),
-    keyspace.keyText(keyShard(made.key)!, hashKeyText(made.key)),
-  ];
-  const record = (await client.get(name))!;
-  // One of a later version is not written over.
-  await client.set(name, record.replace(/^\d+/, '9000000'));
-  begins = () => {};
-  const before = api.lines.length;
-  const hasFailed = () =>
-    api.lines.slice(before).some(({ msg }) => msg === 'bringing a change into force failed; trying again');
-  let isPutBack = false;
-  pauses = async (ms, signal) => {
-    if (hasFailed() && !isPutBack) {
-      isPutBack = true;
-      await client.set(name, record);
-    }
-    return systemClock.sleep(ms, signal);
-  };
-  const path = `${api.url}/api/v1/workspace/${workspace.id}/api-key/${made.id}`;
-  await must(200, world.call('patch', path, { enabled: false }));
-  pauses = systemClock.sleep;
-  assert.ok(hasFailed());
-  const { body } = await must(200, world.call('post', '/api/v1/api-key/verify', { key: made.key }));
-  assert.is(body.status, 'DISABLED');
 });
 
 test('a change that another one has overtaken is not mistaken for one of an older Postgres', async () => {

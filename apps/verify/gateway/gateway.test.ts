@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { outputListeners, wireTo } from '../../../tests/helpers/world.ts';
 import { bearer, openAsking, POLICY } from './helpers/asking.ts';
@@ -131,9 +131,7 @@ test('a gateway must send an access token with key:verify; the log alone says wh
   await mistake(pass(`plain/${POLICY}/`, { token: 'kt_nobody', to: fresh.url }));
   outputListeners.delete(listen);
   assert.match(output, /access token \(X-Keytally-Token\) is unknown.*a gateway is set up wrongly/);
-  const elsewhere = await newWorkspace(world);
-  const foreign = { name: 'k', workspaceId: elsewhere };
-  const { key } = (await must(201, world.call('post', '/api/v1/api-key', foreign))).body.apiKey;
+  const { key } = await makeCustomers(world, await newWorkspace(world)).newKey();
   assert.is((await ask('plain/-/', { headers: bearer(key) })).error?.code, 40112, 'not of its workspaces');
 });
 

@@ -1,5 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { isAmbiguousPath } from '../../../shared/values/percent.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { dialectOf } from './dialect.ts';
 import { readPolicy } from './policy.ts';
@@ -56,80 +57,59 @@ test('a wrong policy or dialect is a mistake of the gateway, and the error shows
   assert.throws(() => readPolicy(clients.good.key), /"\[secret\]" is not a part/);
 });
 
+const ambiguous = String.raw`/../-/ /../../plain/-/ /.. /. /./ /a/../../-/ /%2e%2e/-/ /%2E./-/ /.%2e/-/ /%252e%252e/-/ /%2Fa /%5ca \a
+  /a\b /;/a /a/;b/c /%25252e%25252e/-/ /%%32%65%%32%65/-/ /..%2f-/ /..%5C-/ /..\-/ /..%252f-/ /a%2f..%2f..%2f-/ \..\-/ /..;/-/
+  /..%3b/-/ /%${'25'.repeat(50)}2e./`;
+const plain = '/... /a.. /..a/ /.well-known/x /a.b/..c /%2e%2ea /a;b/c;d /a//b /a%2fb%5cc';
+
 test('a path that two programs may read differently is refused, however it is written, and costs nothing', async () => {
   const { world, clients } = asking;
   const { key, usedCredits } = await asking.newKey();
-  const head = `X-Keytally-Token: ${clients.token}\r\nX-Api-Key: ${key}\r\n\r\n`;
+  const at = `/gateway/envoy/${POLICY}`;
+  // Verify looks at both.
+  const isAmbiguous = (path: string) => isAmbiguousPath(path) || isAmbiguousPath(at + path);
+  for (const path of ambiguous.split(/\s+/)) assert.ok(isAmbiguous(path), path);
+  for (const path of plain.split(' ')) assert.not(isAmbiguous(path), path);
+  const head = `Host: a\r\nX-Keytally-Token: ${clients.token}\r\nX-Api-Key: ${key}\r\n\r\n`;
   const ask = async (target: string) =>
-    (await speak(world.verify.url, [`GET ${target} HTTP/1.1\r\nHost: a\r\n${head}`])).answers[0]!;
-  const ambiguous = [
-    '/../-/',
-    '/../../plain/-/',
-    '/..',
-    '/.',
-    '/./',
-    '/a/../../-/',
-    '/%2e%2e/-/',
-    '/%2E./-/',
-    '/.%2e/-/',
-  ];
-  ambiguous.push('/%252e%252e/-/', '/%2Fa', '/%5ca', '\\a', '/a\\b', '/;/a', '/a/;b/c', '/%25252e%25252e/-/');
-  ambiguous.push('/%%32%65%%32%65/-/', '/..%2f-/', '/..%5C-/', '/..\\-/', '/..%252f-/', '/a%2f..%2f..%2f-/');
-  ambiguous.push('\\..\\-/', '/..;/-/', '/..%3b/-/', `/%${'25'.repeat(50)}2e./`, `/${nested('.', 9)}./`);
-  for (const path of ambiguous) {
-    for (const origin of ['', 'HTTP://a@keytally:80']) {
-      const { status, text } = await ask(`${origin}/gateway/envoy/${POLICY}${path}`);
-      assert.equal([status, text && JSON.parse(text).error.code], [400, 40010], path);
-    }
+    (await speak(world.verify.url, [`GET ${target} HTTP/1.1\r\n${head}`])).answers[0]!;
+  for (const target of [
+    `${at}/../-/`,
+    `${at}/%2Fa`,
+    `HTTP://a@keytally:80${at}/%2e%2e/-/`,
+    '/gateway/../gateway/envoy/-/',
+  ]) {
+    const { status, text } = await ask(target);
+    assert.equal([status, JSON.parse(text).error.code], [400, 40010], target);
   }
-  assert.is((await ask('/gateway/../gateway/envoy/-/')).status, 400);
-  for (const dialect of ['haproxy', 'kong', 'nginx']) {
-    const originals = ['/reports/../documents', '/reports/42/..%2f..%2fdocuments?q=1', '//a/reports', '/\\a/reports'];
-    for (const path of [
-      ...originals,
-      '/a\\reports',
-      '/%2freports',
-      '/%5Creports',
-      '/;/reports',
-      '/a/;b/c',
-      '/%252Fa',
-    ]) {
-      const headers = { ...bearer(key), 'X-Original-URI': path, 'X-Forwarded-Uri': path };
-      const { status, text } = await asking.ask(`${dialect}/${POLICY}/`, { headers });
-      // nginx passes on 401 and 403 alone.
-      if (dialect === 'nginx') assert.is(status, 403);
-      else assert.equal([status, JSON.parse(text).error.code], [400, 40010], dialect);
-    }
+  for (const path of ['/reports/../documents', '/reports/42/..%2f..%2fdocuments?q=1', '//a/reports', '/\\a/reports']) {
+    const headers = { ...bearer(key), 'X-Original-URI': path, 'X-Forwarded-Uri': path };
+    for (const dialect of ['haproxy', 'kong'])
+      assert.is((await asking.ask(`${dialect}/${POLICY}/`, { headers })).error?.code, 40010, `${dialect} ${path}`);
+    // nginx passes on 401 and 403 alone.
+    assert.is((await asking.ask(`nginx/${POLICY}/`, { headers })).status, 403);
   }
   assert.is(await usedCredits(), '0');
-  const plain = ['/...', '/a..', '/..a/', '/.well-known/x', '/a.b/..c', '/%2e%2ea', '/?x=/../-/', '/a;b/c;d', '/a//b'];
-  for (const path of [...plain, '/a%2fb%5cc', '//a'])
-    assert.is((await ask(`/gateway/envoy/${POLICY}${path}`)).status, 200, path);
+  for (const path of ['/a.b/..c?x=/../-/', '//a']) assert.is((await ask(at + path)).status, 200, path);
 });
 
 test('a secret in a path or a usage name is hidden before it is an event, and each dialect records its own path alone', async () => {
   const { ask } = asking;
   const { id, key } = await asking.newKey();
-  const [start = '', end = ''] = key.split('_');
   const wanted: [string, string][] = [];
   const pass = async (path: string, headers: object, ...event: [string, string]) => {
     const { status } = await ask(path, { method: 'DELETE', headers: { ...bearer(key), ...headers } });
     assert.is(status, 200, path);
     wanted.push(event);
   };
-  for (const text of [
-    key,
-    `${start}%5F${end}`,
-    `${start}%25255f${end}`,
-    Array.from(key, (one) => nested(one, 2)).join(''),
-  ])
+  for (const text of [key, key.replaceAll('_', '%5F'), key.replaceAll('_', '%25255f')])
     for (const [dialect, method] of [
       ['plain', 'DELETE'],
       ['nginx', 'GET'],
     ]) {
       const headers = { 'X-Original-Method': 'GET', 'X-Original-URI': `/a%20b/${text}/c` };
       // The name is decoded once as a part of the policy.
-      const name = text.length > 100 ? key : encodeURIComponent(text);
+      const name = encodeURIComponent(text);
       await pass(`${dialect}/name=${name}/a%20b/${text}/c`, headers, '[secret]', `${method} /a%20b/[secret]/c`);
     }
   await pass('plain/-/a%2Fb%41', {}, 'default', 'DELETE /a%2Fb%41');
@@ -148,10 +128,3 @@ test('a secret in a path or a usage name is hidden before it is an event, and ea
     wanted,
   );
 });
-
-// A character encoded so often, the digits of each encoding too.
-function nested(character: string, times: number): string {
-  if (times === 0) return character;
-  const digits = character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0');
-  return `%${Array.from(digits, (digit) => nested(digit, times - 1)).join('')}`;
-}

@@ -37,8 +37,10 @@ test('`rateLimitPerSecond` is one more of them; without others who refused is to
   assert.not(ofWorkspace.some(({ limits }) => limits));
 });
 
-test('requests are RATE_LIMITED, and credits USAGE_LIMITED by LIMIT_REACHED, on unmetered keys too', async () => {
+test('requests are RATE_LIMITED, and credits USAGE_LIMITED by LIMIT_REACHED, on unmetered keys too; what fits into no window has no `resetAt`', async () => {
   const { key } = await customers.newKey({ limits: [requests(2), credits('1.5')] });
+  const never = await verify({ key, billing: { usage: '1.500001' } });
+  assert.equal(never.limitedBy, { on: 'key', name: 'spend', limit: '1.5' });
   await verify({ key, billing: { usage: '1' } });
   const byCredits = await verify({ key, billing: { usage: '0.500001' } });
   assert.equal([byCredits.status, byCredits.reason], ['USAGE_LIMITED', 'LIMIT_REACHED']);
@@ -48,14 +50,6 @@ test('requests are RATE_LIMITED, and credits USAGE_LIMITED by LIMIT_REACHED, on 
   const byRequests = await verify({ key });
   assert.equal([byRequests.status, byRequests.reason], ['RATE_LIMITED', 'RATE_LIMIT']);
   assert.equal(byRequests.limitedBy, { on: 'key', name: 'daily', limit: 2, resetAt: endMs, retryAt: endMs });
-});
-
-test('a cost above a whole limit is refused without `resetAt`, and a cost of 0 passes a limit that is used up', async () => {
-  const { key } = await customers.newKey({ limits: [credits('2')] });
-  const refused = await verify({ key, billing: { usage: '2.000001' } });
-  assert.equal(refused.limitedBy, { on: 'key', name: 'spend', limit: '2' });
-  assert.is((await verify({ key, billing: { usage: '2' } })).status, 'VALID');
-  assert.is((await verify({ key })).status, 'VALID');
 });
 
 test('the order of refusal is requests of the key, of the record, then credits, then limits on credits', async () => {

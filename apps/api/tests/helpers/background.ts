@@ -2,23 +2,14 @@ import { sweep } from '../../sync/sweeper.ts';
 import { removeDeleted } from '../../sync/remove-deleted.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
 
-/** What an api does in the background, done by a test when it wants it. */
-export type Background = {
-  /** Brings into force what a test changed of an entity in Postgres. */
-  apply(kind: 'token' | 'key' | 'scope' | 'workspace', id: string): Promise<void>;
-  /** Brings into force what has waited for some seconds. */
-  sweep(): Promise<void>;
-  /** Removes what was deleted, page by page, until a query finds that it is gone. */
-  removeUntil(isGone: () => Promise<boolean>): Promise<void>;
-};
-
-/** Beside an api that does the same: neither disturbs the other. */
-export function makeBackground({ sql, redis }: World): Background {
+/** What an api does in the background, done by a test when it wants it. Neither disturbs the other. */
+export function makeBackground({ sql, redis }: World) {
   const sweepAll = async () => {
     while ((await sweep(sql, redis)) > 0);
   };
   return {
-    async apply(kind, id) {
+    /** Brings into force what a test changed of an entity in Postgres. */
+    async apply(kind: 'token' | 'key' | 'scope' | 'workspace', id: string): Promise<void> {
       const table = { token: 'access_tokens', key: 'api_keys', scope: 'scopes', workspace: 'workspaces' }[kind];
       const shard = kind === 'token' || kind === 'key' ? sql`shard` : sql`null`;
       await sql`
@@ -27,8 +18,10 @@ export function makeBackground({ sql, redis }: World): Background {
         select ${kind}, id, ${shard}, now() - interval '1 hour' from changed`;
       await sweepAll();
     },
+    /** Brings into force what has waited for some seconds. */
     sweep: sweepAll,
-    async removeUntil(isGone) {
+    /** Removes what was deleted, page by page, until a query finds that it is gone. */
+    async removeUntil(isGone: () => Promise<boolean>): Promise<void> {
       do {
         await removeDeleted(sql, redis);
         await sweepAll();
