@@ -104,7 +104,6 @@ async function imported(form: string, text: string, more: { token?: string } & P
   const failure = await run(rows, {
     workspaceId,
     skip: 0,
-    atOnce: 1,
     tally,
     signal: new AbortController().signal,
     send: (items, signal) => sendKeys(target, items, signal),

@@ -11,7 +11,7 @@ import { sendKeys } from './send.ts';
 import { makeTally } from './tally.ts';
 
 const USAGE = `usage: npm run import -- --from FILE [--workspace ID] [--form ${Object.keys(forms).join(' | ')}] [--dry-run]
-  [--meter-from customerId | key | none] [--without-credits] [--allow-weak] [--restore] [--report FILE] [--skip ROWS] [--at-once 4]
+  [--meter-from customerId | key | none] [--without-credits] [--allow-weak] [--restore] [--report FILE] [--skip ROWS]
 The form is what the file's name begins with. KEYTALLY_API_URL and KEYTALLY_TOKEN name the api and a token with key:write, and with
 billing:write for --meter-from. --restore brings back keys that were deleted here.`;
 
@@ -72,7 +72,6 @@ function readOptions() {
       workspace: { type: 'string' },
       report: { type: 'string' },
       skip: { type: 'string', default: '0' },
-      'at-once': { type: 'string', default: '4' },
       'dry-run': { type: 'boolean', default: false },
       'meter-from': { type: 'string', default: 'none' },
       'without-credits': { type: 'boolean', default: false },
@@ -87,6 +86,8 @@ function readOptions() {
   const dryRun = values['dry-run'];
   const meterFrom = meterSources.find((source) => source === values['meter-from']);
   if (meterFrom === undefined) throw new Error('--meter-from must be customerId, key or none');
+  const skip = Number(values.skip);
+  if (!Number.isSafeInteger(skip) || skip < 0) throw new Error('--skip must be a whole number from 0 on');
   if (report !== undefined && existsSync(report) && realpathSync(report) === realpathSync(from))
     throw new Error('--report is the file to import');
   return {
@@ -99,9 +100,7 @@ function readOptions() {
     allowWeak: values['allow-weak'],
     restore: values.restore,
     workspaceId: workspace,
-    skip: numberIn('skip', values.skip, 0, Number.MAX_SAFE_INTEGER),
-    // A token has five of the api's turns: more would only wait there.
-    atOnce: numberIn('at-once', values['at-once'], 1, 5),
+    skip,
     send: dryRun ? async (items: Parameters<typeof checkKeys>[0]) => checkKeys(items) : sender(),
   };
 }
@@ -111,10 +110,4 @@ function sender() {
   if (!URL.canParse(url) || token === '') throw new Error(`KEYTALLY_API_URL or KEYTALLY_TOKEN is not set\n${USAGE}`);
   const target = { url: url.endsWith('/') ? url.slice(0, -1) : url, token };
   return (items: Parameters<typeof sendKeys>[1], signal: AbortSignal) => sendKeys(target, items, signal);
-}
-
-function numberIn(name: string, text: string, min: number, max: number): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new Error(`--${name} must be a whole number from ${min} to ${max}`);
 }

@@ -5,13 +5,14 @@ import type { Tally } from './tally.ts';
 // The endpoint takes 100 keys in 64 KiB.
 const MOST_KEYS = 100;
 const MOST_BYTES = 60_000;
+// A token has five of the api's turns: more would only wait there.
+const AT_ONCE = 4;
 
 type Batch = { from: number; rows: Row[]; items: Item[] };
 type RunOptions = {
   workspaceId: string | undefined;
   /** How many rows at the start of the file are left out: they were imported by an earlier run. */
   skip: number;
-  atOnce: number;
   /** Sends keys; throws the signal's reason where it was stopped before they were answered. */
   send(items: Item[], signal: AbortSignal): Promise<Result[]>;
   tally: Tally;
@@ -41,7 +42,7 @@ export async function run(rows: Iterable<Row>, options: RunOptions): Promise<num
     }
   }
 
-  const workers = Array.from({ length: options.atOnce }, () =>
+  const workers = Array.from({ length: AT_ONCE }, () =>
     work().catch((error: unknown) => {
       if (error !== options.signal.reason) failure ??= error;
     }),

@@ -26,11 +26,11 @@ function register(server: McpServer, tool: Tool, reader: Reader): void {
     outputSchema: fromJsonSchema(output),
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   };
-  server.registerTool(name, config, async (given, { mcpReq: { signal } }) => {
+  server.registerTool(name, config, async (given) => {
     const secret = Object.entries(given as object).find((one) => isSecret(tool, ...(one as [string, unknown])));
     if (secret) return failed(`${secret[0]} holds a whole key, a token or a JWT, which is sent nowhere: ${INSTEAD}`);
     try {
-      const { text, data: answered } = await run(given, whileWanted(reader, signal));
+      const { text, data: answered } = await run(given, reader);
       const data = present(output, answered);
       // The same once more as text: for clients that show the model text alone, as the protocol asks.
       const content = [text, JSON.stringify(data)].map((one) => ({ type: 'text' as const, text: one }));
@@ -39,17 +39,6 @@ function register(server: McpServer, tool: Tool, reader: Reader): void {
       if (error instanceof KeytallyError) return failure(error);
       throw error;
     }
-  });
-}
-
-/** The same operations, which end when nobody waits for their answer any more. */
-function whileWanted<Group extends object>(group: Group, signal: AbortSignal): Group {
-  return new Proxy(group, {
-    get(all, name) {
-      const one: unknown = Reflect.get(all, name);
-      if (typeof one === 'function') return (input: unknown) => one.call(all, input, { signal }) as unknown;
-      return whileWanted(one as object, signal);
-    },
   });
 }
 

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, leavePortal, openPortal, Problem, type Output } from './data/call.ts';
-import { EndedContext, readItems, useRead } from './data/hooks.ts';
+import { EndedContext, useAll, useAnswer } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
 import { Grants } from './pages/customers/grants.tsx';
@@ -73,7 +73,7 @@ export function Portal() {
   );
   return (
     <EndedContext.Provider value={begin}>
-      <Frame head={head} leave="Leave" onLeave={leavePortal} onEnded={() => setOpened('left')}>
+      <Frame head={head} leave="Leave" onLeave={() => leavePortal().then(() => setOpened('left'))}>
         {/* Another link may have been opened in another tab: nothing of the one before stays. */}
         <Page key={`${opened.customerId} ${opened.expiresAt}`} title={TITLE}>
           <p class="muted">
@@ -116,19 +116,14 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
 }
 
 function Balance() {
-  const read = useRead(async (signal) => {
-    const [{ billing }, grants] = await Promise.all([
-      call('get /api/v1/portal/billing', {}, signal),
-      readItems('get /api/v1/portal/grants', {}, signal),
-    ]);
-    return { billing, grants };
-  }, '');
+  const read = useAnswer('get /api/v1/portal/billing', {});
+  const grants = useAll('get /api/v1/portal/grants', { limit: 200 });
   return (
     <Section title="Balance" of={read}>
-      {({ billing, grants }) => (
+      {({ billing }) => (
         <>
-          <Credits billing={billing} grants={grants} />
-          <Grants grants={grants} empty="No credits yet. Ask for some where you got this link." />
+          <Credits billing={billing} grants={grants.items} />
+          <Grants of={grants} empty="No credits yet. Ask for some where you got this link." />
         </>
       )}
     </Section>

@@ -40,7 +40,7 @@ export type Read<Value> = Required<Answered<Value>> & {
 
 /** Reads what an operation answers, as `useRead` does; nothing without an input. */
 export function useAnswer<O extends Operation>(operation: O, input: Input<O> | undefined, everyMs?: number) {
-  return useRead<Output<O>>(async (signal) => input && call(operation, input, signal), JSON.stringify(input), everyMs);
+  return useRead<Output<O>>(async () => input && call(operation, input), JSON.stringify(input), everyMs);
 }
 
 /**
@@ -48,7 +48,7 @@ export function useAnswer<O extends Operation>(operation: O, input: Input<O> | u
  * again and that fails, it keeps what it has. With `everyMs` it goes on reading while the tab is in sight.
  */
 export function useRead<Value>(
-  read: (signal: AbortSignal, before?: Value) => Promise<Value | undefined>,
+  read: (before?: Value) => Promise<Value | undefined>,
   on: string | undefined,
   everyMs?: number,
 ): Read<Value> {
@@ -64,15 +64,13 @@ export function useRead<Value>(
   }, []);
   // Before the page is drawn: the answer is here that much sooner.
   useLayoutEffect(() => {
-    // One for each read: a signal of many would hold on to all of them.
-    let reading: AbortController | undefined;
-    let isOver = false;
+    let [isReading, isOver] = [false, false];
     let before: Value | undefined;
     more.current = async () => {
-      if (reading || isOver) return;
-      reading = new AbortController();
+      if (isReading || isOver) return;
+      isReading = true;
       try {
-        const value = await read(reading.signal, before);
+        const value = await read(before);
         if (isOver) return;
         before = value;
         setState({ value, readOn: on });
@@ -81,19 +79,18 @@ export function useRead<Value>(
         const problem = problemOf(error);
         setState((shown) => (shown.readOn === on ? { ...shown, problem } : { problem }));
       } finally {
-        reading = undefined;
+        isReading = false;
       }
     };
     const look = () => {
       if (everyMs !== undefined && !document.hidden) more.current();
     };
-    const timer = everyMs !== undefined && setInterval(look, everyMs);
+    const timer = everyMs && setInterval(look, everyMs);
     document.addEventListener('visibilitychange', look);
     more.current();
     return () => {
       isOver = true;
-      if (timer) clearInterval(timer);
-      reading?.abort();
+      clearInterval(timer || undefined);
       document.removeEventListener('visibilitychange', look);
     };
   }, [on, round]);
@@ -108,66 +105,43 @@ export type ItemOf<O extends Operation> = ItemIn<Output<O>>;
 /** What a list is asked for: all but the place of a page. */
 export type ListInput<O extends Operation> = Omit<Input<O>, 'cursor'>;
 
-async function readPage<O extends Operation>(operation: O, input: ListInput<O>, cursor?: string, signal?: AbortSignal) {
-  const answer = await call(operation, { ...input, ...(cursor && { cursor }) } as Input<O>, signal);
-  const { nextCursor } = answer as { nextCursor?: string };
-  return { items: Object.values(answer).find(Array.isArray) as ItemOf<O>[], nextCursor };
-}
-
-const ITEMS_OF_PAGE = 200;
-/** As much of a list as is shown at once. */
-export const MOST_ITEMS = 10_000;
-
-/** The first items of a list, at most `MOST_ITEMS`. */
-export async function readItems<O extends Operation>(
-  operation: O,
-  input: Omit<ListInput<O>, 'limit'>,
-  signal: AbortSignal,
-): Promise<ItemOf<O>[]> {
-  const items: ItemOf<O>[] = [];
-  let cursor: string | undefined;
-  while (items.length < MOST_ITEMS) {
-    const page = await readPage(operation, { ...input, limit: ITEMS_OF_PAGE } as never, cursor, signal);
-    items.push(...page.items);
-    if ((cursor = page.nextCursor) === undefined) break;
-  }
-  return items;
-}
-
 type Shown<Item, On> = {
   items: readonly Item[];
   /** What these items were read on: until a new first page is there, those of before stay. */
   readOn: On;
   isWhole: boolean;
-  /** Whether a search has stopped after many pages without a find; `more` goes on. */
-  isPaused: boolean;
   cursor?: string | undefined;
 };
 export type Pages<Item, On = unknown> = Shown<Item, On> & Omit<Read<unknown>, 'value'>;
 
-const EMPTY_PAGES = 20;
+const NO_ITEMS: never[] = [];
 
 /** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. */
 export function usePages<O extends Operation>(
   operation: O,
-  input: ListInput<O>,
+  input: ListInput<O> | undefined,
   keep: (item: ItemOf<O>) => boolean = () => true,
-): Pages<ItemOf<O>, ListInput<O>> {
-  type Known = Shown<ItemOf<O>, ListInput<O>>;
-  const nothing: Known = { items: [], readOn: input, isWhole: false, isPaused: false };
-  const { value = nothing, ...read } = useRead<Known>(async (signal, { items, cursor } = nothing) => {
-    let found: ItemOf<O>[] = [];
+): Pages<ItemOf<O>, ListInput<O> | undefined> {
+  type Known = Shown<ItemOf<O>, ListInput<O> | undefined>;
+  const nothing: Known = { items: NO_ITEMS, readOn: input, isWhole: false };
+  const { value = nothing, ...read } = useRead<Known>(async ({ items, cursor } = nothing) => {
+    if (!input) return undefined;
+    const answer = await call(operation, { ...input, cursor } as Input<O>);
+    const { nextCursor } = answer as { nextCursor?: string };
     // A page of a search may be empty, and the next one not.
-    for (let pages = 0, goesOn = true; goesOn && pages < EMPTY_PAGES; pages++) {
-      const page = await readPage(operation, input, cursor, signal);
-      cursor = page.nextCursor;
-      found = page.items.filter(keep);
-      goesOn = found.length === 0 && cursor !== undefined;
-    }
-    const isWhole = cursor === undefined;
-    return { items: [...items, ...found], cursor, readOn: input, isWhole, isPaused: found.length === 0 && !isWhole };
+    const found = (Object.values(answer).find(Array.isArray) as ItemOf<O>[]).filter(keep);
+    return { items: [...items, ...found], cursor: nextCursor, readOn: input, isWhole: nextCursor === undefined };
   }, JSON.stringify(input));
   return { ...value, ...read };
+}
+
+/** Reads a list to its end. */
+export function useAll<O extends Operation>(operation: O, input: ListInput<O> | undefined) {
+  const pages = usePages(operation, input);
+  useEffect(() => {
+    if (!pages.isWhole && !pages.problem) pages.more();
+  }, [pages.items]);
+  return pages;
 }
 
 /** Tells what went wrong. A session that has ended shows the page where one signs in. */

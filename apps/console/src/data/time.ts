@@ -59,31 +59,27 @@ export function periodsFrom(from: string, to: string, interval: UsageInterval = 
   return labels;
 }
 
-/** How far a chart of decisions looks back. */
-export const spans = [
-  ['hour', 'Last hour'],
-  ['day', 'Last 24 hours'],
-  ['month', 'Last 30 days'],
-] as const;
-export type Span = (typeof spans)[number][0];
-
 const stepsOf = {
-  hour: { interval: 'minute', count: 60, stepMs: MINUTE_MS },
-  day: { interval: 'hour', count: 24, stepMs: HOUR_MS },
-  month: { interval: 'day', count: DAYS, stepMs: DAY_MS },
+  hour: { text: 'Last hour', interval: 'minute', count: 60, stepMs: MINUTE_MS },
+  day: { text: 'Last 24 hours', interval: 'hour', count: 24, stepMs: HOUR_MS },
+  month: { text: `Last ${DAYS} days`, interval: 'day', count: DAYS, stepMs: DAY_MS },
 } as const;
+/** How far a chart of decisions looks back. */
+export type Span = keyof typeof stepsOf;
+export const spans = Object.entries(stepsOf).map(([span, { text }]) => [span as Span, text] as const);
 
 /** What the api is asked about a span that ends now, and the label of each of its periods. */
 export function spanUntilNow(span: Span) {
   const { interval, count, stepMs } = stepsOf[span];
   // Days are counted from noon to noon: one of them may have 23 hours.
   const now = interval === 'day' ? new Date().setHours(12) : Date.now();
-  const periods = Array.from({ length: count }, (_, i) =>
-    periodOf(localText(now - (count - 1 - i) * stepMs), interval),
-  );
-  const labelOf = (period: string) => (interval === 'day' ? dayLabel(period) : wholeText(period).slice(11));
-  const labels: PeriodLabels = new Map(periods.map((period) => [period, labelOf(period)]));
-  return { asked: { interval, from: new Date(wholeText(periods[0]!)).toISOString(), timezone: viewerZone() }, labels };
+  const labels = new Map<string, string>();
+  for (let ago = count - 1; ago >= 0; ago--) {
+    const period = periodOf(localText(now - ago * stepMs), interval);
+    labels.set(period, interval === 'day' ? dayLabel(period) : wholeText(period).slice(11));
+  }
+  const [first = ''] = labels.keys();
+  return { asked: { interval, from: new Date(wholeText(first)).toISOString(), timezone: viewerZone() }, labels };
 }
 
 // What a period's name leaves out: it is the first minute.

@@ -1,21 +1,14 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Input } from '../data/call.ts';
-import { readItems, useMay, useRead, type ItemOf } from '../data/hooks.ts';
+import { useAll, useMay, type ItemOf } from '../data/hooks.ts';
 import { Dialog, Opens } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
-import { List, Table, type Column } from '../parts/table.tsx';
+import { List } from '../parts/table.tsx';
 import { Facts, Time } from '../parts/text.tsx';
 
 type Line = ItemOf<'get /api/v1/audit-log'>;
 type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
-type Difference = { name: string; before: string | undefined; after: string | undefined };
-
-const differenceColumns: readonly Column<Difference>[] = [
-  { title: 'Field', text: 'name' },
-  { title: 'Before', text: 'before' },
-  { title: 'After', text: 'after' },
-];
 
 /** Who changed what, and who was denied. */
 export function Audit() {
@@ -59,9 +52,8 @@ export function Audit() {
 
 /** The names of the team's access tokens by id, where the session may read them. */
 function useTokenNames(): ReadonlyMap<string, string> {
-  const mayRead = useMay()('token:write');
-  const { value } = useRead(async (signal) => (mayRead ? readItems('get /api/v1/access-token', {}, signal) : []), '');
-  return useMemo(() => new Map(value?.map(({ id, name }) => [id, name])), [value]);
+  const { items } = useAll('get /api/v1/access-token', useMay()('token:write') ? { limit: 200 } : undefined);
+  return useMemo(() => new Map(items.map(({ id, name }) => [id, name])), [items]);
 }
 
 /** Whose token made a change. */
@@ -71,9 +63,10 @@ function Actor({ id = 'operator', name }: { id: string | undefined; name: string
 
 function Details({ of: line, by }: { of: Line; by: string | undefined }) {
   const { outcome, errorCode, attempts = 1, before = {}, after = {} } = line;
-  const differences = Object.keys({ ...before, ...after })
-    .map((name): Difference => ({ name, before: JSON.stringify(before[name]), after: JSON.stringify(after[name]) }))
-    .filter((one) => one.before !== one.after);
+  const differences = Object.keys({ ...before, ...after }).flatMap((name) => {
+    const [was, is] = [before[name], after[name]].map((value) => JSON.stringify(value) ?? 'nothing');
+    return was === is ? [] : [[name, `${was} → ${is}`] as const];
+  });
   return (
     <Dialog title={line.operation}>
       <Facts
@@ -87,7 +80,8 @@ function Details({ of: line, by }: { of: Line; by: string | undefined }) {
           ['Request', <code>{line.requestId ?? 'none'}</code>],
         ]}
       />
-      <Table label="What changed" columns={differenceColumns} items={differences} isFlat="wraps" />
+      {differences.length > 0 && <h3>What changed</h3>}
+      <Facts of={differences} />
     </Dialog>
   );
 }

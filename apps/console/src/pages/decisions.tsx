@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { explained } from '../../../../shared/contract/reasons.ts';
-import { grouped } from '../data/amounts.ts';
 import { call, type Input, type Output } from '../data/call.ts';
 import { useAnswer, useMay, useRead, useWorkspace, type Read, type Workspace } from '../data/hooks.ts';
 import { periodOf, spans, spanUntilNow, type Span } from '../data/time.ts';
@@ -10,7 +9,7 @@ import { Field } from '../parts/form.tsx';
 import { windowOf } from '../parts/limits.tsx';
 import { Section } from '../parts/page.tsx';
 import { Table, type Column } from '../parts/table.tsx';
-import { Amount, Facts, Loaded, PageLink, State, Time, type Standing } from '../parts/text.tsx';
+import { Amount, Facts, grouped, Loaded, PageLink, State, Time, type Standing } from '../parts/text.tsx';
 import type { Billing } from './customers/credits.tsx';
 import type { ApiKey } from './keys/keys.tsx';
 
@@ -42,9 +41,9 @@ type Counted = { counts: Pick<Answer, 'data' | 'wouldRefuse'>; chart: Chart };
 /** Counts decisions since a while ago; with `everyMs`, again and again. */
 export function useCounts(filters: Asked, span: Span, everyMs?: number): Read<Counted> {
   return useRead(
-    async (signal) => {
+    async () => {
       const { asked, labels } = spanUntilNow(span);
-      const counts = await call('get /api/v1/verifications', { ...filters, ...asked }, signal);
+      const counts = await call('get /api/v1/verifications', { ...filters, ...asked });
       const rows = counts.data.map((row) => {
         return [periodOf(row.start, asked.interval), row.status ?? '', row.count] as const;
       });
@@ -176,7 +175,7 @@ function Verdict({
   const record = billing ?? (key && !key.billingId ? 'none' : undefined);
   const stillSo = why?.stillSo?.({ key, record, nowMs: Date.now() });
   return (
-    <section class="verdict" aria-label="The last refusal">
+    <section class="problem" aria-label="The last refusal">
       <Facts
         of={[
           ['Last refused', <Time at={decision.time} />],

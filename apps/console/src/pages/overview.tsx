@@ -38,7 +38,6 @@ export function Overview() {
           action={<PageLink to="usage">All usage</PageLink>}
           of={{ workspaceId }}
           empty="Nothing was used. Verify a key with a cost, and it shows here."
-          isSum
         />
       )}
     </Page>
@@ -87,11 +86,10 @@ function LowCustomers() {
 function HitLimits() {
   const { id: workspaceId } = useWorkspace();
   const read = useRead(
-    async (signal) => {
+    async () => {
       const count = async (groupBy: string) => {
         const input = { workspaceId, ...spanUntilNow('day').asked, interval: 'day', groupBy } as const;
-        const ask = (reason: 'RATE_LIMIT' | 'LIMIT_REACHED') =>
-          call('get /api/v1/verifications', { ...input, reason }, signal);
+        const ask = (reason: 'RATE_LIMIT' | 'LIMIT_REACHED') => call('get /api/v1/verifications', { ...input, reason });
         const answers = await Promise.all([ask('RATE_LIMIT'), ask('LIMIT_REACHED')]);
         return answers.flatMap(({ data }) => data);
       };

@@ -1,10 +1,10 @@
 import { useLocation } from 'preact-iso/router';
 import { call, Problem, type Input } from '../data/call.ts';
-import { useAnswer, useSession, useWorkspace } from '../data/hooks.ts';
+import { useAnswer, useWorkspace } from '../data/hooks.ts';
 import { Ask } from '../parts/dialog.tsx';
 import { limitKind } from '../parts/limits.tsx';
 import { OwnList } from '../parts/own-list.tsx';
-import { Page, Section } from '../parts/page.tsx';
+import { Page } from '../parts/page.tsx';
 import { Listed, type Column } from '../parts/table.tsx';
 import { Facts, None, Time } from '../parts/text.tsx';
 
@@ -17,10 +17,9 @@ const quotaColumns: readonly Column<Quota>[] = [
   { title: 'At most', amount: 'limit' },
 ];
 
-/** The workspace's defaults, the team's quota, and who is signed in. */
+/** The workspace's defaults, and the team's quota. */
 export function Settings() {
   const { id, workspace } = useWorkspace();
-  const { session } = useSession();
   const seconds = workspace.defaultExpiration;
   const change = (what: Change) => call('patch /api/v1/workspace/{id}', { id, ...what });
   return (
@@ -52,15 +51,6 @@ export function Settings() {
         items={({ quota }) => Object.entries(quota).map(([name, one]): Quota => ({ name, ...one }))}
         columns={quotaColumns}
       />
-      <Section title="Signed in">
-        <Facts
-          of={[
-            ['Token', session.tokenName],
-            ['Until', <Time at={session.expiresAt} />],
-          ]}
-        />
-        <p>It may: {session.permissions.join(', ')}.</p>
-      </Section>
     </Page>
   );
 }
@@ -94,7 +84,7 @@ function Actions({ onChange }: { onChange(what: Change): Promise<unknown> }) {
         needs="workspace:write"
         fields={[{ name: 'name', label: `Type ${name} to delete it`, required: true }]}
         onSubmit={async (typed) => {
-          if (typed.name !== name) throw Problem.of('That is not its name.');
+          if (typed.name !== name) throw new Problem('That is not its name.', { status: 0, code: 0 });
           await call('delete /api/v1/workspace/{id}', { id });
           route('/console');
         }}

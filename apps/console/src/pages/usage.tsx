@@ -1,6 +1,5 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { microsIn, textOf } from '../data/amounts.ts';
 import { addressOf, call, type Input } from '../data/call.ts';
 import { usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
 import { DAYS, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
@@ -71,11 +70,11 @@ export function UsagePage() {
           { name: 'interval', label: 'By', options: ['hour', 'day', 'week', 'month'], value: asked.interval },
           { name: 'timezone', label: 'Time zone', required: true, value: asked.timezone },
           { name: 'groups', label: 'Summed up by', as: 'ticks', options: groupOptions, value: grouped },
-          { name: 'externalMeterId', label: 'Only the meter', isRare: true },
-          { name: 'usageName', label: 'Only the usage', isRare: true },
-          { name: 'apiKeyId', label: 'Only the key (id)', isRare: true },
-          { name: 'route', label: 'Only the route', isRare: true },
-          { name: 'customerId', label: 'Only the customer', isRare: true },
+          { name: 'externalMeterId', label: 'Only the meter' },
+          { name: 'usageName', label: 'Only the usage' },
+          { name: 'apiKeyId', label: 'Only the key (id)' },
+          { name: 'route', label: 'Only the route' },
+          { name: 'customerId', label: 'Only the customer' },
         ]}
         // The api groups by two of them where none is asked for.
         onSubmit={async ({ groups, ...given }) =>
@@ -106,16 +105,14 @@ type LastUsageProps = {
   title?: string;
   action?: ComponentChildren;
   empty: string;
-  /** Each usage once, with its sum, in place of its days. */
-  isSum?: true;
 };
 
 /** What was used in the last 30 days, by usage name, as chart and table. */
-export function LastUsage({ of, title = 'Usage', action, empty, isSum }: LastUsageProps) {
+export function LastUsage({ of, title = 'Usage', action, empty }: LastUsageProps) {
   const days = lastDays();
   const asked = of && { ...of, ...days, groupBy: 'usageName', limit: MOST_ROWS };
   const read = useRead<{ data: readonly Row[]; nextCursor?: string }>(
-    (signal) => (asked ? call('get /api/v1/usage', asked, signal) : usageInPortal(days, signal)),
+    () => (asked ? call('get /api/v1/usage', asked) : usageInPortal(days)),
     JSON.stringify([asked, days]),
   );
   const bid = of?.billingId;
@@ -130,14 +127,13 @@ export function LastUsage({ of, title = 'Usage', action, empty, isSum }: LastUsa
         if (nextCursor !== undefined)
           return <Empty>There are more usage names than one chart can show: the page of all usage has them.</Empty>;
         if (data.length === 0) return <Empty>{empty}</Empty>;
-        const columns = columnsOf({ groupBy: 'usageName', interval: 'day', timezone: 'UTC' });
         return (
           <>
             <UsageChart rows={data} {...days} interval="day" />
             <Table
-              label={isSum ? 'Credits used by usage' : 'Usage by day'}
-              columns={isSum ? columns.slice(1) : columns}
-              items={isSum ? sumsOf(data) : newestFirst(data, ({ start }) => start)}
+              label="Usage by day"
+              columns={columnsOf({ groupBy: 'usageName', interval: 'day', timezone: 'UTC' })}
+              items={newestFirst(data, ({ start }) => start)}
             />
           </>
         );
@@ -146,8 +142,8 @@ export function LastUsage({ of, title = 'Usage', action, empty, isSum }: LastUsa
   );
 }
 
-async function usageInPortal(days: { from: string; to: string }, signal: AbortSignal) {
-  const { data } = await call('get /api/v1/portal/usage', days, signal);
+async function usageInPortal(days: { from: string; to: string }) {
+  const { data } = await call('get /api/v1/portal/usage', days);
   return {
     data: data.map(({ day, billingUsageName, ...row }) => ({ ...row, start: day, usageName: billingUsageName })),
   };
@@ -181,20 +177,6 @@ function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'int
     { title: 'Credits', amount: 'totalBillingUsage' },
     { title: 'Events', width: '8rem', amount: 'events', isExtra: true },
   ];
-}
-
-// The rows of a name as one, the largest first.
-function sumsOf(rows: readonly Row[]): Row[] {
-  const sums = [...Map.groupBy(rows, nameOf).values()].map((all) => {
-    const micros = all.reduce((sum, { totalBillingUsage }) => sum + microsIn(totalBillingUsage), 0n);
-    return {
-      ...all[0]!,
-      micros,
-      totalBillingUsage: textOf(micros),
-      events: all.reduce((sum, one) => sum + one.events, 0),
-    };
-  });
-  return sums.toSorted((a, b) => Number(b.micros - a.micros));
 }
 
 function meterOf({ billingId, externalMeterId = billingId }: Row) {

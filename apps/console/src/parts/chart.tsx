@@ -1,5 +1,4 @@
-import { grouped } from '../data/amounts.ts';
-import { Legend } from './text.tsx';
+import { grouped, Legend } from './text.tsx';
 
 type Part = { name: string; fill: string; from: readonly number[]; to: readonly number[] };
 /** What a chart shows: periods by their labels, and the parts of each. */

@@ -152,7 +152,7 @@ function Secret({ label, text, more }: Revealed) {
     }
   };
   return (
-    <div class="secret">
+    <>
       <p>Store it now: it is shown this once.</p>
       <div role="group">
         <input ref={field} readOnly aria-label={label} value={text} onFocus={(event) => event.currentTarget.select()} />
@@ -162,6 +162,6 @@ function Secret({ label, text, more }: Revealed) {
       </div>
       <p role="status">{state}</p>
       {more}
-    </div>
+    </>
   );
 }

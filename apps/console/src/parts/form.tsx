@@ -28,32 +28,24 @@ export type FieldData = {
   min?: string;
   max?: string;
   step?: string;
-  /** Seldom filled in: it stands behind "Only some of it". */
-  isRare?: true;
 };
 
-type Always = { required: true } | { clears: true } | { as: 'check' | 'ticks' } | { options: readonly Option[] };
-type ValueOf<F extends FieldData> =
-  | (F extends { as: 'check' }
-      ? boolean
-      : F extends { as: 'ticks'; options: readonly (infer One)[] }
-        ? Chosen<One>[]
-        : F extends { options: readonly (infer One)[] }
-          ? Chosen<One>
-          : F extends { as: 'number' | 'moment' }
-            ? number
-            : string)
-  | (F extends { clears: true } ? null : never);
+type ValueOf<F extends FieldData> = F extends { as: 'check' }
+  ? boolean
+  : F extends { as: 'ticks'; options: readonly (infer One)[] }
+    ? Chosen<One>[]
+    : F extends { options: readonly (infer One)[] }
+      ? Chosen<One>
+      : (F extends { as: 'number' | 'moment' } ? number : string) | Empty<F>;
 // A moment that nobody has changed is left out, also of fields that can be cleared.
-type IsAlways<F> = F extends Always ? (F extends { as: 'moment' } ? false : true) : false;
+type Empty<F> =
+  | (F extends { clears: true } ? null : never)
+  | (F extends { as: 'moment' } ? undefined : F extends { required: true } | { clears: true } ? never : undefined);
 /** What was given in these fields, by name. */
-export type Given<F extends readonly FieldData[]> = {
-  [One in F[number] as IsAlways<One> extends true ? One['name'] : never]: ValueOf<One>;
-} & { [One in F[number] as IsAlways<One> extends true ? never : One['name']]?: ValueOf<One> };
+export type Given<F extends readonly FieldData[]> = { [One in F[number] as One['name']]: ValueOf<One> };
 
 function givenIn<F extends readonly FieldData[]>(fields: F, form: FormData): Given<F> {
-  const entries = fields.map((field) => [field.name, valueIn(field, form)]);
-  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+  return Object.fromEntries(fields.map((field) => [field.name, valueIn(field, form)])) as Given<F>;
 }
 
 function valueIn({ name, as, options, value, clears, required }: FieldData, form: FormData): unknown {
@@ -75,7 +67,7 @@ type FormProps<F extends readonly FieldData[]> = {
   label?: string;
   /** Whoever may not do this is not offered it. */
   needs?: Needs;
-  onSubmit(given: Given<F>, form: FormData): Promise<unknown>;
+  onSubmit(given: Given<F>): Promise<unknown>;
   says?: string | undefined;
   /** What stands above the fields; whoever may not do it sees this alone. */
   children?: ComponentChildren;
@@ -96,28 +88,19 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
     setBusy(true);
     setProblem(undefined);
     try {
-      await onSubmit(givenIn(fields as F, data), data);
+      await onSubmit(givenIn(fields as F, data));
     } catch (error) {
       setProblem(problemOf(error));
     } finally {
       setBusy(false);
     }
   };
-  const shown = (isRare = false) => {
-    return fields.filter((one) => Boolean(one.isRare) === isRare).map((field) => <Field key={field.name} {...field} />);
-  };
-  const rare = shown(true);
+  const shown = fields.map((field) => <Field key={field.name} {...field} />);
   return (
     <form class={look === 'row' ? 'row' : ''} onSubmit={send}>
       {children}
       {says && <p>{says}</p>}
-      {look === 'row' ? <div class="finder">{shown()}</div> : shown()}
-      {rare.length > 0 && (
-        <details>
-          <summary>Only some of it</summary>
-          <div class="finder">{rare}</div>
-        </details>
-      )}
+      {look === 'row' ? <div class="finder">{shown}</div> : shown}
       <ProblemNote problem={problem} fields={fields} />
       <button
         type="submit"
@@ -146,7 +129,7 @@ const types: Partial<Record<NonNullable<FieldData['as']>, string>> = { credits: 
 
 /** A field with its label and, below it, what it takes; with `onText` what is typed is told at once. */
 export function Field(props: FieldData & { onText?(text: string): void }) {
-  const { label, hint, as = 'text', value, onText, isRare: _, clears: __, ...input } = props;
+  const { label, hint, as = 'text', value, onText, clears: _, ...input } = props;
   const options = (props.options ?? []).map((one) => (typeof one === 'string' ? ([one, one] as const) : one));
   const id = useId();
   if (as === 'check') {

@@ -17,8 +17,9 @@ export const limitKind: Kind<Limit, ReturnType<typeof fieldsOf>> = {
     { title: 'Refuses', text: ({ shadow }) => (shadow ? 'no, it watches' : 'yes'), isExtra: true },
   ],
   fieldsOf,
-  itemIn({ unit, limit, shadow, ...given }) {
-    return { ...given, unit, limit: unit === 'requests' ? Number(limit) : limit, ...(shadow && { shadow }) };
+  itemIn({ unit, limit, timezone, usageName, shadow, ...given }) {
+    const rare = { ...(timezone && { timezone }), ...(usageName && { usageName }), ...(shadow && { shadow }) };
+    return { ...given, ...rare, unit, limit: unit === 'requests' ? Number(limit) : limit };
   },
   empty: 'No limit over a longer window. Add one to bound what is used in a minute, a day or a month.',
 };

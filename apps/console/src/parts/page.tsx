@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Problem, signOut } from '../data/call.ts';
+import { signOut, type Problem } from '../data/call.ts';
 import { EndedContext, useSession, type Answered } from '../data/hooks.ts';
 import { DialogContext } from './dialog.tsx';
+import { Form } from './form.tsx';
 import { Loaded, ProblemNote } from './text.tsx';
 
 type PageProps = { title: string; action?: ComponentChildren; children: ComponentChildren };
@@ -70,20 +71,12 @@ type FrameProps = {
   /** What the button that ends the session says. */
   leave: string;
   onLeave(): Promise<unknown>;
-  onEnded(): void;
   menu?: ComponentChildren;
   children: ComponentChildren;
 };
 
 /** What is around every page. A session that the server could not be told of has not ended, and the page says so. */
-export function Frame({ head, who = '', leave, onLeave, onEnded, menu, children }: FrameProps) {
-  const [problem, setProblem] = useState<Problem>();
-  const end = () =>
-    onLeave().then(onEnded, (error: unknown) => {
-      if (!(error instanceof Problem)) throw error;
-      if (error.status === 401) onEnded();
-      else setProblem(error);
-    });
+export function Frame({ head, who = '', leave, onLeave, menu, children }: FrameProps) {
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -94,11 +87,8 @@ export function Frame({ head, who = '', leave, onLeave, onEnded, menu, children 
         <span class="who" title={who && `Signed in with the token ${who}`}>
           {who}
         </span>
-        <button type="button" class="outline secondary" onClick={end}>
-          {leave}
-        </button>
+        <Form submit={leave} look="minor" onSubmit={onLeave} />
       </header>
-      <ProblemNote problem={problem} />
       {menu}
       <main id="main" tabIndex={-1}>
         {children}
@@ -112,6 +102,7 @@ type ConsoleFrameProps = { workspaceName?: string | undefined; menu?: ComponentC
 /** The same around a page of the console, with who is signed in. */
 export function ConsoleFrame({ workspaceName, ...page }: ConsoleFrameProps) {
   const { session } = useSession();
+  const onEnded = useContext(EndedContext);
   const head = (
     <>
       <a class="brand" href="/console">
@@ -124,6 +115,6 @@ export function ConsoleFrame({ workspaceName, ...page }: ConsoleFrameProps) {
       )}
     </>
   );
-  const who = session.tokenName;
-  return <Frame {...{ head, who }} leave="Sign out" onLeave={signOut} onEnded={useContext(EndedContext)} {...page} />;
+  const leave = () => signOut().then(onEnded);
+  return <Frame head={head} who={session.tokenName} leave="Sign out" onLeave={leave} {...page} />;
 }

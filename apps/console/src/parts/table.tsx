@@ -18,7 +18,7 @@ type Cell<Item> =
   | { amount: Of<Item, Text> }
   | { time: Of<Item, Text> }
   | { state(item: Item): Standing }
-  | { cell(item: Item): ComponentChildren; isMark?: true };
+  | { cell(item: Item): ComponentChildren };
 
 export type Column<Item> = Cell<Item> & {
   title: string;
@@ -42,8 +42,6 @@ type TableProps<Item> = {
   /** Whether no further items exist; else `more` asks for them. */
   isWhole?: boolean;
   more?(): void;
-  /** All rows are in the page: for a form around them, or because their texts wrap. */
-  isFlat?: 'form' | 'wraps';
   /** What an empty list says: what to do about it. */
   empty?: ComponentChildren;
 };
@@ -56,13 +54,13 @@ const space = (rows: number) =>
 
 /** A list as a table. Of a long one only the rows in sight are in the page, so that any number of them scrolls. */
 export function Table<Item>(props: TableProps<Item>) {
-  const { label, items, isWhole = true, more, isFlat, empty } = props;
+  const { label, items, isWhole = true, more, empty } = props;
   const may = useMay();
   const columns = props.columns.filter(({ needs }) => may(needs));
   const region = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const inSight = Math.ceil((region.current?.clientHeight ?? 600) / ROW_PX);
-  const isLong = !isFlat && items.length > FEW;
+  const isLong = items.length > FEW;
   const first = isLong ? Math.max(0, Math.floor(top / ROW_PX) - ROWS_BEYOND) : 0;
   const last = isLong ? Math.min(items.length, first + inSight + 2 * ROWS_BEYOND) : items.length;
   useEffect(() => {
@@ -79,7 +77,7 @@ export function Table<Item>(props: TableProps<Item>) {
       tabIndex={0}
       onScroll={(event) => setTop(event.currentTarget.scrollTop)}
     >
-      <table class={isFlat} aria-rowcount={isWhole ? items.length + 1 : -1}>
+      <table aria-rowcount={isWhole ? items.length + 1 : -1}>
         <thead>
           <tr aria-rowindex={1}>
             {columns.map((column) => (
@@ -131,21 +129,11 @@ type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'more'> & {
 
 /** A list that is read page by page. What was read stays where a further page fails, and waits for another try. */
 export function PagedTable<Item>({ pages, ...props }: PagedProps<Item>) {
-  const { problem, more, items, isWhole, isPaused } = pages;
-  const table = { ...props, items, isWhole: isWhole || isPaused, ...(!problem && { more }) };
+  const { problem, more, items, isWhole } = pages;
   return (
     <>
       <ProblemNote problem={problem} onRetry={more} />
-      {(!problem || items.length > 0) && <Table {...table} empty={!isPaused && props.empty} />}
-      {/* A search that finds little ends by itself, so that an open page does not read all of a long list. */}
-      {isPaused && (
-        <p role="status">
-          Nothing more was found so far.{' '}
-          <button type="button" class="outline small" onClick={more}>
-            Look further
-          </button>
-        </p>
-      )}
+      {(!problem || items.length > 0) && <Table {...props} {...{ items, isWhole }} {...(!problem && { more })} />}
     </>
   );
 }
@@ -168,8 +156,7 @@ export function List<const O extends Operation>({ of, input, keep, title = '', a
 }
 
 function classOf<Item>(column: Column<Item>): string {
-  const isMark = 'cell' in column && column.isMark;
-  const kinds = ['amount' in column && 'number', isMark && 'mark', column.isExtra && 'extra', column.isMain && 'main'];
+  const kinds = ['amount' in column && 'number', column.isExtra && 'extra', column.isMain && 'main'];
   return kinds.filter(Boolean).join(' ');
 }
 

@@ -1,5 +1,4 @@
 import type { ComponentChildren } from 'preact';
-import { grouped } from '../data/amounts.ts';
 import type { Problem } from '../data/call.ts';
 import { useWorkspace, type Answered } from '../data/hooks.ts';
 import { localMoment } from '../data/time.ts';
@@ -14,6 +13,11 @@ export function PageLink({ to, title, children }: { to: string; title?: string; 
       {children}
     </a>
   );
+}
+
+/** Decimal text as people read it: whole digits in groups, every decimal kept. */
+export function grouped(text: string): string {
+  return text.replace(/\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ','));
 }
 
 /** An amount, with all its decimals. */

@@ -1,5 +1,4 @@
 import { useState } from 'preact/hooks';
-import { microsIn } from '../../data/amounts.ts';
 import { addressOf, call, type Output } from '../../data/call.ts';
 import { useAnswer } from '../../data/hooks.ts';
 import { newestFirst } from '../../data/time.ts';
@@ -40,7 +39,7 @@ function nameOf({ kind, name, month }: Movement): string {
 
 // A statement adds to what is used; what remains becomes less by it.
 function changeBy({ balance, amount }: Movement): string {
-  if (balance === 'total' || microsIn(amount) === 0n) return amount;
+  if (balance === 'total' || Number(amount) === 0) return amount;
   return amount.startsWith('-') ? amount.slice(1) : `-${amount}`;
 }
 

@@ -1,12 +1,12 @@
-import { microsIn, textOf } from '../../data/amounts.ts';
+import { formatCredits, parseSignedCredits } from '../../../../../shared/values/credits.ts';
 import type { Output } from '../../data/call.ts';
 import { Amount, Legend, State, type Standing } from '../../parts/text.tsx';
 import type { Grant } from './grants.tsx';
 
 export type Billing = Output<'get /api/v1/customer-billing/{bid}'>['billing'];
 
-/** Credits of one kind; `drawn`: how much of the bar they take, if that is not their amount. */
-type BarPart = { name: string; amount: string; fill: string; drawn?: string };
+/** Credits of one kind, in micro-credits; `drawn`: how much of the bar they take, if that is not their amount. */
+type BarPart = { name: string; micros: number; fill: string; drawn?: number };
 
 const stripes = (degrees: number, colour: number, px: number) =>
   `repeating-linear-gradient(${degrees}deg, var(--chart-${colour}) 0 ${px}px, var(--stripe) ${px}px ${px + 2}px)`;
@@ -16,6 +16,7 @@ const lefts = ['var(--chart-2)', stripes(45, 0, 4), stripes(90, 5, 3), stripes(-
 /** What a record has available, and its credits by grant and by what became of them. */
 export function Credits({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
   const parts = partsOf(billing, leftByGrant(billing, grants));
+  const told = parts.filter(({ micros }) => micros > 0);
   return (
     <>
       <p class="big">
@@ -23,7 +24,7 @@ export function Credits({ billing, grants }: { billing: Billing; grants: readonl
       </p>
       <figure class="bar" aria-label="Credits of the record">
         <DrawnBar parts={parts} />
-        <Legend of={parts.filter(({ amount }) => microsIn(amount) > 0n)} />
+        <Legend of={told.map((one) => ({ ...one, amount: formatCredits(one.micros) }))} />
       </figure>
     </>
   );
@@ -31,59 +32,57 @@ export function Credits({ billing, grants }: { billing: Billing; grants: readonl
 
 /** A record's credits as a bar alone, for a table that has the amounts beside it. */
 export function CreditsBar({ of }: { of: Billing }) {
-  const left = of.availableCredits.startsWith('-') ? '0' : of.availableCredits;
-  return <DrawnBar parts={partsOf(of, [{ name: 'left', amount: left, fill: lefts[0]! }])} />;
+  const left = Math.max(0, microsIn(of.availableCredits));
+  return <DrawnBar parts={partsOf(of, [{ name: 'left', micros: left, fill: lefts[0]! }])} />;
 }
 
 /** Whether a record's calls are paid for. One that may be overdrawn is no trouble before its spend cap. */
 export function billingState({ availableCredits, usedCredits, allowOverages, spendCap }: Billing): Standing {
   const left = microsIn(availableCredits);
   if (spendCap !== undefined && microsIn(usedCredits) >= microsIn(spendCap)) return ['bad', 'Cap reached'];
-  if (left > 0n) return ['good', 'In credit'];
-  if (left < 0n) return [allowOverages ? 'idle' : 'bad', 'Overdrawn'];
+  if (left > 0) return ['good', 'In credit'];
+  if (left < 0) return [allowOverages ? 'idle' : 'bad', 'Overdrawn'];
   return allowOverages ? ['idle', 'Used up'] : ['bad', 'Exhausted'];
 }
 
+function microsIn(credits: string): number {
+  return parseSignedCredits(credits)!;
+}
+
 // What is overdrawn was used or is held: each credit stands in the bar once.
-function partsOf({ availableCredits, ...billing }: Billing, left: readonly BarPart[]): BarPart[] {
-  const isOver = availableCredits.startsWith('-');
-  const over = isOver ? availableCredits.slice(1) : '0';
-  const paid = microsIn(billing.usedCredits) - microsIn(over);
+function partsOf(billing: Billing, left: readonly BarPart[]): BarPart[] {
+  const over = Math.max(0, -microsIn(billing.availableCredits));
+  const paid = Math.max(0, microsIn(billing.usedCredits) - over);
   return [
     ...left,
-    { name: isOver ? 'held' : 'of it held', amount: billing.heldCredits, fill: 'var(--chart-1)' },
-    { name: isOver ? 'used of the credits' : 'used', amount: textOf(paid > 0n ? paid : 0n), fill: 'var(--chart-6)' },
-    { name: 'expired', amount: billing.expiredCredits, fill: 'var(--chart-7)' },
-    { name: 'overdrawn', amount: over, fill: billing.allowOverages ? 'var(--chart-3)' : 'var(--bad)' },
+    { name: over ? 'held' : 'of it held', micros: microsIn(billing.heldCredits), fill: 'var(--chart-1)' },
+    { name: over ? 'used of the credits' : 'used', micros: paid, fill: 'var(--chart-6)' },
+    { name: 'expired', micros: microsIn(billing.expiredCredits), fill: 'var(--chart-7)' },
+    { name: 'overdrawn', micros: over, fill: billing.allowOverages ? 'var(--chart-3)' : 'var(--bad)' },
   ];
 }
 
 // The first grants by name, in the order of the api; the others as one. What is held is left of a grant, and drawn beside it.
 function leftByGrant({ heldCredits }: Billing, grants: readonly Grant[]): BarPart[] {
-  const left = grants.filter(({ state, remainingCredits }) => state === 'ACTIVE' && microsIn(remainingCredits) > 0n);
+  const left = grants.filter(({ state, remainingCredits }) => state === 'ACTIVE' && microsIn(remainingCredits) > 0);
   const named = left.length > lefts.length ? left.slice(0, lefts.length - 1) : left;
   const others = left.slice(named.length);
-  const parts = named.map((one) => ({ name: `left of ${one.name ?? 'credits'}`, amount: one.remainingCredits }));
-  if (others.length > 0) {
-    const sum = others.reduce((all, one) => all + microsIn(one.remainingCredits), 0n);
-    parts.push({ name: `left of ${others.length} other grants`, amount: textOf(sum) });
-  }
+  const parts = named.map((one) => [`left of ${one.name ?? 'credits'}`, microsIn(one.remainingCredits)] as const);
+  const rest = others.reduce((all, one) => all + microsIn(one.remainingCredits), 0);
   let held = microsIn(heldCredits);
-  return parts.map(({ name, amount }, i) => {
-    const all = microsIn(amount);
-    const taken = held < all ? held : all;
+  return [...parts, [`left of ${others.length} other grants`, rest] as const].map(([name, micros], i) => {
+    const taken = Math.min(held, micros);
     held -= taken;
-    return { name, amount, fill: lefts[i]!, drawn: textOf(all - taken) };
+    return { name, micros, fill: lefts[i]!, drawn: micros - taken };
   });
 }
 
-/** The bar without its numbers, which stand beside it. Only the drawing rounds. */
+/** The bar without its numbers, which stand beside it. */
 function DrawnBar({ parts }: { parts: readonly BarPart[] }) {
   return (
     <div class="drawn" aria-hidden="true">
-      {parts.map(({ fill, amount, drawn = amount }, i) => {
-        const share = Number(drawn);
-        return share > 0 && <span key={i} style={{ flexGrow: share, background: fill }} />;
+      {parts.map(({ fill, micros, drawn = micros }, i) => {
+        return drawn > 0 && <span key={i} style={{ flexGrow: drawn, background: fill }} />;
       })}
     </div>
   );

@@ -63,7 +63,7 @@ export function Customers() {
           { title: 'State', width: '8rem', state: billingState },
         ]}
         empty={
-          Object.keys(find).length > 0
+          Object.values(find).some(Boolean)
             ? 'No record fits. A meter is looked for as a whole, in its own case.'
             : 'No record yet. A record holds the credits of one meter: make one, and give its meter to the keys that shall draw on it.'
         }

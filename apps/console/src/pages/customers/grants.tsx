@@ -1,11 +1,10 @@
-import { grouped } from '../../data/amounts.ts';
 import { call } from '../../data/call.ts';
-import { MOST_ITEMS, type ItemOf } from '../../data/hooks.ts';
+import type { ItemOf, Pages } from '../../data/hooks.ts';
 import { viewerZone } from '../../data/time.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Section } from '../../parts/page.tsx';
-import { List, Table, type Column } from '../../parts/table.tsx';
-import { Amount } from '../../parts/text.tsx';
+import { List, PagedTable, type Column } from '../../parts/table.tsx';
+import { grouped } from '../../parts/text.tsx';
 
 export type Grant = ItemOf<'get /api/v1/customer-billing/{bid}/grants'>;
 type Schedule = ItemOf<'get /api/v1/customer-billing/{bid}/grant-schedules'>;
@@ -33,7 +32,7 @@ const columns: readonly Column<Grant>[] = [
 ];
 
 /** Where the credits came from, and what of each is left; in the console each of a record can be voided. */
-export function Grants({ grants, empty, bid = '' }: { grants: readonly Grant[]; empty: string; bid?: string }) {
+export function Grants({ of: grants, empty, bid = '' }: { of: Pages<Grant>; empty: string; bid?: string }) {
   const voids = ({ id: gid, name = 'the grant', state, remainingCredits }: Grant) =>
     (state === 'ACTIVE' || state === 'PENDING') && (
       <Ask
@@ -47,17 +46,12 @@ export function Grants({ grants, empty, bid = '' }: { grants: readonly Grant[]; 
     );
   return (
     <Section title="Grants">
-      <Table
+      <PagedTable
         label="Grants"
         columns={[...columns, { title: 'Void', width: '6rem', needs, cell: voids }]}
-        items={grants}
+        pages={grants}
         empty={empty}
       />
-      {grants.length >= MOST_ITEMS && (
-        <p class="muted">
-          These are the oldest <Amount of={MOST_ITEMS} />. The amount at the top counts all.
-        </p>
-      )}
     </Section>
   );
 }

@@ -4,7 +4,7 @@ import { Ask } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { limitKind } from '../../parts/limits.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
-import { Page, Section } from '../../parts/page.tsx';
+import { Page } from '../../parts/page.tsx';
 import { Facts, Loaded, None, PageLink, State, Time } from '../../parts/text.tsx';
 import { Decided } from '../decisions.tsx';
 import { customerPage, stateOf, type ApiKey } from './keys.tsx';
@@ -45,30 +45,25 @@ function KeyFacts({ of: key }: { of: ApiKey }) {
   const { externalMeterId: meter, billingId, customerId, metadata = {} } = key;
   const record = <PageLink to={`customers/${billingId}`}>{meter}</PageLink>;
   const told = Object.entries(metadata).map(([name, value]) => {
-    return [name, typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>] as const;
+    const shown = typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>;
+    return [`Metadata: ${name}`, shown] as const;
   });
   return (
-    <>
-      <Facts
-        of={[
-          ['State', <State of={stateOf(key)} />],
-          ['Key', <code>{key.maskedKey}</code>],
-          ['Id', <code>{key.id}</code>],
-          ['Customer', customerId ? <PageLink to={customerPage(customerId)}>{customerId}</PageLink> : <None />],
-          ['Meter', billingId ? record : (meter ?? <None>none: its calls cost nothing</None>)],
-          ['Expires', <Time at={key.expiresAt} />],
-          ['Last used', <Time at={key.lastUsedAt} />],
-          ['Made', <Time at={key.createdAt} />],
-          ['Requests per second', key.rateLimitPerSecond && `at most ${key.rateLimitPerSecond}`],
-          ['May come from', key.allowedIPs?.join(', ') || <None>any address</None>],
-        ]}
-      />
-      {told.length > 0 && (
-        <Section title="Metadata">
-          <Facts of={told} />
-        </Section>
-      )}
-    </>
+    <Facts
+      of={[
+        ['State', <State of={stateOf(key)} />],
+        ['Key', <code>{key.maskedKey}</code>],
+        ['Id', <code>{key.id}</code>],
+        ['Customer', customerId ? <PageLink to={customerPage(customerId)}>{customerId}</PageLink> : <None />],
+        ['Meter', billingId ? record : (meter ?? <None>none: its calls cost nothing</None>)],
+        ['Expires', <Time at={key.expiresAt} />],
+        ['Last used', <Time at={key.lastUsedAt} />],
+        ['Made', <Time at={key.createdAt} />],
+        ['Requests per second', key.rateLimitPerSecond && `at most ${key.rateLimitPerSecond}`],
+        ['May come from', key.allowedIPs?.join(', ') || <None>any address</None>],
+        ...told,
+      ]}
+    />
   );
 }
 

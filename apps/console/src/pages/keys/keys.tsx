@@ -1,15 +1,13 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
 import { useWorkspace, type ItemOf } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
-import { Field } from '../../parts/form.tsx';
+import { Form } from '../../parts/form.tsx';
 import { Page } from '../../parts/page.tsx';
 import { List, type Column } from '../../parts/table.tsx';
 import type { Standing } from '../../parts/text.tsx';
 
 export type ApiKey = Output<'get /api/v1/workspace/{id}/api-key/{akid}'>['apiKey'];
-
-const SEARCH_AFTER_MS = 250;
 
 /** What lists of keys show. */
 export const keyColumns: readonly Column<ItemOf<'get /api/v1/workspace/{id}/api-keys'>>[] = [
@@ -28,8 +26,7 @@ export function customerPage(customerId: string): string {
 /** The keys of the workspace: find one, or make one. */
 export function Keys() {
   const { id, workspace } = useWorkspace();
-  const [typed, setTyped] = useState('');
-  const search = useSettled(typed);
+  const [search, setSearch] = useState<string>();
   const begins = { placeholder: workspace.defaultKeyPrefix ?? 'key', hint: 'What the secret begins with.' };
   const expiry = 'In your time zone. Empty: as the workspace says, else never.';
   const make = (
@@ -51,11 +48,16 @@ export function Keys() {
   const hint = 'name, customer or part of the key';
   return (
     <Page title="Keys" action={make}>
-      <Field label="Find keys" name="search" as="search" placeholder={hint} value={typed} onText={setTyped} />
+      <Form
+        submit="Find"
+        look="row"
+        fields={[{ name: 'search', label: 'Find keys', as: 'search', placeholder: hint }]}
+        onSubmit={async (given) => setSearch(given.search)}
+      />
       <List
         label="Keys"
         of="get /api/v1/workspace/{id}/api-keys"
-        input={{ id, limit: 200, deleted: false, ...(search && { search }) }}
+        input={{ id, limit: 200, deleted: false, search }}
         columns={keyColumns}
         empty={
           search
@@ -76,13 +78,4 @@ export function stateOf(key: Pick<ApiKey, 'enabled' | 'expiresAt'> & { deleted?:
 /** Whether something is in force until its end, if it has one. */
 export function stateUntil(expiresAt = Infinity, good: string): Standing {
   return expiresAt <= Date.now() ? ['bad', 'Expired'] : ['good', good];
-}
-
-function useSettled(text: string): string {
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text.trim()), SEARCH_AFTER_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return settled;
 }

@@ -1,10 +1,10 @@
 import { call, type Input } from '../../data/call.ts';
-import { useAnswer, useMay, useWorkspace, type Answered, type ItemOf, type Needs } from '../../data/hooks.ts';
+import { useAnswer, useMay, useWorkspace, type ItemOf, type Needs } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
-import { List, Table, type Column } from '../../parts/table.tsx';
-import { PageLink } from '../../parts/text.tsx';
+import { List } from '../../parts/table.tsx';
+import { Empty, Facts, PageLink } from '../../parts/text.tsx';
 import type { ApiKey } from './keys.tsx';
 
 type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
@@ -66,67 +66,64 @@ function fieldsOf({ representation, name, description }: Partial<Scope>) {
   ] as const;
 }
 
-type Granted = { representation: string; name?: string };
 type ScopesChange = Pick<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'scopes'>;
 type Props = { of: ApiKey; needs: Needs; onChange(what: ScopesChange): Promise<unknown> };
 
 const flags = [
-  ['create', 'create'],
-  ['read', 'read'],
-  ['update', 'update'],
-  ['del', 'delete'],
+  ['create', 'Create'],
+  ['read', 'Read'],
+  ['update', 'Update'],
+  ['del', 'Delete'],
 ] as const;
 
-/** What the key may do: each scope of the workspace with its four rights; its own ones where no others may be read. */
+/** What the key may do: each scope of the workspace with its four rights, to tick; its own ones where it may not be changed. */
 export function KeyScopes({ of: key, needs, onChange }: Props) {
   const { id } = useWorkspace();
   const may = useMay();
-  const mayRead = may('workspace:read');
-  const all = useAnswer('get /api/v1/workspace/{id}/scopes', mayRead ? { id } : undefined);
-  const read: Answered<{ scopes: readonly Granted[] }> = mayRead ? all : { value: key };
-  const mayChange = mayRead && may(needs);
-  const granted = new Map(key.scopes.map((scope) => [scope.representation, scope]));
-  const columns: readonly Column<Granted>[] = [
-    { title: 'Scope', cell: ({ name, representation }) => <code title={name}>{representation}</code> },
-    ...flags.map(([flag, title]) => ({
-      title,
-      isMark: true as const,
-      cell: ({ representation }: Granted) => (
-        <input
-          type="checkbox"
-          name={`${flag} ${representation}`}
-          aria-label={`${title} ${representation}`}
-          defaultChecked={granted.get(representation)?.[flag] ?? false}
-          disabled={!mayChange}
-        />
-      ),
-    })),
-  ];
-  const empty = (
-    <>
-      The workspace has no scopes. <PageLink to="scopes">Make one</PageLink> to limit what a key may do.
-    </>
-  );
-  const save = (all: readonly Granted[], form: FormData) => {
-    const scopes = all.map(({ representation }) => {
-      const [create, read, update, del] = flags.map(([flag]) => form.has(`${flag} ${representation}`));
-      return { representation, create, read, update, del };
-    });
-    return onChange({ scopes: scopes.filter((one) => flags.some(([flag]) => one[flag])) });
+  const mayChange = may('workspace:read') && may(needs);
+  const read = useAnswer('get /api/v1/workspace/{id}/scopes', mayChange ? { id } : undefined);
+  const rightsOf = (wanted: string) => {
+    const scope = key.scopes.find(({ representation }) => representation === wanted);
+    return flags.filter(([flag]) => scope?.[flag]);
   };
+  if (!mayChange) {
+    const granted = key.scopes.map(({ representation }) => {
+      return [
+        representation,
+        rightsOf(representation)
+          .map(([, text]) => text)
+          .join(', '),
+      ] as const;
+    });
+    return (
+      <Section title="Scopes">
+        {granted.length > 0 ? <Facts of={granted} /> : <Empty>The key has no scopes.</Empty>}
+      </Section>
+    );
+  }
   return (
     <Section title="Scopes" of={read}>
-      {({ scopes }) => {
-        return (
+      {({ scopes }) =>
+        scopes.length === 0 ? (
+          <Empty>
+            The workspace has no scopes. <PageLink to="scopes">Make one</PageLink> to limit what a key may do.
+          </Empty>
+        ) : (
           <Form
             submit="Save scopes"
-            needs={mayChange && scopes.length > 0 && needs}
-            onSubmit={(_, form) => save(scopes, form)}
-          >
-            <Table label="Scopes of the key" columns={columns} items={scopes} isFlat="form" empty={empty} />
-          </Form>
-        );
-      }}
+            fields={scopes.map(({ representation: name }) => {
+              const value = rightsOf(name).map(([flag]) => flag);
+              return { name, label: name, as: 'ticks', options: flags, value } as const;
+            })}
+            onSubmit={(given) => {
+              const all = Object.entries(given).map(([representation, rights]) => {
+                return { representation, ...Object.fromEntries(flags.map(([flag]) => [flag, rights.includes(flag)])) };
+              });
+              return onChange({ scopes: all.filter(({ representation }) => given[representation]!.length > 0) });
+            }}
+          />
+        )
+      }
     </Section>
   );
 }
