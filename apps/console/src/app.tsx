@@ -1,7 +1,6 @@
-import { useCallback, useLayoutEffect, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
-import { call, Problem, readSession, signIn, type Session } from './data/call.ts';
-import { EndedContext, SessionContext, useSession, type Workspace } from './data/hooks.ts';
+import { call, readSession, signIn } from './data/call.ts';
+import { EndedContext, SessionContext, useRead, useSession, type Workspace } from './data/hooks.ts';
 import { InWorkspace } from './workspace.tsx';
 import { Ask } from './parts/dialog.tsx';
 import { Form } from './parts/form.tsx';
@@ -10,27 +9,15 @@ import { List } from './parts/table.tsx';
 
 /** The console: signing in, choosing a workspace, and its pages. */
 export function App() {
-  const [session, setSession] = useState<Session | Problem | 'none'>();
-  const onEnded = useCallback(() => setSession('none'), []);
-  useLayoutEffect(() => {
-    readSession().then(
-      (answer) => setSession(answer.session),
-      (error: unknown) => {
-        if (!(error instanceof Problem)) throw error;
-        setSession(error.status === 401 ? 'none' : error);
-      },
-    );
-  }, []);
-
+  const { value, problem, reload } = useRead(readSession, '');
+  if (problem?.status === 401) return <SignIn onSigned={reload} />;
   // The answer is here in a moment: to lay out and draw a page without content would only hold it up.
-  if (session === undefined) return null;
-  if (session instanceof Problem) return <Outside title="keytally" problem={session} />;
-  if (session === 'none') return <SignIn onSigned={setSession} />;
+  if (!value) return problem ? <Outside title="keytally" problem={problem} onRetry={reload} /> : null;
   // The router decodes an address, and fails where that can't be done. No address of ours needs it.
   if (location.pathname.includes('%')) history.replaceState(null, '', '/console');
   return (
-    <SessionContext.Provider value={session}>
-      <EndedContext.Provider value={onEnded}>
+    <SessionContext.Provider value={value.session}>
+      <EndedContext.Provider value={reload}>
         <LocationProvider scope="/console">
           <Router>
             <Route path="/console/w/:workspace/:page?/:item?" component={InWorkspace} />
@@ -42,7 +29,7 @@ export function App() {
   );
 }
 
-function SignIn({ onSigned }: { onSigned(session: Session): void }) {
+function SignIn({ onSigned }: { onSigned(): void }) {
   const hint = 'It begins with kt_. On one machine, make token prints one.';
   return (
     <Outside title="keytally">
@@ -50,7 +37,7 @@ function SignIn({ onSigned }: { onSigned(session: Session): void }) {
       <Form
         submit="Sign in"
         fields={[{ name: 'token', label: 'Access token', as: 'password', required: true, autofocus: true, hint }]}
-        onSubmit={async ({ token }) => onSigned((await signIn(token)).session)}
+        onSubmit={({ token }) => signIn(token).then(onSigned)}
       />
     </Outside>
   );
@@ -81,8 +68,8 @@ function Workspaces() {
           of="get /api/v1/workspace"
           input={{ limit: 100 }}
           columns={[
-            { title: 'Name', cell: named, isMain: true },
-            { title: 'Id', code: 'id', isExtra: true },
+            { title: 'Name', cell: named },
+            { title: 'Id', code: 'id' },
             { title: 'Made', time: 'createdAt' },
           ]}
           empty="No workspace yet. A workspace holds the keys, scopes and customers of one product or environment: make one to begin."

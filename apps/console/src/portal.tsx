@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, leavePortal, openPortal, Problem, type Output } from './data/call.ts';
-import { EndedContext, useAll, useAnswer } from './data/hooks.ts';
+import { call, leavePortal, openPortal } from './data/call.ts';
+import { EndedContext, useAll, useAnswer, useRead } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
 import { Grants } from './pages/customers/grants.tsx';
@@ -11,69 +11,62 @@ import { Frame, Outside, Page, Section } from './parts/page.tsx';
 import { List } from './parts/table.tsx';
 import { Time } from './parts/text.tsx';
 
-type Opened = Output<'get /api/v1/portal'>['portal'];
-
 const LOOK_EVERY_MS = 30_000;
 const TITLE = 'Your API keys and usage';
 
+/** The link token in the address. It is taken out of it and of the history, before anything else happens. */
+function takenLink(): string {
+  if (!location.hash.startsWith('#lt_')) return '';
+  const link = location.hash.slice(1);
+  history.replaceState(null, '', '/portal');
+  return link;
+}
+
 /** The portal: what a customer sees who has opened a link. */
 export function Portal() {
-  const [opened, setOpened] = useState<Opened | Problem | 'left'>();
+  const [hasLeft, setLeft] = useState(false);
+  const [links, setLinks] = useState(0);
   // Kept while the server has not taken it, for another try.
-  const link = useRef('');
-  const read = async (onProblem: (problem: Problem) => void) => {
-    try {
-      if (link.current) await openPortal(link.current);
-      link.current = '';
-      setOpened((await call('get /api/v1/portal', {})).portal);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      onProblem(error);
-    }
+  const link = useRef<string | undefined>(undefined);
+  link.current ??= takenLink();
+  const read = async () => {
+    if (link.current) await openPortal(link.current);
+    link.current = '';
+    return (await call('get /api/v1/portal', {})).portal;
   };
-  const begin = () => read(setOpened);
+  // A page that was left open shows nothing of a link that has ended. While the server can't be asked, it stays as it is.
+  const { value: opened, problem, reload } = useRead(read, String(links), LOOK_EVERY_MS);
   useEffect(() => {
     const look = () => {
-      if (location.hash.startsWith('#lt_')) {
-        link.current = location.hash.slice(1);
-        // Out of the address and the history, before anything else happens.
-        history.replaceState(null, '', '/portal');
-        setOpened(undefined);
-      }
-      void begin();
+      const other = takenLink();
+      if (!other) return;
+      link.current = other;
+      setLeft(false);
+      setLinks((before) => before + 1);
     };
-    look();
     addEventListener('hashchange', look);
     return () => removeEventListener('hashchange', look);
   }, []);
-  const isOpen = opened !== undefined && opened !== 'left' && !(opened instanceof Problem);
-  useEffect(() => {
-    if (!isOpen) return undefined;
-    // A page that was left open shows nothing of a link that has ended. While the server can't be asked, it stays as it is.
-    const look = () => read((problem) => problem.status === 401 && setOpened(problem));
-    const timer = setInterval(look, LOOK_EVERY_MS);
-    return () => clearInterval(timer);
-  }, [isOpen]);
 
-  if (opened === undefined) return <main class="narrow" aria-busy="true" />;
-  if (opened === 'left') {
+  if (hasLeft) {
     return (
       <Outside title={TITLE}>
         <p>You have left. Open your link again to come back.</p>
       </Outside>
     );
   }
-  if (opened instanceof Problem) {
-    return <Outside title={TITLE} problem={opened} onRetry={opened.status === 401 ? undefined : begin} />;
-  }
+  const hasEnded = problem?.status === 401;
+  if (problem && (hasEnded || !opened))
+    return <Outside title={TITLE} problem={problem} onRetry={hasEnded ? undefined : reload} />;
+  if (!opened) return <main class="narrow" aria-busy="true" />;
   const head = (
     <span class="workspace" title={opened.customerId}>
       {opened.customerId}
     </span>
   );
   return (
-    <EndedContext.Provider value={begin}>
-      <Frame head={head} leave="Leave" onLeave={() => leavePortal().then(() => setOpened('left'))}>
+    <EndedContext.Provider value={reload}>
+      <Frame head={head} leave="Leave" onLeave={() => leavePortal().then(() => setLeft(true))}>
         {/* Another link may have been opened in another tab: nothing of the one before stays. */}
         <Page key={`${opened.customerId} ${opened.expiresAt}`} title={TITLE}>
           <p class="muted">
@@ -98,11 +91,11 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
       of="get /api/v1/portal/keys"
       input={{ limit: 200 }}
       columns={[
-        { title: 'Name', width: '30%', text: 'name', isMain: true, below: 'maskedKey' },
-        { title: 'Key', code: 'maskedKey', isExtra: true },
+        { title: 'Name', width: '30%', text: 'name' },
+        { title: 'Key', code: 'maskedKey' },
         { title: 'State', width: '7rem', state: stateOf },
-        { title: 'Expires', time: 'expiresAt', isExtra: true },
-        { title: 'Last used', time: 'lastUsedAt', isExtra: true },
+        { title: 'Expires', time: 'expiresAt' },
+        { title: 'Last used', time: 'lastUsedAt' },
         {
           title: 'Rotate',
           width: '6.5rem',

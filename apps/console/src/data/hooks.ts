@@ -77,6 +77,8 @@ export function useRead<Value>(
       } catch (error) {
         if (isOver) return;
         const problem = problemOf(error);
+        // A session that has ended does not begin again by itself.
+        isOver = problem.status === 401;
         setState((shown) => (shown.readOn === on ? { ...shown, problem } : { problem }));
       } finally {
         isReading = false;

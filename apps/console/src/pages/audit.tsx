@@ -39,9 +39,9 @@ export function Audit() {
         input={{ limit: 200, order: 'newest', ...find }}
         columns={[
           { title: 'When', width: '11.5rem', time: 'createdAt' },
-          { title: 'What', width: '33%', isMain: true, below: 'resourceId', cell: opened },
-          { title: 'Of', width: '17rem', code: 'resourceId', isExtra: true },
-          { title: 'By', cell: ({ tokenId }) => <Actor id={tokenId} name={names.get(tokenId ?? '')} />, isExtra: true },
+          { title: 'What', width: '33%', cell: opened },
+          { title: 'Of', width: '17rem', code: 'resourceId' },
+          { title: 'By', cell: ({ tokenId }) => <Actor id={tokenId} name={names.get(tokenId ?? '')} /> },
           { title: 'Outcome', width: '7rem', state: ({ outcome }) => [outcome === 'denied' ? 'bad' : 'good', outcome] },
         ]}
         empty="No line fits. Choose other days, or fewer conditions."
@@ -80,7 +80,7 @@ function Details({ of: line, by }: { of: Line; by: string | undefined }) {
           ['Request', <code>{line.requestId ?? 'none'}</code>],
         ]}
       />
-      {differences.length > 0 && <h3>What changed</h3>}
+      {differences.length > 0 && <h2>What changed</h2>}
       <Facts of={differences} />
     </Dialog>
   );

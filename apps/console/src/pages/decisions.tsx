@@ -75,18 +75,13 @@ function answerOf({ status }: { status?: string | undefined }): Standing {
 
 const columns: readonly Column<Decision>[] = [
   { title: 'When', width: '12.5rem', time: 'time' },
-  { title: 'Answer', state: answerOf, below: 'reason' },
-  { title: 'Reason', text: 'reason', isExtra: true },
-  { title: 'Limit', text: ({ limitedBy }) => limitedBy && `${limitedBy.on}/${limitedBy.name}`, isExtra: true },
-  { title: 'Route', text: 'route', isExtra: true },
-  { title: 'Address', text: 'clientAddress', isExtra: true },
+  { title: 'Answer', state: answerOf },
+  { title: 'Reason', text: 'reason' },
+  { title: 'Limit', text: ({ limitedBy }) => limitedBy && `${limitedBy.on}/${limitedBy.name}` },
+  { title: 'Route', text: 'route' },
+  { title: 'Address', text: 'clientAddress' },
 ];
-const keyColumn: Column<Decision> = {
-  title: 'Key',
-  text: 'apiKeyId',
-  link: (one) => `keys/${one.apiKeyId}`,
-  isExtra: true,
-};
+const keyColumn: Column<Decision> = { title: 'Key', text: 'apiKeyId', link: (one) => `keys/${one.apiKeyId}` };
 
 /** How many calls had which answer, the most frequent first; and those that a limit which only watches would refuse. */
 export function Counts({ counts: { data, wouldRefuse }, chart }: Counted) {
@@ -101,9 +96,9 @@ export function Counts({ counts: { data, wouldRefuse }, chart }: Counted) {
       <Table
         label="Calls by answer"
         columns={[
-          { title: 'Answer', state: (one) => answerOf(one), below: 'reason' },
-          { title: 'Reason', text: 'reason', isExtra: true, needs },
-          { title: 'Limit', text: 'limit', isExtra: true, needs },
+          { title: 'Answer', state: (one) => answerOf(one) },
+          { title: 'Reason', text: 'reason', needs },
+          { title: 'Limit', text: 'limit', needs },
           { title: 'Calls', width: '7rem', amount: 'count' },
         ]}
         items={items}

@@ -73,7 +73,7 @@ function LowCustomers() {
       of={useAnswer('get /api/v1/workspace/{id}/customer-billings', input, STATE_MS)}
       items={({ billings }) => billings}
       columns={[
-        { title: 'Meter', isMain: true, text: 'externalMeterId', link: (one) => `customers/${one.id}` },
+        { title: 'Meter', text: 'externalMeterId', link: (one) => `customers/${one.id}` },
         { title: 'Available', amount: 'availableCredits' },
         { title: 'State', width: '8rem', state: billingState },
       ]}
@@ -110,7 +110,6 @@ function HitLimits() {
       columns={[
         {
           title: 'Key',
-          isMain: true,
           text: ({ apiKeyId, apiKeyName = apiKeyId }) => apiKeyName,
           link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`,
         },
@@ -138,12 +137,7 @@ function FailingWebhooks() {
       of={read}
       items={() => all.filter((one) => one.failingSince !== undefined || isGivenUp(one))}
       columns={[
-        {
-          title: 'Webhook',
-          isMain: true,
-          text: ({ description, url }) => description ?? url,
-          link: (one) => `webhooks/${one.id}`,
-        },
+        { title: 'Webhook', text: ({ description, url }) => description ?? url, link: (one) => `webhooks/${one.id}` },
         { title: 'State', width: '8rem', state: webhookState },
         { title: 'Since', time: ({ enabled, failingSince, disabledAt }) => (enabled ? failingSince : disabledAt) },
       ]}
@@ -178,7 +172,7 @@ function Books() {
             <Table
               label="Records that differ"
               columns={[
-                { title: 'Meter', isMain: true, text: 'externalMeterId', link: (one) => `customers/${one.billingId}` },
+                { title: 'Meter', text: 'externalMeterId', link: (one) => `customers/${one.billingId}` },
                 { title: 'By', amount: 'difference' },
                 { title: 'Since', time: 'since' },
               ]}

@@ -12,7 +12,7 @@ type Change = Omit<Input<'patch /api/v1/workspace/{id}'>, 'id'>;
 type Quota = { name: string; limit: number; used?: number };
 
 const quotaColumns: readonly Column<Quota>[] = [
-  { title: 'Of', text: ({ name }) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`), isMain: true },
+  { title: 'Of', text: ({ name }) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`) },
   { title: 'Used', amount: 'used' },
   { title: 'At most', amount: 'limit' },
 ];

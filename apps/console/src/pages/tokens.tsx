@@ -48,10 +48,10 @@ export function Tokens() {
         of="get /api/v1/access-token"
         input={{ limit: 200 }}
         columns={[
-          { title: 'Name', width: '24%', isMain: true, below: 'maskedToken', cell: nameOf },
-          { title: 'Token', code: 'maskedToken', isExtra: true },
-          { title: 'May', text: ({ permissions: may }) => may.join(', '), isExtra: true },
-          { title: 'Last used', time: 'lastUsedAt', isExtra: true },
+          { title: 'Name', width: '24%', cell: nameOf },
+          { title: 'Token', code: 'maskedToken' },
+          { title: 'May', text: ({ permissions: may }) => may.join(', ') },
+          { title: 'Last used', time: 'lastUsedAt' },
           { title: 'State', width: '6.5rem', state: stateOf },
           { title: 'Revoke', width: '6.5rem', cell: revoke },
         ]}

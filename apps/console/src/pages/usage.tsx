@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { addressOf, call, type Input } from '../data/call.ts';
 import { usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
-import { DAYS, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
+import { DAYS, lastDays, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { Form, SaveButton } from '../parts/form.tsx';
 import { Page, Section } from '../parts/page.tsx';
@@ -92,7 +92,7 @@ export function UsagePage() {
         label="Usage"
         columns={columnsOf(shown)}
         // A long answer comes page by page, from its first day on.
-        pages={isWhole && items.length <= ROWS ? { ...pages, items: newestFirst(items, ({ start }) => start) } : pages}
+        pages={isWhole && items.length <= ROWS ? { ...pages, items: items.toReversed() } : pages}
         empty="Nothing was used in this time. Verify a key with a cost, and it shows here within seconds."
       />
     </Page>
@@ -133,7 +133,7 @@ export function LastUsage({ of, title = 'Usage', action, empty }: LastUsageProps
             <Table
               label="Usage by day"
               columns={columnsOf({ groupBy: 'usageName', interval: 'day', timezone: 'UTC' })}
-              items={newestFirst(data, ({ start }) => start)}
+              items={data.toReversed()}
             />
           </>
         );
@@ -157,12 +157,10 @@ function UsageChart({ rows, from, to, interval }: Pick<Asked, 'from' | 'to' | 'i
 }
 
 function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'interval' | 'timezone'>): Column<Row>[] {
-  const [main, ...extra] = groups.filter(({ group }) => groupBy.split(',').includes(group));
-  const below = (row: Row) => namesOf(row, extra).join(', ');
+  const grouped = groups.filter(({ group }) => groupBy.split(',').includes(group));
   return [
     {
-      title: interval === 'day' ? 'Day' : 'From',
-      note: timezone,
+      title: `${interval === 'day' ? 'Day' : 'From'} (${timezone})`,
       width: '13rem',
       cell: ({ start, partial }) => (
         <time dateTime={start} title={start}>
@@ -172,10 +170,9 @@ function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'int
         </time>
       ),
     },
-    ...(main ? [{ ...main, isMain: true as const, below }] : []),
-    ...extra.map((one) => ({ ...one, isExtra: true as const })),
+    ...grouped,
     { title: 'Credits', amount: 'totalBillingUsage' },
-    { title: 'Events', width: '8rem', amount: 'events', isExtra: true },
+    { title: 'Events', width: '8rem', amount: 'events' },
   ];
 }
 
@@ -184,10 +181,5 @@ function meterOf({ billingId, externalMeterId = billingId }: Row) {
 }
 
 function nameOf(row: Row): string {
-  return namesOf(row, groups).join(', ') || UNNAMED;
-}
-
-// What names a row, of these groups.
-function namesOf(row: Row, of: readonly Group[]): string[] {
-  return of.flatMap(({ text }) => text(row) || []);
+  return groups.flatMap(({ text }) => text(row) || []).join(', ') || UNNAMED;
 }

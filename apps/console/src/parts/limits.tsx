@@ -10,11 +10,11 @@ const windows = ['second', 'minute', '5 minutes', 'hour', 'day', 'week', '30 day
 export const limitKind: Kind<Limit, ReturnType<typeof fieldsOf>> = {
   one: 'limit',
   columns: [
-    { title: 'Name', text: 'name', isMain: true, below: windowOf },
+    { title: 'Name', text: 'name' },
     { title: 'At most', amount: 'limit' },
-    { title: 'Of', text: ofWhat, isExtra: true },
-    { title: 'Per', text: ({ per, timezone }) => (timezone ? `${per}, ${timezone}` : per), isExtra: true },
-    { title: 'Refuses', text: ({ shadow }) => (shadow ? 'no, it watches' : 'yes'), isExtra: true },
+    { title: 'Of', text: ofWhat },
+    { title: 'Per', text: ({ per, timezone }) => (timezone ? `${per}, ${timezone}` : per) },
+    { title: 'Refuses', text: ({ shadow }) => (shadow ? 'no, it watches' : 'yes') },
   ],
   fieldsOf,
   itemIn({ unit, limit, timezone, usageName, shadow, ...given }) {

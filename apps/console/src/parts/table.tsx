@@ -22,14 +22,6 @@ type Cell<Item> =
 
 export type Column<Item> = Cell<Item> & {
   title: string;
-  /** Left out where the screen is narrow. */
-  isExtra?: true;
-  /** Where the screen is narrow it takes what room the others leave. */
-  isMain?: true;
-  /** A second line, where the screen is narrow: what its other columns would say. */
-  below?: Of<Item, Text>;
-  /** Beside the title, where there is room. */
-  note?: string;
   width?: string;
   /** What its buttons need: whoever may not use them does not see it. */
   needs?: Needs;
@@ -46,11 +38,8 @@ type TableProps<Item> = {
   empty?: ComponentChildren;
 };
 
-const ROW_PX = 44;
 const ROWS_BEYOND = 12;
 const FEW = 40;
-const space = (rows: number) =>
-  rows > 0 && <tr aria-hidden="true" class="space" style={{ height: `${rows * ROW_PX}px` }} />;
 
 /** A list as a table. Of a long one only the rows in sight are in the page, so that any number of them scrolls. */
 export function Table<Item>(props: TableProps<Item>) {
@@ -59,14 +48,18 @@ export function Table<Item>(props: TableProps<Item>) {
   const columns = props.columns.filter(({ needs }) => may(needs));
   const region = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  const inSight = Math.ceil((region.current?.clientHeight ?? 600) / ROW_PX);
+  // All rows are of one height; where the screen is narrow, of as many lines as there are columns.
+  const rowPx = region.current?.querySelector<HTMLElement>('tbody tr:not(.space)')?.offsetHeight ?? 44;
+  const inSight = Math.ceil((region.current?.clientHeight ?? 600) / rowPx);
   const isLong = items.length > FEW;
-  const first = isLong ? Math.max(0, Math.floor(top / ROW_PX) - ROWS_BEYOND) : 0;
+  const first = isLong ? Math.max(0, Math.floor(top / rowPx) - ROWS_BEYOND) : 0;
   const last = isLong ? Math.min(items.length, first + inSight + 2 * ROWS_BEYOND) : items.length;
   useEffect(() => {
     if (!isWhole && last >= items.length - ROWS_BEYOND) more?.();
   }, [isWhole, last, items]);
 
+  const space = (rows: number) =>
+    rows > 0 && <tr aria-hidden="true" class="space" style={{ height: `${rows * rowPx}px` }} />;
   if (items.length === 0) return isWhole ? empty && <Empty>{empty}</Empty> : <p aria-busy="true">Loading…</p>;
   return (
     <div
@@ -83,7 +76,6 @@ export function Table<Item>(props: TableProps<Item>) {
             {columns.map((column) => (
               <th key={column.title} scope="col" class={classOf(column)} style={{ width: column.width }}>
                 {column.title}
-                {column.note && <span class="extra"> ({column.note})</span>}
               </th>
             ))}
           </tr>
@@ -93,11 +85,7 @@ export function Table<Item>(props: TableProps<Item>) {
           {items.slice(first, last).map((item, i) => (
             <tr key={idOf(item) ?? first + i} aria-rowindex={first + i + 2}>
               {columns.map((column) => (
-                <td
-                  key={column.title}
-                  class={classOf(column)}
-                  data-below={(column.below && valueOf(item, column.below)) || undefined}
-                >
+                <td key={column.title} class={classOf(column)} data-title={column.title}>
                   {shownIn(column, item)}
                 </td>
               ))}
@@ -155,9 +143,8 @@ export function List<const O extends Operation>({ of, input, keep, title = '', a
   return title ? <Section {...{ title, action }}>{list}</Section> : list;
 }
 
-function classOf<Item>(column: Column<Item>): string {
-  const kinds = ['amount' in column && 'number', column.isExtra && 'extra', column.isMain && 'main'];
-  return kinds.filter(Boolean).join(' ');
+function classOf<Item>(column: Column<Item>): string | undefined {
+  return 'amount' in column ? 'number' : undefined;
 }
 
 function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {

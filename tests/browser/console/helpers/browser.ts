@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
-import { eventually, type World } from '../../../helpers/world.ts';
+import { eventually } from '../../../helpers/world.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 // WCAG 2.2, levels A and AA.
@@ -34,18 +34,6 @@ export async function visit(browser: Browser, options: BrowserContextOptions = {
       complaints.push(message.text());
   });
   return { page, complaints, close: () => context.close() };
-}
-
-/** Opens a browser of its own and signs in, with the team's token if no other is given. */
-export async function signedIn(
-  browser: Browser,
-  world: World,
-  options: BrowserContextOptions = {},
-  token = world.team.token,
-): Promise<Visit> {
-  const visited = await visit(browser, { permissions: ['clipboard-read', 'clipboard-write'], ...options });
-  await signIn(visited.page, world.api.url, token);
-  return visited;
 }
 
 /** Gives the row of a table that has this text in a cell. */

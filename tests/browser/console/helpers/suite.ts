@@ -1,8 +1,8 @@
-import type { Browser, BrowserContextOptions } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { suite } from 'uvu';
 import { makeCustomers, newWorkspace, type Customers } from '../../../helpers/customers.ts';
 import { makeWorld, type World } from '../../../helpers/world.ts';
-import { launch, signedIn, type Visit } from './browser.ts';
+import { launch, signIn, visit, type Visit } from './browser.ts';
 import { makeShown } from './data.ts';
 
 type Own = {
@@ -11,13 +11,13 @@ type Own = {
   workspaceId: string;
   customers: Customers;
   /** Signs in, with the team's token if no other is given, and opens a page of the workspace. */
-  open(path: string, token?: string, options?: BrowserContextOptions): Promise<Visit>;
+  open(path: string, token?: string): Promise<Visit>;
 };
 
 /** A suite of a world with a browser and an empty workspace. */
-export async function consoleSuite(name: string, programs: ('verify' | 'consumer')[] = ['verify', 'consumer']) {
+export async function consoleSuite(name: string) {
   const test = suite(name);
-  const [world, browser] = await Promise.all([makeWorld(programs), launch()]);
+  const [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
   const workspaceId = await newWorkspace(world, { name: 'Weather' });
   test.after(async () => {
     await browser.close();
@@ -28,8 +28,9 @@ export async function consoleSuite(name: string, programs: ('verify' | 'consumer
     browser,
     workspaceId,
     customers: makeCustomers(world, workspaceId),
-    async open(path, token, options) {
-      const visited = await signedIn(browser, world, options, token);
+    async open(path, token = world.team.token) {
+      const visited = await visit(browser, { permissions: ['clipboard-read', 'clipboard-write'] });
+      await signIn(visited.page, world.api.url, token);
       await visited.page.goto(`${world.api.url}/console/w/${workspaceId}/${path}`);
       await visited.page.getByRole('heading', { level: 1 }).waitFor();
       return visited;

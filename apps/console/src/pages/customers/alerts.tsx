@@ -13,8 +13,8 @@ const watched = [
 export const alertKind: Kind<Alert, ReturnType<typeof fieldsOf>> = {
   one: 'alert',
   columns: [
-    { title: 'Alert', width: '30%', text: 'name', isMain: true, below: textOf },
-    { title: 'Told', text: textOf, isExtra: true },
+    { title: 'Alert', width: '30%', text: 'name' },
+    { title: 'Told', text: textOf },
   ],
   fieldsOf,
   itemIn({ name, kind, amount, limit }) {

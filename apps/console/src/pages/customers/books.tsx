@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks';
 import { addressOf, call, type Output } from '../../data/call.ts';
 import { useAnswer } from '../../data/hooks.ts';
-import { newestFirst } from '../../data/time.ts';
 import { Field, Form, SaveButton } from '../../parts/form.tsx';
 import { Section } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
@@ -28,9 +27,9 @@ const kinds = {
 } satisfies Record<Movement['kind'], string>;
 const movementColumns: readonly Column<Movement>[] = [
   { title: 'Day', width: '9rem', text: 'day' },
-  { title: 'Movement', isMain: true, text: nameOf, below: 'reason' },
-  { title: 'Why', text: 'reason', isExtra: true },
-  { title: 'Change', note: 'of what remains', amount: changeBy },
+  { title: 'Movement', text: nameOf },
+  { title: 'Why', text: 'reason' },
+  { title: 'Change (of what remains)', amount: changeBy },
 ];
 
 function nameOf({ kind, name, month }: Movement): string {
@@ -99,7 +98,7 @@ export function Statement({ bid }: { bid?: string }) {
             <Table
               label="Movements"
               columns={movementColumns}
-              items={newestFirst(statement.movements, ({ day }) => day)}
+              items={statement.movements.toReversed()}
               empty="Nothing moved in this month. Choose another one above."
             />
           </>

@@ -80,7 +80,7 @@ function CustomerPage({ billing }: { billing: Billing }) {
         of="get /api/v1/customer-billing/{bid}/alerts"
         input={{ bid, limit: 100 }}
         columns={[
-          { title: 'Alert', text: 'name', isMain: true },
+          { title: 'Alert', text: 'name' },
           { title: 'Crossed', time: 'at' },
           { title: 'Used then', amount: 'usedCredits' },
         ]}
@@ -91,10 +91,10 @@ function CustomerPage({ billing }: { billing: Billing }) {
         of="get /api/v1/customer-billing/{bid}/holds"
         input={{ bid, limit: 200 }}
         columns={[
-          { title: 'For', text: 'usageName', isMain: true },
+          { title: 'For', text: 'usageName' },
           { title: 'Held', amount: 'credits' },
           { title: 'Ends', time: 'expiresAt' },
-          { title: 'Then', text: ({ onExpiry }) => thens[onExpiry], isExtra: true },
+          { title: 'Then', text: ({ onExpiry }) => thens[onExpiry] },
         ]}
         empty="No open hold. A verification holds credits where its cost is known only afterwards."
       />
@@ -107,7 +107,7 @@ function CustomerPage({ billing }: { billing: Billing }) {
           { title: 'Refilled', time: 'createdAt' },
           { title: 'Credits', amount: 'amount' },
           { title: 'Bought by then', amount: 'totalCredits' },
-          { title: 'By', code: 'tokenId', isExtra: true },
+          { title: 'By', code: 'tokenId' },
         ]}
         empty="No refill yet. A refill adds bought credits that never expire."
       />

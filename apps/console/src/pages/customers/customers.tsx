@@ -55,11 +55,11 @@ export function Customers() {
         of="get /api/v1/workspace/{id}/customer-billings"
         input={{ id, limit: 200, ...find }}
         columns={[
-          { title: 'Meter', width: '30%', isMain: true, text: 'externalMeterId', link: (one) => `customers/${one.id}` },
-          { title: 'Credits', width: '14%', cell: (one) => <CreditsBar of={one} />, isExtra: true },
+          { title: 'Meter', width: '30%', text: 'externalMeterId', link: (one) => `customers/${one.id}` },
+          { title: 'Credits', width: '14%', cell: (one) => <CreditsBar of={one} /> },
           { title: 'Available', amount: 'availableCredits' },
-          { title: 'Used', amount: 'usedCredits', isExtra: true },
-          { title: 'Held', amount: 'heldCredits', isExtra: true },
+          { title: 'Used', amount: 'usedCredits' },
+          { title: 'Held', amount: 'heldCredits' },
           { title: 'State', width: '8rem', state: billingState },
         ]}
         empty={

@@ -18,17 +18,12 @@ const states = {
   VOIDED: ['idle', 'Voided'],
 } as const;
 const columns: readonly Column<Grant>[] = [
-  {
-    title: 'Grant',
-    isMain: true,
-    below: ({ state }) => states[state][1],
-    text: ({ name, scheduleId }) => name ?? (scheduleId ? 'of a schedule' : 'credits'),
-  },
+  { title: 'Grant', text: ({ name, scheduleId }) => name ?? (scheduleId ? 'of a schedule' : 'credits') },
   { title: 'Left', amount: 'remainingCredits' },
-  { title: 'Of', amount: 'credits', isExtra: true },
-  { title: 'State', width: '7rem', state: ({ state }) => states[state], isExtra: true },
-  { title: 'Begins', time: 'beginsAt', isExtra: true },
-  { title: 'Ends', time: 'expiresAt', isExtra: true },
+  { title: 'Of', amount: 'credits' },
+  { title: 'State', width: '7rem', state: ({ state }) => states[state] },
+  { title: 'Begins', time: 'beginsAt' },
+  { title: 'Ends', time: 'expiresAt' },
 ];
 
 /** Where the credits came from, and what of each is left; in the console each of a record can be voided. */
@@ -95,10 +90,10 @@ export function Schedules({ bid }: { bid: string }) {
       of="get /api/v1/customer-billing/{bid}/grant-schedules"
       input={{ bid, limit: 50 }}
       columns={[
-        { title: 'Schedule', isMain: true, below: periodOf, text: ({ name }) => name ?? 'credits' },
+        { title: 'Schedule', text: ({ name }) => name ?? 'credits' },
         { title: 'Credits', amount: 'credits' },
-        { title: 'Every', text: periodOf, isExtra: true },
-        { title: 'Carries over', amount: ({ rollover }) => rollover?.maxCredits ?? '0', isExtra: true },
+        { title: 'Every', text: periodOf },
+        { title: 'Carries over', amount: ({ rollover }) => rollover?.maxCredits ?? '0' },
         { title: 'Delete', width: '6.5rem', needs, cell: deletes },
       ]}
       empty="No schedule. One grants credits each day, week, month or year."

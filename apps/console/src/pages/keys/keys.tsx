@@ -11,11 +11,11 @@ export type ApiKey = Output<'get /api/v1/workspace/{id}/api-key/{akid}'>['apiKey
 
 /** What lists of keys show. */
 export const keyColumns: readonly Column<ItemOf<'get /api/v1/workspace/{id}/api-keys'>>[] = [
-  { title: 'Name', width: '32%', isMain: true, below: 'maskedKey', text: 'name', link: ({ id }) => `keys/${id}` },
-  { title: 'Key', code: 'maskedKey', isExtra: true },
-  { title: 'Customer', text: 'customerId', link: ({ customerId = '' }) => customerPage(customerId), isExtra: true },
+  { title: 'Name', width: '32%', text: 'name', link: ({ id }) => `keys/${id}` },
+  { title: 'Key', code: 'maskedKey' },
+  { title: 'Customer', text: 'customerId', link: ({ customerId = '' }) => customerPage(customerId) },
   { title: 'State', width: '7rem', state: stateOf },
-  { title: 'Last used', time: 'lastUsedAt', isExtra: true },
+  { title: 'Last used', time: 'lastUsedAt' },
 ];
 
 /** Where the records of a customer stand. */

@@ -46,9 +46,9 @@ export function Scopes() {
         of="get /api/v1/workspace/{id}/scopes"
         input={{ id }}
         columns={[
-          { title: 'Scope', code: 'representation', isMain: true, below: 'name' },
-          { title: 'Name', text: 'name', isExtra: true },
-          { title: 'Description', text: ({ description }) => description ?? '', isExtra: true },
+          { title: 'Scope', code: 'representation' },
+          { title: 'Name', text: 'name' },
+          { title: 'Description', text: ({ description }) => description ?? '' },
           { title: 'Change', width: '10.5rem', needs: 'workspace:write', cell: change },
         ]}
         empty="No scope yet. A scope stands for something in your API, such as invoices; keys are granted to create, read, update or delete it."

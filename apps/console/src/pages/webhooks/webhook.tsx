@@ -112,11 +112,11 @@ function Deliveries({ of: wid }: { of: string }) {
       of="get /api/v1/webhook/{wid}/deliveries"
       input={{ wid, limit: 50 }}
       columns={[
-        { title: 'Event', isMain: true, cell: opened },
-        { title: 'Told', width: '12.5rem', time: 'createdAt', isExtra: true },
+        { title: 'Event', cell: opened },
+        { title: 'Told', width: '12.5rem', time: 'createdAt' },
         { title: 'State', width: '8rem', state: ({ state }) => states[state] },
-        { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length, isExtra: true },
-        { title: 'Last answer', text: ({ tries }) => answerOf(tries.at(-1)), none: 'not tried yet', isExtra: true },
+        { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length },
+        { title: 'Last answer', text: ({ tries }) => answerOf(tries.at(-1)), none: 'not tried yet' },
       ]}
       empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
     />

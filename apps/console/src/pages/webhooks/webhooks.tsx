@@ -48,16 +48,9 @@ export function Webhooks() {
         input={{ limit: 100 }}
         keep={(one) => isOf(one, id)}
         columns={[
-          {
-            title: 'URL',
-            isMain: true,
-            below: 'description',
-            width: '40%',
-            text: 'url',
-            link: (one) => `webhooks/${one.id}`,
-          },
-          { title: 'For', text: 'description', isExtra: true },
-          { title: 'Events', text: ({ events }) => events.join(', '), isExtra: true },
+          { title: 'URL', width: '40%', text: 'url', link: (one) => `webhooks/${one.id}` },
+          { title: 'For', text: 'description' },
+          { title: 'Events', text: ({ events }) => events.join(', ') },
           { title: 'State', width: '8rem', state: webhookState },
         ]}
         empty="No webhook yet. A webhook posts what happens, such as a customer's credits that run low, to a URL of yours: make one."
