@@ -548,11 +548,6 @@ type UpdateKeyRequest struct {
 	ExternalMeterID *string `json:"externalMeterId,omitempty"`
 }
 
-// DeleteKeyResult is what DeleteKey answers.
-type DeleteKeyResult struct {
-	APIKey APIKey `json:"apiKey"`
-}
-
 // ReportLeakedSecretsResult is what ReportLeakedSecrets answers.
 type ReportLeakedSecretsResult struct {
 	Keys         []ReportLeakedSecretsResultKey         `json:"keys"`
@@ -609,6 +604,11 @@ type RotateKeyResult struct {
 type RotateKeyRequest struct {
 	// for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all; default 0
 	GraceSeconds int64 `json:"graceSeconds,omitempty"`
+}
+
+// DeleteKeyResult is what DeleteKey answers.
+type DeleteKeyResult struct {
+	APIKey APIKey `json:"apiKey"`
 }
 
 // CreateWorkspaceResult is what CreateWorkspace answers.
@@ -688,38 +688,6 @@ type GetWorkspaceResult struct {
 	Workspace Workspace `json:"workspace"`
 }
 
-// UpdateWorkspaceResult is what UpdateWorkspace answers.
-type UpdateWorkspaceResult struct {
-	Workspace Workspace `json:"workspace"`
-}
-
-// UpdateWorkspaceRequest is what UpdateWorkspace takes.
-type UpdateWorkspaceRequest struct {
-	// name that people see, not blank and without invisible characters
-	Name *string `json:"name,omitempty"`
-	// what keys start with
-	DefaultKeyPrefix *Nullable[string] `json:"defaultKeyPrefix,omitempty"`
-	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	DefaultAllowedIPs *Nullable[[]string] `json:"defaultAllowedIPs,omitempty"`
-	// verifications per second
-	DefaultRateLimitPerSecond *Nullable[int64] `json:"defaultRateLimitPerSecond,omitempty"`
-	// limits over windows
-	DefaultLimits *Nullable[[]Limit] `json:"defaultLimits,omitempty"`
-	// lifetime of a new key in seconds
-	DefaultExpiration *Nullable[int64] `json:"defaultExpiration,omitempty"`
-	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	DefaultAlerts *Nullable[[]Alert] `json:"defaultAlerts,omitempty"`
-	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
-	KeepClientAddresses *bool `json:"keepClientAddresses,omitempty"`
-	// name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC
-	Timezone *string `json:"timezone,omitempty"`
-}
-
-// DeleteWorkspaceResult is what DeleteWorkspace answers.
-type DeleteWorkspaceResult struct {
-	Workspace Workspace `json:"workspace"`
-}
-
 // GetWorkspaceProofResult is what GetWorkspaceProof answers.
 type GetWorkspaceProofResult struct {
 	Proof WorkspaceProof `json:"proof"`
@@ -751,6 +719,38 @@ type DifferentRecord struct {
 	HeldDifference string `json:"heldDifference"`
 	// since when it differs so, RFC 3339 in UTC
 	Since time.Time `json:"since"`
+}
+
+// UpdateWorkspaceResult is what UpdateWorkspace answers.
+type UpdateWorkspaceResult struct {
+	Workspace Workspace `json:"workspace"`
+}
+
+// UpdateWorkspaceRequest is what UpdateWorkspace takes.
+type UpdateWorkspaceRequest struct {
+	// name that people see, not blank and without invisible characters
+	Name *string `json:"name,omitempty"`
+	// what keys start with
+	DefaultKeyPrefix *Nullable[string] `json:"defaultKeyPrefix,omitempty"`
+	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
+	DefaultAllowedIPs *Nullable[[]string] `json:"defaultAllowedIPs,omitempty"`
+	// verifications per second
+	DefaultRateLimitPerSecond *Nullable[int64] `json:"defaultRateLimitPerSecond,omitempty"`
+	// limits over windows
+	DefaultLimits *Nullable[[]Limit] `json:"defaultLimits,omitempty"`
+	// lifetime of a new key in seconds
+	DefaultExpiration *Nullable[int64] `json:"defaultExpiration,omitempty"`
+	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
+	DefaultAlerts *Nullable[[]Alert] `json:"defaultAlerts,omitempty"`
+	// whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients
+	KeepClientAddresses *bool `json:"keepClientAddresses,omitempty"`
+	// name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC
+	Timezone *string `json:"timezone,omitempty"`
+}
+
+// DeleteWorkspaceResult is what DeleteWorkspace answers.
+type DeleteWorkspaceResult struct {
+	Workspace Workspace `json:"workspace"`
 }
 
 // CloseMonthResult is what CloseMonth answers.
@@ -891,19 +891,6 @@ type CreateBillingRequest struct {
 	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
 }
 
-// GetBillingOfMeterResult is what GetBillingOfMeter answers.
-type GetBillingOfMeterResult struct {
-	Billing BillingRecord `json:"billing"`
-}
-
-// GetBillingOfMeterQuery is what GetBillingOfMeter takes besides; what is left out has its default.
-type GetBillingOfMeterQuery struct {
-	// id of the workspace
-	WorkspaceID string `json:"workspaceId"`
-	// your own id of the meter; it ties keys to the billing record of the same meter
-	ExternalMeterID string `json:"externalMeterId"`
-}
-
 // ListBillingsResult is what ListBillings answers.
 type ListBillingsResult struct {
 	Billings []BillingRecord `json:"billings"`
@@ -925,6 +912,19 @@ type ListBillingsQuery struct {
 	AvailableBelow string `json:"availableBelow,omitempty"`
 }
 
+// GetBillingOfMeterResult is what GetBillingOfMeter answers.
+type GetBillingOfMeterResult struct {
+	Billing BillingRecord `json:"billing"`
+}
+
+// GetBillingOfMeterQuery is what GetBillingOfMeter takes besides; what is left out has its default.
+type GetBillingOfMeterQuery struct {
+	// id of the workspace
+	WorkspaceID string `json:"workspaceId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+}
+
 // RefillBillingResult is what RefillBilling answers.
 type RefillBillingResult struct {
 	Billing BillingRecord `json:"billing"`
@@ -943,25 +943,6 @@ type RefillBillingRequest struct {
 // GetBillingResult is what GetBilling answers.
 type GetBillingResult struct {
 	Billing BillingRecord `json:"billing"`
-}
-
-// UpdateBillingResult is what UpdateBilling answers.
-type UpdateBillingResult struct {
-	Billing BillingRecord `json:"billing"`
-	// alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any
-	Warnings []Warning `json:"warnings,omitempty"`
-}
-
-// UpdateBillingRequest is what UpdateBilling takes.
-type UpdateBillingRequest struct {
-	// whether use may go on beyond totalCredits
-	AllowOverages *bool `json:"allowOverages,omitempty"`
-	// most that may be used; null for no cap: decimal text, at most six decimals, at most 9000000000
-	SpendCap *Nullable[string] `json:"spendCap,omitempty"`
-	// limits over windows
-	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
-	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
-	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
 }
 
 // AdjustBillingResult is what AdjustBilling answers.
@@ -1001,6 +982,25 @@ type AdjustBillingRequest struct {
 	Day string `json:"day,omitempty"`
 	// what is counted, default "default"; at most 256 bytes in UTF-8
 	UsageName string `json:"usageName,omitempty"`
+}
+
+// UpdateBillingResult is what UpdateBilling answers.
+type UpdateBillingResult struct {
+	Billing BillingRecord `json:"billing"`
+	// alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any
+	Warnings []Warning `json:"warnings,omitempty"`
+}
+
+// UpdateBillingRequest is what UpdateBilling takes.
+type UpdateBillingRequest struct {
+	// whether use may go on beyond totalCredits
+	AllowOverages *bool `json:"allowOverages,omitempty"`
+	// most that may be used; null for no cap: decimal text, at most six decimals, at most 9000000000
+	SpendCap *Nullable[string] `json:"spendCap,omitempty"`
+	// limits over windows
+	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
+	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
+	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
 }
 
 // ListLedgerResult is what ListLedger answers.
@@ -2246,26 +2246,6 @@ type GetWebhookResult struct {
 	Webhook Webhook `json:"webhook"`
 }
 
-// UpdateWebhookResult is what UpdateWebhook answers.
-type UpdateWebhookResult struct {
-	Webhook Webhook `json:"webhook"`
-}
-
-// UpdateWebhookRequest is what UpdateWebhook takes.
-type UpdateWebhookRequest struct {
-	// whether events are delivered
-	Enabled *bool `json:"enabled,omitempty"`
-	// the types of events that it gets
-	Events *[]string `json:"events,omitempty"`
-	// where events are posted: `https://`, with the name of a host that can be reached from outside
-	URL *string `json:"url,omitempty"`
-}
-
-// DeleteWebhookResult is what DeleteWebhook answers.
-type DeleteWebhookResult struct {
-	Webhook Webhook `json:"webhook"`
-}
-
 // ListWebhookDeliveriesResult is what ListWebhookDeliveries answers.
 type ListWebhookDeliveriesResult struct {
 	Deliveries []WebhookDelivery `json:"deliveries"`
@@ -2313,6 +2293,21 @@ type ListWebhookDeliveriesQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
+// UpdateWebhookResult is what UpdateWebhook answers.
+type UpdateWebhookResult struct {
+	Webhook Webhook `json:"webhook"`
+}
+
+// UpdateWebhookRequest is what UpdateWebhook takes.
+type UpdateWebhookRequest struct {
+	// whether events are delivered
+	Enabled *bool `json:"enabled,omitempty"`
+	// the types of events that it gets
+	Events *[]string `json:"events,omitempty"`
+	// where events are posted: `https://`, with the name of a host that can be reached from outside
+	URL *string `json:"url,omitempty"`
+}
+
 // RotateWebhookSecretResult is what RotateWebhookSecret answers.
 type RotateWebhookSecretResult struct {
 	Webhook NewWebhook `json:"webhook"`
@@ -2332,6 +2327,11 @@ type TestWebhookResult struct {
 // RedeliverWebhookResult is what RedeliverWebhook answers.
 type RedeliverWebhookResult struct {
 	Delivery WebhookDelivery `json:"delivery"`
+}
+
+// DeleteWebhookResult is what DeleteWebhook answers.
+type DeleteWebhookResult struct {
+	Webhook Webhook `json:"webhook"`
 }
 
 // GetQuotaResult is what GetQuota answers.

@@ -45,11 +45,6 @@ func (c *Client) UpdateKey(ctx context.Context, id, akid string, body UpdateKeyR
 	return call[UpdateKeyResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
 }
 
-// DeleteKey: Delete an API key for good; its record stays readable (key:write).
-func (c *Client) DeleteKey(ctx context.Context, id, akid string, options ...CallOption) (*DeleteKeyResult, error) {
-	return call[DeleteKeyResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
-}
-
 // ReportLeakedSecrets: Report secrets that leaked: keys in the text are disabled, tokens revoked (key:write).
 func (c *Client) ReportLeakedSecrets(ctx context.Context, body ReportLeakedSecretsRequest, options ...CallOption) (*ReportLeakedSecretsResult, error) {
 	return call[ReportLeakedSecretsResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key/leaked", accept: "application/json"}, input{body: body}, options)
@@ -58,6 +53,11 @@ func (c *Client) ReportLeakedSecrets(ctx context.Context, body ReportLeakedSecre
 // RotateKey: Give an API key a new secret; only this answer contains it (key:write).
 func (c *Client) RotateKey(ctx context.Context, id, akid string, body RotateKeyRequest, options ...CallOption) (*RotateKeyResult, error) {
 	return call[RotateKeyResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/api-key/{}/rotate", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
+}
+
+// DeleteKey: Delete an API key for good; its record stays readable (key:write).
+func (c *Client) DeleteKey(ctx context.Context, id, akid string, options ...CallOption) (*DeleteKeyResult, error) {
+	return call[DeleteKeyResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
 }
 
 // CreateWorkspace: Create a workspace (workspace:write).
@@ -84,6 +84,11 @@ func (c *Client) GetWorkspace(ctx context.Context, id string, options ...CallOpt
 	return call[GetWorkspaceResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
+// GetWorkspaceProof: Tell when a workspace's books were proved, and which records differ (billing:read).
+func (c *Client) GetWorkspaceProof(ctx context.Context, id string, options ...CallOption) (*GetWorkspaceProofResult, error) {
+	return call[GetWorkspaceProofResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/proof", accept: "application/json"}, input{path: []string{id}}, options)
+}
+
 // UpdateWorkspace: Change a workspace's name and the defaults of its keys and billing records (workspace:write).
 func (c *Client) UpdateWorkspace(ctx context.Context, id string, body UpdateWorkspaceRequest, options ...CallOption) (*UpdateWorkspaceResult, error) {
 	return call[UpdateWorkspaceResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}, body: body}, options)
@@ -92,11 +97,6 @@ func (c *Client) UpdateWorkspace(ctx context.Context, id string, body UpdateWork
 // DeleteWorkspace: Delete a workspace for good: its keys are refused at once, its books stay readable (workspace:write).
 func (c *Client) DeleteWorkspace(ctx context.Context, id string, options ...CallOption) (*DeleteWorkspaceResult, error) {
 	return call[DeleteWorkspaceResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
-}
-
-// GetWorkspaceProof: Tell when a workspace's books were proved, and which records differ (billing:read).
-func (c *Client) GetWorkspaceProof(ctx context.Context, id string, options ...CallOption) (*GetWorkspaceProofResult, error) {
-	return call[GetWorkspaceProofResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/proof", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // CloseMonth: Close a month of a workspace: its statements never change any more (billing:write).
@@ -134,11 +134,6 @@ func (c *Client) CreateBilling(ctx context.Context, body CreateBillingRequest, o
 	return call[CreateBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing", accept: "application/json"}, input{body: body}, options)
 }
 
-// GetBillingOfMeter: Get the billing record of a workspace's external meter (billing:read).
-func (c *Client) GetBillingOfMeter(ctx context.Context, query GetBillingOfMeterQuery, options ...CallOption) (*GetBillingOfMeterResult, error) {
-	return call[GetBillingOfMeterResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing", accept: "application/json"}, input{query: query}, options)
-}
-
 // ListBillings: List the billing records of a workspace (billing:read).
 func (c *Client) ListBillings(ctx context.Context, id string, query ListBillingsQuery, options ...CallOption) (*ListBillingsResult, error) {
 	return call[ListBillingsResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/customer-billings", accept: "application/json"}, input{path: []string{id}, query: query}, options)
@@ -153,6 +148,11 @@ func (c *Client) ListAllBillings(ctx context.Context, id string, query ListBilli
 	})
 }
 
+// GetBillingOfMeter: Get the billing record of a workspace's external meter (billing:read).
+func (c *Client) GetBillingOfMeter(ctx context.Context, query GetBillingOfMeterQuery, options ...CallOption) (*GetBillingOfMeterResult, error) {
+	return call[GetBillingOfMeterResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing", accept: "application/json"}, input{query: query}, options)
+}
+
 // RefillBilling: Add credits to a billing record (billing:write).
 func (c *Client) RefillBilling(ctx context.Context, body RefillBillingRequest, options ...CallOption) (*RefillBillingResult, error) {
 	return call[RefillBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/refill", accept: "application/json"}, input{body: body}, options)
@@ -163,14 +163,14 @@ func (c *Client) GetBilling(ctx context.Context, bid string, options ...CallOpti
 	return call[GetBillingResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}}, options)
 }
 
-// UpdateBilling: Change whether a billing record allows overages, its spend cap, its limits and its alerts (billing:write).
-func (c *Client) UpdateBilling(ctx context.Context, bid string, body UpdateBillingRequest, options ...CallOption) (*UpdateBillingResult, error) {
-	return call[UpdateBillingResult](ctx, c, operation{method: "PATCH", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
-}
-
 // AdjustBilling: Correct the used credits of a billing record, in its balance and in its books (billing:write).
 func (c *Client) AdjustBilling(ctx context.Context, bid string, body AdjustBillingRequest, options ...CallOption) (*AdjustBillingResult, error) {
 	return call[AdjustBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/adjustment", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
+}
+
+// UpdateBilling: Change whether a billing record allows overages, its spend cap, its limits and its alerts (billing:write).
+func (c *Client) UpdateBilling(ctx context.Context, bid string, body UpdateBillingRequest, options ...CallOption) (*UpdateBillingResult, error) {
+	return call[UpdateBillingResult](ctx, c, operation{method: "PATCH", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
 // ListLedger: List the refills of a billing record, oldest first (billing:read).
@@ -493,16 +493,6 @@ func (c *Client) GetWebhook(ctx context.Context, wid string, options ...CallOpti
 	return call[GetWebhookResult](ctx, c, operation{method: "GET", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
-// UpdateWebhook: Enable or disable a webhook, or change its URL or events (webhook:write).
-func (c *Client) UpdateWebhook(ctx context.Context, wid string, body UpdateWebhookRequest, options ...CallOption) (*UpdateWebhookResult, error) {
-	return call[UpdateWebhookResult](ctx, c, operation{method: "PATCH", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
-}
-
-// DeleteWebhook: Delete a webhook with its secret and its deliveries, also those that wait (webhook:write).
-func (c *Client) DeleteWebhook(ctx context.Context, wid string, options ...CallOption) (*DeleteWebhookResult, error) {
-	return call[DeleteWebhookResult](ctx, c, operation{method: "DELETE", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
-}
-
 // ListWebhookDeliveries: List what was told to a webhook in the last 30 days, newest first, with each try (webhook:read).
 func (c *Client) ListWebhookDeliveries(ctx context.Context, wid string, query ListWebhookDeliveriesQuery, options ...CallOption) (*ListWebhookDeliveriesResult, error) {
 	return call[ListWebhookDeliveriesResult](ctx, c, operation{method: "GET", path: "/api/v1/webhook/{}/deliveries", accept: "application/json"}, input{path: []string{wid}, query: query}, options)
@@ -515,6 +505,11 @@ func (c *Client) ListAllWebhookDeliveries(ctx context.Context, wid string, query
 	}, func(page *ListWebhookDeliveriesResult) (string, []WebhookDelivery) {
 		return page.NextCursor, page.Deliveries
 	})
+}
+
+// UpdateWebhook: Enable or disable a webhook, or change its URL or events (webhook:write).
+func (c *Client) UpdateWebhook(ctx context.Context, wid string, body UpdateWebhookRequest, options ...CallOption) (*UpdateWebhookResult, error) {
+	return call[UpdateWebhookResult](ctx, c, operation{method: "PATCH", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
 }
 
 // RotateWebhookSecret: Give a webhook a new secret; only this answer contains it (webhook:write).
@@ -530,6 +525,11 @@ func (c *Client) TestWebhook(ctx context.Context, wid string, options ...CallOpt
 // RedeliverWebhook: Deliver an event again, now, under the same webhook-id (webhook:write).
 func (c *Client) RedeliverWebhook(ctx context.Context, wid, did string, options ...CallOption) (*RedeliverWebhookResult, error) {
 	return call[RedeliverWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/delivery/{}/redeliver", accept: "application/json"}, input{path: []string{wid, did}}, options)
+}
+
+// DeleteWebhook: Delete a webhook with its secret and its deliveries, also those that wait (webhook:write).
+func (c *Client) DeleteWebhook(ctx context.Context, wid string, options ...CallOption) (*DeleteWebhookResult, error) {
+	return call[DeleteWebhookResult](ctx, c, operation{method: "DELETE", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
 // GetQuota: Get the team's limits and what it has used of them (workspace:read).

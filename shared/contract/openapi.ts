@@ -95,7 +95,7 @@ function describe(operation: Operation) {
     ...(body && {
       requestBody: {
         required: !operation.bodyOptional,
-        content: { 'application/json': withExample(body, `${typeName(operationId)}Request`, `${name}: body`) },
+        content: { 'application/json': withExample(titled(operationId, 'Request', body), `${name}: body`) },
       },
     }),
     responses: {
@@ -106,13 +106,13 @@ function describe(operation: Operation) {
   };
 }
 
-function withExample(schema: TSchema, title: string, where: string) {
-  return { schema: { title, ...schema }, example: exampleOf(schema, where) };
+function withExample(schema: TSchema, where: string) {
+  return { schema, example: exampleOf(schema, where) };
 }
 
-// `verifyKey` becomes VerifyKey.
-function typeName(operationId: string): string {
-  return operationId.charAt(0).toUpperCase() + operationId.slice(1);
+/** What an operation takes or answers under its name, unless it has one of its own: `verifyKey` answers a VerifyKeyResult. */
+export function titled(operationId: string, what: 'Request' | 'Result', schema: TSchema): TSchema {
+  return { title: operationId.charAt(0).toUpperCase() + operationId.slice(1) + what, ...schema };
 }
 
 function nameOf({ method, path }: Operation): string {
@@ -130,8 +130,7 @@ function success(operation: Operation) {
     },
     content: {
       'application/json': withExample(
-        response,
-        `${typeName(operation.operationId)}Result`,
+        titled(operation.operationId, 'Result', response),
         `${nameOf(operation)}: response`,
       ),
       ...(alternative && {

@@ -1,4 +1,6 @@
-import type { openApi } from '../../../shared/contract/openapi.ts';
+import { withComponents } from '../../../shared/contract/components.ts';
+import { titled } from '../../../shared/contract/openapi.ts';
+import type { Operation } from '../../../shared/contract/route.ts';
 
 /** The part of JSON Schema that the OpenAPI document uses. */
 export type Schema = {
@@ -7,78 +9,114 @@ export type Schema = {
   format?: string;
   description?: string;
   default?: unknown;
-  const?: unknown;
   enum?: unknown[];
   minimum?: number;
   properties?: Record<string, Schema>;
   required?: string[];
   items?: Schema;
-  additionalProperties?: boolean | Schema;
   anyOf?: Schema[];
 };
-export type Parameter = { name: string; in: 'path' | 'query' | 'header'; required?: boolean; schema: Schema };
-type Content = Record<string, { schema: Schema }>;
 
-/** An operation as the document describes it. */
-export type Described = {
-  operationId: string;
-  summary: string;
-  tags: string[];
-  parameters?: Parameter[];
-  requestBody?: { content: Content };
-  responses: Record<string, { content?: Content }>;
-  'x-permission'?: string;
-  'x-also-permission'?: string;
+/** An operation as clients have it. */
+export type ClientOperation = Pick<Operation, 'method' | 'path' | 'operationId' | 'summary'> & {
+  permissions: string[];
+  /** What its path names, and its query; a client chooses JSON or CSV by its Accept header, so `format` is left out. */
+  inPath: Schema;
+  query: Schema;
+  body: Schema | undefined;
+  /** What it answers, by media type. */
+  answers: Record<string, Schema>;
 };
 
-/** The operations of a document, by path and method. */
-export function operationsOf({
-  paths,
-}: Pick<ReturnType<typeof openApi>, 'paths'>): Record<string, Record<string, Described>> {
-  return paths as unknown as Record<string, Record<string, Described>>;
+/** What clients have of the contract: its operations, and the schemas that have a name. */
+export function contractOf(operations: readonly Operation[]) {
+  const { value, schemas } = withComponents(operations.map(operationOf));
+  const named = schemas as Record<string, Schema>;
+  for (const { operationId, inPath, query, body } of value)
+    requireDifferentNames(operationId, [inPath, query, resolved(named, body)]);
+  return { operations: value, schemas: named };
 }
 
-/** Path and query of an operation. A client chooses JSON or CSV by its Accept header, so `format` is left out. */
-export function givenOf({ parameters = [] }: Described): Parameter[] {
-  return parameters.filter((one) => one.in !== 'header' && one.name !== 'format');
-}
-
-/** The body that an operation takes. */
-export function bodyOf({ requestBody }: Described): Schema | undefined {
-  return requestBody?.content['application/json']!.schema;
+function operationOf(operation: Operation): ClientOperation {
+  const { method, path, operationId, summary, permission, alsoPermission, alternative, file } = operation;
+  const { format: _, ...query } = (operation.query?.properties ?? {}) as Record<string, Schema>;
+  const required = (operation.query?.required ?? []).filter((name) => !('default' in query[name]!));
+  return {
+    method,
+    path,
+    operationId,
+    summary,
+    permissions: [permission, alsoPermission].filter((one) => one !== undefined),
+    inPath: operation.params ?? {},
+    query: { properties: query, required },
+    body: operation.body && titled(operationId, 'Request', operation.body),
+    answers: {
+      'application/json': titled(operationId, 'Result', operation.response),
+      ...Object.fromEntries([alternative, file].flatMap((form) => (form ? [[form.type, { type: 'string' }]] : []))),
+    },
+  };
 }
 
 /** Throws where path, query and body have a name in common: some clients take them as one object. */
-export function requireDifferentNames(described: Described, schemas: Record<string, Schema>): void {
-  const body = bodyOf(described);
-  const names = [
-    ...givenOf(described).map(({ name }) => name),
-    ...Object.keys((body?.$ref ? schemas[refName(body)] : body)?.properties ?? {}),
-  ];
-  if (new Set(names).size < names.length) throw new Error(`${described.operationId} has two inputs of one name`);
+function requireDifferentNames(id: string, inputs: Schema[]): void {
+  const names = inputs.flatMap(({ properties = {} }) => Object.keys(properties));
+  if (new Set(names).size < names.length) throw new Error(`${id} has two inputs of one name`);
 }
 
-/** What an operation answers when it is done, by media type. */
-export function answersOf({ responses }: Described): Content {
-  return Object.entries(responses).find(([status]) => status.startsWith('2'))![1].content!;
+/** A schema, where it refers to another one that other. */
+export function resolved(schemas: Record<string, Schema>, schema: Schema = {}): Schema {
+  return schema.$ref ? schemas[refName(schema)]! : schema;
 }
 
-/** The permissions that an operation needs. */
-export function permissionsOf(described: Described): string[] {
-  return [described['x-permission'], described['x-also-permission']].filter((one) => one !== undefined);
-}
-
-/** What an operation does, and the permissions that it needs. */
-export function aboutOf(described: Described): string {
-  const needs = permissionsOf(described).map((one) => `\`${one}\``);
-  return `${described.summary}${needs.length > 0 ? ` (${needs.join(', ')})` : ''}.`;
-}
-
-export function upperFirst(name: string): string {
-  return name.charAt(0).toUpperCase() + name.slice(1);
+/** Objects as one that has the fields of all. */
+export function together(...schemas: Schema[]): Required<Pick<Schema, 'properties' | 'required'>> {
+  return {
+    properties: Object.assign({}, ...schemas.map(({ properties }) => properties)) as Record<string, Schema>,
+    required: schemas.flatMap(({ required = [] }) => required),
+  };
 }
 
 /** The name of the schema that one refers to. */
 export function refName({ $ref = '' }: Schema): string {
   return $ref.split('/').at(-1)!;
+}
+
+/** What a schema says, without what people read. */
+export function meaningOf(schema: Schema): string {
+  return JSON.stringify({ ...schema, description: undefined, examples: undefined });
+}
+
+/** How a language writes types. */
+export type Language = {
+  /** By their names in JSON Schema. */
+  plain: Record<string, string>;
+  named(name: string): string;
+  /** One of some texts. */
+  values(texts: string[]): string;
+  list(item: string): string;
+  /** `name` is that of an object that has none of its own. */
+  object(schema: Schema, name: string): string;
+};
+
+/** The type of a schema in a language that writes alternatives with bars between. */
+export function typeIn(language: Language, schema: Schema, name: string): string {
+  if (schema.$ref) return language.named(refName(schema));
+  if (schema.enum) return language.values(schema.enum.map((value) => JSON.stringify(value)));
+  if (schema.anyOf) return schema.anyOf.map((one) => typeIn(language, one, name)).join(' | ');
+  const types = [schema.type ?? []].flat().map((type) => {
+    if (type === 'array') return language.list(typeIn(language, schema.items!, name));
+    return type === 'object' ? language.object(schema, name) : language.plain[type];
+  });
+  if (types.length === 0 || types.includes(undefined))
+    throw new Error(`no type is known for ${JSON.stringify(schema)}`);
+  return types.join(' | ');
+}
+
+/** What an operation does, and the permissions that it needs. */
+export function aboutOf({ summary, permissions }: ClientOperation): string {
+  return `${summary}${permissions.length > 0 ? ` (${permissions.map((one) => `\`${one}\``).join(', ')})` : ''}.`;
+}
+
+export function upperFirst(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }

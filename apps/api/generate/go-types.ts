@@ -1,4 +1,5 @@
-import { refName, upperFirst, type Schema } from './document.ts';
+import { entryOf } from '../../../shared/runtime/entry-of.ts';
+import { meaningOf, refName, resolved, upperFirst, type Schema } from './document.ts';
 
 /**
  * How a struct's optional fields say "left out": in an answer their zero value does; in a request only where keytally takes it for
@@ -6,14 +7,8 @@ import { refName, upperFirst, type Schema } from './document.ts';
  */
 export type Kind = 'answer' | 'request' | 'change';
 
-export type GoTypes = {
-  /** The Go type of a schema; `name` is that of an object that has none of its own. */
-  typeOf(schema: Schema, name: string, kind: Kind): string;
-  /** Declares a struct. */
-  declare(name: string, about: string, schema: Schema, kind: Kind): void;
-  /** The declarations of all that was asked for, and of what these hold. */
-  text(): string;
-};
+/** The Go types of a document. */
+export type GoTypes = ReturnType<typeof makeGoTypes>;
 
 type Field = { name: string; type: string; tag: string; about: string | undefined };
 
@@ -29,33 +24,23 @@ export function goName(name: string): string {
   return words.map((word) => (initialisms.has(word.toLowerCase()) ? upper(word) : upperFirst(word))).join('');
 }
 
-/** Collects the Go types of a document's schemas. */
-export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
+/** Collects the Go types of a document's schemas: `text` has the declarations of all that was asked for, and of what these hold. */
+export function makeGoTypes(schemas: Record<string, Schema>) {
   const declared = new Map<string, string>();
   // Objects without a name that say the same are one type.
   const unnamed = new Map<string, string>();
 
+  /** The Go type of a schema; `name` is that of an object that has none of its own. */
   function typeOf(schema: Schema, name: string, kind: Kind): string {
     if (schema.$ref) return component(refName(schema), kind);
     if (schema.anyOf) return union(schema.anyOf, name, kind);
-    const [type = '', ...more] = [schema.type ?? []].flat().filter((one) => one !== 'null');
-    if (more.length > 0) return union([type, ...more].map((one) => ({ type: one })) as Schema[], name, kind);
-    switch (type) {
-      case 'string':
-        return schema.format === 'date-time' && kind === 'answer' ? 'time.Time' : 'string';
-      case 'boolean':
-        return 'bool';
-      case 'integer':
-        return 'int64';
-      case 'number':
-        return 'float64';
-      case 'array':
-        return `[]${typeOf(schema.items ?? {}, name.replace(/s$/, ''), kind)}`;
-      case 'object':
-        return object(schema, name, kind);
-      default:
-        return schema.const === undefined && schema.enum === undefined ? 'any' : 'string';
-    }
+    const type = [schema.type].flat().find((one) => one !== 'null');
+    if (type === 'array') return `[]${typeOf(schema.items!, name.replace(/s$/, ''), kind)}`;
+    if (type === 'object') return schema.properties ? object(schema, name, kind) : 'map[string]any';
+    if (schema.format === 'date-time' && kind === 'answer') return 'time.Time';
+    const plain = { string: 'string', boolean: 'bool', integer: 'int64' }[String(type)];
+    if (plain === undefined) throw new Error(`no type is known for ${JSON.stringify(schema)}`);
+    return plain;
   }
 
   function component(title: string, kind: Kind): string {
@@ -66,34 +51,21 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
   }
 
   function object(schema: Schema, name: string, kind: Kind): string {
-    const more = schema.additionalProperties;
-    if (!schema.properties) return `map[string]${typeof more === 'object' ? typeOf(more, name, kind) : 'any'}`;
-    const same = `${kind} ${JSON.stringify({ ...schema, description: undefined, examples: undefined })}`;
-    const known = unnamed.get(same);
-    if (known) return known;
-    unnamed.set(same, name);
-    declare(name, `${name} is a part of requests or answers.`, schema, kind);
-    return name;
+    return entryOf(unnamed, `${kind} ${meaningOf(schema)}`, () => {
+      declare(name, `${name} is a part of requests or answers.`, schema, kind);
+      return name;
+    });
   }
 
+  /** Numbers and texts are amounts; of objects, fields of embedded pointers are decoded into the one that has them. */
   function union(all: Schema[], name: string, kind: Kind): string {
-    const some = all.filter(({ type }) => type !== 'null');
-    if (some.length === 1) return typeOf(some[0]!, name, kind);
-    if (some.every(({ type }) => ['string', 'integer', 'number'].includes(String(type)))) return 'Amount';
-    const objects = some.flatMap((one) => schemas[refName(one)] ?? []);
-    if (objects.length < some.length) return 'any';
-    const names = objects.flatMap(({ properties = {} }) => Object.keys(properties));
+    if (all.every(({ type }) => ['string', 'integer', 'number'].includes(String(type)))) return 'Amount';
+    const names = all.flatMap((one) => Object.keys(resolved(schemas, one).properties!));
     // Embedded structs that have a field of one name would lose it.
     if (new Set(names).size < names.length) throw new Error(`the forms of ${name} have a field in common`);
-    declareEither(name, some, kind);
+    const types = all.map((one) => `\t*${typeOf(one, name, kind)}\n`);
+    declared.set(name, `// ${name} is one of them: the other is nil.\ntype ${name} struct {\n${types.join('')}}`);
     return name;
-  }
-
-  // Fields of embedded pointers are decoded into the one that has them.
-  function declareEither(name: string, some: Schema[], kind: Kind): void {
-    const types = some.map((one, i) => typeOf(one, `${name}${i + 1}`, kind));
-    const text = [`// ${name} is one of them: the other is nil.`, `type ${name} struct {`];
-    declared.set(name, [...text, ...types.map((type) => `\t*${type}`), '}'].join('\n'));
   }
 
   function declare(name: string, about: string, { properties = {}, required = [] }: Schema, kind: Kind): void {
@@ -101,18 +73,16 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
     // Its place comes before those of the types of its fields.
     declared.set(name, '');
     const fields = Object.entries(properties).map(([property, schema]) =>
-      fieldOf(property, schema, { owner: name, kind, isRequired: required.includes(property) }),
+      fieldOf(schema, name, { property, kind, isRequired: required.includes(property) }),
     );
     declared.set(name, `// ${about}\ntype ${name} struct {\n${linesOf(fields).join('\n')}\n}`);
   }
 
-  type Of = { owner: string; kind: Kind; isRequired: boolean };
-  function fieldOf(property: string, schema: Schema, { owner, kind, isRequired }: Of): Field {
+  function fieldOf(schema: Schema, owner: string, place: Place): Field {
+    const { property, kind, isRequired } = place;
     const name = goName(property);
     const plain = enums[`${owner}.${property}`] ?? typeOf(schema, owner.replace(/Request$/, '') + name, kind);
-    const isNullable = [schema.type].flat().includes('null') || schema.anyOf?.some(({ type }) => type === 'null');
-    const isSameWhenEmpty = kind === 'answer' || sameWhenEmpty.includes(property);
-    const mark = markOf(schema, plain, { kind, isRequired, isNullable: isNullable ?? false, isSameWhenEmpty });
+    const mark = markOf(schema, plain, place);
     const type = mark === 'Nullable' ? `*Nullable[${plain}]` : `${mark}${plain}`;
     const tag = `\`json:"${property}${isRequired ? '' : ',omitempty'}"\``;
     return { name, type, tag, about: aboutField(schema, plain) };
@@ -121,21 +91,18 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
   return { typeOf, declare, text: () => [...declared.values()].join('\n\n') };
 }
 
-type Marked = { kind: Kind; isRequired: boolean; isNullable: boolean; isSameWhenEmpty: boolean };
+type Place = { property: string; kind: Kind; isRequired: boolean };
 
 /** What stands before a field's plain type, so that it can be left out, and be null. */
-function markOf(schema: Schema, plain: string, of: Marked): '' | '*' | 'Nullable' {
-  const { kind, isRequired, isNullable, isSameWhenEmpty } = of;
-  if (isNullable) return kind === 'answer' || isRequired ? '*' : 'Nullable';
+function markOf(schema: Schema, plain: string, { property, kind, isRequired }: Place): '' | '*' | 'Nullable' {
+  if ([schema.type].flat().includes('null')) return kind === 'answer' || isRequired ? '*' : 'Nullable';
   if (isRequired) return '';
   if (kind === 'change') return '*';
   // encoding/json takes an empty list for one that is left out; its "omitzero", which does not, needs Go 1.24.
-  if (plain.startsWith('[]')) return isSameWhenEmpty ? '' : '*';
-  if (plain.startsWith('map[')) return '';
-  if (plain === 'string' || plain === 'Status') return '';
+  if (plain.startsWith('[]')) return kind === 'answer' || sameWhenEmpty.includes(property) ? '' : '*';
+  if (plain === 'string' || plain === 'Status' || plain.startsWith('map[')) return '';
   if (plain === 'bool') return schema.default === true || (kind === 'request' && !('default' in schema)) ? '*' : '';
-  if (plain === 'int64') return (schema.minimum ?? 0) > 0 || schema.default === 0 ? '' : '*';
-  return plain === 'any' ? '' : '*';
+  return plain === 'int64' && ((schema.minimum ?? 0) > 0 || schema.default === 0) ? '' : '*';
 }
 
 function aboutField({ description, enum: values, default: value }: Schema, plain: string): string | undefined {

@@ -1,20 +1,9 @@
 // The Python client's copy of the contract, made from the OpenAPI document: its types, and its operations as methods.
 import { operations, VERIFY, VERIFY_BATCH } from '../../../clients/node/operations.ts';
+import { entryOf } from '../../../shared/runtime/entry-of.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
-import { openApi } from '../../../shared/contract/openapi.ts';
 import { routes } from '../routes/index.ts';
-import {
-  aboutOf,
-  answersOf,
-  bodyOf,
-  givenOf,
-  operationsOf,
-  refName,
-  requireDifferentNames,
-  upperFirst,
-  type Described,
-  type Schema,
-} from './document.ts';
+import { aboutOf, contractOf, meaningOf, resolved, together, typeIn, upperFirst, type Schema } from './document.ts';
 import { refusalTable } from './refusals.ts';
 
 type Method = { name: string; operation: string; input: string; isOptional: boolean; output: string; about: string };
@@ -27,21 +16,20 @@ const keywords = new Set(
 
 /** Renders the files of the Python client that follow from the contract, by path. */
 export function renderPythonContract(): Record<string, string> {
-  const document = openApi(routes, []);
-  const schemas = document.components.schemas as Record<string, Schema>;
-  const described = operationsOf(document);
+  const { operations: all, schemas } = contractOf(routes);
   const types = makeTypes(schemas);
   const methodOf = (name: string, operation: string): Method => {
-    const [verb = '', path = '', , accept = 'application/json'] = operation.split(' ');
-    const one = described[path]![verb]!;
-    requireDifferentNames(one, schemas);
-    const input = inputOf(one, types.resolve);
+    const [verb, path, , accept = 'application/json'] = operation.split(' ');
+    const one = all.find((one) => one.method === verb && one.path === path)!;
+    // Path, query and body as one object.
+    const { properties, required } = together(one.inPath, one.query, resolved(schemas, one.body));
+    const input = { properties, required: required.filter((field) => !('default' in properties[field]!)) };
     return {
       name: snakeCase(name),
       operation,
       input: types.add(`${upperFirst(one.operationId)}Input`, input),
-      isOptional: (input.required ?? []).length === 0,
-      output: types.typeOf(answersOf(one)[accept]!.schema, ''),
+      isOptional: input.required.length === 0,
+      output: types.typeOf(one.answers[accept]!, ''),
       about: aboutOf(one),
     };
   };
@@ -51,7 +39,10 @@ export function renderPythonContract(): Record<string, string> {
   }));
   // Their methods are written by hand.
   for (const operation of [VERIFY, VERIFY_BATCH]) methodOf('verify', operation);
-  types.add('Identity', identityOf(types.resolve({ $ref: '#/components/schemas/Decision' })));
+  // Whose request a guard let pass: the decision, or `UNDECIDED` where it passed while keytally was unavailable.
+  const decision = schemas['Decision']!;
+  const status = { enum: ['VALID', 'UNDECIDED'] };
+  types.add('Identity', { ...decision, properties: { ...decision.properties, status } });
   return {
     'clients/python/keytally/types.py': types.render(),
     'clients/python/keytally/_operations.py': renderOperations(groups),
@@ -59,32 +50,20 @@ export function renderPythonContract(): Record<string, string> {
   };
 }
 
-/** Whose request a guard let pass: the decision, or `UNDECIDED` where it passed while keytally was unavailable. */
-function identityOf(decision: Schema): Schema {
-  const status = { enum: ['VALID', 'UNDECIDED'] };
-  return { ...decision, properties: { ...decision.properties, status } };
-}
-
-/** Path, query and body as one object. */
-function inputOf(one: Described, resolve: (schema: Schema) => Schema): Schema {
-  const body = resolve(bodyOf(one) ?? {});
-  const given = givenOf(one);
-  const required = (body.required ?? []).filter((name) => !('default' in body.properties![name]!));
-  return {
-    type: 'object',
-    properties: { ...Object.fromEntries(given.map(({ name, schema }) => [name, schema])), ...body.properties },
-    required: [...given.filter((one) => one.required).map(({ name }) => name), ...required],
-  };
-}
-
 /** Collects the types that are used, each under its name. */
 function makeTypes(schemas: Record<string, Schema>) {
   const rendered = new Map<string, string>();
-  const names = new Map<string, string>();
-
-  function resolve(schema: Schema): Schema {
-    return schema.$ref ? schemas[refName(schema)]! : schema;
-  }
+  // Objects without a name that say the same are one type.
+  const unnamed = new Map<string, string>();
+  const language = {
+    plain: { string: 'str', boolean: 'bool', null: 'None', integer: 'int', number: 'float' },
+    named: (name: string) => add(name, schemas[name]!),
+    values: (texts: string[]) => `Literal[${texts.join(', ')}]`,
+    list: (item: string) => `list[${item}]`,
+    object: (schema: Schema, name: string) =>
+      schema.properties ? entryOf(unnamed, meaningOf(schema), () => add(name, schema)) : 'dict[str, Any]',
+  };
+  const typeOf = (schema: Schema, name: string) => typeIn(language, schema, name);
 
   function add(name: string, schema: Schema): string {
     if (rendered.has(name)) return name;
@@ -94,14 +73,6 @@ function makeTypes(schemas: Record<string, Schema>) {
     rendered.delete(name);
     rendered.set(name, text);
     return name;
-  }
-
-  /** Objects without a name that say the same are one type. */
-  function unnamed(name: string, schema: Schema): string {
-    const same = JSON.stringify({ ...schema, description: undefined, examples: undefined });
-    const known = names.get(same) ?? add(name, schema);
-    names.set(same, known);
-    return known;
   }
 
   function renderType(name: string, { properties = {}, required = [], description }: Schema): string {
@@ -118,103 +89,75 @@ function makeTypes(schemas: Record<string, Schema>) {
       ]);
       return `${name} = TypedDict(\n    ${text(name)},\n    {\n${items.join('\n')}\n    },\n)\n`;
     }
-    const lines = fields.flatMap(({ field, type, about }) => [
-      `    ${field}: ${type}`,
-      ...(about ? [`    ${docstring(about)}`] : []),
-    ]);
-    const body = [...(description ? [`    ${docstring(description)}`] : []), ...lines];
-    return `class ${name}(TypedDict):\n${body.length > 0 ? body.join('\n') : '    pass'}\n`;
-  }
-
-  function typeOf(schema: Schema, name: string): string {
-    if (schema.$ref) return add(refName(schema), resolve(schema));
-    if (schema.enum)
-      return `Literal[${schema.enum.map((one) => (typeof one === 'string' ? text(one) : one)).join(', ')}]`;
-    if (schema.anyOf) return schema.anyOf.map((one) => typeOf(one, name)).join(' | ');
-    const kinds = [schema.type ?? []].flat().map((type) => oneType(type, schema, name));
-    if (kinds.length === 0) throw new Error(`no type is known for ${JSON.stringify(schema)}`);
-    return kinds.join(' | ');
-  }
-
-  function oneType(type: string | null, schema: Schema, name: string): string {
-    const simple: Record<string, string> = {
-      string: 'str',
-      boolean: 'bool',
-      null: 'None',
-      integer: 'int',
-      number: 'float',
-    };
-    if (type === 'array') return `list[${typeOf(schema.items!, name)}]`;
-    if (type === 'object') return schema.properties ? unnamed(name, schema) : 'dict[str, Any]';
-    const known = simple[String(type)];
-    if (known === undefined) throw new Error(`no type is known for ${type}`);
-    return known;
+    const lines = [
+      ...(description ? [docstring(description)] : []),
+      ...fields.flatMap(({ field, type, about }) => [`${field}: ${type}`, ...(about ? [docstring(about)] : [])]),
+    ];
+    return `class ${name}(TypedDict):\n${(lines.length > 0 ? lines : ['pass']).map((line) => `    ${line}`).join('\n')}\n`;
   }
 
   function render(): string {
-    const head = [
-      '"""What operations take and answer. The names of fields are those of the API."""',
-      '',
-      HEAD,
-      'from __future__ import annotations',
-      '',
-      'from typing import Any, Literal',
-      '',
-      'from typing_extensions import NotRequired, TypedDict',
-    ];
-    return `${head.join('\n')}\n\n\n${[...rendered.values()].join('\n\n')}`;
+    return `"""What operations take and answer. The names of fields are those of the API."""
+
+${HEAD}
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from typing_extensions import NotRequired, TypedDict
+
+
+${[...rendered.values()].join('\n\n')}`;
   }
 
-  return { add, typeOf, resolve, render };
+  return { add, typeOf, render };
 }
 
 function renderOperations(groups: { name: string; methods: Method[] }[]): string {
-  const classes = groups.flatMap(({ name, methods }) =>
-    [false, true].map((isAsync) => {
-      const [prefix, def, wait] = isAsync ? ['Async', 'async def', 'await '] : ['', 'def', ''];
-      const rendered = methods.map(
-        ({ name, operation, input, isOptional, output, about }) =>
-          `    ${def} ${name}(self, input: types.${input}${isOptional ? ' | None = None' : ''}, **options: Unpack[CallOptions]) -> ${typeName(output)}:
+  const [plain, asynchronous] = [classesOf(groups, '', '', ''), classesOf(groups, 'Async', 'async ', 'await ')];
+  return `${HEAD}
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from typing_extensions import Unpack
+
+from keytally import types
+from keytally._options import CallOptions
+
+Input = Mapping[str, Any] | None
+Call = Callable[[str, Input, CallOptions], object]
+AsyncCall = Callable[[str, Input, CallOptions], Awaitable[object]]
+
+
+${[...plain, ...asynchronous].join('\n\n')}`;
+}
+
+/** The classes of the groups, and the one that has them all. */
+function classesOf(groups: { name: string; methods: Method[] }[], prefix: string, before: string, wait: string) {
+  const methodText = ({ name, operation, input, isOptional, output, about }: Method) =>
+    `    ${before}def ${name}(self, input: types.${input}${isOptional ? ' | None = None' : ''}, **options: Unpack[CallOptions]) -> ${typeName(output)}:
         ${docstring(about)}
         return cast(${text(typeName(output))}, ${wait}self._call(${text(operation)}, input, options))
-`,
-      );
-      return `class ${prefix}${upperFirst(name)}(_${prefix}Group):\n${rendered.join('\n')}`;
-    }),
-  );
-  const all = [false, true].map((isAsync) => {
-    const prefix = isAsync ? 'Async' : '';
-    const lines = groups.map(({ name }) => `        self.${snakeCase(name)} = ${prefix}${upperFirst(name)}(call)`);
-    return `class ${prefix}Operations:
-    """Every operation of the API, in groups."""
-
-    def __init__(self, call: ${prefix}Call) -> None:
-${lines.join('\n')}
 `;
-  });
-  const head = [
-    HEAD,
-    'from __future__ import annotations',
-    '',
-    'from collections.abc import Awaitable, Callable, Mapping',
-    'from typing import Any, cast',
-    '',
-    'from typing_extensions import Unpack',
-    '',
-    'from keytally import types',
-    'from keytally._options import CallOptions',
-    '',
-    'Input = Mapping[str, Any] | None',
-    'Call = Callable[[str, Input, CallOptions], object]',
-    'AsyncCall = Callable[[str, Input, CallOptions], Awaitable[object]]',
-  ];
-  const bases = ['', 'Async'].map(
-    (prefix) => `class _${prefix}Group:
+  const classes = groups.map(
+    ({ name, methods }) =>
+      `class ${prefix}${upperFirst(name)}(_${prefix}Group):\n${methods.map(methodText).join('\n')}`,
+  );
+  const lines = groups.map(({ name }) => `        self.${snakeCase(name)} = ${prefix}${upperFirst(name)}(call)\n`);
+  return [
+    `class _${prefix}Group:
     def __init__(self, call: ${prefix}Call) -> None:
         self._call = call
 `,
-  );
-  return `${head.join('\n')}\n\n\n${[...bases, ...classes, ...all].join('\n\n')}`;
+    ...classes,
+    `class ${prefix}Operations:
+    """Every operation of the API, in groups."""
+
+    def __init__(self, call: ${prefix}Call) -> None:
+${lines.join('')}`,
+  ];
 }
 
 function renderTables(): string {
@@ -250,8 +193,7 @@ function text(value: string): string {
 }
 
 function docstring(about: string): string {
-  const escaped = about.replaceAll('\\', '\\\\').replaceAll('"""', '\\"\\"\\"');
-  return `"""${escaped}${escaped.endsWith('"') ? ' ' : ''}"""`;
+  return `"""${about.replaceAll('\\', '\\\\').replaceAll(/"(?="")|"$/g, '\\"')}"""`;
 }
 
 function snakeCase(name: string): string {
