@@ -26,9 +26,9 @@ export function withComponents<Value>(value: Value): { value: Value; schemas: Re
 
 // Of fixed values without a type, oapi-codegen (Go) makes `interface{}`.
 function withType({ enum: values, ...schema }: Record<string, unknown>): Record<string, unknown> {
-  if (!Array.isArray(values)) return values === undefined ? schema : { enum: values, ...schema };
-  const isText = schema['type'] === undefined && values.every((value) => typeof value === 'string');
-  return { ...(isText && { type: 'string' }), enum: values as unknown[], ...schema };
+  if (values === undefined) return schema;
+  const isText = Array.isArray(values) && values.every((value) => typeof value === 'string');
+  return { ...(isText && { type: 'string' }), enum: values, ...schema };
 }
 
 // Most generators know a list of types only as one type and null.

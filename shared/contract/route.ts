@@ -88,6 +88,8 @@ export type Call<Params extends TSchema, Query extends TSchema, Body extends TSc
   clientAddress: string;
   /** The value of a header, by its lower-case name. */
   header(name: string): string | undefined;
+  /** Which of some media types the client prefers, by its Accept header (RFC 9110); false: none. */
+  accepts(types: string[]): string | false;
 };
 
 /** An operation and its handler. A decision is returned as data; a failure is thrown as an ApiError. */

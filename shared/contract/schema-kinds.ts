@@ -68,6 +68,15 @@ export function usageName(description: string) {
   return Type.String({ ...text, 'x-max-bytes': 256 });
 }
 
+/** Some of these texts, each once. Their type lets Ajv find a repetition without comparing each one with all others. */
+export function someOf<const Text extends string>(
+  texts: readonly Text[],
+  { minItems, ...options }: { minItems?: number; description?: string; examples?: Text[][] },
+) {
+  const bounds = { ...(minItems !== undefined && { minItems }), maxItems: texts.length, uniqueItems: true };
+  return Type.Array(Type.Enum([...texts], { type: 'string' }), { ...bounds, ...options });
+}
+
 const idPrefixes = {
   team: 'team',
   workspace: 'ws',

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorEnvelope, type ErrorName } from '../contract/errors.ts';
 import { fixedHeaders, requestId, type FixedHeaders } from './headers.ts';
+import { inRounds } from './rounds.ts';
 import { readTls, type TlsFiles } from './tls.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -12,8 +13,6 @@ const REFUSED_WITHIN_MS = 1_000;
 // By default Node looks for connections that have exceeded a timeout every 30 s. It tells of all that it finds in one turn of the
 // event loop: the fewer at once, the shorter that turn.
 const TIMEOUT_CHECK_EVERY_MS = 100;
-// A refusal takes some 0.1 ms, and a stranger may have a thousand connections that are late at the same time.
-const REFUSED_IN_A_TURN = 5;
 // Gateways and clients wait for an answer before they send the next request on a connection. Some tools send a few ahead.
 const MOST_WAITING = 16;
 
@@ -33,7 +32,8 @@ export function makeHttpServer(
     connectionsCheckingInterval: TIMEOUT_CHECK_EVERY_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
   };
-  const refuseInTurn = inTurns(REFUSED_IN_A_TURN);
+  // A refusal takes some 0.1 ms, and a stranger may have a thousand connections that are late at the same time.
+  const nextRound = inRounds();
   const server: Server = tls
     ? createTlsServer({ ...options, ...readTls(tls), handshakeTimeout: HANDSHAKE_TIMEOUT_MS })
     : createServer(options);
@@ -59,7 +59,7 @@ export function makeHttpServer(
     const name = late ? 'request_timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_http';
     // What comes meanwhile must not become a request, which would be answered twice.
     socket.pause();
-    refuseInTurn(() => {
+    void nextRound().then(() => {
       socket.resume();
       refuse(socket, badHttp(name, always));
     });
@@ -86,25 +86,6 @@ function closeIfFlooding({ socket }: IncomingMessage, response: ServerResponse):
   waiting.set(socket, before + 1);
   response.once('close', () => waiting.set(socket, waiting.get(socket)! - 1));
   return false;
-}
-
-/** Does some of what waits in each turn of the event loop, in the order in which it came. */
-function inTurns(most: number): (work: () => void) => void {
-  const waiting = new Set<() => void>();
-
-  function turn(): void {
-    let left = most;
-    for (const work of waiting) {
-      if (left-- === 0) return void setImmediate(turn);
-      waiting.delete(work);
-      work();
-    }
-  }
-
-  return (work) => {
-    if (waiting.size === 0) setImmediate(turn);
-    waiting.add(work);
-  };
 }
 
 // Servers before and behind each other may take another one of several (RFC 9112, 3.2).

@@ -4,8 +4,10 @@ import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { namesTag } from './headers.ts';
 import type { ProbeAnswer } from './probes.ts';
+import { inRounds } from './rounds.ts';
 
 const SLICE_BYTES = 16 * 1024;
+const nextRound = inRounds();
 
 type Encoded = { body: Buffer; headers: Record<string, string> };
 /** A file as it is served, as it is and compressed. */
@@ -60,13 +62,7 @@ function takesGzip(accepted = ''): boolean {
 
 async function* slices(body: Buffer): AsyncGenerator<Buffer> {
   for (let at = 0; at < body.length; at += SLICE_BYTES) {
-    if (at > 0) await nextTurn();
+    if (at > 0) await nextRound();
     yield body.subarray(at, at + SLICE_BYTES);
   }
-}
-
-let lastTurn = Promise.resolve();
-
-function nextTurn(): Promise<void> {
-  return (lastTurn = lastTurn.then(() => new Promise((resolve) => setImmediate(resolve))));
 }

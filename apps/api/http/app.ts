@@ -12,6 +12,8 @@ import { throttle } from '../../../shared/runtime/throttle.ts';
 import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
 import { onClientPort, type Probe } from '../../../shared/http/probes.ts';
+import { asBooksUnavailable } from '../../../shared/stores/clickhouse.ts';
+import { asPostgresUnavailable } from '../../../shared/stores/postgres.ts';
 import { makeConsole } from './console.ts';
 import { handle } from './handle.ts';
 import type { ApiRoute, HandleOptions } from './route.ts';
@@ -122,7 +124,7 @@ function answerErrors(log: Logger): Koa.Middleware {
     try {
       await next();
     } catch (thrown) {
-      const error = asApiError(thrown);
+      const error = asApiError(asBooksUnavailable(asPostgresUnavailable(thrown)));
       const requestId = ctx.state['requestId'] as string;
       if (error.status >= 500) log[error.status === 500 ? 'error' : 'warn']({ requestId, error }, error.errorName);
       ctx.status = error.status;

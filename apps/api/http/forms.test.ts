@@ -1,8 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { csv, formOf } from './forms.ts';
-
-const prefersCsv = (accept?: string) => formOf(undefined, accept, ['json', 'csv']) === 'csv';
+import { csv } from './forms.ts';
 
 test('a field with a comma, a quote or a line break is quoted', () => {
   const text = csv(
@@ -30,21 +28,4 @@ test('a spreadsheet runs no field as a formula, and amounts stay numbers', () =>
   assert.is(csv(['n'], [['\t=1']]), 'n\r\n"\'\t=1"\r\n');
   assert.is(csv(['n'], [['=HYPERLINK("x",1)']]), 'n\r\n"\'=HYPERLINK(""x"",1)"\r\n');
   for (const amount of ['-1.5', '-0.000001', '12', 'a=b']) assert.is(csv(['n'], [[amount]]), `n\r\n${amount}\r\n`);
-});
-
-test('the Accept header chooses the format, and JSON is the default', () => {
-  for (const accept of ['text/csv', 'TEXT/CSV; header=present', 'text/csv, */*', 'application/json;q=0.5, text/csv']) {
-    assert.ok(prefersCsv(accept), accept);
-  }
-  for (const accept of [
-    undefined,
-    '',
-    '*/*',
-    'application/json',
-    'application/json, text/csv',
-    'text/csv;q=0',
-    'text/*',
-  ]) {
-    assert.not.ok(prefersCsv(accept), String(accept));
-  }
 });

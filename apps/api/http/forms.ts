@@ -13,20 +13,18 @@ export const formTypes = {
 } as const;
 export type AnswerForm = keyof typeof formTypes;
 
+/** A request for a list; `accepts` gives the type that it prefers of some. */
+type Asked = { query: { format?: AnswerForm; bom?: '0' | '1' }; accepts(types: string[]): string | false };
+
 const CSV_TYPE = `${formTypes.csv}; charset=utf-8; header=present`;
 
 const allForms = Object.keys(formTypes) as AnswerForm[];
 
-/** The form that a request asks for, by its parameter or else by its Accept header (RFC 9110); of two equal preferences the first one counts. */
-export function formOf(format: AnswerForm | undefined, accept = '', forms = allForms): AnswerForm {
+/** The form that a request asks for, by its parameter or else by its Accept header. */
+export function formOf({ query: { format }, accepts }: Asked, forms = allForms): AnswerForm {
   if (format) return format;
-  const asked = accept.split(',').map((range) => {
-    const [type, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    const weight = parameters.find((parameter) => parameter.startsWith('q='));
-    return { form: forms.find((form) => formTypes[form] === type), weight: Number(weight?.slice(2) ?? 1) };
-  });
-  const known = asked.filter(({ form, weight }) => weight > 0 && form);
-  return known.toSorted((a, b) => b.weight - a.weight)[0]?.form ?? 'json';
+  const type = accepts(forms.map((form) => formTypes[form]));
+  return forms.find((form) => formTypes[form] === type) ?? 'json';
 }
 
 /** Rows as CSV (RFC 4180) under a header line. */
@@ -50,12 +48,12 @@ export function formParameters<Form extends AnswerForm>(...forms: Form[]) {
   };
 }
 
-type Asked = { query: { format?: 'json' | 'csv'; bom?: '0' | '1' }; header(name: string): string | undefined };
-
 /** Answers with data, or with their CSV where the request asks for that; browsers keep it under a name. */
-export function inForm<Data>({ query: { format, bom }, header }: Asked, name: string, data: Data, toCsv: () => string) {
-  if (formOf(format, header('accept'), ['json', 'csv']) === 'json') return data;
-  return new TextAnswer(CSV_TYPE, bom === '1' ? BYTE_ORDER_MARK + toCsv() : toCsv(), { name: `${name}.csv` });
+export function inForm<Data>(asked: Asked, name: string, data: Data, toCsv: () => string) {
+  if (formOf(asked, ['json', 'csv']) === 'json') return data;
+  return new TextAnswer(CSV_TYPE, asked.query.bom === '1' ? BYTE_ORDER_MARK + toCsv() : toCsv(), {
+    name: `${name}.csv`,
+  });
 }
 
 /** A whole file of a form, which `open` makes once the books have shown that they answer: making it may take them minutes. */

@@ -10,11 +10,12 @@ import { idempotencyKey, namesTag } from '../../../shared/http/headers.ts';
 import { bodyTooLarge, hasJsonBody, parseJson } from '../../../shared/http/read-json.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
-import { asBooksUnavailable, booksUntil } from '../../../shared/stores/clickhouse.ts';
-import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
+import { booksUntil } from '../../../shared/stores/clickhouse.ts';
+import { asTeam } from '../../../shared/stores/postgres.ts';
 import { auditClient, operationName } from '../resources/record.ts';
 import { describeRequest, type Repeatable } from './idempotency.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
+import type { HeaderOf } from './session-cookie.ts';
 import { answerOf, writeInTransaction, writeTooLate, type Answer, type WriteProgress } from './write-transaction.ts';
 
 const BODY_LIMIT = 64 * 1024;
@@ -33,92 +34,80 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const needsToken = route.permission !== undefined || route.anyToken === true || route.portal !== undefined;
   // A verification needs no connection to Postgres.
   const takesTurn = needsToken && !verifies;
-  const ofSession = route.portal === 'link' ? 'link' : route.portal ? 'portal' : 'session';
 
   return async (ctx) => {
+    const { clock } = options.services;
     const progress: WriteProgress = { stage: 'begun' };
-    const deadline = startDeadline(options.services.clock, options.deadlineMs);
-    const answering = answerTo(ctx, progress, deadline).catch((error: unknown) => {
-      noteDenied(ctx, error);
-      throw asUnavailable(error);
-    });
-    const answer = await withTimeout(options.services.clock, deadline.leftMs(), answering, () => {
+    const deadline = startDeadline(clock, options.deadlineMs);
+    const answering = answerTo(ctx, progress, deadline);
+    answering.catch((error: unknown) => noteDenied(ctx, error));
+    const answer = await withTimeout(clock, deadline.leftMs(), answering, () => {
       deadline.end();
       return tooLate(ctx, progress);
     });
     if (progress.cookie !== undefined) ctx.set('Set-Cookie', progress.cookie);
     if (route.alternative) ctx.vary('Accept');
-    if (answer instanceof ExportAnswer) return sendExport(ctx, answer);
+    // An export has no turn and no deadline: it may take minutes, and few are made at a time.
+    if (answer instanceof ExportAnswer) return options.sendExport(ctx, (ctx.state['caller'] as Caller).teamId, answer);
     send(ctx, answer);
   };
-
-  // An export has no turn and no deadline: it may take minutes, and few are made at a time.
-  async function sendExport(ctx: Koa.Context, answer: ExportAnswer): Promise<void> {
-    const { teamId } = ctx.state['caller'] as Caller;
-    await options.sendExport(ctx, teamId, answer).catch((error: unknown) => {
-      throw asUnavailable(error);
-    });
-  }
 
   async function answerTo(
     ctx: Koa.Context,
     progress: WriteProgress,
     deadline: Deadline,
   ): Promise<Answer | ExportAnswer> {
+    const header = headerOf(ctx);
     const clientAddress = addressOf(ctx);
-    const caller = await authorize(ctx, clientAddress);
+    const caller = needsToken ? await authorize(ctx, clientAddress) : NOBODY;
     // Strangers choose no traces.
-    const traceparent = needsToken ? (ctx.req.headers['traceparent'] as string | undefined) : undefined;
-    const asked = { method: ctx.method, route: route.path, traceparent };
-    const from = { caller, clientAddress };
-    return options.telemetry.request(asked, () => answerCaller(ctx, progress, deadline, from));
-  }
-
-  async function answerCaller(
-    ctx: Koa.Context,
-    progress: WriteProgress,
-    deadline: Deadline,
-    { caller, clientAddress }: { caller: Caller; clientAddress: string },
-  ): Promise<Answer | ExportAnswer> {
-    // An optional body that is left out is the same as an empty object.
-    const json = validateBody && (await readBody(ctx));
-    const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
-    const call = {
-      ...options.services,
-      books: booksUntil(options.services.books, deadline.over),
-      leftMs: deadline.leftMs,
-      sql: needsToken ? asTeam(options.teamSql, caller.teamId) : options.sql,
-      changed: () => {},
-      setCookie: (cookie: string) => void (progress.cookie = cookie),
-      caller,
-      params: readParams?.(ctx['params']),
-      query: readQuery({ ...ctx.query }),
-      body,
-      requestId: ctx.state['requestId'] as string,
-      clientAddress,
-      header: (name: string) => ctx.req.headers[name] as string | undefined,
-    };
-    const repeatable = route.writes ? repeatableOf(ctx, caller, body) : undefined;
-    const work = () =>
-      route.writes ? writeInTransaction(route, call, { ...options, progress, repeatable }) : answerReading(route, call);
-    if (!takesTurn) return work();
-    const answer = await options.turns.inTurn(takerOf(caller), () => {
-      // It was answered while it waited.
-      if (progress.stage === 'given up') throw new ApiError('deadline');
-      return work();
+    const traceparent = needsToken ? header('traceparent') : undefined;
+    return options.telemetry.request({ method: ctx.method, route: route.path, traceparent }, async () => {
+      // An optional body that is left out is the same as an empty object.
+      const json = validateBody && (await readBody(ctx));
+      const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
+      const call = {
+        ...options.services,
+        books: booksUntil(options.services.books, deadline.over),
+        leftMs: deadline.leftMs,
+        sql: needsToken ? asTeam(options.teamSql, caller.teamId) : options.sql,
+        changed: () => {},
+        setCookie: (cookie: string) => void (progress.cookie = cookie),
+        caller,
+        params: readParams?.(ctx['params']),
+        query: readQuery({ ...ctx.query }),
+        body,
+        requestId: ctx.state['requestId'] as string,
+        clientAddress,
+        header,
+        accepts: (types: string[]) => ctx.accepts(types),
+      };
+      const repeatable = route.writes ? repeatableOf(ctx, caller, body) : undefined;
+      const work = () =>
+        route.writes
+          ? writeInTransaction(route, call, { ...options, progress, repeatable })
+          : answerReading(route, call);
+      if (!takesTurn) return work();
+      const answer = await options.turns.inTurn(takerOf(caller), () => {
+        // It was answered while it waited.
+        if (progress.stage === 'given up') throw new ApiError('deadline');
+        return work();
+      });
+      if (!(answer instanceof ExportAnswer)) options.turns.countUnsent(caller, Buffer.byteLength(answer.text), ctx.res);
+      return answer;
     });
-    if (answer instanceof ExportAnswer) return answer;
-    options.turns.countUnsent(caller, Buffer.byteLength(answer.text), ctx.res);
-    return answer;
   }
 
   async function authorize(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
-    if (!needsToken) return NOBODY;
-    const caller = await identify(ctx, clientAddress);
+    const secret = verifies ? undefined : sessionOf(ctx);
+    ctx.state['session'] = secret;
+    const bySession = route.portal === 'link' ? 'link' : route.portal ? 'portal' : 'session';
+    const by = secret !== undefined ? bySession : verifies ? 'verification' : 'token';
+    const caller = await options.authenticate[by](secret ?? ctx.get('authorization'), clientAddress);
     ctx.state['caller'] = caller;
     knowClient(ctx.req.socket);
-    if (route.permission) requirePermission(caller, route.permission);
-    if (route.alsoPermission) requirePermission(caller, route.alsoPermission);
+    for (const permission of [route.permission, route.alsoPermission])
+      if (permission) requirePermission(caller, permission);
     if (takesTurn) {
       options.limitCalls(caller);
       options.turns.requireRoom(takerOf(caller));
@@ -126,21 +115,14 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     return caller;
   }
 
-  function identify(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
-    const secret = verifies ? undefined : sessionOf(ctx);
-    ctx.state['session'] = secret;
-    const { authenticate } = options;
-    if (secret !== undefined) return authenticate[ofSession](secret, clientAddress);
-    return authenticate[verifies ? 'verification' : 'token'](ctx.get('authorization'), clientAddress);
-  }
-
   /** The secret of a session. A customer has one of the portal, or the link token that begins one; neither counts for anything else. */
-  function sessionOf({ method, req: { headers } }: Koa.Context): string | undefined {
+  function sessionOf(ctx: Koa.Context): string | undefined {
     const { sessionCookies, portalCookies } = options.services;
-    if (!route.portal) return sessionCookies.read(method, headers);
+    const header = headerOf(ctx);
+    if (!route.portal) return sessionCookies.read(ctx.method, header);
     const isLink = route.portal === 'link';
-    if (isLink) portalCookies.requireOwnPage((name) => headers[name] as string | undefined);
-    const secret = isLink ? (headers['x-keytally-link'] as string | undefined) : portalCookies.read(method, headers);
+    if (isLink) portalCookies.requireOwnPage(header);
+    const secret = isLink ? header('x-keytally-link') : portalCookies.read(ctx.method, header);
     if (!secret) throw new ApiError('portal_ended');
     return secret;
   }
@@ -157,14 +139,13 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       operation: operationName(route),
       errorCode: error.code,
       requestId: ctx.state['requestId'] as string,
-      client: auditClient(addressOf(ctx), ctx.req.headers['user-agent']),
+      client: auditClient(addressOf(ctx), headerOf(ctx)('user-agent')),
     });
   }
 
   // Called after the body was validated: a body of unlimited depth cannot be turned into text.
   function repeatableOf(ctx: Koa.Context, caller: Caller, body: unknown): Repeatable | undefined {
-    const given = ctx.req.headers['idempotency-key'] as string | undefined;
-    const key = route.method === 'post' ? idempotencyKey(given) : undefined;
+    const key = route.method === 'post' ? idempotencyKey(headerOf(ctx)('idempotency-key')) : undefined;
     if (route.idempotencyKeyRequired && key === undefined) throw new ApiError('idempotency_key_missing');
     if (key === undefined) return undefined;
     const request = { method: route.method, path: ctx.path, body };
@@ -174,6 +155,11 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       ? describeRequest(caller, bearerToken(ctx.get('authorization')), key, request)
       : describeRequest(caller, session, `${session} ${key}`, request);
   }
+}
+
+/** Reads headers by their lower-case names. Node joins repeated ones into one string; only Set-Cookie is an array. */
+function headerOf({ req }: Koa.Context): HeaderOf {
+  return (name) => req.headers[name] as string | undefined;
 }
 
 type Deadline = { leftMs(): number; over: AbortSignal; end(): void };
@@ -211,10 +197,6 @@ function send(ctx: Koa.Context, { status, type, text, name, headers = {} }: Answ
   if (name !== undefined) ctx.attachment(name);
   ctx.type = type;
   ctx.body = text;
-}
-
-function asUnavailable(error: unknown): unknown {
-  return asBooksUnavailable(asPostgresUnavailable(error));
 }
 
 // Makes the reader of JSON bodies of at most `limit` bytes; it gives undefined when a request has no body. koa-body

@@ -9,9 +9,9 @@ const ours = { 'x-keytally-session': '1' };
 
 /** What a request with a cookie counts for: its secret, nothing, or the name of a refusal. */
 function read(overTls: boolean, method: string, headers: Record<string, string>): string | undefined {
-  const cookie = `${overTls ? '__Host-' : ''}keytally=${SECRET}`;
+  const given = { cookie: `${overTls ? '__Host-' : ''}keytally=${SECRET}`, host: 'api.example.com', ...headers };
   try {
-    return makeSessionCookies(overTls, 'keytally').read(method, { cookie, host: 'api.example.com', ...headers });
+    return makeSessionCookies(overTls, 'keytally').read(method, (name) => given[name as keyof typeof given]);
   } catch (error) {
     return (error as ApiError).errorName;
   }

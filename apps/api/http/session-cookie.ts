@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { ApiError } from '../../../shared/contract/errors.ts';
 
 /** Reads and writes the cookie of a session. */
@@ -7,7 +6,7 @@ export type SessionCookies = {
    * The session's secret, if the request counts by its cookie: it has no Authorization header. Throws 403 unless a page of
    * our own origin sends it, with our header where it changes something.
    */
-  read(method: string, headers: IncomingHttpHeaders): string | undefined;
+  read(method: string, header: HeaderOf): string | undefined;
   /** Throws 403 unless a page of our own origin sends the request, with our header: for signing in, without a cookie yet. */
   requireOwnPage(header: HeaderOf): void;
   /** The header that stores the secret in the browser. */
@@ -16,7 +15,8 @@ export type SessionCookies = {
   remove(): string;
 };
 
-type HeaderOf = (name: string) => string | undefined;
+/** Reads a header by its lower-case name. */
+export type HeaderOf = (name: string) => string | undefined;
 
 /** The header of every change. No page of another origin can send it: a browser asks first, and CORS never allows it. */
 const MARK = 'x-keytally-session';
@@ -37,11 +37,9 @@ export function makeSessionCookies(overTls: boolean, plainName: 'keytally' | 'ke
   }
 
   return {
-    read(method, headers) {
-      if (headers.authorization !== undefined) return undefined;
-      const secret = cookieOf(headers.cookie, name);
-      if (secret === undefined) return undefined;
-      requireOwnPage((one) => headers[one] as string | undefined, method !== 'GET' && method !== 'HEAD');
+    read(method, header) {
+      const secret = header('authorization') === undefined ? cookieOf(header('cookie'), name) : undefined;
+      if (secret !== undefined) requireOwnPage(header, method !== 'GET' && method !== 'HEAD');
       return secret;
     },
     requireOwnPage: (header) => requireOwnPage(header, true),

@@ -2,16 +2,14 @@ import { Type } from 'typebox';
 import { linkPermissions, type Caller } from '../../../../shared/contract/caller.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { id, instant, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
+import { id, instant, named, object, someOf, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
 import { columnsOf, present, tableOf, type Row } from '../rows.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 
 /** What a link token permits in the portal, besides looking. */
-export const permissions = Type.Array(Type.Enum([...linkPermissions]), {
-  maxItems: linkPermissions.length,
-  uniqueItems: true,
+export const permissions = someOf(linkPermissions, {
   description: 'what the customer may do in the portal besides looking; `rotate`: rotate the own keys',
 });
 /** What a link token is about. */

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 import {
   day,
   id,
@@ -11,7 +11,7 @@ import {
   whole,
 } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { auditResources, type AuditResource } from '../../resources/record.ts';
+import { auditResources } from '../../resources/record.ts';
 import { columnsOf, matching, present, type Row } from '../../resources/rows.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { listRoute } from '../../http/pages.ts';
@@ -62,21 +62,23 @@ const auditEntry = named(
   }),
 );
 
+const filters = {
+  tokenId: Type.Optional(textOf(64, 'only changes that this access token made', 'tok_01kafc6v3nf0qtmhd7d5ryx2s9')),
+  resource: Type.Optional(Type.Enum([...auditResources], { description: 'only changes of this kind of resource' })),
+  resourceId: Type.Optional(textOf(64, 'only changes of this resource', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
+  requestId: Type.Optional(textOf(128, 'only changes of this request', 'req-1')),
+  outcome: Type.Optional(Type.Enum([...outcomes], { description: 'only lines with this outcome' })),
+  address: Type.Optional(textOf(64, 'only lines of this client address', '203.0.113.7')),
+  from: Type.Optional(day('first day')),
+  to: Type.Optional(day('last day')),
+  order: Type.Enum(['oldest', 'newest'], { default: 'oldest', description: 'which lines come first' }),
+};
+
 export const listAuditLog = listRoute('/api/v1/audit-log', 'auditLog', auditEntry, {
   summary: 'List who changed what, and who was denied',
   description: 'Filters can be combined. Attempts that were denied are lines too.',
   permission: 'audit:read',
-  query: {
-    tokenId: Type.Optional(textOf(64, 'only changes that this access token made', 'tok_01kafc6v3nf0qtmhd7d5ryx2s9')),
-    resource: Type.Optional(Type.Enum([...auditResources], { description: 'only changes of this kind of resource' })),
-    resourceId: Type.Optional(textOf(64, 'only changes of this resource', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
-    requestId: Type.Optional(textOf(128, 'only changes of this request', 'req-1')),
-    outcome: Type.Optional(Type.Enum([...outcomes], { description: 'only lines with this outcome' })),
-    address: Type.Optional(textOf(64, 'only lines of this client address', '203.0.113.7')),
-    from: Type.Optional(day('first day')),
-    to: Type.Optional(day('last day')),
-    order: Type.Enum(['oldest', 'newest'], { default: 'oldest', description: 'which lines come first' }),
-  },
+  query: filters,
   errors: ['workspace_forbidden'],
 
   async open({ sql, query, caller }) {
@@ -89,19 +91,7 @@ export const listAuditLog = listRoute('/api/v1/audit-log', 'auditLog', auditEntr
   },
 });
 
-export type LinesQuery = {
-  teamId: string;
-  after: string;
-  tokenId?: string;
-  resource?: AuditResource;
-  resourceId?: string;
-  requestId?: string;
-  outcome?: (typeof outcomes)[number];
-  address?: string;
-  from?: string;
-  to?: string;
-  order?: 'oldest' | 'newest';
-};
+export type LinesQuery = Partial<Static<ReturnType<typeof object<typeof filters>>>> & { teamId: string; after: string };
 
 const COLUMNS = columnsOf(auditEntry, {
   actor: `case when token_id is null then 'operator' else 'access_token' end`,

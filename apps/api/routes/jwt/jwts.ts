@@ -31,9 +31,6 @@ const DEFAULT_SECONDS = 3600;
 /** Most JWTs of a team that are revoked and not expired yet. Beyond it, a rotation with `retireNow` ends them all. */
 export const MAX_REVOCATIONS = 10_000;
 
-// A revocation removes some expired ones of its team, so that they never outnumber those in force by much.
-const REMOVED_AT_ONCE = 10;
-
 // The example belongs to nobody.
 const jwt = plainText(
   MOST_TEXT,
@@ -171,10 +168,12 @@ async function signableWorkspaces(sql: Query, caller: Caller, wanted?: string[])
     where id = any(${ids.filter((id) => mayUse(caller, id))}) and team_id = ${caller.teamId} and deleted_at is null
     order by id limit ${MAX_WORKSPACES + 1}`;
   if (rows.length < (wanted?.length ?? 1)) throw new ApiError('workspace_forbidden');
-  if (rows.length <= MAX_WORKSPACES) return rows.map((row) => row.id);
-  const details = [{ path: '/workspaceIds', message: `must name at most ${MAX_WORKSPACES} workspaces of your token` }];
-  const message = `The request is not valid: your token has more than ${MAX_WORKSPACES} workspaces; say in workspaceIds for which the JWT is.`;
-  throw new ApiError('invalid_request', { message, details });
+  if (rows.length > MAX_WORKSPACES)
+    throw invalidField(
+      '/workspaceIds',
+      `must say for which of your token's workspaces the JWT is, at most ${MAX_WORKSPACES}`,
+    );
+  return rows.map((row) => row.id);
 }
 
 function present(checked: CheckedJwt): Static<typeof response> {
@@ -231,9 +230,6 @@ async function storeRevokedJwt(
   const [known] = await sql<{ expiresAt: Date }[]>`
     select expires_at from revoked_jwts where team_id = ${teamId} and jti = ${jti} and expires_at > now()`;
   if (known) return { ...known, isNew: false };
-  await sql`
-    delete from revoked_jwts where ctid in (
-      select ctid from revoked_jwts where team_id = ${teamId} and expires_at <= now() limit ${REMOVED_AT_ONCE})`;
   const [row] = await sql<{ expiresAt: Date }[]>`
     insert into revoked_jwts as known (team_id, jti, expires_at)
     select ${teamId}, ${jti}, coalesce(${expiresAt ?? null}::timestamptz, ${longestInForce(sql, teamId)})

@@ -56,12 +56,12 @@ export const listStatements = route('get', '/api/v1/statements', {
     'usage_unavailable',
   ],
 
-  async handle({ query, caller, header, ...services }) {
+  async handle({ query, caller, ...services }) {
     const { sql } = services;
     await requireWorkspace(sql, caller, query.workspaceId);
     const found = await findSpan(sql, query.workspaceId, query);
     const read = (after: string, take: number) => readLines(services, query.workspaceId, found, { after, take });
-    const form = formOf(query.format, header('accept'));
+    const form = formOf({ query, ...services });
     if (form !== 'json') {
       await refuseTooManyLines(sql, query.workspaceId);
       return fileAnswer(services, { name: 'statements', form, bom: query.bom }, async (signal) => {

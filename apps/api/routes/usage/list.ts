@@ -97,7 +97,7 @@ export const listUsage = route('get', '/api/v1/usage', {
   ],
 
   async handle(call) {
-    const { sql, caller, books, query: given, header, clock } = call;
+    const { sql, caller, books, query: given, clock } = call;
     const nowMs = clock.now();
     const workspace = await requireUsageOf(sql, caller, given.workspaceId);
     const groupBy = readGroups(given.groupBy);
@@ -107,7 +107,7 @@ export const listUsage = route('get', '/api/v1/usage', {
     const question = { workspace, periods, groupBy, filters: await filtersOf(sql, given) };
     const stores = { sql, books };
     await refuseTooManyEvents(stores, question);
-    const form = formOf(given.format, header('accept'));
+    const form = formOf(call);
     if (form !== 'json') return exportOf(call, question, form, nowMs);
 
     const rows = await readUsagePage(stores, question, { after: cursor?.after, limit: given.limit + 1, nowMs });
