@@ -8,7 +8,6 @@ import { makeProbes } from '../../shared/http/probes.ts';
 import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { serve, type Served } from '../../shared/http/serve.ts';
-import { headersFor } from '../../shared/http/headers.ts';
 import { makeApp } from './http/app.ts';
 import { portalRoutes, routes, sessionRoutes } from './routes/index.ts';
 import { quotasOf } from './resources/quotas.ts';
@@ -53,19 +52,7 @@ export async function startApi(config: ApiConfig, log: Logger, clock: Clock, ran
     // Without the others it still reads what Postgres has.
     { toServe: { postgres } },
   );
-  const app = makeApp({
-    routes: [...routes, ...portalRoutes],
-    sessionRoutes,
-    handling,
-    probe,
-    opsPort: config.OPS_PORT,
-    headers: headersFor(config),
-    metrics,
-    log,
-    publicUrl: config.PUBLIC_API_URL,
-    verifyUrl: config.PUBLIC_VERIFY_URL,
-    corsOrigins: config.CORS_ORIGINS,
-  });
+  const app = makeApp({ routes: [...routes, ...portalRoutes], sessionRoutes, handling, probe, config, metrics });
   const server = await serve(app.callback(), probe, config, { headersMs: 10_000, requestMs: 15_000 }, log);
 
   return {

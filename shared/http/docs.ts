@@ -1,11 +1,7 @@
 import { readFileSync } from 'node:fs';
-import type { IncomingHttpHeaders } from 'node:http';
 import { createRequire } from 'node:module';
 import type { DocumentServer } from '../contract/openapi.ts';
-import type { ProbeAnswer } from './probes.ts';
-import { answerFile, staticFile, type StaticFile } from './static-files.ts';
-
-export type Docs = (path: string, headers: IncomingHttpHeaders) => ProbeAnswer | undefined;
+import { pageHeaders, staticFile, type File, type Files } from './static-files.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -14,12 +10,13 @@ const require = createRequire(import.meta.url);
  * package without any outside host. `document` makes the document of these servers when it is first asked for. `undefined` for
  * any other path.
  */
-export function makeDocs(servers: readonly DocumentServer[], document: () => object): Docs {
+export function makeDocs(servers: readonly DocumentServer[], document: () => object): Files {
   const file = (name: string) => readFileSync(require.resolve(`swagger-ui-dist/${name}`));
-  const headers = securityHeaders(servers.map(({ url }) => url));
+  const origins = servers.flatMap(({ url }) => (URL.canParse(url) ? [new URL(url).origin] : []));
+  const headers = { ...pageHeaders("'none'", origins), 'Cache-Control': 'max-age=3600' };
   const [bundle, styles] = [file('swagger-ui-bundle.js'), file('swagger-ui.css')];
   const page = (type: string, body: () => Buffer) => staticFile(`${type}; charset=utf-8`, body, headers);
-  const pages = new Map<string, () => StaticFile>([
+  const pages = new Map<string, File>([
     // It tells of this release alone: a client asks each time whether it is still the same.
     [
       '/openapi.json',
@@ -31,10 +28,7 @@ export function makeDocs(servers: readonly DocumentServer[], document: () => obj
     ['/docs/swagger-ui.css', page('text/css', () => styles)],
   ]);
 
-  return function docs(path, requestHeaders) {
-    const found = pages.get(path);
-    return found && answerFile(found(), requestHeaders);
-  };
+  return (path, requestHeaders) => pages.get(path)?.(requestHeaders);
 }
 
 // Relative addresses: behind a proxy the pages may have a longer path.
@@ -65,27 +59,3 @@ const START = `SwaggerUIBundle({
   validatorUrl: null,
 });
 `;
-
-// The page runs only its own scripts, calls only the servers of the document, and cannot be framed by another page.
-function securityHeaders(serverUrls: string[]): Record<string, string> {
-  const origins = serverUrls.filter((url) => URL.canParse(url)).map((url) => ` ${new URL(url).origin}`);
-  const policy = [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self' data:",
-    `connect-src 'self'${origins.join('')}`,
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ];
-  return {
-    'Content-Security-Policy': policy.join('; '),
-    'Cross-Origin-Opener-Policy': 'same-origin',
-    'Cross-Origin-Resource-Policy': 'same-origin',
-    'Referrer-Policy': 'no-referrer',
-    'X-Content-Type-Options': 'nosniff',
-    'X-Frame-Options': 'DENY',
-    'Cache-Control': 'max-age=3600',
-  };
-}

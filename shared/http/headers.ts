@@ -6,7 +6,8 @@ import { holdsSecret } from '../values/secrets.ts';
 // What headers of requests say, and those that every answer has.
 
 export type FixedHeaders = Readonly<Record<string, string>>;
-type TlsConfig = Pick<Config, 'TLS_CERTIFICATE_PATH' | 'TLS_BY_PROXY'>;
+/** What says whether clients speak TLS. */
+export type TlsConfig = Pick<Config, 'TLS_CERTIFICATE_PATH' | 'TLS_BY_PROXY'>;
 
 /** The headers of every answer. One that may be cached overrides its `Cache-Control`. */
 export const fixedHeaders: FixedHeaders = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' };

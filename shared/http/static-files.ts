@@ -9,27 +9,45 @@ import { inRounds } from './rounds.ts';
 const SLICE_BYTES = 16 * 1024;
 const nextRound = inRounds();
 
-type Encoded = { body: Buffer; headers: Record<string, string> };
-/** A file as it is served, as it is and compressed. */
-export type StaticFile = { type: string; plain: Encoded; gzipped: Encoded };
+/** Answers with the file of a path; `undefined` where there is none. */
+export type Files = (path: string, requestHeaders: IncomingHttpHeaders) => ProbeAnswer | undefined;
+/** Answers with one file. */
+export type File = (requestHeaders: IncomingHttpHeaders) => ProbeAnswer;
 
 /**
- * A file whose content is made and compressed by the first request for it, and kept: of a program's starts, few see one. It is served
- * with these headers and a tag of its content.
+ * A file whose content is made and compressed by the first request for it, and kept: of a program's starts, few see one. It is
+ * served with these headers and a tag of its content: compressed where the client takes that, and without a body where it has the
+ * file already.
  */
-export function staticFile(type: string, content: () => Buffer, headers: Record<string, string>): () => StaticFile {
-  let file: StaticFile | undefined;
-  return () => (file ??= encode(type, content(), headers));
+export function staticFile(type: string, content: () => Buffer, headers: Record<string, string>): File {
+  let made: ReturnType<typeof encode> | undefined;
+  return ({ 'accept-encoding': accepted, 'if-none-match': known = '' }) => {
+    made ??= encode(content(), headers);
+    const file = takesGzip(accepted) ? made.gzipped : made.plain;
+    if (namesTag(known, file.headers.ETag)) return { status: 304, type, text: '', headers: file.headers };
+    return { status: 200, type, text: file.body, headers: file.headers };
+  };
 }
 
-/** Answers with a file: compressed where the client takes that, and without a body where it has the file already. */
-export function answerFile(file: StaticFile, requestHeaders: IncomingHttpHeaders): ProbeAnswer {
-  const { 'accept-encoding': accepted, 'if-none-match': known } = requestHeaders;
-  const { body, headers } = takesGzip(accepted) ? file.gzipped : file.plain;
-  const isKnown = known !== undefined && namesTag(known, headers['ETag']!);
-  return isKnown
-    ? { status: 304, type: file.type, text: '', headers }
-    : { status: 200, type: file.type, text: body, headers };
+/** The headers of a page that runs its own scripts alone, that no page can frame, and that sends forms and requests to these places. */
+export function pageHeaders(forms: "'self'" | "'none'", servers: readonly string[] = []): Record<string, string> {
+  const policy = [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    ["connect-src 'self'", ...servers].join(' '),
+    "base-uri 'none'",
+    `form-action ${forms}`,
+    "frame-ancestors 'none'",
+  ];
+  return {
+    'Content-Security-Policy': policy.join('; '),
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+    'Referrer-Policy': 'no-referrer',
+    'X-Frame-Options': 'DENY',
+  };
 }
 
 /**
@@ -41,13 +59,12 @@ export function inSlices(body: Buffer): Readable {
   return Readable.from(slices(body), { objectMode: false, highWaterMark: SLICE_BYTES });
 }
 
-function encode(type: string, plain: Buffer, headers: Record<string, string>): StaticFile {
+function encode(plain: Buffer, headers: Record<string, string>) {
   const gzipped = gzipSync(plain, { level: 9 });
   const tag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
   const common = { ...headers, Vary: 'Accept-Encoding' };
   const of = (body: Buffer, etag: string) => ({ ...common, ETag: `"${etag}"`, 'Content-Length': String(body.length) });
   return {
-    type,
     plain: { body: plain, headers: of(plain, tag) },
     gzipped: { body: gzipped, headers: { ...of(gzipped, `${tag}-gzip`), 'Content-Encoding': 'gzip' } },
   };

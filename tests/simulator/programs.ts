@@ -96,7 +96,7 @@ export function startApi(simulation: Simulation, servers: Servers) {
       requestId: '00000000-0000-4000-8000-000000000000',
       clientAddress: '192.0.2.1',
       header: () => undefined,
-      accepts: () => false,
+      accepts: () => false as const,
     };
     const { idempotencyKey, body } = request;
     const repeatable = idempotencyKey

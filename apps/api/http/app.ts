@@ -2,12 +2,13 @@ import { METHODS } from 'node:http';
 import { Router } from '@koa/router';
 import Koa from 'koa';
 import type { Clock } from '../../../shared/runtime/clock.ts';
-import { makeDocs, type Docs } from '../../../shared/http/docs.ts';
-import { requestId, type FixedHeaders } from '../../../shared/http/headers.ts';
-import { inSlices } from '../../../shared/http/static-files.ts';
+import { makeDocs } from '../../../shared/http/docs.ts';
+import { headersFor, requestId, type FixedHeaders, type TlsConfig } from '../../../shared/http/headers.ts';
+import { inSlices, type Files } from '../../../shared/http/static-files.ts';
 import { ApiError, asApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
+import type { Config } from '../../../shared/runtime/variables.ts';
 import { throttle } from '../../../shared/runtime/throttle.ts';
 import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
@@ -24,13 +25,8 @@ type AppOptions = {
   sessionRoutes: readonly ApiRoute[];
   handling: HandleOptions;
   probe: Probe;
-  opsPort: number | undefined;
-  headers: FixedHeaders;
+  config: Pick<Config, 'OPS_PORT' | 'PUBLIC_API_URL' | 'PUBLIC_VERIFY_URL' | 'CORS_ORIGINS'> & TlsConfig;
   metrics: Metrics;
-  log: Logger;
-  publicUrl: string;
-  verifyUrl: string;
-  corsOrigins: readonly string[];
 };
 
 const STRANGERS_LOGGED_EVERY_MS = 1_000;
@@ -40,23 +36,21 @@ const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, X-Request
 const ANSWER_HEADERS = 'Retry-After, X-Request-Id';
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
-export function makeApp(options: AppOptions): Koa {
-  const { routes, sessionRoutes, handling, headers, metrics, log, publicUrl, verifyUrl, corsOrigins, opsPort } =
-    options;
-  const servers = serversOf(publicUrl, verifyUrl);
+export function makeApp({ routes, sessionRoutes, handling, probe, config, metrics }: AppOptions): Koa {
+  const { OPS_PORT: opsPort } = config;
+  const { services, log } = handling;
+  const servers = serversOf(config.PUBLIC_API_URL, config.PUBLIC_VERIFY_URL);
   const document = () => openApi(routes, servers, {}, clientProbePaths(opsPort));
   const app = new Koa();
   // Koa would print a stack for each client that is gone before its answer, and any stranger can go.
   app.on('error', (error: Error & { headerSent?: boolean }) => {
     log[error.headerSent ? 'debug' : 'error']({ error }, 'an answer could not be sent');
   });
-  app.use(observe(handling.services.clock, log, metrics, headers));
-  app.use(cors(corsOrigins));
+  app.use(observe(services.clock, log, metrics, headersFor(config)));
+  app.use(cors(config.CORS_ORIGINS));
   app.use(answerErrors(log));
   const [docs, console] = [makeDocs(servers, document), makeConsole(log)];
-  app.use(
-    files(onClientPort(options.probe, opsPort), (path, headers) => docs(path, headers) ?? console(path, headers)),
-  );
+  app.use(files(onClientPort(probe, opsPort), (path, headers) => docs(path, headers) ?? console(path, headers)));
 
   const router = new Router({ strict: true, sensitive: true });
   for (const route of [...routes, ...sessionRoutes]) {
@@ -134,7 +128,7 @@ function answerErrors(log: Logger): Koa.Middleware {
   };
 }
 
-function files(probe: Probe, pages: Docs): Koa.Middleware {
+function files(probe: Probe, pages: Files): Koa.Middleware {
   return async (ctx, next) => {
     const answer = (await probe(ctx.path)) ?? pages(ctx.path, ctx.req.headers);
     if (!answer) return next();

@@ -1,27 +1,18 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Docs } from '../../../shared/http/docs.ts';
-import { answerFile, staticFile } from '../../../shared/http/static-files.ts';
+import { pageHeaders, staticFile, type Files } from '../../../shared/http/static-files.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 
 const FOLDER = join(import.meta.dirname, '../../console/dist');
 const ASSETS = '/console/assets/';
 const types: Record<string, string> = { js: 'text/javascript', css: 'text/css', txt: 'text/plain' };
-// The pages run their own scripts alone, speak with this host alone, and no page can frame them.
-const headers = {
-  'Content-Security-Policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-  'Cross-Origin-Opener-Policy': 'same-origin',
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Referrer-Policy': 'no-referrer',
-  'X-Frame-Options': 'DENY',
-};
+const headers = pageHeaders("'self'");
 
 /**
  * Serves the console and the portal: one page at every path of the one and at that of the other, and their files. A file's name has the hash of its content, so a browser
  * keeps it for good; the page is asked for each time.
  */
-export function makeConsole(log: Logger, folder = FOLDER): Docs {
+export function makeConsole(log: Logger, folder = FOLDER): Files {
   if (!existsSync(join(folder, 'index.html'))) {
     log.warn('the pages of the console are not built, so /console and /portal are not there: run npm run console');
     return () => undefined;
@@ -42,10 +33,8 @@ export function makeConsole(log: Logger, folder = FOLDER): Docs {
   );
 
   return function console(path, requestHeaders) {
-    if (path === '/portal') return answerFile(page(), requestHeaders);
-    if (path !== '/console' && !path.startsWith('/console/')) return undefined;
-    if (path === '/console/session') return undefined;
-    const file = path.startsWith(ASSETS) ? assets.get(path) : page;
-    return file && answerFile(file(), requestHeaders);
+    if (path.startsWith(ASSETS)) return assets.get(path)?.(requestHeaders);
+    const isPage = path === '/portal' || path === '/console' || path.startsWith('/console/');
+    return isPage && path !== '/console/session' ? page(requestHeaders) : undefined;
   };
 }

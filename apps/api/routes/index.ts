@@ -25,18 +25,24 @@ import { getStatement } from './customer-billing/statement.ts';
 import { createGrantSchedule, deleteGrantSchedule, listGrantSchedules } from './grant-schedule/schedules.ts';
 import { createGrant, getGrant, listGrants, voidGrant } from './grant/grants.ts';
 import { createJwt, revokeJwt, verifyJwt } from './jwt/jwts.ts';
-import { getJwtSettings, updateJwtSettings } from './jwt/settings.ts';
-import { getOpenIdConfiguration, getSharedKeySet, getTeamKeySet, rotateSigningKey } from './jwt/signing-keys.ts';
+import {
+  getJwtSettings,
+  getOpenIdConfiguration,
+  getSharedKeySet,
+  getTeamKeySet,
+  rotateSigningKey,
+  updateJwtSettings,
+} from './jwt/signing-keys.ts';
 import { createLinkToken, deleteLinkToken, getLinkToken } from './link-token/link-tokens.ts';
 import {
   getPortal,
   getPortalBilling,
   getPortalStatement,
+  getPortalUsage,
   listPortalGrants,
   listPortalKeys,
   rotatePortalKey,
 } from './portal/portal.ts';
-import { getPortalUsage } from './portal/usage.ts';
 import { getQuota } from './quota/get.ts';
 import { createScope, deleteScope, getScope, listScopes, updateScope } from './scope/scopes.ts';
 import { createSession, deleteSession, getSession, leavePortal, openPortal } from './session/sessions.ts';
@@ -53,8 +59,7 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from './webhook/webhooks.ts';
-import { closeMonth } from './workspace/close.ts';
-import { getWorkspaceProof } from './workspace/proof.ts';
+import { closeMonth, getWorkspaceProof } from './workspace/books.ts';
 import {
   createWorkspace,
   deleteWorkspace,
