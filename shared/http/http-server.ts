@@ -57,14 +57,17 @@ export function makeHttpServer(
     if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
     const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     const name = late ? 'request_timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_http';
-    // What comes meanwhile must not become a request, which would be answered twice.
-    socket.pause();
-    void nextRound().then(() => {
-      socket.resume();
-      refuse(socket, badHttp(name, always));
-    });
+    void refuseInRound(socket, name);
   });
   return server;
+
+  async function refuseInRound(socket: Duplex, name: ErrorName): Promise<void> {
+    // What comes meanwhile must not become a request, which would be answered twice.
+    socket.pause();
+    await nextRound();
+    socket.resume();
+    refuse(socket, badHttp(name, always));
+  }
 }
 
 const waiting = new WeakMap<Socket, number>();

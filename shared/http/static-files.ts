@@ -35,11 +35,11 @@ export function pageHeaders(forms: "'self'" | "'none'", servers: readonly string
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    "img-src 'self' data:",
     ["connect-src 'self'", ...servers].join(' '),
+    "img-src 'self' data:",
+    "frame-ancestors 'none'",
     "base-uri 'none'",
     `form-action ${forms}`,
-    "frame-ancestors 'none'",
   ];
   return {
     'Content-Security-Policy': policy.join('; '),
