@@ -105,36 +105,29 @@ export type Route<
 
 /** An answer that is text already: a form other than JSON, or JSON that was assembled from parts in JSON. */
 export class TextAnswer {
-  readonly type: string;
-  readonly text: string | Buffer;
+  declare readonly type: string;
+  declare readonly text: string | Buffer;
   /** The name of the file that it is. */
-  readonly name: string | undefined;
+  declare readonly name?: string | undefined;
   /** With an `ETag` a request that names it gets no body. */
-  readonly headers: Record<string, string>;
+  declare readonly headers?: Record<string, string> | undefined;
 
-  constructor(type: string, text: string | Buffer, { name, headers = {} }: AnswerOptions = {}) {
-    this.type = type;
-    this.text = text;
-    this.name = name;
-    this.headers = headers;
+  constructor(type: string, text: string | Buffer, more: { name?: string; headers?: Record<string, string> } = {}) {
+    Object.assign(this, { type, text, ...more });
   }
 }
-
-type AnswerOptions = { name?: string; headers?: Record<string, string> };
 
 /** A file on its way: its bytes, and how many there are where that is known. */
 export type OpenExport = { stream: Readable; bytes: number | undefined };
 
 /** A file that is made once the handler has ended: it may take minutes, and no more memory when it is large. */
 export class ExportAnswer {
-  readonly type: string;
-  readonly name: string;
+  declare readonly type: string;
+  declare readonly name: string;
   /** Makes the whole file, or throws; the signal says that nobody waits for it any more. */
-  readonly open: (signal: AbortSignal) => Promise<OpenExport>;
+  declare readonly open: (signal: AbortSignal) => Promise<OpenExport>;
 
-  constructor(type: string, name: string, open: (signal: AbortSignal) => Promise<OpenExport>) {
-    this.type = type;
-    this.name = name;
-    this.open = open;
+  constructor(type: string, name: string, open: ExportAnswer['open']) {
+    Object.assign(this, { type, name, open });
   }
 }

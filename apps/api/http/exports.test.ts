@@ -8,7 +8,7 @@ import * as assert from 'uvu/assert';
 import { asApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
 import { makeHttpServer } from '../../../shared/http/http-server.ts';
-import { makeSendExport, type ExportLimits } from './exports.ts';
+import { makeSendExport } from './exports.ts';
 
 const servers: Server[] = [];
 test.after.each(() => {
@@ -91,7 +91,7 @@ test('an export that breaks, or that nobody reads, is cut off, so that no part o
 
 type Made = { team: string; signal: AbortSignal; done(opened?: OpenExport): void; fail(error: Error): void };
 
-async function serve(limits: Partial<ExportLimits>) {
+async function serve(limits: Partial<Parameters<typeof makeSendExport>[0]>) {
   const send = makeSendExport({ ofTeam: 2, ofAll: 16, made: 2, unreadMs: 60_000, ...limits });
   const events = new EventEmitter();
   const [made, arrivals, departures] = ['made', 'arrival', 'departure'].map((name) => on(events, name));

@@ -4,21 +4,19 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import type { ExportAnswer } from '../../../shared/contract/route.ts';
 
 /** Sends exports, some at a time for each team. */
-export type SendExport = (ctx: Koa.Context, teamId: string, answer: ExportAnswer) => Promise<void>;
+export type SendExport = ReturnType<typeof makeSendExport>;
 
-/** How many exports a process has under way, of one team and of all, and how many of them it has made at a time. */
-export type ExportLimits = { ofTeam: number; ofAll: number; made: number; unreadMs: number };
-
-// Each one that is made takes the books up to 550 MB of memory, each that is read a file on their disk. Whoever reads nothing for a
-// minute has gone, whatever the network says.
-const LIMITS: ExportLimits = { ofTeam: 2, ofAll: 16, made: 2, unreadMs: 60_000 };
+// How many exports a process has under way, of one team and of all, and how many of them it has made at a time. Each one that is
+// made takes the books up to 550 MB of memory, each that is read a file on their disk. Whoever reads nothing for a minute has gone,
+// whatever the network says.
+const LIMITS = { ofTeam: 2, ofAll: 16, made: 2, unreadMs: 60_000 };
 
 /**
  * Makes what sends exports. One under way takes a place of its team until its last byte has left: the books keep its file for so
  * long. Nothing is sent of one that fails while it is made; a connection that breaks later is cut, so that no part of a
  * file looks like a whole one.
  */
-export function makeSendExport(limits: ExportLimits = LIMITS): SendExport {
+export function makeSendExport(limits = LIMITS) {
   const underWay = new Map<string, number>();
   let all = 0;
   const inTurn = makeTurns(limits.made);
@@ -42,7 +40,11 @@ export function makeSendExport(limits: ExportLimits = LIMITS): SendExport {
     return gone.signal;
   }
 
-  return async function sendExport(ctx, teamId, { type, name, open }) {
+  return async function sendExport(
+    ctx: Koa.Context,
+    teamId: string,
+    { type, name, open }: ExportAnswer,
+  ): Promise<void> {
     const { socket } = ctx.req;
     const leave = () => void ctx.res.destroy();
     // Our servers let a client end its side and read on. One that does so before its file is there has gone: a browser that is

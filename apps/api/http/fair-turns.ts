@@ -7,45 +7,24 @@ import { entryOf } from '../../../shared/runtime/entry-of.ts';
 import { makeRate } from '../../../shared/runtime/rate.ts';
 import { makeSlots } from '../../../shared/verification/slots.ts';
 
-/** Lets management calls run in turn, so that no team and no token holds up the others. */
-export type FairTurns = {
-  /** Throws 429 while the team has no room for one more call: for before the body is read. */
-  requireRoom(caller: Caller): void;
-  /** Runs the work when it is the caller's turn; throws 429 when too many of its team wait already. */
-  inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result>;
-  /** Counts an answer against its team until its last byte has left. */
-  countUnsent(caller: Caller, bytes: number, response: ServerResponse): void;
-};
-
-export type TurnLimits = {
-  /** Most calls that run at once: of all, of a team, of an access token. */
-  running: number;
-  ofTeam: number;
-  ofToken: number;
-  /**
-   * Most calls that wait at once: of all, of a team, of an access token. Each may hold a body of 64 KiB. Beyond those of all, up
-   * to twice as many, wait those of teams that have less than their share.
-   */
-  waiting: number;
-  waitingOfTeam: number;
-  waitingOfToken: number;
-  /** Most bytes of answers that the clients of a team have not read yet. */
-  unsentOfTeam: number;
-};
-
 /**
- * One for each connection to Postgres. A team never has all of them, nor a token all of its team's: whoever has a leaked one
- * can't keep its team from revoking it.
+ * As many run at once as there are connections to Postgres. A team never has all of them, nor a token all of its team's: whoever has
+ * a leaked one can't keep its team from revoking it. Of those that wait, each may hold a body of 64 KiB; beyond those of all, up to
+ * twice as many, wait those of teams that have less than their share.
  */
-export const TURNS: TurnLimits = {
+export const TURNS = {
   running: 10,
   ofTeam: 7,
   ofToken: 5,
   waiting: 2_000,
   waitingOfTeam: 500,
   waitingOfToken: 250,
+  /** Most bytes of answers that the clients of a team have not read yet. */
   unsentOfTeam: 16 * 1024 * 1024,
 };
+
+/** Lets management calls run in turn, so that no team and no token holds up the others. */
+export type FairTurns = ReturnType<typeof makeFairTurns>;
 
 type Waiting = { running: number; queue: (() => void)[] };
 type Team = { running: number; waiting: number; unsent: number; tokens: Map<string, Waiting> };
@@ -57,11 +36,12 @@ const UNCOUNTED_BYTES = 64 * 1024;
  * Makes the turns. A free turn goes to the next team that waits, and in it to its next token; each token's calls run in their
  * order. The maps keep the round: whoever got a turn goes to the end.
  */
-export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
+export function makeFairTurns(limits = TURNS) {
   const teams = new Map<string, Team>();
   const waiting = makeSlots(limits.waiting);
   let running = 0;
 
+  /** Throws 429 while the team has no room for one more call: for before the body is read. */
   function requireRoom({ teamId, tokenId }: Caller): void {
     const team = teams.get(teamId);
     if ((team?.unsent ?? 0) > limits.unsentOfTeam) throw full();
@@ -73,6 +53,7 @@ export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
     if (!mayRun(team, token) && !mayWait) throw full();
   }
 
+  /** Runs the work when it is the caller's turn; throws 429 when too many of its team wait already. */
   async function inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result> {
     const team = entryOf(teams, caller.teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
     const token = entryOf(team.tokens, caller.tokenId, () => ({ running: 0, queue: [] }));
@@ -136,6 +117,7 @@ export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
     return false;
   }
 
+  /** Counts an answer against its team until its last byte has left. */
   function countUnsent({ teamId }: Caller, bytes: number, response: ServerResponse): void {
     if (bytes <= UNCOUNTED_BYTES || response.destroyed) return;
     const team = entryOf(teams, teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));

@@ -1,19 +1,7 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 
 /** Reads and writes the cookie of a session. */
-export type SessionCookies = {
-  /**
-   * The session's secret, if the request counts by its cookie: it has no Authorization header. Throws 403 unless a page of
-   * our own origin sends it, with our header where it changes something.
-   */
-  read(method: string, header: HeaderOf): string | undefined;
-  /** Throws 403 unless a page of our own origin sends the request, with our header: for signing in, without a cookie yet. */
-  requireOwnPage(header: HeaderOf): void;
-  /** The header that stores the secret in the browser. */
-  store(secret: string, maxAgeSeconds: number): string;
-  /** The header that removes it. */
-  remove(): string;
-};
+export type SessionCookies = ReturnType<typeof makeSessionCookies>;
 
 /** Reads a header by its lower-case name. */
 export type HeaderOf = (name: string) => string | undefined;
@@ -24,7 +12,7 @@ const MARK = 'x-keytally-session';
 /**
  * Cookies of sessions: the console's and the portal's have names of their own. Over TLS the name begins with `__Host-`: a browser then takes the cookie from this host alone, over TLS.
  */
-export function makeSessionCookies(overTls: boolean, plainName: 'keytally' | 'keytally-portal'): SessionCookies {
+export function makeSessionCookies(overTls: boolean, plainName: 'keytally' | 'keytally-portal') {
   const name = overTls ? `__Host-${plainName}` : plainName;
   const attributes = `Path=/; HttpOnly; SameSite=Strict${overTls ? '; Secure' : ''}`;
 
@@ -37,13 +25,20 @@ export function makeSessionCookies(overTls: boolean, plainName: 'keytally' | 'ke
   }
 
   return {
-    read(method, header) {
+    /**
+     * The session's secret, if the request counts by its cookie: it has no Authorization header. Throws 403 unless a page of our
+     * own origin sends it, with our header where it changes something.
+     */
+    read(method: string, header: HeaderOf): string | undefined {
       const secret = header('authorization') === undefined ? cookieOf(header('cookie'), name) : undefined;
       if (secret !== undefined) requireOwnPage(header, method !== 'GET' && method !== 'HEAD');
       return secret;
     },
-    requireOwnPage: (header) => requireOwnPage(header, true),
-    store: (secret, maxAgeSeconds) => `${name}=${secret}; Max-Age=${maxAgeSeconds}; ${attributes}`,
+    /** Throws 403 unless a page of our own origin sends the request, with our header: for signing in, without a cookie yet. */
+    requireOwnPage: (header: HeaderOf) => requireOwnPage(header, true),
+    /** The header that stores the secret in the browser. */
+    store: (secret: string, maxAgeSeconds: number) => `${name}=${secret}; Max-Age=${maxAgeSeconds}; ${attributes}`,
+    /** The header that removes it. */
     remove: () => `${name}=; Max-Age=0; ${attributes}`,
   };
 }

@@ -14,8 +14,7 @@ import { claimKey, keepAnswer, type KeptAnswer, type Repeatable } from './idempo
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
 
 /** An answer as it is sent and, for a writing request with an Idempotency-Key, kept. */
-export type Answer = Pick<TextAnswer, 'type' | 'text'> &
-  Partial<Pick<TextAnswer, 'name' | 'headers'>> & { status: number };
+export type Answer = Pick<TextAnswer, 'type' | 'text' | 'name' | 'headers'> & { status: number };
 
 /** How far a writing request has come: from it a 503 says whether the change is stored. */
 export type WriteProgress = { stage: 'begun' | 'given up' | 'committing' | 'stored'; cookie?: string };

@@ -25,6 +25,13 @@ export const priority = Type.Integer({
     'which grants are drawn first: those of the lowest number, among them the one that ends first, then the older',
   examples: [10],
 });
+/** Why credits can't be granted. */
+export const grantErrors = [
+  'credits_too_large',
+  'grant_class_limit_reached',
+  'grant_pending_limit_reached',
+  'grant_ended_limit_reached',
+] as const;
 export const voidReason = textOf(512, 'why it was voided', 'ordered by mistake');
 
 /** A grant of credits as the API answers it. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { MOST_TEXT, named, object, plainText, whole } from '../../../../shared/contract/schema-kinds.ts';
-import type { ApiError } from '../../../../shared/contract/errors.ts';
+import { grantErrors } from '../../resources/grants/grants.ts';
 import { importedKey, importKeys as importEach } from '../../resources/keys/imported-keys.ts';
 import { apiKey, keys } from '../../resources/keys/keys.ts';
 import { route } from '../../http/route.ts';
@@ -57,11 +57,8 @@ export const importKeys = route('post', '/api/v1/api-key/import', {
     'key_taken',
     'key_metered',
     'grant_unlimited',
-    'credits_too_large',
     'grant_schedule_limit_reached',
-    'grant_class_limit_reached',
-    'grant_pending_limit_reached',
-    'grant_ended_limit_reached',
+    ...grantErrors,
   ],
 
   async handle({ sql, redis, body, caller, changed, clock, requestId }) {
@@ -74,13 +71,11 @@ export const importKeys = route('post', '/api/v1/api-key/import', {
       for (const one of billed) changed(one.resource, one.id, one);
     }
     return {
-      results: results.map((one) =>
-        'error' in one ? { error: describe(one.error) } : { result: one.result, apiKey: known.get(one.keyId)! },
-      ),
+      results: results.map((one) => {
+        if ('keyId' in one) return { result: one.result, apiKey: known.get(one.keyId)! };
+        const { code, message, details } = one.error;
+        return { error: { code, message, ...(details && { details }) } };
+      }),
     };
   },
 });
-
-function describe({ code, message, details }: ApiError) {
-  return { code, message, ...(details && { details }) };
-}

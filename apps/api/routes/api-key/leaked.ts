@@ -19,6 +19,8 @@ const tokenResult = Type.Enum(['revoked', 'was_revoked', 'reported'], {
   description:
     'revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it',
 });
+const tokensOf = (kind: 'access token' | 'link token') =>
+  Type.Array(object({ id: id(kind), maskedToken: masked, result: tokenResult }), { maxItems: MOST_SECRETS });
 
 export const reportLeakedSecrets = route('post', '/api/v1/api-key/leaked', {
   summary: 'Report secrets that leaked: keys in the text are disabled, tokens revoked',
@@ -46,12 +48,8 @@ export const reportLeakedSecrets = route('post', '/api/v1/api-key/leaked', {
       }),
       { maxItems: MOST_SECRETS },
     ),
-    accessTokens: Type.Array(object({ id: id('access token'), maskedToken: masked, result: tokenResult }), {
-      maxItems: MOST_SECRETS,
-    }),
-    linkTokens: Type.Array(object({ id: id('link token'), maskedToken: masked, result: tokenResult }), {
-      maxItems: MOST_SECRETS,
-    }),
+    accessTokens: tokensOf('access token'),
+    linkTokens: tokensOf('link token'),
     notFound: Type.Array(masked, {
       maxItems: MOST_SECRETS,
       description:
@@ -65,9 +63,8 @@ export const reportLeakedSecrets = route('post', '/api/v1/api-key/leaked', {
     if (texts.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const masks = new Map(texts.map((text) => [hashKeyText(text), maskKeyText(text)]));
     const hashes = [...masks.keys()];
-    const foreign = (await hasImported(sql, caller))
-      ? await findForeignTexts(body.text, caller.teamId)
-      : new Map<string, string>();
+    const mayBeForeign = await hasImported(sql, caller);
+    const foreign = mayBeForeign ? await findForeignTexts(body.text, caller.teamId) : new Map<string, string>();
     const say: Say = (recorded) => recorded.forEach((one) => changed(one.resource, one.id, one));
     const keys = await disableKeys(sql, caller, [...hashes, ...foreign.keys()], say);
     if (keys.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
@@ -108,7 +105,8 @@ async function disableKeys(sql: Query, caller: Caller, hashes: string[], say: Sa
                 when k.enabled then 'disabled' else 'was_disabled' end as result
     from key_texts t join api_keys k on k.id = t.key_id
       join workspaces w on w.id = k.workspace_id and w.deleted_at is null
-    where t.hash = any(${hashes}) and k.team_id = ${caller.teamId} and ${inReach(sql, caller, sql`k.workspace_id`)}
+    where t.hash = any(${hashes}) and k.team_id = ${caller.teamId}
+      ${caller.workspaceIds ? sql`and k.workspace_id = any(${[...caller.workspaceIds]})` : sql``}
     order by k.id, t.hash for no key update of k`;
   const disabled = new Set(found.filter(({ result }) => result === 'disabled').map(({ id }) => id));
   say(await disableLockedKeys(sql, [...disabled]));
@@ -143,8 +141,4 @@ async function revokeLinks(sql: Query, caller: Caller, hashes: string[], say: Sa
 
 function resultOf(wasRevoked: boolean, mayRevoke: boolean): LeakedToken['result'] {
   return wasRevoked ? 'was_revoked' : mayRevoke ? 'revoked' : 'reported';
-}
-
-function inReach(sql: Query, { workspaceIds }: Caller, column: ReturnType<Query>) {
-  return workspaceIds ? sql`${column} = any(${[...workspaceIds]})` : sql`true`;
 }

@@ -157,7 +157,7 @@ type BillingFilter = {
   belowMicros: number | undefined;
 };
 
-/** A record at its place in a list. */
+/** A record with its place in a list. */
 type ListedBilling = { id: string; row: BillingRow };
 
 /** What a list is ordered by. Each order is that of an index, so that a page reads its own rows, however many there are. */

@@ -5,7 +5,7 @@ import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
 import { countBegun } from '../../resources/grants/classes.ts';
-import { requireFewEnded } from '../../resources/grants/grants.ts';
+import { grantErrors, requireFewEnded } from '../../resources/grants/grants.ts';
 import {
   addSchedule,
   grantSchedule,
@@ -35,14 +35,7 @@ export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}
     rollover,
   }),
   response: object({ grantSchedule }),
-  errors: [
-    'workspace_deleted',
-    'credits_too_large',
-    'grant_schedule_limit_reached',
-    'grant_class_limit_reached',
-    'grant_pending_limit_reached',
-    'grant_ended_limit_reached',
-  ],
+  errors: ['workspace_deleted', 'grant_schedule_limit_reached', ...grantErrors],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
@@ -51,11 +44,10 @@ export const createGrantSchedule = route('post', '/api/v1/customer-billing/{bid}
     if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
     const account = accountOf(record, await readHeard(redis, record));
     requireFewEnded(account);
-    const { atMs } = account.balance;
     const rollMaxMicros = body.rollover ? creditsIn('rollover/maxCredits', body.rollover.maxCredits) : null;
-    const { teamId, tokenId } = caller;
     const schedule = { ...body, amountMicros, rollMaxMicros };
-    const row = await addSchedule(sql, record, schedule, { teamId, tokenId, requestId }, atMs);
+    const { teamId, tokenId } = caller;
+    const row = await addSchedule(sql, record, schedule, { teamId, tokenId, requestId }, account.balance.atMs);
     changed('billing', record.id, { shards: [record.shard] });
     const made = presentSchedule(row);
     changed('grant_schedule', row.id, { after: made });

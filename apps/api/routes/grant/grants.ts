@@ -18,6 +18,7 @@ import { addGrant, countBegun } from '../../resources/grants/classes.ts';
 import {
   grant,
   grantPresenter,
+  grantErrors,
   grantSettings,
   priority,
   requireFewEnded,
@@ -52,13 +53,7 @@ export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant',
     metadata: Type.Optional(metadata),
   }),
   response: object({ grant, billing }),
-  errors: [
-    'workspace_deleted',
-    'credits_too_large',
-    'grant_class_limit_reached',
-    'grant_pending_limit_reached',
-    'grant_ended_limit_reached',
-  ],
+  errors: ['workspace_deleted', ...grantErrors],
 
   async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
@@ -69,15 +64,9 @@ export const createGrant = route('post', '/api/v1/customer-billing/{bid}/grant',
     requireFewEnded(account);
     const { balance, state } = account;
     const { beginsAt, expiresAt } = timesOf(body, balance.atMs);
-    const made = { id: newId('grant'), amountMicros, priority: body.priority ?? 50, beginsAt, expiresAt };
-    const { teamId, tokenId } = caller;
-    await addGrant(
-      sql,
-      record,
-      { ...made, name: body.name, metadata: body.metadata },
-      { teamId, tokenId, requestId },
-      balance.atMs,
-    );
+    const { priority = 50, name, metadata } = body;
+    const made = { id: newId('grant'), amountMicros, priority, beginsAt, expiresAt, name, metadata };
+    await addGrant(sql, record, made, { ...caller, requestId }, balance.atMs);
     changed('billing', record.id, { shards: [record.shard] });
     await noteReplenished(sql, [record.id]);
     const row = await requireGrant(sql, record, made.id);

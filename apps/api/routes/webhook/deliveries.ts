@@ -39,6 +39,7 @@ const webhookDelivery = named(
 );
 
 type DeliveryRow = Row<typeof webhookDelivery>;
+const presentDelivery = (row: DeliveryRow) => present(webhookDelivery, row);
 
 export const listWebhookDeliveries = listRoute('/api/v1/webhook/{wid}/deliveries', 'deliveries', webhookDelivery, {
   summary: 'List what was told to a webhook in the last 30 days, newest first, with each try',
@@ -62,13 +63,8 @@ export const testWebhook = route('post', '/api/v1/webhook/{wid}/test', {
   async handle({ sql, params, caller, changed, clock }) {
     const row = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
     await requireDeliverable(sql, caller.teamId, row);
-    const { teamId } = caller;
-    const deliveryId = await notifyOneWebhook(sql, {
-      teamId,
-      webhookId: row.id,
-      workspaceId: row.workspaceId,
-      atMs: clock.now(),
-    });
+    const told = { teamId: caller.teamId, webhookId: row.id, workspaceId: row.workspaceId, atMs: clock.now() };
+    const deliveryId = await notifyOneWebhook(sql, told);
     changed('webhook', row.id, { after: { tested: deliveryId } });
     const [delivery] = await deliveryRows(sql, row.id, { id: deliveryId });
     return { delivery: presentDelivery(delivery!) };
@@ -121,9 +117,4 @@ async function deliveryRows(
       from (select * from webhook_tries where delivery_id = d.id order by number desc limit ${MOST_TRIES}) t) tried
     where d.webhook_id = ${webhookId} ${wanted}
     order by d.id desc limit ${'take' in which ? which.take : 1}`;
-}
-
-/** A row as the API answers it. */
-function presentDelivery(row: DeliveryRow) {
-  return present(webhookDelivery, row);
 }

@@ -47,14 +47,10 @@ export const createWebhook = route('post', '/api/v1/webhook', {
 
     const webhookId = newId('hook');
     const secret = newWebhookSecret();
-    const { url, events, description, workspaceId } = body;
     const row = await webhooks.insert(sql, {
       id: webhookId,
       teamId: caller.teamId,
-      workspaceId,
-      url,
-      events,
-      description,
+      ...body,
       secretSealed: sealer.seal(secret, webhookSecretPlace(webhookId)),
       sealedUnder: sealer.keyName,
     });
@@ -137,7 +133,7 @@ export const rotateWebhookSecret = route('post', '/api/v1/webhook/{wid}/rotate',
   async handle({ sql, params, body, caller, changed, webhooks: { sealer } }) {
     const before = await webhooks.require(sql, params.wid, withinSight(sql, caller), { lock: true });
     const place = webhookSecretPlace(before.id);
-    const [{ sealed, previous }] = await sql<[Secrets]>`
+    const [{ sealed, previous }] = await sql<[{ sealed: Buffer; previous: Buffer | null }]>`
       select secret_sealed as sealed, case when previous_until > now() then previous_sealed end as previous from webhooks where id = ${before.id}`;
     if (previous && !body.replaceLatest) throw new ApiError('webhook_rotated');
     const secret = newWebhookSecret();
@@ -166,8 +162,6 @@ export const deleteWebhook = route('delete', '/api/v1/webhook/{wid}', {
     return { webhook: webhooks.present(before) };
   },
 });
-
-type Secrets = { sealed: Buffer; previous: Buffer | null };
 
 /** Throws 400 for a URL that is not one to call. */
 function requireTarget(url: string, { teamId }: Caller, allowedTargets: readonly AllowedTarget[]): void {
