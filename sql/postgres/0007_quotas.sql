@@ -222,25 +222,6 @@ create trigger count_removed after delete on link_tokens referencing old table a
 create trigger count_removed after delete on idempotency_keys referencing old table as gone
   for each statement execute function count_removed();
 
--- The counters as the rows have them: what team_usage must say, at the cost of reading all rows.
-create view counted_team_usage with (security_invoker) as
-  select t.id as team_id, sum(r.use) as used
-  from teams t left join (
-      select team_id, use_of(w) as use from workspaces w
-      union all select team_id, use_of(s) from scopes s
-      union all select k.team_id, use_of(k) from api_keys k join workspaces w on w.id = k.workspace_id
-        where w.deleted_at is null or k.id > w.keys_removed_to
-      union all select team_id, use_of(t) from access_tokens t
-      union all select team_id, use_of(b) from billing_records b
-      union all select team_id, use_of(g) from grants g
-      union all select team_id, use_of(s) from grant_schedules s
-      union all select team_id, use_of(l) from credit_ledger l
-      union all select team_id, use_of(a) from adjustments a
-      union all select team_id, use_of(l) from link_tokens l
-      union all select team_id, use_of(i) from idempotency_keys i
-    ) as r on r.team_id = t.id
-  group by t.id;
-
 -- Removes secrets that ended more than a day ago, oldest first, and gives how many. It leaves those that a change can still
 -- name, for a shard that comes back older; and the hash of an imported secret stays: importing the same file again must not bring back
 -- what was replaced. As a function, so that the consumer can touch no secret that works. It locks the keys first, in order, as a

@@ -28,7 +28,7 @@ grant select on audit_unchained, audit_chain to keytally_api;
 grant execute on function chain_audit_log to keytally_api;
 grant select on
   key_last_used, token_last_used, usage_marks, usage_losses, job_watermarks, statement_lines, late_months, unproved_records,
-  alerts_told, credit_states, webhook_tries, team_usage, team_quotas, counted_team_usage
+  alerts_told, credit_states, webhook_tries, team_usage, team_quotas
   to keytally_api;
 grant insert, update, delete on team_quotas to keytally_api;
 grant select, update on shards to keytally_api;
