@@ -2,7 +2,7 @@ import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
-import { TOMBSTONE_SECONDS } from './change.ts';
+import { TOMBSTONE_SECONDS, type EntityKind } from './change.ts';
 import { isPostgresStale } from './sweeper.ts';
 
 const KEYS_AT_ONCE = 500;
@@ -16,9 +16,7 @@ const LOOK_WITHIN_MS = 1_000;
  */
 export async function removeDeleted(sql: Sql, redis: ShardedRedis): Promise<void> {
   if (!(await isDue(sql))) return;
-  // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
-  const open = await openShards(redis, LOOK_WITHIN_MS);
-  if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
+  if (!(await mayChange(sql, redis))) return;
   // Each is of one team: a transaction that waits for the counters of a second one could wait for ever.
   for (const remove of [removeKeys, removeScopes, removeWorkspace]) await sql.begin((tx) => remove(tx));
 }
@@ -85,8 +83,18 @@ async function removeWorkspace(tx: Transaction): Promise<void> {
   await recordNow(tx, 'workspace', workspaces);
 }
 
-/** Dated back, so that the sweeper applies the changes at once. */
-async function recordNow(tx: Transaction, kind: 'key' | 'scope' | 'workspace', rows: { id: string; shard?: number }[]) {
+/** Whether a job may change something. In a Postgres that was restored from a backup, it would hide that this is older than Redis. */
+export async function mayChange(sql: Sql, redis: ShardedRedis): Promise<boolean> {
+  const open = await openShards(redis, LOOK_WITHIN_MS);
+  return open.size === SHARDS && !(await isPostgresStale(sql, redis));
+}
+
+/** Records changes that a job has made. Dated back, so that the sweeper applies them at once. */
+export async function recordNow(
+  tx: Transaction,
+  kind: EntityKind,
+  rows: { id: string; shard?: number }[],
+): Promise<void> {
   await tx`
     insert into changes (kind, entity_id, shard, created_at)
     select ${kind}, id, shard, now() - interval '1 minute'

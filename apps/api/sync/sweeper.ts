@@ -16,38 +16,33 @@ const LOOK_WITHIN_MS = 1_000;
 // After this and the shard at hand it sweeps again, so that changes do not wait for all shards.
 const ADOPT_FOR_MS = 500;
 
-/** Applies changes whose process died, or lost Redis, between the commit and the apply; also advances the checkpoints. */
+/**
+ * Applies changes whose process died, or lost Redis, between the commit and the apply; also advances the checkpoints. It does nothing
+ * while Postgres is older than Redis: then an operator must decide.
+ */
 export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): () => Promise<void> {
   let checkpoint = { history: '', horizon: 0 };
   let checkpointed = 0;
-  return () =>
-    unlessStale(sql, redis, watch, async () => {
-      // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
-      while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
-      if (redis.clock.monotonic() - checkpointed > CHECKPOINT_EVERY_MS) {
-        checkpoint = await moveCheckpoints(sql, redis, checkpoint);
-        checkpointed = redis.clock.monotonic();
-      }
-      const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
-      while ((await adoptHistory(sql, redis)) && redis.clock.monotonic() < adoptUntil);
-    });
-}
-
-/** Does this work unless Postgres is older than Redis: then an operator must decide. */
-async function unlessStale(
-  sql: Sql,
-  redis: ShardedRedis,
-  watch: StalePostgresWatch,
-  work: () => Promise<void>,
-): Promise<void> {
-  let stale = await isPostgresStale(sql, redis);
-  try {
-    if (!stale) await work();
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.errorName !== 'postgres_stale') throw error;
-    stale = true;
+  async function work(): Promise<void> {
+    // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
+    while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
+    if (redis.clock.monotonic() - checkpointed > CHECKPOINT_EVERY_MS) {
+      checkpoint = await moveCheckpoints(sql, redis, checkpoint);
+      checkpointed = redis.clock.monotonic();
+    }
+    const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
+    while ((await adoptHistory(sql, redis)) && redis.clock.monotonic() < adoptUntil);
   }
-  watch.note(stale);
+  return async () => {
+    let stale = await isPostgresStale(sql, redis);
+    try {
+      if (!stale) await work();
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.errorName !== 'postgres_stale') throw error;
+      stale = true;
+    }
+    watch.note(stale);
+  };
 }
 
 /**

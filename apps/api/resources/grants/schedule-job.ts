@@ -1,18 +1,15 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Logger } from '../../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../../shared/runtime/metrics.ts';
-import { openShards } from '../../../../shared/stores/fence.ts';
 import { isPostgresConnectionError, type Sql, type Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
-import { SHARDS } from '../../../../shared/values/key-text.ts';
-import { isPostgresStale } from '../../sync/sweeper.ts';
+import { mayChange, recordNow } from '../../sync/remove-deleted.ts';
 import type { BillingRow } from '../billings/billings.ts';
 import { recordAudit } from '../record.ts';
 import { readHeard } from './heard.ts';
 import { makePeriods, presentSchedule, schedules, type ScheduleRow } from './schedules.ts';
 
 const SCHEDULES_AT_ONCE = 100;
-const LOOK_WITHIN_MS = 1_000;
 // Of a statement that took too long, as one does whose record somebody else has locked.
 const QUERY_CANCELED = '57014';
 const START: Position = { nextAt: 0, id: '' };
@@ -29,9 +26,7 @@ export async function makeDuePeriods(stores: Stores, stopping: AbortSignal): Pro
   for (let after = START; ;) {
     const due = await dueAfter(sql, after);
     if (due.length === 0) return;
-    // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
-    const open = await openShards(redis, LOOK_WITHIN_MS);
-    if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
+    if (!(await mayChange(sql, redis))) return;
     for (const one of due) {
       // Each may wait for its record until Postgres gives it up.
       if (stopping.aborted) return;
@@ -91,9 +86,6 @@ async function makeDue(tx: Transaction, redis: ShardedRedis, { id, billingId, te
     after: { ...before, notGranted: period },
   }));
   await recordAudit(tx, origin, lines);
-  // Dated back, so that the sweeper applies it at once.
-  await tx`
-    insert into changes (kind, entity_id, shard, created_at)
-    values ('billing', ${billingId}, ${record.shard}, now() - interval '1 minute')`;
+  await recordNow(tx, 'billing', [record]);
   return notGranted.length;
 }
