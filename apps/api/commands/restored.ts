@@ -5,6 +5,7 @@ import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import { readRows } from '../../../shared/stores/clickhouse.ts';
 import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -32,6 +33,7 @@ const GENERATION = 1_000_000_000_000;
 const ASK_WITHIN_MS = 5_000;
 const RECORDS_AT_ONCE = 1_000;
 const ASKED_AT_ONCE = 64;
+const LAST_IN_BOOKS = "select billing_id, max(number) from usage_events where kind = 'adjustment' group by billing_id";
 
 await runTool('restored', async (stores) => {
   const { sql, redis } = stores;
@@ -43,7 +45,12 @@ await runTool('restored', async (stores) => {
   const lastChange = Math.max(0, ...[...shards.values()].map(({ change }) => change));
   const lastEpoch = Math.max(0, ...[...shards.values()].map(({ epoch }) => epoch));
   const adjustments = await lastAdjustments(stores);
-  const ended = await endAndSay(sql);
+  const ended = { signingKeys: 0, linkTokens: 0 };
+  await endUncopied(sql, ({ teamId, signingKeys, linkTokens }) => {
+    ended.signingKeys += signingKeys;
+    ended.linkTokens += linkTokens;
+    console.log(`ended: ${signingKeys} signing keys and ${linkTokens} link tokens of ${teamId}`);
+  });
   const days = await markUnsummedDays(stores);
   const told = await sql.begin(async (tx) => {
     const lines = await refuseChanged(tx, newer);
@@ -99,17 +106,6 @@ function isRecord(entry: Entry): entry is RecordEntry {
   return typeof entry.value === 'string';
 }
 
-/** Ends what Redis has no copy of, with a line for each team. */
-async function endAndSay(sql: Sql): Promise<{ signingKeys: number; linkTokens: number }> {
-  const total = { signingKeys: 0, linkTokens: 0 };
-  await endUncopied(sql, ({ teamId, signingKeys, linkTokens }) => {
-    total.signingKeys += signingKeys;
-    total.linkTokens += linkTokens;
-    console.log(`ended: ${signingKeys} signing keys and ${linkTokens} link tokens of ${teamId}`);
-  });
-  return total;
-}
-
 type Since = { lastChange: number; lastEpoch: number; adjustments: Map<string, number> };
 
 async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustments }: Since): Promise<void> {
@@ -129,7 +125,7 @@ async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustm
 
 /** The number of each record's last adjustment, in Redis or in the books: its event may still be on its way from one to the other. */
 async function lastAdjustments(stores: ToolStores): Promise<Map<string, number>> {
-  const last = await adjustmentsInBooks(stores);
+  const last = new Map(await readRows<[billingId: string, number: number]>(stores.books, LAST_IN_BOOKS));
   let after = '';
   for (;;) {
     const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
@@ -143,12 +139,4 @@ async function lastAdjustments(stores: ToolStores): Promise<Map<string, number>>
     if (refs.length < RECORDS_AT_ONCE) return last;
     after = refs.at(-1)!.id;
   }
-}
-
-async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, number>> {
-  const answer = await books.client.query({
-    query: "select billing_id, max(number) from usage_events where kind = 'adjustment' group by billing_id",
-    format: 'JSONCompactEachRow',
-  });
-  return new Map(await answer.json<[billingId: string, number: number]>());
 }

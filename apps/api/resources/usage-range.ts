@@ -69,20 +69,21 @@ export function boundedPeriods(span: {
   interval: Interval;
   timezone: string;
 }): Periods {
-  const { startMs, endMs, interval } = span;
-  const most = interval === 'hour' ? MOST_DAYS_BY_HOUR : MOST_DAYS;
-  if (endMs - startMs > most * DAY_MS + HOUR_MS) {
-    const what = interval === 'hour' ? 'hours' : 'periods';
-    const hint = interval === 'hour' ? ', or take interval=day' : '';
-    throw invalidField('from', `must be later: ${what} of at most ${most} days are read at a time${hint}`);
-  }
+  refuseLong(span, span.interval === 'hour' ? MOST_DAYS_BY_HOUR : MOST_DAYS);
   return periodsOf(span);
+}
+
+// A day may have an hour more.
+function refuseLong({ startMs, endMs, interval }: { startMs: number; endMs: number; interval: string }, days: number) {
+  if (endMs - startMs <= days * DAY_MS + HOUR_MS) return;
+  const message = `must be at most ${days} days before the end, by ${interval}; ask for less, or by a longer one`;
+  throw invalidField('from', message);
 }
 
 export const outcomeIntervals = ['minute', 'hour', 'day'] as const;
 type OutcomeInterval = (typeof outcomeIntervals)[number];
 
-// The most that one answer with counts of verifications is about. A day may have an hour more.
+// The most that one answer with counts of verifications is about.
 const MOST_DAYS_OF_OUTCOMES: Record<OutcomeInterval, number> = { minute: 2, hour: 31, day: COUNTS_KEPT_MS / DAY_MS };
 
 type AskedOutcomes = { from?: string; to?: string; interval: OutcomeInterval; timezone: string };
@@ -91,12 +92,7 @@ type AskedOutcomes = { from?: string; to?: string; interval: OutcomeInterval; ti
 export function cutsOf({ from, to, interval, timezone }: AskedOutcomes, nowMs: number): number[] {
   const multipleMs = interval === 'minute' ? MINUTE_MS : QUARTER_MS;
   const { startMs, endMs } = readSpan({ from, to }, { timezone, nowMs, days: 1, multipleMs });
-  const days = MOST_DAYS_OF_OUTCOMES[interval];
-  if (endMs - startMs > days * DAY_MS + HOUR_MS)
-    throw invalidField(
-      'from',
-      `must be at most ${days} days before the end, by ${interval}; ask for less, or by a longer one`,
-    );
+  refuseLong({ startMs, endMs, interval }, MOST_DAYS_OF_OUTCOMES[interval]);
   if (startMs < nowMs - COUNTS_KEPT_MS)
     throw invalidField('from', `must be at most ${COUNTS_KEPT_MS / DAY_MS} days ago: refusals are kept for so long`);
   if (interval !== 'minute')

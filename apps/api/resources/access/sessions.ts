@@ -167,38 +167,27 @@ export async function requirePortalKey(sql: Query, { workspaceId, customerId }: 
 
 async function findPortal(sql: Sql, rest: ReturnType<Query>): Promise<Caller> {
   const [row] = await sql<PortalRow[]>`
-    select l.id, l.team_id, l.created_by, l.workspace_id, l.customer_id, l.billing_id, l.permissions, l.expires_at,
+    select l.created_by as token_id, l.team_id, l.id as link_token_id, l.workspace_id, l.customer_id, l.billing_id, l.expires_at,
+           'rotate' = any(l.permissions) as may_rotate,
            (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = l.team_id) as team_per_second,
            ${rest} and is_in_force(l)`;
   if (!row) throw new ApiError('portal_ended');
+  const { tokenId, teamId, teamPerSecond, sessionId, ...portal } = row;
   return {
     // Who made the link answers for what it does; with no permission, every other operation refuses it too.
-    tokenId: row.createdBy,
-    teamId: row.teamId,
+    tokenId,
+    teamId,
     permissions: new Set(),
-    workspaceIds: [row.workspaceId],
-    teamPerSecond: row.teamPerSecond ?? undefined,
-    ...(row.sessionId !== null && { sessionId: row.sessionId }),
-    portal: {
-      linkTokenId: row.id,
-      workspaceId: row.workspaceId,
-      customerId: row.customerId,
-      billingId: row.billingId ?? undefined,
-      mayRotate: row.permissions.includes('rotate'),
-      expiresAt: row.expiresAt,
-    },
+    workspaceIds: [portal.workspaceId],
+    teamPerSecond: teamPerSecond ?? undefined,
+    ...(sessionId !== null && { sessionId }),
+    portal: { ...portal, billingId: portal.billingId ?? undefined },
   };
 }
 
-type PortalRow = {
-  id: string;
-  teamId: string;
-  createdBy: string;
-  workspaceId: string;
-  customerId: string;
-  billingId: string | null;
-  permissions: string[];
-  expiresAt: number;
-  sessionId: string | null;
-  teamPerSecond: number | null;
-};
+type PortalRow = Omit<Portal, 'billingId'> &
+  Pick<Caller, 'tokenId' | 'teamId'> & {
+    billingId: string | null;
+    sessionId: string | null;
+    teamPerSecond: number | null;
+  };

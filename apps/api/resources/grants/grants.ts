@@ -9,7 +9,7 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { type RecordAccount, readAccount } from '../../sync/accounts.ts';
-import { present, without } from '../rows.ts';
+import { present, without, type Row } from '../rows.ts';
 import { readBooked } from '../../../../shared/books/sums/booked.ts';
 import type { Books } from '../../../../shared/stores/clickhouse.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
@@ -157,27 +157,18 @@ function overlap({ beforeMicros, amountMicros }: GrantRow, from: number, to: num
 }
 
 /** A grant as Postgres has it. */
-export type GrantRow = {
-  id: string;
+export type GrantRow = Omit<Row<typeof settings>, 'billingId' | 'credits' | 'reason'> & {
   class: string;
   /** By which the account and the books name its class; and of a voided one the class that it became, null where it had its own. */
   number: number;
   voidNumber: number | null;
   amountMicros: number;
-  name: string | null;
-  priority: number;
-  beginsAt: number;
-  expiresAt: number | null;
   rollsUntil: number | null;
-  metadata: Record<string, unknown> | null;
-  scheduleId: string | null;
-  voidedAt: number | null;
   voidReason: string | null;
   /** Whether it was counted as begun; one that was voided before is never counted. */
   hasBegun: boolean;
   /** What stands before it in its class. */
   beforeMicros: number;
-  createdAt: Date;
 };
 
 /** Grants of a record in the order of their ids: one, or some after another. */

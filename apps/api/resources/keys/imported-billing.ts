@@ -7,7 +7,13 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { accountOf } from '../../sync/accounts.ts';
-import { billings, billingSettings, creditsIn, insertBilling, type BillingRow } from '../billings/billings.ts';
+import {
+  billingSettings,
+  creditsIn,
+  insertBilling,
+  requireBillingOfMeter,
+  type BillingRow,
+} from '../billings/billings.ts';
 import { addGrant, type GrantMaker } from '../grants/classes.ts';
 import { grantSettings, requireFewEnded, requireGrant } from '../grants/grants.ts';
 import { readHeard } from '../grants/heard.ts';
@@ -50,7 +56,7 @@ export async function billImported(
 ): Promise<Recorded[]> {
   const { workspaceId, externalMeterId, name } = key;
   const made = await insertBilling(sql, caller, { workspaceId, externalMeterId, totalMicros: 0, allowOverages });
-  const record = made ?? (await lockRecord(sql, key));
+  const record = made ?? (await requireBillingOfMeter(sql, caller, key, { lock: true }));
   const recorded: Recorded[] = [
     { resource: 'billing', id: record.id, after: made && billingSettings(made), shards: [record.shard] },
   ];
@@ -77,13 +83,6 @@ export async function billImported(
   }
   if (amountMicros > 0 || schedule) await noteReplenished(sql, [record.id]);
   return recorded;
-}
-
-async function lockRecord(sql: Query, { workspaceId, externalMeterId }: Metered): Promise<BillingRow> {
-  const [row] = await sql<[BillingRow]>`
-    select ${billings.columns(sql)} from billing_records
-    where workspace_id = ${workspaceId} and external_meter_id = ${externalMeterId} for update`;
-  return row;
 }
 
 /** When a locked record is looked at, once Redis has all that was changed in it before. */
