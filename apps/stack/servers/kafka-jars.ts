@@ -1,12 +1,10 @@
 // Kafka's files, which Maven fetches once for all stacks of a user. Run directly (node apps/stack/servers/kafka-jars.ts), this
 // fetches them again and writes their hashes to kafka-jars.sha256.
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { StackError } from '../process/errors.ts';
+import { runToEnd, StackError } from '../process/errors.ts';
 import { kept } from './kept.ts';
 import { ensureProgram } from './packages.ts';
 
@@ -37,11 +35,7 @@ async function fetchJars(folder: string): Promise<void> {
   const quick = ['-B', '-q', '-ntp', '-Dstyle.color=never', '-Dmaven.wagon.rto=30000'];
   const copy = ['dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`];
   const args = [...quick, '--strict-checksums', '-f', POM, ...copy];
-  await promisify(execFile)('mvn', args, { timeout: FETCH_WITHIN_MS }).catch((error: unknown) => {
-    const { stdout = '', stderr = '', message } = error as { stdout?: string; stderr?: string; message: string };
-    const said = `${stdout}\n${stderr}`.split('\n').find((line) => /ERROR|error/.test(line));
-    throw new StackError(`Kafka ${version} could not be fetched by Maven: ${(said ?? message).trim().slice(0, 400)}`);
-  });
+  await runToEnd(`Kafka ${version} could not be fetched by Maven`, 'mvn', args, { timeout: FETCH_WITHIN_MS });
 }
 
 /** Every file of a folder with its SHA-256. */

@@ -1,11 +1,9 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { kafkaAnswers } from '../../../shared/events/kafka.ts';
 import type { KafkaLogin } from '../../../shared/runtime/variables.ts';
-import { describeFailure, StackError } from '../process/errors.ts';
+import { runToEnd } from '../process/errors.ts';
 import { replaceFile } from '../process/files.ts';
 import { checkout } from '../process/home.ts';
 import { ensureKafkaJars } from './kafka-jars.ts';
@@ -134,10 +132,5 @@ async function format(how: { java: string; classes: string; properties: string; 
   const args = ['-Xmx128m', '-XX:TieredStopAtLevel=1', ...javaOptions, '-cp', classes, 'kafka.tools.StorageTool'];
   const clusterId = randomBytes(16).toString('base64url');
   const what = ['format', '--standalone', `--cluster-id=${clusterId}`, '--config', properties, ...formatWith];
-  try {
-    await promisify(execFile)(java, [...args, ...what]);
-  } catch (error) {
-    const said = (error as { stderr?: string }).stderr?.trim().split('\n').at(-1);
-    throw new StackError(`Kafka's data folder could not be made: ${said || describeFailure(error)}`);
-  }
+  await runToEnd("Kafka's data folder could not be made", java, [...args, ...what]);
 }

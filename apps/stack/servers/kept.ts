@@ -1,11 +1,7 @@
-import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { describeFailure, StackError } from '../process/errors.ts';
-
-const run = promisify(execFile);
+import { runToEnd } from '../process/errors.ts';
 
 /** What is kept for all checkouts of a user. */
 export function cacheFolder(): string {
@@ -39,8 +35,7 @@ export async function kept(name: string, file: string, make: (folder: string) =>
 export function keptFromPip(name: string, file: string, requirements: string, flags: string[] = []): Promise<string> {
   return kept(name, file, async (folder) => {
     const given = ['--quiet', '--require-hashes', '--target', folder, '-r', requirements, ...flags];
-    await run('python3', ['-m', 'pip', 'install', ...given], { timeout: 10 * 60_000 }).catch((error: unknown) => {
-      throw new StackError(`packages for Python could not be fetched by pip: ${describeFailure(error)}`);
-    });
+    const failed = 'packages for Python could not be fetched by pip';
+    await runToEnd(failed, 'python3', ['-m', 'pip', 'install', ...given], { timeout: 10 * 60_000 });
   });
 }

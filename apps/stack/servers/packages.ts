@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { StackError } from '../process/errors.ts';
+import { runToEnd, StackError } from '../process/errors.ts';
 
 const run = promisify(execFile);
 
@@ -57,19 +57,11 @@ async function install({ what, packages, brew, missing }: Wanted, say: (line: st
   }
   say(`installing ${what} with apt-get`);
   const any = packages.map(add).join(' || ');
-  try {
-    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-    const [command, ...args] = rights;
-    // apt-get knows no package without its lists. They are fetched only then, since that takes as long as the rest.
-    await run(command, [...args, 'sh', '-c', `{ ${any} || { apt-get update && { ${any}; }; }; } 2>&1`], {
-      env,
-      maxBuffer: 64 * 1024 * 1024,
-    });
-  } catch (error) {
-    const output = (error as { stdout?: string }).stdout ?? '';
-    const cause = output.split('\n').findLast((line) => line.startsWith('E: ')) ?? 'apt-get failed';
-    throw new StackError(`${what} could not be installed (${cause}); run: ${byHand}`);
-  }
+  const [command, ...args] = rights;
+  // apt-get knows no package without its lists. They are fetched only then, since that takes as long as the rest.
+  const script = `{ ${any} || { apt-get update && { ${any}; }; }; } 2>&1`;
+  const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, maxBuffer: 64 * 1024 * 1024 };
+  await runToEnd(`${what} could not be installed by ${byHand}`, command, [...args, 'sh', '-c', script], options);
 }
 
 // What to put before a command so that it runs as root: nothing (`env`) for root, sudo if it asks for no password.

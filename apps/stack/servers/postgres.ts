@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -11,14 +10,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
 import type { Sql } from 'postgres';
 import postgres from '../../../shared/stores/postgres-driver.ts';
-import { describeFailure, StackError } from '../process/errors.ts';
+import { runToEnd, StackError } from '../process/errors.ts';
 import { chooseUser, type PostgresUser } from './postgres-user.ts';
 import type { Program } from '../process/program.ts';
-
-const run = promisify(execFile);
 
 interface Options {
   folder: string;
@@ -118,7 +114,9 @@ async function findBinaries(): Promise<Binaries> {
 async function restoreLinks(folder: string): Promise<void> {
   const links = JSON.parse(readFileSync(join(folder, 'native/pg-symlinks.json'), 'utf8')) as { target: string }[];
   if (links.every(({ target }) => existsSync(join(folder, target)))) return;
-  await run(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: folder });
+  await runToEnd('the libraries of PostgreSQL could not be linked', process.execPath, ['scripts/hydrate-symlinks.js'], {
+    cwd: folder,
+  });
 }
 
 async function initialise(initdb: string, user: PostgresUser, { folder, url, throwAway }: Options): Promise<void> {
@@ -135,13 +133,8 @@ async function initialise(initdb: string, user: PostgresUser, { folder, url, thr
   const { command, args, owner } = user.command(initdb, options);
   if (user.files) for (const path of [fresh, passwordFile]) chownSync(path, user.files.uid, user.files.gid);
   try {
-    await run(command, args, { env: environment, cwd: '/', ...owner });
-  } catch (error) {
-    const said = (error as { stderr?: string }).stderr?.trim().split('\n') ?? [];
-    const cause = said.find((line) => /error|fatal|could not/i.test(line)) ?? describeFailure(error);
-    if (/no space left/i.test(said.join('\n')))
-      throw new StackError(`the disk is full (${folder}): free some space and start again`);
-    throw new StackError(`PostgreSQL's data folder could not be made in ${folder}: ${cause}`);
+    const failed = `PostgreSQL's data folder could not be made in ${folder}`;
+    await runToEnd(failed, command, args, { env: environment, cwd: '/', ...owner });
   } finally {
     rmSync(passwordFile, { force: true });
   }

@@ -1,7 +1,6 @@
-import { execFile, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
+import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { StackError } from '../process/errors.ts';
+import { runToEnd } from '../process/errors.ts';
 import { checkout, masterKeyFile, readEnvFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
 import { answersOk, type Program } from '../process/program.ts';
 import type { Servers } from './servers.ts';
@@ -124,20 +123,7 @@ export function runOnStack(home: Home, name: string, args: string[] = [], env = 
 }
 
 /** Runs one of our commands to its end; gives what it printed. */
-export async function runOnce(
-  name: string,
-  args: string[],
-  env: NodeJS.ProcessEnv,
-  signal: AbortSignal,
-): Promise<string> {
+export function runOnce(name: string, args: string[], env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<string> {
   const script = join(checkout, `apps/api/commands/${name}.ts`);
-  try {
-    return (await promisify(execFile)(process.execPath, [script, ...args], { env, signal })).stdout;
-  } catch (error) {
-    signal.throwIfAborted();
-    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
-    const lines = `${stdout}\n${stderr}`.split('\n').filter((line) => line.trim());
-    const cause = lines.find((line) => /error|fatal/i.test(line)) ?? lines.at(-1) ?? (error as Error).message;
-    throw new StackError(`${name} failed: ${cause.trim().slice(0, 500)}`);
-  }
+  return runToEnd(`${name} failed`, process.execPath, [script, ...args], { env, signal });
 }

@@ -1,10 +1,8 @@
 // Finds Python and installs what the Python client is built and tested with.
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { describeFailure, StackError } from '../process/errors.ts';
+import { runToEnd, StackError } from '../process/errors.ts';
 import { keptFromPip } from './kept.ts';
 
 /** The client's folder. */
@@ -23,10 +21,7 @@ export async function ensurePython(): Promise<Record<string, string>> {
 
 async function pythonVersion(): Promise<string> {
   const print = 'import sys; print("%d.%d" % sys.version_info[:2])';
-  const { stdout } = await promisify(execFile)('python3', ['-c', print]).catch((error: unknown) => {
-    throw new StackError(`python3 does not start: ${describeFailure(error)}`);
-  });
-  const version = stdout.trim();
+  const version = (await runToEnd('python3 does not start', 'python3', ['-c', print])).trim();
   const [major, minor] = version.split('.').map(Number) as [number, number];
   if (major !== 3 || minor < OLDEST) throw new StackError(`python3 is ${version}, and 3.${OLDEST} is the oldest`);
   return version;

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
 import {
   createServer,
   type IncomingMessage,
@@ -7,6 +6,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
+import { pipeline } from 'node:stream/promises';
 import { isSelect, type Engine, type Statement } from './engine.ts';
 import { Refusal } from './refusal.ts';
 import { readStatement } from './request.ts';
@@ -28,7 +28,6 @@ export function makeServer(serving: Serving): Server {
   return server;
 }
 
-const PART_BYTES = 256 * 1024;
 // A ClickHouse server takes as much of an address (http_max_uri_size).
 const HEADER_BYTES = 1024 * 1024;
 
@@ -65,24 +64,9 @@ async function sendSpooled(spool: Spool, statement: Statement, response: ServerR
   if (response.closed) return;
   response.once('close', () => gone.abort());
   const { file, bytes } = await spool.write(statement, gone.signal);
-  if (gone.signal.aborted) return file.close();
-  // Not after the last write: one to a connection that was lost just before it is never called back.
-  response.once('close', () => void file.close());
   response.writeHead(200, { 'Content-Type': 'text/plain; charset=UTF-8', 'Content-Length': bytes });
-  await sendFile(file, response).catch(() => response.destroy());
-}
-
-/** Sends a file no faster than the client reads. One buffer serves all of it: new ones would wait for the collector, many at a time. */
-async function sendFile(file: FileHandle, response: ServerResponse): Promise<void> {
-  const buffer = Buffer.allocUnsafe(PART_BYTES);
-  for (;;) {
-    const { bytesRead } = await file.read(buffer, 0, PART_BYTES);
-    if (bytesRead === 0) break;
-    await new Promise<void>((resolve, reject) => {
-      response.write(buffer.subarray(0, bytesRead), (error) => (error ? reject(error) : resolve()));
-    });
-  }
-  response.end();
+  // No faster than the client reads. It closes the file, also where the client has left.
+  await pipeline(file.createReadStream(), response).catch(() => {});
 }
 
 function send(response: ServerResponse, status: number, headers: OutgoingHttpHeaders, body: string | Uint8Array) {

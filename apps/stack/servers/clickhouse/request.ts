@@ -11,10 +11,9 @@ const MOST_OF_A_VALUE = 131_072;
  * on in the body. `param_name` is a value of `{name:Type}`; every other parameter is a setting.
  */
 export async function readStatement(request: IncomingMessage, url: URL): Promise<Statement | undefined> {
-  const { 'content-encoding': encoding, 'content-type': contentType = '' } = request.headers;
+  const { 'content-type': contentType = '' } = request.headers;
   const given = new URLSearchParams(url.search);
   let body = await buffer(request);
-  if (encoding) throw notImplemented(`Content-Encoding: ${encoding}`);
   if (contentType.startsWith('multipart/form-data')) {
     const form = await new Response(new Uint8Array(body), { headers: { 'content-type': contentType } }).formData();
     for (const [name, value] of form) given.append(name, typeof value === 'string' ? value : await value.text());
@@ -25,7 +24,6 @@ export async function readStatement(request: IncomingMessage, url: URL): Promise
   const sql = inUrl || body.toString();
   if (!sql.trim()) return undefined;
   refuseSeveral(sql);
-  if (given.has('session_id')) throw notImplemented('session_id');
 
   const settings: Record<string, string> = {};
   const parameters: Record<string, string> = {};
@@ -55,10 +53,6 @@ const notSettings = new Set(
     'wait_end_of_query buffer_size compress decompress enable_http_compression'
   ).split(' '),
 );
-
-function notImplemented(what: string): Refusal {
-  return new Refusal(48, 'NOT_IMPLEMENTED', `${what} is not supported here`);
-}
 
 // The engine would run several statements, but a ClickHouse server refuses them, so they are refused here too.
 function refuseSeveral(sql: string): void {
