@@ -29,8 +29,8 @@ type ClaimOptions = {
   slow: boolean;
   /** The webhook after which to look. */
   after: string;
-  /** How many this process has under way, by webhook. */
-  underWay: ReadonlyMap<string, number>;
+  /** The webhook of each delivery that this process has under way. */
+  underWay: string[];
   most: number;
   perWebhook: number;
 };
@@ -63,8 +63,7 @@ export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook 
       order by w.id for no key update of w skip locked
     ), picked as (
       select due.id from open
-      left join unnest(${[...underWay.keys()]}::text[], ${[...underWay.values()]}::int[]) as own (webhook_id, deliveries)
-        on own.webhook_id = open.id
+      left join (select id, count(*)::int as deliveries from unnest(${underWay}::text[]) as one (id) group by id) own using (id)
       cross join lateral (
         select d.id, d.next_at, coalesce(own.deliveries, 0) + row_number() over (order by d.next_at) as turn
         from webhook_deliveries d where d.webhook_id = open.id and d.state = 'WAITING' and d.next_at <= now()

@@ -40,8 +40,8 @@ const NOTE_WITHIN_MS = 3_000;
  */
 export async function startDelivering(options: DeliverOptions): Promise<Running> {
   const { sql, log, metrics } = options;
-  const byWebhook = new Map<string, number>();
-  const lanes = [false, true].map((slow) => startLane({ options, byWebhook, slow }));
+  const underWay = new Set<UnderWay>();
+  const lanes = [false, true].map((slow) => startLane(options, underWay, slow));
   const soon = () => {
     for (const lane of lanes) lane.soon();
   };
@@ -50,28 +50,24 @@ export async function startDelivering(options: DeliverOptions): Promise<Running>
     async stop() {
       await unlisten().catch((error: unknown) => log.debug({ error }, 'no connection listens any more'));
       await Promise.all(lanes.map((lane) => lane.stop()));
+      await Promise.all(Array.from(underWay, ({ ended }) => ended));
       metrics.webhooksUnderWay.set(0);
     },
   };
 }
 
-type LaneOptions = {
-  options: DeliverOptions;
-  /** How many are under way, in either lane. */
-  byWebhook: Map<string, number>;
-  slow: boolean;
-};
+type UnderWay = { webhookId: string; slow: boolean; ended: Promise<void> };
 
 /** Delivers to one kind of webhooks, for which there is room apart. */
-function startLane({ options, byWebhook, slow }: LaneOptions): Loop {
+function startLane(options: DeliverOptions, underWay: Set<UnderWay>, slow: boolean): Loop {
   const { sql, metrics, log, clock } = options;
-  const room = slow ? ROOM.slow : ROOM.quick;
-  const underWay = new Set<Promise<void>>();
   let after = '';
   const loop = startLoop(clock, EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
-    const most = room - underWay.size;
+    const all = [...underWay];
+    const most = (slow ? ROOM.slow : ROOM.quick) - all.filter((one) => one.slow === slow).length;
     if (most > 0) {
-      const asked = { slow, after, underWay: byWebhook, most, perWebhook: PER_WEBHOOK };
+      const webhookIds = all.map(({ webhookId }) => webhookId);
+      const asked = { slow, after, underWay: webhookIds, most, perWebhook: PER_WEBHOOK };
       const { claimed, next } = await claim(sql, asked);
       after = next;
       for (const one of claimed) begin(one);
@@ -79,35 +75,21 @@ function startLane({ options, byWebhook, slow }: LaneOptions): Loop {
     }
     await clock.sleep(CLAIM_AGAIN_MS);
   });
-
-  return {
-    soon: loop.soon,
-    async stop() {
-      await loop.stop();
-      await Promise.all(underWay);
-    },
-  };
+  return loop;
 
   function begin(claimed: Claimed): void {
-    const work = deliver(options, claimed)
+    const ended = deliver(options, claimed)
       .catch((error: unknown) =>
         log.warn({ error, deliveryId: claimed.id }, 'a try could not be noted; it comes again'),
       )
       .finally(() => {
-        underWay.delete(work);
-        count(claimed.webhookId, -1);
-        metrics.webhooksUnderWay.dec();
+        underWay.delete(one);
+        metrics.webhooksUnderWay.set(underWay.size);
         loop.soon();
       });
-    metrics.webhooksUnderWay.inc();
-    underWay.add(work);
-    count(claimed.webhookId, 1);
-  }
-
-  function count(webhookId: string, change: 1 | -1): void {
-    const deliveries = (byWebhook.get(webhookId) ?? 0) + change;
-    if (deliveries === 0) byWebhook.delete(webhookId);
-    else byWebhook.set(webhookId, deliveries);
+    const one = { webhookId: claimed.webhookId, slow, ended };
+    underWay.add(one);
+    metrics.webhooksUnderWay.set(underWay.size);
   }
 }
 
