@@ -97,25 +97,14 @@ async function runOn(session: Session, statement: Statement): Promise<Uint8Array
   return (await session.queryAsync(data.length > 0 ? `${sql}\n${data.toString()}` : sql, { format })).bytes();
 }
 
-// The default of max_query_size.
-const MOST_OF_A_QUERY = 262_144;
-
-/** The statements that set a session's database, settings and parameters. */
+/** The statements that set a session's database, parameters and settings. */
 function assignments({ database, settings, parameters }: Statement): string[] {
   const named = Object.entries(parameters).map(([name, value]): [string, string] => [`param_${name}`, value]);
-  const set = (values: [name: string, value: string][]) =>
-    values.length === 0
-      ? []
-      : [`set ${values.map(([name, value]) => `${quote(name, '`')} = ${quote(value, "'")}`).join(', ')}`];
-  const use = database === undefined ? [] : [`use ${quote(database, '`')}`];
-  // A ClickHouse server takes parameters apart from a statement, whose limit they do not share.
-  const long = named.reduce((sum, [name, value]) => sum + name.length + value.length, 0) > MOST_OF_A_QUERY / 8;
-  if (!long) return [...use, ...set([...named, ...Object.entries(settings)])];
+  const all = [...named, ...Object.entries(settings)];
+  const set = all.map(([name, value]) => `${quote(name, '`')} = ${quote(value, "'")}`);
   return [
-    ...use,
-    ...set([['max_query_size', '0']]),
-    ...set(named),
-    ...set(Object.entries({ max_query_size: String(MOST_OF_A_QUERY), ...settings })),
+    ...(database === undefined ? [] : [`use ${quote(database, '`')}`]),
+    ...(set.length === 0 ? [] : [`set ${set.join(', ')}`]),
   ];
 }
 
