@@ -7,7 +7,6 @@ import { StackError } from '../process/errors.ts';
 import { replaceFile } from '../process/files.ts';
 import { checkout, type Home } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
-import { freePorts, isFree } from '../process/ports.ts';
 import { answersOk } from '../process/program.ts';
 import { requireRunning } from '../restore/folders.ts';
 import { ensureProgram } from '../servers/packages.ts';
@@ -22,7 +21,7 @@ export async function monitor(home: Home): Promise<void> {
     { what: 'Prometheus', commands: ['prometheus'], version: '--version', packages, brew: 'prometheus', missing },
     console.log,
   );
-  const url = `http://127.0.0.1:${await choosePort(process.env.PROMETHEUS_PORT)}`;
+  const address = `127.0.0.1:${process.env.PROMETHEUS_PORT || 9090}`;
   const folder = join(home.folder, 'prometheus');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const config = join(folder, 'prometheus.json');
@@ -33,15 +32,15 @@ export async function monitor(home: Home): Promise<void> {
     `--storage.tsdb.path=${join(folder, 'data')}`,
     '--storage.tsdb.retention.time=30d',
     '--storage.tsdb.retention.size=1GB',
-    `--web.listen-address=${new URL(url).host}`,
+    `--web.listen-address=${address}`,
     '--log.level=warn',
   ];
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit'] });
   const ended = once(child, 'exit') as Promise<[code: number | null]>;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill('SIGTERM'));
   const runs = () => child.exitCode === null && child.signalCode === null;
-  while (runs() && !(await answersOk(`${url}/-/ready`))) await sleep(100);
-  if (runs()) console.log(`Prometheus on ${url} (alerts: /alerts). Ctrl-C stops it.`);
+  while (runs() && !(await answersOk(`http://${address}/-/ready`))) await sleep(100);
+  if (runs()) console.log(`Prometheus on http://${address} (alerts: /alerts). Ctrl-C stops it.`);
   const [code] = await ended;
   if (code !== 0) throw new StackError(`Prometheus ended with ${code ?? 'a signal'}: see its lines above`);
 }
@@ -57,12 +56,4 @@ function settings({ folder }: Home): object {
       static_configs: [{ targets: [`127.0.0.1:${port}`] }],
     })),
   };
-}
-
-async function choosePort(wanted: string | undefined): Promise<number> {
-  if (!wanted) return (await isFree(9090)) ? 9090 : (await freePorts(1))[0]!;
-  const port = /^\d+$/.test(wanted) ? Number(wanted) : 0;
-  if (port < 1 || port > 65_535) throw new StackError(`PROMETHEUS_PORT must be a port from 1 to 65535, not ${wanted}`);
-  if (!(await isFree(port))) throw new StackError(`the port ${port} of PROMETHEUS_PORT is in use`);
-  return port;
 }

@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Keytally } from '../../../clients/node/index.ts';
 import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
 import { table } from '../../../shared/values/table.ts';
-import { usedOn, type Customer } from './cast.ts';
-import type { Seen } from './traffic.ts';
+import { usedOn, type Customer, type Seen } from './cast.ts';
 
 const SETTLE_WITHIN_MS = 60_000;
 

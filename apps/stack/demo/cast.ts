@@ -26,6 +26,9 @@ export type Traffic = {
   asked: { representation?: string; ip?: string };
 };
 
+/** One call and how it was answered. */
+export type Seen = { traffic: Traffic; status: string };
+
 const YEAR_MS = 365 * 86_400_000;
 const ENDS_SOON_MS = 3_000;
 const NORTHWIND = 'northwind-traders-of-the-north-atlantic';

@@ -1,18 +1,20 @@
-import { keytally } from '../../../clients/node/index.ts';
+import { keytally, type Keytally } from '../../../clients/node/index.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
+import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { groups } from '../../../shared/runtime/variables.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
+import { table } from '../../../shared/values/table.ts';
 import { StackError } from '../process/errors.ts';
 import { findSupervisor, readEnvFile, type Home } from '../process/home.ts';
 import { answersOk } from '../process/program.ts';
 import { makeAccounts } from './accounts.ts';
 import { showBooks } from './books.ts';
-import { makeCast } from './cast.ts';
+import { makeCast, shareOf, type Seen, type Traffic } from './cast.ts';
 import { writePast, type PastStores } from './past.ts';
-import { printStatuses, send } from './traffic.ts';
 
 const CALLS = 20_000;
+const AT_ONCE = 32;
 const GIVE_UP_AFTER_MS = 45_000;
 // The books keep counts of refusals for 93 days.
 const MOST_DAYS = 90;
@@ -83,4 +85,35 @@ export async function play({ url, verifyUrl, token, pages, calls, past }: Stage)
 function nameOfWorkspace(days: number): string {
   const at = new Date().toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' });
   return days === 0 ? `Demo of ${at}` : `Made up: ${days} days, demo of ${at}`;
+}
+
+/** Sends calls, several at once. */
+function send(client: Keytally, traffic: Traffic[], calls: number): Promise<Seen[]> {
+  const total = traffic.reduce((sum, one) => sum + one.weight, 0);
+  const numbers = Array.from({ length: calls }, (_, i) => i + 1);
+  return mapLimited(numbers, AT_ONCE, async (call) => {
+    const one = pick(traffic, shareOf(call) * total);
+    const { status } = await client.verify(verification(one, call));
+    return { traffic: one, status };
+  });
+}
+
+/** Prints how often each status was answered. */
+function printStatuses(seen: Seen[]): void {
+  const byStatus = Object.entries(Object.groupBy(seen, (one) => one.status)).toSorted(([a], [b]) => a.localeCompare(b));
+  const rows = byStatus.map(([status, some = []]) => [status, some.length.toLocaleString('en')]);
+  console.log(table(['status', '>calls'], rows));
+}
+
+function pick(traffic: Traffic[], point: number): Traffic {
+  let rest = point;
+  return traffic.find((one) => (rest -= one.weight) < 0) ?? traffic[0]!;
+}
+
+function verification({ key, customer, asked: { representation = 'documents', ip } }: Traffic, call: number) {
+  const { usageNames, cost } = customer;
+  // Of each customer only calls between two shares are sent: a step of another size reaches all names.
+  const usageName = usageNames[Math.floor(shareOf(7 * call) ** 2 * usageNames.length)]!;
+  const requestedScopes = [{ representation, read: true }];
+  return { key, requestedScopes, route: `/v2/${usageName}`, billing: { usage: cost, usageName }, ...(ip && { ip }) };
 }

@@ -33,17 +33,12 @@ export async function reservePort(port: number): Promise<boolean> {
     socket.once('error', () => resolve(false));
     socket.bind({ port, address: '127.0.0.1', exclusive: true }, () => resolve(true));
   });
-  if (isOurs && (await isFree(port))) {
+  if (isOurs && (await whyTaken(port)) === undefined) {
     socket.unref();
     return true;
   }
   socket.close();
   return false;
-}
-
-/** Whether a server could listen on this port of 127.0.0.1 now. */
-export async function isFree(port: number): Promise<boolean> {
-  return (await whyTaken(port)) === undefined;
 }
 
 /** Why no server could listen on this port of 127.0.0.1 now; undefined when one could. */

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkout } from '../../../apps/stack/process/home.ts';
-import { freePorts, isFree } from '../../../apps/stack/process/ports.ts';
+import { freePorts, reservePort } from '../../../apps/stack/process/ports.ts';
 
 type Ran = { code: number; out: string; err: string };
 /** A folder that is the checkout with a stack of its own: `make up` there disturbs no other. */
@@ -23,7 +23,7 @@ export async function linkCheckout(): Promise<LinkedCheckout> {
   }
   let port: number;
   do [port = 0] = await freePorts(1);
-  while (!(await isFree(port + 1)));
+  while (!(await reservePort(port + 1)));
   return {
     async run(shell, script, env = {}) {
       const file = join(folder, `page.${shell}`);
