@@ -28,18 +28,16 @@ export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, p
   const insurance = new RateLimiterMemory(settings);
   const limiters = new WeakMap<RedisNode, RateLimiterRedis>();
 
-  function limiterOf(node: RedisNode): RateLimiterRedis {
-    const known = limiters.get(node);
-    if (known) return known;
-    const options = { ...settings, keyPrefix: '', inMemoryBlockOnConsumed: perMinute + 1, insuranceLimiter: insurance };
-    const made = new RateLimiterRedis({ ...options, storeClient: node.client });
-    limiters.set(node, made);
-    return made;
-  }
-
   function limiterFor(shard: number): RateLimiterRedis | RateLimiterMemory {
     try {
-      return limiterOf(redis.node(shard));
+      const node = redis.node(shard);
+      const options = {
+        ...settings,
+        keyPrefix: '',
+        inMemoryBlockOnConsumed: perMinute + 1,
+        insuranceLimiter: insurance,
+      };
+      return limiters.getOrInsertComputed(node, () => new RateLimiterRedis({ ...options, storeClient: node.client }));
     } catch {
       return insurance;
     }
@@ -48,8 +46,7 @@ export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, p
   async function count(address: string): Promise<void> {
     const network = networkOf(address);
     const shard = shardOf(network);
-    const name = keyspace.failures(shard, network);
-    await limiterFor(shard).consume(name);
+    await limiterFor(shard).consume(keyspace.failures(shard, network));
   }
 
   return async (authorization, address, holder = address) => {

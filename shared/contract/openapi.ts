@@ -81,12 +81,7 @@ function describe(operation: Operation) {
       ...parameters('path', params, name),
       ...parameters('query', query, name),
       ...(writes && method === 'post'
-        ? [
-            {
-              ...idempotencyKey('for 24 hours a repeat gets the first answer again'),
-              required: operation.idempotencyKeyRequired ?? false,
-            },
-          ]
+        ? [idempotencyKey('for 24 hours a repeat gets the first answer again', operation.idempotencyKeyRequired)]
         : []),
       ...(operation.idempotent ? [idempotencyKey('repeats within 60 seconds of a VALID are debited once')] : []),
       ...(operation.patient ? [patience] : []),
@@ -198,11 +193,11 @@ function header(description: string) {
   return { description, schema: { type: 'string' } };
 }
 
-function idempotencyKey(what: string) {
+function idempotencyKey(what: string, required = false) {
   return {
     name: 'Idempotency-Key',
     in: 'header',
-    required: false,
+    required,
     description: `Makes repeating the request safe: ${what}.`,
     schema: { type: 'string', minLength: 1, maxLength: 255 },
   };

@@ -30,28 +30,15 @@ type ProbeOptions = {
  */
 export function makeProbes(metrics: Metrics, clock: Clock, checks: Checks, options: ProbeOptions = {}): Probe {
   const { toServe = checks, readMetrics = () => metrics.registry.metrics() } = options;
-  const alive = json(200, { status: 'ok' });
-  const ready = keepFor(clock, READINESS_KEPT_MS, () => readiness(clock, checks, 'ready'));
-  const serving = keepFor(clock, READINESS_KEPT_MS, () => readiness(clock, toServe, 'serving'));
-  const rendered = keepFor(clock, METRICS_KEPT_MS, async () => ({
-    status: 200,
-    type: metrics.registry.contentType,
-    text: Buffer.from(await readMetrics()),
-  }));
-  return async function probe(path) {
-    switch (path) {
-      case '/healthz':
-        return alive;
-      case '/readyz':
-        return ready();
-      case '/servingz':
-        return serving();
-      case '/metrics':
-        return rendered();
-      default:
-        return undefined;
-    }
+  const answers: Record<string, () => Promise<ProbeAnswer>> = {
+    '/healthz': async () => json(200, { status: 'ok' }),
+    '/readyz': keepFor(clock, READINESS_KEPT_MS, () => readiness(clock, checks, 'ready')),
+    '/servingz': keepFor(clock, READINESS_KEPT_MS, () => readiness(clock, toServe, 'serving')),
+    '/metrics': keepFor(clock, METRICS_KEPT_MS, async () => {
+      return { status: 200, type: metrics.registry.contentType, text: Buffer.from(await readMetrics()) };
+    }),
   };
+  return async (path) => answers[path]?.();
 }
 
 /** The probes that a server answers on the port of its clients: with a port for the others, whether it is alive alone. */
@@ -79,24 +66,17 @@ export function makeProbeServer(probe: Probe): Server {
 
 /** Whether all dependencies answer. */
 export async function allReady(clock: Clock, checks: Checks): Promise<boolean> {
-  const answers = await askAll(clock, checks);
-  return answers.every(([, ready]) => ready);
+  return (await readiness(clock, checks, 'ready')).status === 200;
 }
 
 async function readiness(clock: Clock, checks: Checks, what: 'ready' | 'serving'): Promise<ProbeAnswer> {
-  const answers = await askAll(clock, checks);
-  const ready = answers.every(([, ready]) => ready);
-  const states = Object.fromEntries(answers.map(([name, ready]) => [name, ready ? 'ok' : 'away']));
+  const asked = Object.entries(checks).map(async ([name, check]) => {
+    const answer = await withTimeout(clock, CHECK_TIMEOUT_MS, check()).catch(() => false);
+    return [name, answer === false ? 'away' : 'ok'] as const;
+  });
+  const states = Object.fromEntries(await Promise.all(asked));
+  const ready = !Object.values(states).includes('away');
   return json(ready ? 200 : 503, { status: ready ? what : `not ${what}`, checks: states });
-}
-
-async function askAll(clock: Clock, checks: Checks): Promise<[name: string, ready: boolean][]> {
-  return Promise.all(
-    Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => {
-      const answer = await withTimeout(clock, CHECK_TIMEOUT_MS, check()).catch(() => false);
-      return [name, answer !== false];
-    }),
-  );
 }
 
 function json(status: number, value: unknown): ProbeAnswer {

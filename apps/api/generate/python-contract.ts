@@ -161,13 +161,11 @@ ${lines.join('')}`,
 }
 
 function renderTables(): string {
-  const table = (name: string, about: string, rows: [string, string][]) =>
-    [`${name} = {`, ...rows.map(([key, value]) => `    ${text(key)}: ${value},`), '}', docstring(about)].join('\n');
-  const refusals = Object.entries(refusalTable()).map(([name, [code, message]]): [string, string] => [
-    name,
-    `(${code}, ${text(message)})`,
-  ]);
-  const forms = Object.entries(displayForms).map(([status, form]): [string, string] => [status, text(form)]);
+  const table = (name: string, about: string, rows: string[]) =>
+    [`${name} = {`, ...rows, '}', docstring(about)].join('\n');
+  const row = (name: string, value: string) => `    ${text(name)}: ${value},`;
+  const refusals = Object.entries(refusalTable()).map(([name, [code, why]]) => row(name, `(${code}, ${text(why)})`));
+  const forms = Object.entries(displayForms).map(([status, form]) => row(status, text(form)));
   return `${HEAD}
 
 ${table('DISPLAY_FORMS', 'How people read a status; the two limits are temporary blocks.', forms)}

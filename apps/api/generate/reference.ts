@@ -34,14 +34,8 @@ function operations(): string {
     .map(([tag, some]) => {
       const rows = some.map(({ method, path, permission, alsoPermission, portal, summary }) => [
         `\`${method.toUpperCase()} ${path}\``,
-        permission
-          ? [permission, alsoPermission]
-              .filter(Boolean)
-              .map((one) => `\`${one}\``)
-              .join(', ')
-          : portal
-            ? 'a session of the portal'
-            : 'none',
+        [permission, alsoPermission].flatMap((one) => (one ? `\`${one}\`` : [])).join(', ') ||
+          (portal ? 'a session of the portal' : 'none'),
         summary,
       ]);
       return `### ${tag}\n\n${markdown(['Operation', 'Permission', 'What it does'], rows)}`;

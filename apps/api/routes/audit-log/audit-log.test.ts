@@ -4,39 +4,12 @@ import * as assert from 'uvu/assert';
 import { joinWorld, wireTo } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { inUsableOrder, makeThings, nameOf, requests, urlOf } from '../../tests/helpers/requests.ts';
+import { makeThings } from '../../tests/helpers/requests.ts';
 import { makeKeyText } from '../../../../shared/values/key-text.ts';
-import { routes } from '../index.ts';
 
 const PATH = '/api/v1/audit-log';
 const world = await joinWorld();
 const things = await makeThings(world, world.team.token);
-
-test('every operation that changes something leaves one line: who changed what, by which request', async () => {
-  // Of its own: at the end they are deleted.
-  const things = await makeThings(world, world.team.token);
-  const writing = routes.filter((route) => route.writes && route.path !== '/api/v1/jwt');
-  const [{ id: tokenId }] = await world.sql<[{ id: string }]>`
-    select min(id) as id from access_tokens where team_id = ${world.team.id}`;
-  for (const route of inUsableOrder(writing)) {
-    const operation = `${route.method.toUpperCase()} ${route.path}`;
-    const made = requests[nameOf(route)]!.make(things);
-    const requestId = `audit-${writing.indexOf(route)}`;
-    const headers = { 'X-Request-Id': requestId, 'Idempotency-Key': requestId };
-    const { status, body, text } = await world.call(route.method, urlOf(route, made), made.body, { headers });
-    assert.ok(status < 300, text);
-    const lines = await auditLog(`requestId=${requestId}`);
-    // With a workspace go its webhooks, each with a line of its own.
-    const [line, ...more] = lines.filter(
-      (one: { resource: string }) => !body.workspace || one.resource === 'workspace',
-    );
-    assert.equal([line?.operation, line?.tokenId, line?.requestId, more], [operation, tokenId, requestId, []]);
-    assert.ok(line.before ?? line.after, operation);
-    const { apiKey, workspace, scope, grant, grantSchedule, billing } = body;
-    const id = (apiKey ?? workspace ?? scope ?? grant ?? grantSchedule ?? billing)?.id;
-    if (id) assert.is(line.resourceId, id, operation);
-  }
-});
 
 test("a team's first JWT creates its signing key and leaves one line; later JWTs leave none", async () => {
   const { id, token } = await world.newTeam();

@@ -141,20 +141,6 @@ test('concurrent refills all count', async () => {
   assert.is((await records.billing(id)).totalCredits, '66.000012');
 });
 
-test('a refill repeated with its Idempotency-Key adds once, also when the repetitions are concurrent', async () => {
-  const { id, meter } = await records.record();
-  const asked = { workspaceId: records.workspaceId, externalMeterId: meter, refill: 2.5 };
-  const headers = once();
-  const repeat = () => must(200, world.call('post', REFILL, asked, { headers }));
-  const [first, ...others] = await Promise.all(Array.from({ length: 5 }, repeat));
-  assert.is(first!.body.billing.totalCredits, '2.5');
-  await records.refill(meter, 2.5);
-  for (const answer of [...others, await repeat()])
-    assert.equal(answer.body, first!.body, 'the first answer, not the record as it is by now');
-  assert.is((await records.billing(id)).totalCredits, '5');
-  assert.is((await records.get(`${records.path(id)}/ledger`)).ledger.length, 2);
-});
-
 test('a number that is no exact amount, and a text that is none, is refused', async () => {
   const { id, meter } = await records.record();
   const numbers = [0, -1, 0.0000001, 1.0000001, 9_000_000_001, 1e300, 8589934592.123457];

@@ -106,15 +106,13 @@ test('a JWT of our own key is INVALID with a foreign issuer, a critical header o
   }
 });
 
-test('a payload sets no claim of the service, and reaches no prototype', async () => {
+test('a payload sets no claim of the service', async () => {
   const refused = async (payload: string) => {
     const { error } = (await world.call('post', PATH, undefined, { raw: `{"payload":${payload}}` })).body;
     return [error.code, error.details[0].path];
   };
   assert.equal(await refused('{"exp":5}'), [40005, '/payload/exp']);
   assert.equal(await refused('{"iss":"me","nbf":1}'), [40005, '/payload/iss']);
-  assert.equal(await refused('{"a":[{"__proto__":{}}]}'), [40001, '/payload']);
-  assert.equal(await refused('['.repeat(20_000) + ']'.repeat(20_000)), [40001, '/payload']);
 });
 
 test('a JWT that is answered again is kept encrypted until then', async () => {

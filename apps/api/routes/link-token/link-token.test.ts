@@ -59,15 +59,6 @@ test('a link token lives as long as it was told to, and still answers its fields
   assert.equal(expired, { valid: false, expiresAt: expired.expiresAt, workspaceId, customerId: 'c' });
 });
 
-test('an unknown token is not valid, and cannot be revoked', async () => {
-  const { id, token } = await make({ workspaceId, customerId: 'c' });
-  const mistyped = token.slice(0, -1) + (token.endsWith('0') ? '1' : '0');
-  for (const text of [mistyped, id, 'x', '%00', world.team.token, 'lt_']) {
-    assert.equal(await read(text), { valid: false }, text);
-    assert.is((await world.call('delete', `${PATH}/${text}`)).body.error.code, 40406, text);
-  }
-});
-
 test('the billing record of a link token must be one of its workspace', async () => {
   const theirs = await world.newTeam();
   const foreign = await newBilling(await world.newWorkspace(theirs.id), theirs.token);

@@ -132,13 +132,8 @@ async function filtersOf(sql: Query, given: Given): Promise<UsageFilters> {
       select id from billing_records where workspace_id = ${workspaceId} and external_meter_id = ${externalMeterId}`;
     billingIds = found.map((record) => record.id).filter((one) => billingId === undefined || one === billingId);
   }
-  return {
-    ...(billingIds && { billingIds }),
-    ...(usageName !== undefined && { usageName }),
-    ...(apiKeyId !== undefined && { apiKeyId }),
-    ...(route !== undefined && { route }),
-    ...(customerId !== undefined && { customerId }),
-  };
+  const filters = Object.entries({ billingIds, usageName, apiKeyId, route, customerId });
+  return Object.fromEntries(filters.filter(([, value]) => value !== undefined));
 }
 
 type Exporting = Pick<Services, 'sql' | 'exports' | 'clock'> & { query: { bom?: '0' | '1' } };

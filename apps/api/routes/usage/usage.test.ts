@@ -50,42 +50,7 @@ test('every CSV has a name to be kept under, and begins with a byte order mark w
   }
 });
 
-test('usage of a workspace is summed by day, record and name, and by hours of a zone', async () => {
-  await insert([
-    { billing_id: first, time: '2026-03-28 23:30:00', cost_micros: 1_500_000 },
-    { billing_id: first, time: '2026-03-29 00:15:00', cost_micros: 250_000 },
-    { billing_id: first, time: '2026-03-29 01:15:00', cost_micros: 1 },
-    { billing_id: second, time: '2026-03-29 01:15:00', cost_micros: 2_000_000 },
-    { billing_id: '', time: '2026-03-29 01:15:00', cost_micros: 0 },
-    { workspace_id: 'ws_other', billing_id: first, time: '2026-03-29 01:15:00', cost_micros: 9 },
-  ]);
-  const row = (start: string, id: string, totalBillingUsage: string, events: number) => ({
-    start: `${start}T00:00:00+00:00`,
-    ...(id && { billingId: id, externalMeterId: `of ${id === first ? 1 : 2}` }),
-    usageName: 'default',
-    totalBillingUsage,
-    events,
-  });
-  const records = [row(DAY, first, '0.250001', 2), row(DAY, second, '2', 1)];
-  assert.equal(await list({ from: '2026-03-28', to: DAY }), [
-    row('2026-03-28', first, '1.5', 1),
-    row(DAY, '', '0', 1),
-    ...(first < second ? records : records.toReversed()),
-  ]);
-  // 02:00 to 03:00 did not exist.
-  const zone = { timezone: 'Europe/Berlin', from: DAY, to: DAY };
-  assert.equal(await list({ ...zone, interval: 'hour', groupBy: 'usageName', billingId: first }), [
-    { start: '2026-03-29T00:00:00+01:00', usageName: 'default', totalBillingUsage: '1.5', events: 1 },
-    { start: '2026-03-29T01:00:00+01:00', usageName: 'default', totalBillingUsage: '0.25', events: 1 },
-    { start: '2026-03-29T03:00:00+02:00', usageName: 'default', totalBillingUsage: '0.000001', events: 1 },
-  ]);
-  const march = '?interval=month&timezone=Europe%2FBerlin&from=2026-03-01&to=2026-03-31';
-  assert.equal((await ofRecord(first, march)).body.data, [
-    { ...row('2026-03-01', first, '1.750001', 3), start: '2026-03-01T00:00:00+01:00' },
-  ]);
-});
-
-test('groups and filters by key, route and customer come from the events, with meters and routes as long as they can be', async () => {
+test('usage is summed by record and name; groups and filters by key, route and customer come from the events, with meters and routes as long as they can be', async () => {
   const keys = [newId('key'), newId('key')].toSorted();
   const [externalMeterId, route] = ['m'.repeat(256), `GET /${'r'.repeat(1_019)}`];
   const one = { billing_id: await newRecord(externalMeterId), time: `${DAY} 01:15:00`, cost_micros: 1_000_000 };
@@ -93,8 +58,10 @@ test('groups and filters by key, route and customer come from the events, with m
     { ...one, key_id: keys[0]!, route: 'GET /a', customer_id: 'c1' },
     { ...one, key_id: keys[1]!, route, customer_id: 'c1' },
     { ...one, key_id: keys[1]!, route, customer_id: 'c1' },
+    { ...one, workspace_id: 'ws_other' },
   ]);
   for (const [asked, expected] of [
+    [{}, `${one.billing_id} ${externalMeterId} default 3 3`],
     [{ groupBy: 'key,route' }, `${keys[0]} GET /a 1 1, ${keys[1]} ${route} 2 2`],
     [{ groupBy: 'customer' }, 'c1 3 3'],
     [{ groupBy: 'usageName', apiKeyId: keys[0] }, 'default 1 1'],

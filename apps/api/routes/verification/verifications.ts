@@ -49,6 +49,7 @@ const counted = object({
 const counts = Type.Array(named('VerificationCount', counted), { maxItems: MOST_ROWS });
 const bound = (description: string) => Type.String({ maxLength: 40, description, examples: ['2026-11-20'] });
 
+const ABOUT_ADDRESS = "of a refusal: the end client's address, where the call named it and the workspace keeps it";
 const { on, name: limitName, limit } = limitedByLimit.properties;
 const refusedBy = object({ on, name: limitName, limit });
 const decision = named(
@@ -58,13 +59,7 @@ const decision = named(
     apiKeyId: id('API key'),
     ...outcome,
     limitedBy: Type.Optional(refusedBy),
-    clientAddress: Type.Optional(
-      plainText(
-        64,
-        "of a refusal: the end client's address, where the call named it and the workspace keeps it",
-        '203.0.113.9',
-      ),
-    ),
+    clientAddress: Type.Optional(plainText(64, ABOUT_ADDRESS, '203.0.113.9')),
   }),
 );
 
@@ -126,8 +121,7 @@ export const countVerifications = route('get', '/api/v1/verifications', {
     const cuts = cutsOf({ ...query, interval, timezone }, clock.now());
     const { status, reason, limit, apiKeyId: key } = query;
     const groupBy = groupsIn(query.groupBy ?? 'status');
-    const asked = Object.entries({ status, reason, limit, key });
-    const filters = Object.fromEntries(asked.filter(([, value]) => value !== undefined)) as Record<string, string>;
+    const filters = withoutEmpty({ status, reason, limit, key }) as Record<string, string>;
     const ofMeter = workspaceId !== undefined && meter !== undefined;
     const keyIds = ofMeter ? await keysOf(sql, workspaceId, meter) : undefined;
     const rows = await readOutcomes(
@@ -138,19 +132,14 @@ export const countVerifications = route('get', '/api/v1/verifications', {
     const maySeeNames = workspaceId !== undefined && caller.permissions.has('key:read');
     const names = maySeeNames ? await namesOf(sql, workspaceId, rows) : new Map<string, string>();
     const starts = momentTexts(cuts, timezone);
-    const answer = ({ key, calls, period, ...row }: Outcome) =>
-      withoutEmpty({
-        ...row,
-        start: starts[period],
-        apiKeyId: key,
-        apiKeyName: key && names.get(key),
-        count: calls,
-      });
-    const rowsOf = (isShadow: boolean) =>
-      rows
-        .filter((row) => row.wouldRefuse === isShadow)
-        .map((row) => present(counted, answer(row) as Values<typeof counted>));
-    return { data: rowsOf(false), wouldRefuse: rowsOf(true) };
+    const answer = ({ key, calls, period, ...row }: Outcome) => {
+      const told = { ...row, start: starts[period], apiKeyId: key, apiKeyName: key && names.get(key), count: calls };
+      return present(counted, withoutEmpty(told) as Values<typeof counted>);
+    };
+    const [wouldRefuse = [], data = []] = [true, false].map((isShadow) =>
+      rows.filter((row) => row.wouldRefuse === isShadow).map(answer),
+    );
+    return { data, wouldRefuse };
   },
 });
 
@@ -233,5 +222,5 @@ async function ofMeter(sql: Query, caller: Caller, workspaceId: string, meter: s
 
 /** A row of the books without what they leave empty. */
 function withoutEmpty(row: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== ''));
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== '' && value !== undefined));
 }
