@@ -50,7 +50,7 @@ export function openApi(
       },
       schemas,
       headers: { 'X-Request-Id': header('the X-Request-Id of the request, or a new one') },
-      examples: Object.fromEntries(errorNamesIn(value).map((name) => [name, errorExample(name)])),
+      examples: errorExamples(value),
     },
   };
 }
@@ -152,7 +152,7 @@ export function failures(errorNames: readonly ErrorName[]) {
 }
 
 function failure(status: number, names: ErrorName[]) {
-  const examples = Object.fromEntries(names.map((name) => [name, { $ref: exampleRef(name) }]));
+  const examples = Object.fromEntries(names.map((name) => [name, { $ref: `#/components/examples/${name}` }]));
   return {
     description: names.map((name) => `${errors[name][0]}: ${errors[name][1]}`).join('\n\n'),
     headers: {
@@ -166,19 +166,16 @@ function failure(status: number, names: ErrorName[]) {
   };
 }
 
-function errorNamesIn(paths: Paths): ErrorName[] {
-  const named = JSON.stringify(paths).matchAll(/"#\/components\/examples\/(\w+)"/g);
-  const found = new Set(Array.from(named, ([, name]) => name));
-  return (Object.keys(errors) as ErrorName[]).filter((name) => found.has(name));
-}
-
-function exampleRef(name: ErrorName): string {
-  return `#/components/examples/${name}`;
-}
-
-function errorExample(name: ErrorName) {
-  const [code, message] = errors[name];
-  return { summary: name, value: { error: { code, message, requestId: '01a1f8c2-6e2f-7cc3-9b0e-5d1f0a7e4c21' } } };
+/** An example of each error that these paths refer to. */
+function errorExamples(paths: Paths) {
+  const text = JSON.stringify(paths);
+  const used = Object.entries(errors).filter(([name]) => text.includes(`"#/components/examples/${name}"`));
+  const requestId = '01a1f8c2-6e2f-7cc3-9b0e-5d1f0a7e4c21';
+  const entries = used.map(([name, [code, message]]) => [
+    name,
+    { summary: name, value: { error: { code, message, requestId } } },
+  ]);
+  return Object.fromEntries(entries);
 }
 
 const requestIdHeader = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } };

@@ -92,17 +92,6 @@ export type Call<Params extends TSchema, Query extends TSchema, Body extends TSc
   accepts(types: string[]): string | false;
 };
 
-/** An operation and its handler. A decision is returned as data; a failure is thrown as an ApiError. */
-export type Route<
-  Params extends TObject,
-  Query extends TObject,
-  Body extends TSchema,
-  Response extends TSchema,
-  Services,
-> = Operation<Params, Query, Body, Response> & {
-  handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer | ExportAnswer>;
-};
-
 /** An answer that is text already: a form other than JSON, or JSON that was assembled from parts in JSON. */
 export class TextAnswer {
   declare readonly type: string;

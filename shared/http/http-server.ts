@@ -1,4 +1,11 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -115,14 +122,8 @@ function refuse(socket: Duplex, { status, text, headers }: ReturnType<typeof bad
   const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}\r\n`);
   const closing = setTimeout(() => socket.destroy(), REFUSED_WITHIN_MS);
   socket.on('error', () => {}).once('close', () => clearTimeout(closing));
-  socket.end(`HTTP/1.1 ${status} ${reasons[status]}\r\n${lines.join('')}\r\n${text}`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`);
 }
-
-const reasons: Record<number, string> = {
-  400: 'Bad Request',
-  408: 'Request Timeout',
-  431: 'Request Header Fields Too Large',
-};
 
 function badHttp(name: ErrorName, always: FixedHeaders) {
   const error = new ApiError(name);

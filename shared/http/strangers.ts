@@ -1,8 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 
-type Connection = { socket: Socket };
-
 // The rest is for clients that have authenticated, and for what arrives while places are being freed.
 const SHARE_OF_STRANGERS = 0.9;
 const known = new WeakSet<Socket>();
@@ -25,7 +23,7 @@ export function isClient(socket: Socket): boolean {
 export function makeRoom(server: Server, maxConnections: number): void {
   const enough = Math.floor(maxConnections * SHARE_OF_STRANGERS);
   // In the order of their last requests. An entry whose client is known by now is dropped when it is found.
-  const strangers = new Map<string, Connection>();
+  const strangers = new Map<string, { socket: Socket }>();
   let open = 0;
 
   server.on('connection', (socket: Socket) => {

@@ -1,6 +1,5 @@
 import type Koa from 'koa';
 import { koaBody } from 'koa-body';
-import type { Clock } from '../../../shared/runtime/clock.ts';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
@@ -38,11 +37,13 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   return async (ctx) => {
     const { clock } = options.services;
     const progress: WriteProgress = { stage: 'begun' };
-    const deadline = startDeadline(clock, options.deadlineMs);
+    const over = new AbortController();
+    const until = clock.monotonic() + options.deadlineMs;
+    const deadline = { leftMs: () => Math.max(0, until - clock.monotonic()), over: over.signal };
     const answering = answerTo(ctx, progress, deadline);
     answering.catch((error: unknown) => noteDenied(ctx, error));
     const answer = await withTimeout(clock, deadline.leftMs(), answering, () => {
-      deadline.end();
+      over.abort();
       return tooLate(ctx, progress);
     });
     if (progress.cookie !== undefined) ctx.set('Set-Cookie', progress.cookie);
@@ -162,13 +163,7 @@ function headerOf({ req }: Koa.Context): HeaderOf {
   return (name) => req.headers[name] as string | undefined;
 }
 
-type Deadline = { leftMs(): number; over: AbortSignal; end(): void };
-
-function startDeadline(clock: Clock, ms: number): Deadline {
-  const until = clock.monotonic() + ms;
-  const over = new AbortController();
-  return { leftMs: () => Math.max(0, until - clock.monotonic()), over: over.signal, end: () => over.abort() };
-}
+type Deadline = { leftMs(): number; over: AbortSignal };
 
 // All customers of a team are one in the turns: they never take those of its own servers and people.
 function takerOf(caller: Caller): Caller {
@@ -210,8 +205,6 @@ function bodyReader(limit: number): (ctx: Koa.Context) => Promise<unknown> {
     // No encoding: raw-body, which koa-body reads with, then gives the bytes as they are.
     encoding: '',
     json: false,
-    urlencoded: false,
-    multipart: false,
     onError(error, ctx) {
       // raw-body pauses a request that it gives up. What is still to come is read and dropped: a client that goes on
       // sending would not read the answer.

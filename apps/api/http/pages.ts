@@ -78,6 +78,8 @@ export function listRoute<
   return route('get', path, { ...definition, query, response, handle });
 }
 
+type Page<Name extends string, Item> = Record<Name, Item[]> & { nextCursor?: string };
+
 /**
  * Reads the page of a list that a query asks for: at most `limit` items, and fewer where they would take more than PAGE_BYTES; then
  * the cursor leads to the rest. The answer has the items under `name`. `list` names the list and its owner.
@@ -87,14 +89,12 @@ export async function readPage<Name extends string, Row extends { id: string }, 
   { limit, cursor }: { limit: number; cursor?: string },
   list: string,
   { read, present }: Rows<Row, Item>,
-): Promise<Record<Name, Item[]> & { nextCursor?: string }> {
+): Promise<Page<Name, Item>> {
   let after = cursor === undefined ? '' : decode(cursor, list);
   let [bytes, rowsRead] = [0, 0];
   const items: Item[] = [];
   const page = (nextCursor?: string) =>
-    ({ [name]: items, ...(nextCursor !== undefined && { nextCursor }) }) as Record<Name, Item[]> & {
-      nextCursor?: string;
-    };
+    ({ [name]: items, ...(nextCursor !== undefined && { nextCursor }) }) as Page<Name, Item>;
   for (;;) {
     // One more than the page holds: then a next one exists.
     const take = items.length < rowsRead ? ROWS_AT_ONCE : Math.min(ROWS_AT_ONCE, limit + 1 - items.length);

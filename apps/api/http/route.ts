@@ -1,9 +1,9 @@
-import type { TObject, TSchema, TString } from 'typebox';
+import type { Static, TObject, TSchema, TString } from 'typebox';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import type { ErrorName } from '../../../shared/contract/errors.ts';
-import { TextAnswer, type Call, type Operation, type Route, type Tag } from '../../../shared/contract/route.ts';
+import { TextAnswer, type Call, type ExportAnswer, type Operation, type Tag } from '../../../shared/contract/route.ts';
 import { id, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
@@ -82,8 +82,9 @@ export type HandleOptions = {
   log: Logger;
 };
 
+/** An operation and its handler. A decision is returned as data; a failure is thrown as an ApiError. */
 // oxlint-disable-next-line no-explicit-any -- one list holds routes whose handlers take different bodies
-export type ApiRoute = Route<any, any, any, any, Services>;
+export type ApiRoute = Operation<any, any, any, any> & { handle(call: AnyCall): Promise<unknown> };
 // oxlint-disable-next-line no-explicit-any -- each handler knows the type of its own call
 export type AnyCall = any;
 
@@ -94,7 +95,7 @@ export type Definition<
   Body extends TSchema,
   Response extends TSchema,
 > = Omit<Operation<TObject, Query, Body, Response>, 'method' | 'path' | 'tag' | 'operationId'> & {
-  handle: Route<ParamsOf<Path>, Query, Body, Response, Services>['handle'];
+  handle(call: Call<ParamsOf<Path>, Query, Body, Services>): Promise<Static<Response> | TextAnswer | ExportAnswer>;
 };
 
 /** A route without the name by which `named` lists it. */

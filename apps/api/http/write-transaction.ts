@@ -68,7 +68,10 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
   });
   progress.stage = 'stored';
   await bringIntoForce(options, kept.changeIds);
-  if (kept.status >= 400) throw refusalOf(kept.text);
+  if (kept.status >= 400) {
+    const { errorName, ...refusal } = JSON.parse(kept.text) as Pick<ApiError, 'errorName' | 'message' | 'headers'>;
+    throw new ApiError(errorName, refusal);
+  }
   return { status: kept.status, type: 'application/json', text: kept.text };
 }
 
@@ -115,7 +118,9 @@ async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefu
     return { status, text: String(text), recorded };
   } catch (error) {
     if (!keepRefusal || !(error instanceof ApiError) || error.status >= 500) throw error;
-    return { status: error.status, text: keptRefusal(error), recorded: [] };
+    // Kept without a request id: a repetition answers with its own.
+    const { status, errorName, message, details, headers } = error;
+    return { status, text: JSON.stringify({ errorName, message, details, headers }), recorded: [] };
   }
 }
 
@@ -167,14 +172,4 @@ async function bringIntoForce({ sql, services, log }: HandleOptions, changeIds: 
   await sql`update changes set applied_at = now() where id = any(${changeIds})`.catch((error: unknown) => {
     log.warn({ error }, 'applied changes could not be marked; the sweeper applies them once more');
   });
-}
-
-// Kept without a request id: a repetition answers with its own.
-function keptRefusal({ errorName, message, details, headers }: ApiError): string {
-  return JSON.stringify({ errorName, message, details, headers });
-}
-
-function refusalOf(text: string): ApiError {
-  const { errorName, ...options } = JSON.parse(text) as Pick<ApiError, 'errorName' | 'message' | 'headers'>;
-  return new ApiError(errorName, options);
 }

@@ -85,7 +85,8 @@ export const listKeys = listRoute('/api/v1/workspace/{id}/api-keys', 'apiKeys', 
     const isWanted = (row: KeyRow) =>
       (enabled === undefined || row.enabled === enabled) &&
       (deleted === undefined || row.deleted === deleted) &&
-      (wanted === undefined || holdsText(row, wanted));
+      (wanted === undefined ||
+        [row.name, row.customerId, row.maskedKey].some((text) => text?.toLowerCase().includes(wanted)));
     const isListed = sql`workspace_id = ${params.id} and ${matching(sql, { customerId, externalMeterId })}`;
     return {
       read: (after, take) => keys.page(sql, isListed, after, take),
@@ -132,15 +133,13 @@ export const updateKey = route('patch', '/api/v1/workspace/{id}/api-key/{akid}',
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, clock.now());
     const { scopes, metadata, limits, allowedIPs, externalMeterId, ...values } = body;
     checkLimits('limits', limits);
-    const grants = scopes === undefined ? undefined : (scopes?.length ?? 0);
-    const row = {
+    const assigned = set(sql, {
       ...values,
       metadata: jsonValue(sql, metadata),
       limits: jsonValue(sql, limits),
       allowedIps: allowedIPs,
-      grants,
-    };
-    const assigned = set(sql, row);
+      grants: scopes === undefined ? undefined : (scopes?.length ?? 0),
+    });
     const shards = await giveMeter(sql, params.id, before, externalMeterId);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
@@ -168,7 +167,3 @@ export const deleteKey = route('delete', '/api/v1/workspace/{id}/api-key/{akid}'
     return { apiKey };
   },
 });
-
-function holdsText({ name, customerId, maskedKey }: KeyRow, wanted: string): boolean {
-  return [name, customerId, maskedKey].some((text) => text?.toLowerCase().includes(wanted));
-}

@@ -18,7 +18,7 @@ import { presentBilling } from '../../resources/billings/billings.ts';
 import { grant, type GrantRow, grantReader } from '../../resources/grants/grants.ts';
 import { apiKey, keys } from '../../resources/keys/keys.ts';
 import { present } from '../../resources/rows.ts';
-import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';
+import { statement } from '../../resources/statements/statements.ts';
 import { MOST_FILTERED_RECORDS, type UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import type { Portal } from '../../../../shared/contract/caller.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
@@ -142,7 +142,12 @@ export const getPortalStatement = route('get', '/api/v1/portal/statement', {
   async handle(call) {
     const billing = await requirePortalBilling(call.sql, portalOf(call.caller));
     const { movements, ...rest } = await readStatement(call, billing, call.query);
-    const statement = { ...rest, movements: movements.map(forCustomer) };
+    const shown = movements.map((movement) => {
+      // Which access token made a correction concerns the team alone.
+      const { tokenId: _, ...told } = movement;
+      return told;
+    });
+    const statement = { ...rest, movements: shown };
     return inForm(call, 'statement', { statement }, () => statementCsv(statement));
   },
 });
@@ -150,15 +155,6 @@ export const getPortalStatement = route('get', '/api/v1/portal/statement', {
 function presentPortalKey(key: ReturnType<typeof keys.present>) {
   return present(portalKey, { expiresAt: undefined, lastUsedAt: undefined, ...key });
 }
-
-// Which access token made a correction concerns the team alone.
-function forCustomer(movement: Movement): Movement {
-  const shown = { ...movement };
-  delete shown.tokenId;
-  return shown;
-}
-
-type Movement = StatementAnswer['movements'][number];
 
 const { totalBillingUsage, events } = usageOfPeriod.properties;
 const usageRow = named(
