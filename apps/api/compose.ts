@@ -53,7 +53,7 @@ type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; clock: Clo
 
 /** All that the program is but its connections and its ports: what it does in the background has begun, and requests can be handled. */
 export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtime) {
-  const { metrics, telemetry, log, clock, random } = runtime;
+  const { metrics, telemetry, log, clock } = runtime;
   const { sql, teamSql, redis, books, booksForRequests, booksForExports } = stores;
   const quotas = quotasOf(config);
   const verification = composeVerification(redis, config, runtime);
@@ -68,7 +68,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
   const background = [
     ...verification.background,
-    keepShardsOpen({ sql, redis, books, stalePostgres, log, random, onOpened: holdKeysWriting.soon }),
+    keepShardsOpen({ sql, redis, books, stalePostgres, log, onOpened: holdKeysWriting.soon }),
     startRebuilder({ sql, redis, books, metrics, log }),
     every(1_000, 'sweeping changes', makeSweeper(sql, redis, stalePostgres)),
     every(1_000, 'removing what was deleted', () => removeDeleted(sql, redis)),

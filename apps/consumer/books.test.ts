@@ -57,7 +57,7 @@ test('missing numbers are named with the events around them and their cost, with
     const sequences = [1, 2, 3].map((epoch): [number, number] => [epoch, highest(events, epoch)]);
     const balance = { ...balanceOf(billingId, 3, sequences), usedMicros: events.at(-1)!.usedMicros };
     const booked = (await readBooked(own, [{ ...balance.billing, counted: balance }])).get(billingId)!;
-    const found = (await findMissingNumbers(own.books, [{ balance, booked }])).get(billingId) ?? [];
+    const found = await findMissingNumbers(own.books, balance, booked);
     assert.equal(
       found.map(({ epoch, afterSequence, events: count, micros }) => [epoch, afterSequence, count, micros]),
       expectedGaps(events, kept),
@@ -153,7 +153,7 @@ function partOf(event: UsageEvent, balance: Balance, openDays: string[]): Part {
     if (event.number <= balance.adjustment) return 'own';
     return openDays.includes(event.day) && event.timeMs >= balance.atMs ? 'newer' : 'ahead';
   }
-  if (event.epoch > balance.epoch) return 'ahead';
+  if (event.epoch > balance.epoch) return 'newer';
   if (event.epoch < balance.epoch || event.sequence <= (balance.sequences.get(event.epoch) ?? 0)) return 'own';
   return event.timeMs < balance.atMs ? 'ahead' : 'newer';
 }

@@ -20,7 +20,7 @@ export async function rebuild(stores: ToolStores): Promise<void> {
   };
   await Promise.all(
     [...stores.redis.byNode()].map(([node, shards]) =>
-      reopen({ ...stores, stalePostgres: neverStale, random: Math.random }, node, shards, {
+      reopen({ ...stores, stalePostgres: neverStale }, node, shards, {
         rebuild: true,
         onProgress,
       }),

@@ -26,14 +26,11 @@ export async function fillBalances(
   for await (const refs of batches) {
     const records = refs.map((billing) => ({ billing, mark: '', sequence: 0, adjustment: 0, sinceMs: 0 }));
     const failed = await rebuild(stores, records, grant);
-    const billings = failed.map(({ billing }) => billing);
-    await setAside(redis, billings, grant);
-    await noteUnsettled(
-      sql,
-      billings.map(({ id }) => id),
-    );
-    for (const { billing, error } of failed)
+    for (const { billing, error } of failed) {
+      await setAside(redis, [billing], grant);
+      await noteUnsettled(sql, [billing.id]);
       log.error({ error, billingId: billing.id }, 'a billing record is set aside: it could not be rebuilt');
+    }
     onProgress(refs.length);
   }
 }

@@ -1,12 +1,12 @@
-import { readWindowedSums, type WindowedSums } from '../../../shared/books/sums/windowed-sums.ts';
 import type { Limit } from '../../../shared/contract/limits.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
+import { IS_CANCELLED, IS_COUNTED, readRows } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { amountOf, knownLimits, packCounters, type KnownLimit } from '../../../shared/stores/known-limits.ts';
 import type { LimitPlace } from '../../../shared/stores/limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import { requireBooks, type WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
-import { byHalves } from '../../../shared/books/by-halves.ts';
+import type { WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
+import { sum } from '../../../shared/books/sums/booked.ts';
 import { batchesById } from '../sync/batches.ts';
 import type { Stores } from './fill-balances.ts';
 
@@ -14,17 +14,13 @@ const FILL_WITHIN_MS = 2_000;
 
 /**
  * Sets what limits of keys and billing records have counted in windows of the calendar to what the books have, in an emptied shard;
- * those that slide begin anew. What holds reserve is added to it when they come back. It costs a query for each page of those with limits, and where the books can't answer that, for halves of it.
- * Without what they have of one the shard stays closed: nothing would set its limits later.
+ * those that slide begin anew. What holds reserve is added to it when they come back. It costs a query for each page of those with
+ * limits. Without what the books have of one the shard stays closed: nothing would set its limits later.
  */
 export async function fillLimits(stores: Stores, shard: number, grant: WriteGrant): Promise<void> {
-  const fillSome = (owners: Owner[]) => fill(stores, shard, grant, owners);
-  const probe = () => requireBooks(stores);
-  for (const pages of [keysWithLimits(stores.sql, shard), recordsWithLimits(stores.sql, shard)])
-    for await (const owners of pages) {
-      const [failed] = await byHalves(owners, fillSome, probe);
-      if (failed) throw new Error(`the limits of ${failed.item.id} can't be filled`, { cause: failed.error });
-    }
+  for await (const keys of keysWithLimits(stores.sql, shard)) await fill(stores, shard, grant, keys, 'key_id');
+  for await (const records of recordsWithLimits(stores.sql, shard))
+    await fill(stores, shard, grant, records, 'billing_id');
 }
 
 /** A key, or the billing record itself. Its counters go by its name in Redis. */
@@ -37,22 +33,39 @@ type Owner = {
   place: LimitPlace;
 };
 
-async function fill(stores: Stores, shard: number, grant: WriteGrant, owners: Owner[]): Promise<void> {
+async function fill(
+  stores: Stores,
+  shard: number,
+  grant: WriteGrant,
+  owners: Owner[],
+  column: 'key_id' | 'billing_id',
+): Promise<void> {
   const node = stores.redis.node(shard);
   const nowMs = await node.now();
   const read = owners.map((owner) => ({ owner, limits: knownLimits(owner.place, owner.limits, nowMs) }));
-  const sinceMs = read.flatMap(({ limits }) => limits.flatMap(({ span }) => span?.startMs ?? []));
-  if (sinceMs.length === 0) return;
-  const areKeys = owners[0]!.place !== 'billing';
-  const sums = await readWindowedSums(stores.books, {
+  const startsMs = new Set(read.flatMap(({ limits }) => limits.flatMap(({ span }) => span?.startMs ?? [])));
+  if (startsMs.size === 0) return;
+  const starts = [...startsMs].toSorted((a, b) => a - b);
+  const rows = await readRows<Counted>(stores.books, countedBy(column), {
     workspaceIds: [...new Set(owners.map(({ workspaceId }) => workspaceId))],
     // A key had no record before it got its meter.
-    billingIds: [...new Set([...(areKeys ? [''] : []), ...owners.flatMap(({ billingId }) => billingId ?? [])])],
-    ...(areKeys && { keyIds: owners.map(({ id }) => id) }),
-    sinceMs,
+    billingIds: [...new Set(owners.flatMap(({ billingId }) => ['', billingId ?? '']))],
+    owners: owners.map(({ id }) => id),
+    starts,
   });
+  const byOwner = Map.groupBy(rows, ([id]) => id);
+  const levelOf = (id: string, limit: KnownLimit) => {
+    const { span, usageName } = limit;
+    if (!span) return 0;
+    const counted = (byOwner.get(id) ?? []).filter(
+      ([, name, passed]) => Number(passed) > starts.indexOf(span.startMs) && name === (usageName ?? name),
+    );
+    return sum(
+      counted.map(([, , , events, micros]) => amountOf(limit, { events: Number(events), micros: Number(micros) })),
+    );
+  };
   const filled = read.flatMap(({ owner, limits }) => {
-    const levels = limits.map((limit) => levelOf(sums, owner.id, limit));
+    const levels = limits.map((limit) => levelOf(owner.id, limit));
     return levels.some((level) => level > 0) ? [{ owner, ...packCounters(limits, levels, nowMs) }] : [];
   });
   if (filled.length === 0) return;
@@ -64,8 +77,19 @@ async function fill(stores: Stores, shard: number, grant: WriteGrant, owners: Ow
     throw new ApiError('redis_unavailable', { cause: new Error(`the fill script answered ${status}`) });
 }
 
-function levelOf(sums: WindowedSums, id: string, limit: KnownLimit): number {
-  return limit.span ? amountOf(limit, sums(id, limit.span.startMs, limit.usageName)) : 0;
+/** Of an owner, a usage name and how many of the starts lie at or before its usage: how many calls, and what they cost. */
+type Counted = [owner: string, usageName: string, passed: string, events: string, micros: string];
+
+/** What verifications that were not cancelled and captures of keys or records used since some instants. */
+function countedBy(owner: 'key_id' | 'billing_id'): string {
+  return `
+    select ${owner}, usage_name, arrayCount(start -> toUnixTimestamp64Milli(time) >= start, {starts:Array(Int64)}) as passed,
+           sum(if(${IS_COUNTED}, 1, -1)), sum(cost_micros)
+    from usage_events final
+    where workspace_id in {workspaceIds:Array(String)} and billing_id in {billingIds:Array(String)}
+      and ${owner} in {owners:Array(String)} and day >= toDate(fromUnixTimestamp64Milli({starts:Array(Int64)}[1]), 'UTC')
+      and (${IS_COUNTED} or ${IS_CANCELLED})
+    group by ${owner}, usage_name, passed having passed > 0`;
 }
 
 function keysWithLimits(sql: Sql, shard: number) {

@@ -1,25 +1,22 @@
 import { randomUUID } from 'node:crypto';
-import type { WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
+import { requireBooks } from '../../../shared/books/rebuilding/rebuild.ts';
+import { sum } from '../../../shared/books/sums/booked.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
+import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
-import { orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
-import { postgresPosition, type Position, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
-import type { EntryGrant } from '../sync/sync.ts';
-import { beginLogs, nextEpochs } from './epochs.ts';
+import { postgresPosition, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
 import { fillBalances, type OnProgress, type Stores } from './fill-balances.ts';
 import { fillLimits } from './fill-limits.ts';
 import { recordLostAdjustments } from './lost-adjustments.ts';
-import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
+import { claim, nextEpochs, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { writeMissing, writeWhole } from './write-missing.ts';
 
-/** `random` gives numbers from 0 up to 1. */
 export type ReopenOptions = Stores & {
   stalePostgres: StalePostgresWatch;
-  random: () => number;
   /** Called where shards were opened. */
   onOpened?: () => void;
 };
@@ -27,7 +24,7 @@ export type ReopenOptions = Stores & {
 const LOOK_EVERY_MS = 250;
 const CLOSED_AT_LEAST_MS = 1_000;
 const RENEW_EVERY_MS = 1_000;
-const EMPTIED_AT_ONCE = 4;
+const FILLED_AT_ONCE = 4;
 const DRAINED_WITHIN_MS = 5_000;
 const LOOK_AT_LOGS_EVERY_MS = 100;
 
@@ -57,8 +54,14 @@ export function keepShardsOpen(options: ReopenOptions): Loop {
 }
 
 /**
- * Reopens closed shards of one server in three phases: it claims them, then openKept, openEmptied. A server whose log ends before
- * what the books have counts as emptied. With `rebuild`, it first closes open shards too, and writes everything in them again.
+ * Reopens closed shards of one server. Those that are as the books and Postgres know them open as they are; all others are emptied and
+ * filled, as if they had come back empty. With `rebuild`, it first closes open shards too, and writes everything in them again.
+ * 1. Claim them. After a crash from here on the claim lasts for 5 s; then another builder may claim the shards. Every write checks the
+ *    token, so that another builder's claim stops us at the next one.
+ * 2. Write what those missed that kept their data, and open them in a new epoch. After a crash before the opening they stay closed:
+ *    verify answers 503, never wrongly.
+ * 3. Close the others for whoever opens them, wipe them once what is left of their logs is on its way to the books, and fill and open them
+ *    one by one. After a crash those that are left are closed and empty; the next builder starts them from the beginning.
  */
 export async function reopen(
   options: ReopenOptions,
@@ -66,151 +69,103 @@ export async function reopen(
   shards: number[],
   { rebuild = false, onProgress = () => {} }: { rebuild?: boolean; onProgress?: OnProgress } = {},
 ): Promise<void> {
-  const { log } = options;
   const { clock } = node;
   const started = clock.monotonic();
-  // Phase 1. After a crash from here on the claim lasts for 5 s; then another builder may claim the shards.
-  const runId = node.runId();
-  const token = randomUUID();
+  const [runId, token] = [node.runId(), randomUUID()];
   const claims = await claim(node, rebuild ? 'close' : 'begin', [runId, token], shards);
   if (claims.length === 0) return;
-  // An emptied shard would be filled from a Postgres that is known to be behind.
-  if (claims.some((one) => one.emptied)) options.stalePostgres.refuse();
-
   // Reading may take longer than a claim lasts; once it has run out, another builder may take the shard.
-  const renewing = startLoop(clock, RENEW_EVERY_MS, log, 'renewing the claim of shards', () =>
+  const renewing = startLoop(clock, RENEW_EVERY_MS, options.log, 'renewing the claim of shards', () =>
     renew(node, token, claims),
   );
-  // Shards stay closed for a second anyway; meanwhile the consumers write the events in their hands to the books.
-  const booked = clock.sleep(CLOSED_AT_LEAST_MS);
   try {
-    const build = await beginBuild(options, node, { runId, token, claims });
-    await openKept(build);
-    await openEmptied(build, booked, onProgress);
+    const filled = await openClaimed(options, node, { runId, token, claims, onProgress });
     const tookMs = Math.round(clock.monotonic() - started);
-    log.info({ shards: claims.length, emptied: build.emptied.length, tookMs }, 'shards opened');
+    options.log.info({ shards: claims.length, emptied: filled.length, tookMs }, 'shards opened');
   } finally {
     await renewing.stop();
   }
 }
 
 /** Shards that are ours to reopen. */
-type Claimed = { runId: string; token: string; claims: Claim[] };
+type Claimed = { runId: string; token: string; claims: Claim[]; onProgress: OnProgress };
 
-/** What the phases that write need: the rights to write entries and balances, and how to open what is written. */
-type Build = {
-  stores: ReopenOptions;
-  node: RedisNode;
-  token: string;
-  /** Those that kept their data, and those that came back empty or behind the books. */
-  kept: Claim[];
-  emptied: Claim[];
-  position: Position;
-  entryGrant: EntryGrant;
-  writeGrant: WriteGrant;
-  openUp(claims: Claim[]): Promise<void>;
-};
-
-/**
- * Reads the position of Postgres first. Later changes need no care: their own request applies them. Every write checks the
- * build token, so that another builder's claim stops us at the next one.
- */
-async function beginBuild(stores: ReopenOptions, node: RedisNode, { runId, token, claims }: Claimed): Promise<Build> {
-  const { epochs, isBehind } = await orGiveUp(nextEpochs(stores, claims));
-  if (isBehind) {
-    // An entry of one shard may have events of others of its server.
-    const shards = claims.map(({ shard }) => shard);
-    stores.log.error({ shards }, 'redis came back behind the books; its shards are rebuilt from them');
-    stores.stalePostgres.refuse();
-    // From here on they are emptied for whoever opens them.
-    await claim(node, 'close', [runId, token], shards);
-  }
-  const emptied = claims.filter((one) => isBehind || one.emptied);
-  await orGiveUp(
-    beginLogs(
-      stores,
-      emptied.map(({ shard }) => shard),
-    ),
-  );
-  const fence = `build:${token}`;
-  const writeGrant = (shard: number) => ({ fence, epoch: epochs.get(shard)! });
-  const position = await postgresPosition(stores.sql);
+/** Gives the shards that it filled. */
+async function openClaimed(
+  stores: ReopenOptions,
+  node: RedisNode,
+  { runId, token, claims, onProgress }: Claimed,
+): Promise<Claim[]> {
+  const { sql, redis, log, stalePostgres } = stores;
+  const { epochs, isBehind } = await nextEpochs(sql, claims, node.clock.now());
+  // Before anything is read of Postgres. Later changes need no care: their own request applies them.
+  const position = await postgresPosition(sql);
   const { history, horizon, change } = position;
-  return {
-    stores,
-    node,
-    token,
-    kept: claims.filter((one) => !emptied.includes(one)),
-    emptied,
-    position,
-    entryGrant: { fence: () => fence, change },
-    writeGrant,
-    async openUp(claims) {
-      await recordLostAdjustments(stores, claims, writeGrant);
-      await Promise.all(
-        claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon, history])),
-      );
-      stores.onOpened?.();
-    },
+  const fence = `build:${token}`;
+  const entryGrant = { fence: () => fence, change };
+  const writeGrant = (shard: number) => ({ fence, epoch: epochs.get(shard)! });
+  const openUp = async (some: Claim[]) => {
+    await recordLostAdjustments(stores, some, writeGrant);
+    await Promise.all(some.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon, history])));
+    stores.onOpened?.();
   };
-}
 
-/**
- * Phase 2. Writes what the shards missed since their checkpoints, and opens them in a new epoch. A crash before the opening leaves the
- * shards closed: verify answers 503, never wrongly.
- */
-async function openKept({ stores, node, token, kept, position, entryGrant, openUp }: Build): Promise<void> {
-  const outdated = await writeMissing(stores, entryGrant, position, kept);
-  const shards = outdated.map(({ shard }) => shard);
-  // What a shard knows better than Postgres must not be wiped.
-  if (shards.length > 0 && (await isPostgresStale(stores.sql, stores.redis, shards)))
+  // An entry of one shard may have events of others of its server.
+  const lost = claims.filter(({ emptied }) => isBehind || emptied);
+  const kept = claims.filter((one) => !lost.includes(one));
+  const current = await writeMissing(stores, entryGrant, position, kept);
+  if (current.length > 0) await openUp(current);
+  const outdated = kept.filter((one) => !current.includes(one));
+  const toFill = [...lost, ...outdated];
+  if (toFill.length === 0) return [];
+
+  if (isBehind)
+    log.error({ shards: shardsOf(claims) }, 'redis came back behind the books; its shards are rebuilt from them');
+  // They would be filled from a Postgres that is known to be behind.
+  stalePostgres.refuse();
+  // What a shard knows better than Postgres must not be wiped; writing refuses where a record in Redis is newer.
+  if (outdated.length > 0 && (await isPostgresStale(sql, redis, shardsOf(outdated))))
     throw new ApiError('postgres_stale');
-  // Before the wipe, because this refuses where a record in Redis is newer than in Postgres.
   for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
-  // No change says what such a shard must forget.
-  await wipe(node, token, outdated, ALL_BUT_BALANCES);
-  for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
-  await openUp(kept);
+  await requireBooks(stores);
+  await claim(node, 'close', [runId, token], shardsOf(toFill.filter(({ emptied }) => !emptied)));
+  // These logs begin anew.
+  await sql`update shards set booked_to = null where shard = any(${shardsOf(lost)})`;
+  await drain(node, toFill);
+  await wipe(node, token, toFill);
+  const failures: unknown[] = [];
+  await mapLimited(toFill, FILLED_AT_ONCE, async (one) => {
+    try {
+      await writeWhole(stores, entryGrant, one.shard, onProgress);
+      // Before the holds, which come back with the balances and are added.
+      await fillLimits(stores, one.shard, writeGrant);
+      await fillBalances(stores, one.shard, writeGrant, onProgress);
+      await openUp([one]);
+    } catch (error) {
+      // A shard that fails alone holds up no other.
+      if (error instanceof ApiError) throw error;
+      failures.push(error);
+    }
+  });
+  if (failures.length > 0) throw failures[0];
+  return toFill;
 }
 
 /**
- * Phase 3. Wipes emptied shards once what is left of their logs is on its way to the books, writes everything in them, sets their
- * balances from the books, and opens them. Each shard opens as soon as it is whole, so that the first serves long before the last. A
- * crash leaves the others closed and empty; the next builder starts them from the beginning.
+ * Waits until nothing is left in the outboxes of shards, nor in the hands of consumers: they stay closed for a second anyway. What comes
+ * to the books later is found there to be late, record by record.
  */
-async function openEmptied(build: Build, booked: Promise<void>, onProgress: OnProgress): Promise<void> {
-  const { stores, node, token, emptied, entryGrant, writeGrant, openUp } = build;
-  if (emptied.length === 0) return;
-  await drain(node, emptied);
-  await wipe(node, token, emptied, EVERYTHING);
-  // From anywhere on: those that fail must not come before the others each time.
-  const first = Math.floor(stores.random() * emptied.length);
-  const rest = [...emptied.slice(first), ...emptied.slice(0, first)];
-  const oneByOne = async () => {
-    for (let next = rest.shift(); next; next = rest.shift()) {
-      await writeWhole(stores, entryGrant, next.shard, onProgress);
-      await booked;
-      // Before the holds, which come back with the balances and are added.
-      await fillLimits(stores, next.shard, writeGrant);
-      await fillBalances(stores, next.shard, writeGrant, onProgress);
-      await openUp([next]);
-    }
-  };
-  // A shard that fails ends one of these alone: where all would fail, four are tried. The claims are renewed until all have ended:
-  // another round would wipe what is still being filled.
-  const outcomes = await Promise.allSettled(Array.from({ length: EMPTIED_AT_ONCE }, oneByOne));
-  const failed = outcomes.find((one) => one.status === 'rejected');
-  if (failed) throw failed.reason;
-}
-
-/** Waits until nothing is left in the outboxes of shards. What comes to the books later is found there to be late, record by record. */
 async function drain(node: RedisNode, claims: Claim[]): Promise<void> {
   const until = node.clock.monotonic() + DRAINED_WITHIN_MS;
-  while (node.clock.monotonic() < until) {
+  let waitMs = CLOSED_AT_LEAST_MS;
+  for (let left = 1; left > 0 && node.clock.monotonic() < until; waitMs = LOOK_AT_LOGS_EVERY_MS) {
+    await node.clock.sleep(waitMs);
     const pipeline = node.client.pipeline();
     for (const { shard } of claims) pipeline.xlen(keyspace.outbox(shard));
-    const left = (await runPipeline(node.clock, pipeline, STEP_WITHIN_MS)) as number[];
-    if (left.every((entries) => entries === 0)) return;
-    await node.clock.sleep(LOOK_AT_LOGS_EVERY_MS);
+    left = sum((await runPipeline(node.clock, pipeline, STEP_WITHIN_MS)) as number[]);
   }
+}
+
+function shardsOf(claims: Claim[]): number[] {
+  return claims.map(({ shard }) => shard);
 }

@@ -1,3 +1,4 @@
+import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 
@@ -14,6 +15,8 @@ export type Claim = {
 
 export const STEP_WITHIN_MS = 2_000;
 const NAMES_AT_ONCE = 2_000;
+/** The kinds of records of a shard, by the letters of their names. */
+const KINDS = 'ktwabloez';
 
 /** Claims shards for reopening: with `begin` the closed ones, with `close` all of them, which closes them. */
 export async function claim(
@@ -40,6 +43,30 @@ export async function claim(
     }));
 }
 
+/**
+ * Gives each claimed shard of a server its next epoch, and tells whether one of their logs ends before what the books have of it.
+ * Postgres counts epochs; the next one also lies above the epoch that survived in the shard. Should both be lost, the time in seconds
+ * is above all earlier ones, since no shard opens twice in a second: a repeated epoch could hide a lost event.
+ */
+export async function nextEpochs(
+  sql: Sql,
+  claims: Claim[],
+  nowMs: number,
+): Promise<{ epochs: Map<number, number>; isBehind: boolean }> {
+  const nowSeconds = Math.floor(nowMs / 1000);
+  const rows = await orGiveUp(sql<{ shard: number; epoch: number; isBehind: boolean | null }[]>`
+    update shards set epoch = greatest(shards.epoch, survived.epoch) + 1
+    from unnest(${claims.map(({ shard }) => shard)}::smallint[],
+                ${claims.map(({ emptied, epoch }) => (emptied ? Math.max(epoch, nowSeconds) : epoch))}::bigint[],
+                ${claims.map(({ lastEntry }) => lastEntry)}::text[]) as survived (shard, epoch, last_entry)
+    where shards.shard = survived.shard
+    returning shards.shard, shards.epoch, string_to_array(survived.last_entry, '-')::bigint[] < shards.booked_to as is_behind`);
+  return {
+    epochs: new Map(rows.map(({ shard, epoch }) => [shard, epoch])),
+    isBehind: rows.some(({ isBehind }) => isBehind),
+  };
+}
+
 /** Renews claims by an `apply` call with no records. A claim that has run out stays lost. */
 export async function renew(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
   await Promise.all(
@@ -50,22 +77,12 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
   );
 }
 
-/** The kinds of records that can be wiped, by the letters of their names. */
-export const EVERYTHING = 'ktwabloez';
-export const ALL_BUT_BALANCES = 'ktwa';
-
-/** Removes records of shards: a leftover that Postgres lacks would stay forever. */
-export async function wipe(
-  node: RedisNode,
-  token: string,
-  claims: Claim[],
-  kinds: typeof EVERYTHING | typeof ALL_BUT_BALANCES,
-): Promise<void> {
-  if (claims.length === 0) return;
+/** Removes all records of shards: a leftover that Postgres lacks would stay forever. */
+export async function wipe(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
   const ours = new Set(claims.map((claim) => claim.shard));
   let cursor = '0';
   do {
-    const [next, names] = await node.client.scan(cursor, 'MATCH', `{??}:[${kinds}]:*`, 'COUNT', NAMES_AT_ONCE);
+    const [next, names] = await node.client.scan(cursor, 'MATCH', `{??}:[${KINDS}]:*`, 'COUNT', NAMES_AT_ONCE);
     cursor = next;
     const byShard = Map.groupBy(names, (name) => Number(name.slice(1, 3)));
     await Promise.all(

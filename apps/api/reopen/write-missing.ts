@@ -11,24 +11,24 @@ import type { Claim } from './shard-claims.ts';
 const GIVEN_OUT_AGAIN = 1_000;
 
 /**
- * Writes the changes that these shards missed since their checkpoints. Gives the shards that need to be written whole,
- * because their checkpoint does not tell: it is of another history, names none, lies where this history has not come to
- * yet, or before the oldest change that Postgres still keeps.
+ * Writes the changes that these shards missed since their checkpoints. Gives those that are up to date now: the checkpoint of another
+ * does not tell, since it is of another history, names none, lies where this history has not come to yet, or before the oldest change
+ * that Postgres still keeps.
  */
 export async function writeMissing(
-  stores: Stores,
+  { sql, redis }: Stores,
   grant: EntryGrant,
-  position: Position,
+  { history, horizon }: Position,
   claims: Claim[],
 ): Promise<Claim[]> {
-  const { sql, redis } = stores;
-  const { history, horizon } = position;
   const comparable = claims.filter((claim) => claim.history === history && claim.checkpoint <= horizon);
+  if (comparable.length === 0) return [];
   for await (const entries of loadSince(sql, comparable)) await writeEntries(sql, redis, grant, entries);
   // Look after reading: changes may have been pruned meanwhile.
-  const prunedUpTo = await lastPruned(sql);
-  const current = new Set(comparable.filter(({ checkpoint }) => checkpoint > prunedUpTo));
-  return claims.filter((claim) => !current.has(claim));
+  const [pruned] = await orGiveUp(
+    sql<{ at: number }[]>`select at from job_watermarks where job = ${prunedJob('')} || ${historyOf(sql)}`,
+  );
+  return comparable.filter(({ checkpoint }) => checkpoint > (pruned?.at ?? -1));
 }
 
 /** Writes everything that an empty shard needs. */
@@ -44,19 +44,9 @@ export async function writeWhole(
   }
 }
 
-/** The highest transaction id of this history whose changes were pruned. */
-async function lastPruned(sql: Sql): Promise<number> {
-  const [pruned] = await orGiveUp(
-    sql<{ at: number }[]>`select at from job_watermarks where job = ${prunedJob('')} || ${historyOf(sql)}`,
-  );
-  return pruned?.at ?? -1;
-}
-
 async function* loadSince(sql: Sql, claims: Claim[]): AsyncGenerator<Entry[]> {
-  if (claims.length === 0) return;
   const since = Math.max(0, Math.min(...claims.map((claim) => claim.checkpoint)) - GIVEN_OUT_AGAIN);
   const shards = claims.map((claim) => claim.shard);
-  const wanted = new Set(shards);
   const batches = inBatches<StoredChange, number>(
     0,
     (change) => change.id,
@@ -65,7 +55,6 @@ async function* loadSince(sql: Sql, claims: Claim[]): AsyncGenerator<Entry[]> {
     where tx >= ${String(since)}::text::xid8 and (shard is null or shard = any(${shards})) and id > ${after}
     order by id limit ${limit}`,
   );
-  for await (const changes of batches) {
-    for await (const entries of loadChanged(sql, changes)) yield entries.filter((entry) => wanted.has(entry.shard));
-  }
+  for await (const changes of batches)
+    for await (const entries of loadChanged(sql, changes)) yield entries.filter(({ shard }) => shards.includes(shard));
 }

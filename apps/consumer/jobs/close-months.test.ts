@@ -434,7 +434,7 @@ async function rebuildShardsOf(workspaceId: string): Promise<void> {
     select distinct shard from billing_records where workspace_id = ${workspaceId}`;
   const stalePostgres = { note: () => {}, refuse: () => {} };
   const shards = rows.map(({ shard }) => shard);
-  await reopen({ ...stores(), log, stalePostgres, random: Math.random }, redis.node(0), shards, { rebuild: true });
+  await reopen({ ...stores(), log, stalePostgres }, redis.node(0), shards, { rebuild: true });
 }
 
 function at(text: string): number {

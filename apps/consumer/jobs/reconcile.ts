@@ -6,7 +6,7 @@ import type { WebhookEvent } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { storeLosses } from '../../../shared/books/reconciling/known-losses.ts';
+import { storeLosses } from '../../../shared/books/reconciling/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
 import type { RebuildStores as Stores } from '../../../shared/books/rebuilding/rebuild.ts';
 import { noteProofs, noteProved } from '../../../shared/books/reconciling/unproved-records.ts';
@@ -36,10 +36,10 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
 /** Notes records to be rebuilt: should their note have been lost, with a Postgres that was restored, nobody would rebuild them. */
 async function noteBehind({ sql, redis }: Stores, billings: BillingRef[], results: Reconciliation[]): Promise<void> {
   const { aside } = results.length < billings.length ? await findBalances(redis, billings) : { aside: [] };
-  const behind = results.filter(({ isBehind }) => isBehind).map(({ billing }) => billing);
+  const undecided = results.filter(({ status }) => status === 'ON_ITS_WAY').map(({ billing }) => billing);
   await noteUnsettled(
     sql,
-    [...aside, ...behind].map(({ id }) => id),
+    [...aside, ...undecided].map(({ id }) => id),
   );
 }
 
@@ -59,15 +59,14 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
     );
     await tellDifference(stores.sql, result, stores.redis.clock.now());
   }
-  const searched = results.filter(({ status, lossesKnown }) => status === 'EXACT' && !lossesKnown);
-  for (const { billing, loss } of await storeLosses(stores.sql, searched)) {
-    metrics.lostEvents.inc(loss.events);
-    const credits = formatCredits(loss.micros ?? 0);
-    metrics.lostMicros.inc(Math.max(0, loss.micros ?? 0));
-    log.error(
-      { billingId: billing.id, events: loss.events, credits, epoch: loss.epoch, after: loss.afterSequence },
-      'usage was lost with Redis',
-    );
+  for (const { billing, status, losses } of results) {
+    if (status !== 'EXACT' || losses.length === 0) continue;
+    for (const { events, micros, epoch, afterSequence } of await storeLosses(stores.sql, billing.id, losses)) {
+      metrics.lostEvents.inc(events);
+      metrics.lostMicros.inc(Math.max(0, micros ?? 0));
+      const credits = formatCredits(micros ?? 0);
+      log.error({ billingId: billing.id, events, credits, epoch, after: afterSequence }, 'usage was lost with Redis');
+    }
   }
 }
 

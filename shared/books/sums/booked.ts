@@ -159,7 +159,7 @@ const LINES = `
       from (select arrayJoin(arrayZip({ids:Array(String)}, {epochs:Array(UInt32)}, {sequences:Array(UInt64)},
         {adjustments:Array(UInt32)}, {readAt:Array(UInt64)})) as one))
   select billing_id, line, line_epoch,
-    multiIf(line = 'verification' and line_epoch < now_epoch, 'own', line_epoch > now_epoch, 'ahead',
+    multiIf(line = 'verification' and line_epoch < now_epoch, 'own', line_epoch > now_epoch, 'newer',
             last_number <= if(line = 'adjustment', known_adjustment, known_sequence), 'own',
             is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
     (${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
