@@ -38,11 +38,8 @@ export type Balance = {
   sequences: Map<number, number>;
 };
 
-/** A record that failed alone, and why. */
-export type FailedRecord = { billing: BillingRef; error: unknown };
-
-/** What Redis has of some records; `aside` are those set aside, to be rebuilt. Those that are not there are left out. */
-export type FoundBalances = { balances: Balance[]; aside: BillingRef[]; corrupt: FailedRecord[] };
+/** What Redis has of some records; `unknown` are those that are set aside, or damaged: to be rebuilt. Those that are not there are left out. */
+export type FoundBalances = { balances: Balance[]; unknown: BillingRef[] };
 
 /** How many scripts of one record each may be under way at a time. */
 export const SCRIPTS_AT_ONCE = 64;
@@ -54,15 +51,11 @@ export async function readBalances(redis: ShardedRedis, billings: BillingRef[]):
   return (await findBalances(redis, billings)).balances;
 }
 
-/** Reads balances, and tells which records have none that could be read. 503 where a shard is closed to this fence. */
-export async function findBalances(
-  redis: ShardedRedis,
-  billings: BillingRef[],
-  fence = (shard: number) => redis.node(shard).runId(),
-): Promise<FoundBalances> {
-  const found: FoundBalances = { balances: [], aside: [], corrupt: [] };
+/** Reads balances, and tells which records have none that could be read. 503 where a shard is closed. */
+export async function findBalances(redis: ShardedRedis, billings: BillingRef[]): Promise<FoundBalances> {
+  const found: FoundBalances = { balances: [], unknown: [] };
   for (const [node, ofNode] of Map.groupBy(billings, ({ shard }) => redis.node(shard))) {
-    for (const page of chunks(ofNode, RECORDS_AT_ONCE)) await readPage(node, page, fence, found);
+    for (const page of chunks(ofNode, RECORDS_AT_ONCE)) await readPage(node, page, found);
   }
   return found;
 }
@@ -71,18 +64,14 @@ export async function findBalances(
  * Reads records of one server in one pipeline, with the state of their shards before and after: a shard that is closed or
  * opened again in between counts as closed.
  */
-async function readPage(
-  node: RedisNode,
-  billings: BillingRef[],
-  fence: (shard: number) => string,
-  found: FoundBalances,
-): Promise<void> {
+async function readPage(node: RedisNode, billings: BillingRef[], found: FoundBalances): Promise<void> {
+  const runId = node.runId();
   const shards = [...new Set(billings.map(({ shard }) => shard))];
   const pipeline = node.client.pipeline();
   // First, so that every event of an earlier time is in these balances.
   pipeline.time();
   const readShards = () => {
-    for (const shard of shards) pipeline.hmget(keyspace.meta(shard), 'owner', 'build', 'epoch');
+    for (const shard of shards) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch');
   };
   readShards();
   for (const billing of billings) pipeline.hgetallBuffer(billingKey(billing));
@@ -99,16 +88,15 @@ async function readPage(
   const epochs = new Map<number, number>();
   for (const [i, shard] of shards.entries()) {
     const before = at(1 + i);
-    const [owner, build, epoch] = before;
-    const open = `build:${build}` === fence(shard) || owner === fence(shard);
-    if (!open || String(before) !== String(at(1 + shards.length + billings.length + i)))
+    const [owner, epoch] = before;
+    if (owner !== runId || String(before) !== String(at(1 + shards.length + billings.length + i)))
       throw new ApiError('redis_unavailable', { cause: new Error(`shard ${shard} is closed`) });
     epochs.set(shard, Number(epoch ?? 0));
   }
   const atMs = seconds * 1000 + Math.floor(micros / 1000);
   for (const [i, billing] of billings.entries()) {
     const [error, fields] = answers![1 + shards.length + i]! as [Error | null, Record<string, Buffer>];
-    if (error) found.corrupt.push({ billing, error });
+    if (error) found.unknown.push(billing);
     // A record that was never debited has its settings; one without them is not here.
     else if (fields.s !== undefined) addBalance(found, billing, atMs, epochs.get(billing.shard)!, fields);
   }
@@ -123,14 +111,14 @@ function addBalance(
   bytes: Record<string, Buffer>,
 ): void {
   const fields = Object.fromEntries(Object.entries(bytes).map(([name, value]) => [name, value.toString()]));
-  if (fields['u']?.startsWith('aside ')) return void found.aside.push(billing);
   const hot = readHotAccount(bytes['u']);
   const amounts = hot && amountsOf(hot);
   const texts = new Set(hot ? ['s', 't', 'u'] : ['s']);
   const counters = Object.entries(fields).filter(([name]) => !texts.has(name));
   const known = new Map(counters.map(([name, value]) => [name, Number(value)]));
+  // One that is set aside has a text in place of its used credits.
   if ([...known.values(), ...Object.values({ ...hot, classes: 0 })].some(Number.isNaN)) {
-    found.corrupt.push({ billing, error: new Error('a counter of a billing record is no number') });
+    found.unknown.push(billing);
     return;
   }
   const sequences = [...known].flatMap(([name, value]): [number, number][] =>

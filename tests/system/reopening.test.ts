@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { reopen } from '../../apps/api/reopen/reopen.ts';
-import { adoptHistory, moveCheckpoints } from '../../apps/api/sync/sweeper.ts';
+import { adoptHistory, moveCheckpoints, sweep } from '../../apps/api/sync/sweeper.ts';
 import { rebuildNoted } from '../../shared/books/rebuilding/rebuilder.ts';
 import { ApiError, errors } from '../../shared/contract/errors.ts';
 import { storeWatermark } from '../../shared/events/watermark.ts';
@@ -38,6 +38,8 @@ let customers: Customers;
 let [disabled, rotated, later] = [] as unknown as [Key, Key, Key];
 const imported = 'sk-imported-0123456789-abcdefghij';
 let spent: TestKey;
+/** Adjusted last. */
+let adjusted: TestKey;
 let fresh: string;
 let gateway: { id: string; token: string };
 let holdId: string;
@@ -91,7 +93,13 @@ test.before(async () => {
   await must(200, world.call('post', '/api/v1/api-key/import', { keys }));
   await spend('2.5');
   await world.booked();
-  await Promise.all([world.api.stop(), world.consumer!.stop()]);
+  await world.consumer!.stop();
+  // Of this the books never hear.
+  adjusted = await customers.meteredKey('10');
+  const { id } = await customers.billing(adjusted.meter);
+  const adjustment = { amount: '2', reason: 'a test' };
+  await must(201, world.call('post', `/api/v1/customer-billing/${id}/adjustment`, adjustment, { headers: once() }));
+  await world.api.stop();
   newest = await keep();
 });
 test.after(async () => void (await Promise.all([redis?.close(), books?.close()])));
@@ -124,6 +132,16 @@ test('an emptied Redis serves nothing until everything is back from Postgres and
   assert.is((await spend('6.5')).billing.usedCredits, '10');
   const { body } = await customers.verify({ key: spent.key, billing: { usage: '0.000001' } });
   assert.is(body.status, 'USAGE_LIMITED');
+});
+
+test('an adjustment that no book has is applied again, once', async () => {
+  await comeBackAs([]);
+  await reopenAll();
+  while ((await sweep(world.sql, redis)) > 0);
+  await reopenAll();
+  while ((await sweep(world.sql, redis)) > 0);
+  const { body } = await must(200, customers.verify({ key: adjusted.key, billing: { usage: '0' } }));
+  assert.is(body.billing.usedCredits, '2');
 });
 
 test('an emptied Redis stays closed while Postgres is known to be older than it was', async () => {

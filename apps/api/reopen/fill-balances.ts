@@ -26,7 +26,8 @@ export async function fillBalances(
   for await (const refs of batches) {
     const records = refs.map((billing) => ({ billing, mark: '', sequence: 0, adjustment: 0, sinceMs: 0 }));
     const failed = await rebuild(stores, records, grant);
-    for (const { billing, error } of failed) {
+    for (const { item, error } of failed) {
+      const { billing } = item;
       await setAside(redis, [billing], grant);
       await noteUnsettled(sql, [billing.id]);
       log.error({ error, billingId: billing.id }, 'a billing record is set aside: it could not be rebuilt');

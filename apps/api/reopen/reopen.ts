@@ -11,7 +11,6 @@ import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { postgresPosition, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
 import { fillBalances, type OnProgress, type Stores } from './fill-balances.ts';
 import { fillLimits } from './fill-limits.ts';
-import { recordLostAdjustments } from './lost-adjustments.ts';
 import { claim, nextEpochs, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { writeMissing, writeWhole } from './write-missing.ts';
 
@@ -105,7 +104,10 @@ async function openClaimed(
   const entryGrant = { fence: () => fence, change };
   const writeGrant = (shard: number) => ({ fence, epoch: epochs.get(shard)! });
   const openUp = async (some: Claim[]) => {
-    await recordLostAdjustments(stores, some, writeGrant);
+    // A shard may have lost the last adjustments. They are applied again, in which one that it has changes nothing.
+    await sql`
+      update changes set applied_at = null, created_at = now() - interval '1 minute'
+      where kind = 'adjustment' and applied_at is not null and shard = any(${shardsOf(some)})`;
     await Promise.all(some.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon, history])));
     stores.onOpened?.();
   };

@@ -93,8 +93,8 @@ export async function postgresPosition(sql: Sql): Promise<Position> {
 /**
  * Advances the checkpoints to the oldest running transaction (xmin): every transaction below it is over and its rows are
  * visible, so when none of those rows waits, all shards hold every change up to there. Row ids would not do: they become
- * visible in another order than they are assigned. Adjustments may wait for long: every opening finds those that a shard
- * lacks by their numbers. So may what was put back: nothing but its own change, which is kept, writes what it is of. A shard with a checkpoint of another history keeps it: that it holds
+ * visible in another order than they are assigned. Adjustments may wait for long: every opening applies the last ones
+ * again. So may what was put back: nothing but its own change, which is kept, writes what it is of. A shard with a checkpoint of another history keeps it: that it holds
  * what was changed before is not known.
  */
 export async function moveCheckpoints(

@@ -35,11 +35,11 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
 
 /** Notes records to be rebuilt: should their note have been lost, with a Postgres that was restored, nobody would rebuild them. */
 async function noteBehind({ sql, redis }: Stores, billings: BillingRef[], results: Reconciliation[]): Promise<void> {
-  const { aside } = results.length < billings.length ? await findBalances(redis, billings) : { aside: [] };
+  const { unknown } = results.length < billings.length ? await findBalances(redis, billings) : { unknown: [] };
   const undecided = results.filter(({ status }) => status === 'ON_ITS_WAY').map(({ billing }) => billing);
   await noteUnsettled(
     sql,
-    [...aside, ...undecided].map(({ id }) => id),
+    [...unknown, ...undecided].map(({ id }) => id),
   );
 }
 

@@ -122,5 +122,5 @@ for (const [what, { lines, wanted }] of Object.entries(cases))
     );
     const found = await Array.fromAsync(readHolds(books, [{ id: billingId, workspaceId, days }], NOW));
     const known = { id: holdId, keyId: 'key', usageName: 'n' };
-    assert.equal(found, wanted ? [[billingId, { ...known, ...wanted }]] : []);
+    assert.equal(found, wanted ? [[billingId, [{ ...known, ...wanted }]]] : []);
   });

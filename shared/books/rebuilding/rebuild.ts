@@ -10,9 +10,8 @@ import type { Query } from '../../stores/postgres.ts';
 import type { ShardedRedis } from '../../stores/redis.ts';
 import { chunks } from '../../values/chunks.ts';
 import { newId } from '../../values/ids.ts';
-import type { FailedRecord } from '../balances.ts';
 import { billingKey, type BillingRef } from '../billing-refs.ts';
-import { byHalves } from '../by-halves.ts';
+import { byHalves, type Failed } from '../by-halves.ts';
 import { readBooked, sum, type BookedRecord } from '../sums/booked.ts';
 import { firstDayOfHolds, readHolds, type BookedHold } from './booked-holds.ts';
 import { accountInBooks, readVoids, type Void } from './lost-accounts.ts';
@@ -29,9 +28,8 @@ export type RebuildStores = { sql: Query; redis: ShardedRedis; books: Books };
 export type SetAside = { billing: BillingRef; mark: string; sequence: number; adjustment: number; sinceMs: number };
 
 const WITHIN_MS = 2_000;
-// A script of so many takes Redis about 100 µs, and one of so many holds about a millisecond.
+// A script of so many takes Redis about 100 µs.
 const RECORDS_PER_SCRIPT = 16;
-const HOLDS_PER_SCRIPT = 200;
 const SCRIPTS_AT_ONCE = 8;
 const PROBE_WITHIN_MS = 5_000;
 
@@ -40,12 +38,9 @@ const PROBE_WITHIN_MS = 5_000;
  * holds, and what counts its lines. It can run again at any time, because it writes all and adds to nothing. Gives the records that
  * failed alone; throws where a server fails.
  */
-export async function rebuild(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<FailedRecord[]> {
-  if (records.length === 0) return [];
-  const lost: FailedRecord[] = [];
-  const rebuildSome = async (some: SetAside[]) => void lost.push(...(await rebuildPage(stores, some, grant)));
-  const alone = await byHalves(records, rebuildSome, () => requireBooks(stores));
-  return [...alone.map(({ item: { billing }, error }) => ({ billing, error })), ...lost];
+export function rebuild(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<Failed<SetAside>[]> {
+  const rebuildSome = (some: SetAside[]) => rebuildPage(stores, some, grant);
+  return byHalves(records, rebuildSome, () => requireBooks(stores));
 }
 
 /**
@@ -54,17 +49,12 @@ export async function rebuild(stores: RebuildStores, records: SetAside[], grant:
  */
 export async function setAside(redis: ShardedRedis, billings: BillingRef[], grant: WriteGrant): Promise<SetAside[]> {
   const mark = randomUUID();
-  const pages = pagesOf(billings.map((billing) => ({ billing })));
-  const asides = await mapLimited(pages, SCRIPTS_AT_ONCE, async (page) => {
-    const { shard } = page[0]!.billing;
-    const keys = page.flatMap(({ billing }) => [billingKey(billing), ...holdKeys(billing)]);
-    const [, ...numbers] = await write(redis, 'set-aside', shard, keys, [mark], grant);
-    return page.map(({ billing }, i) => {
-      const [sequence, adjustment, sinceMs] = numbers.slice(3 * i, 3 * i + 3).map(Number) as [number, number, number];
-      return { billing, mark, sequence, adjustment, sinceMs };
-    });
+  return mapLimited(billings, SCRIPTS_AT_ONCE, async (billing) => {
+    const keys = [billingKey(billing), ...holdKeys(billing)];
+    const [, ...numbers] = await write(redis, 'set-aside', billing.shard, keys, [mark], grant);
+    const [sequence, adjustment, sinceMs] = numbers.map(Number) as [number, number, number];
+    return { billing, mark, sequence, adjustment, sinceMs };
   });
-  return asides.flat();
 }
 
 /** Throws unless the books can be read at all: of a record that does not exist, in the same way as of others. */
@@ -74,8 +64,7 @@ export async function requireBooks(stores: RebuildStores): Promise<void> {
   await withTimeout(stores.redis.clock, PROBE_WITHIN_MS, readBooked(stores, [nobody]));
 }
 
-/** Gives the records that another process has set aside since. */
-async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<FailedRecord[]> {
+async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<void> {
   const { redis, sql } = stores;
   const billings = records.map(({ billing }) => billing);
   const booked = await readBooked(stores, billings);
@@ -87,7 +76,7 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
   const holds = await restoreHolds(stores, records, booked, grant);
   // One that is not set aside and never had a line is what it has to be.
   const known = records.filter(({ billing: { id }, mark }) => mark !== '' || booked.get(id)!.lastMicros !== undefined);
-  const lost = await mapLimited(pagesOf(known), SCRIPTS_AT_ONCE, async (page) => {
+  await mapLimited(pagesOf(known), SCRIPTS_AT_ONCE, async (page) => {
     const [{ mark, billing }] = page as [SetAside];
     const { shard } = billing;
     const { epoch } = grant(shard);
@@ -98,15 +87,13 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
       return argsOf(one.billing, epoch, told);
     });
     const answers = await write(redis, 'rebuild', shard, keys, [epoch, mark, ...args], grant);
-    const error = new Error('the record was set aside by another process');
-    return page.filter((_, i) => answers[i] !== 'OK').map((one) => ({ billing: one.billing, error }));
+    if (answers.some((answer) => answer !== 'OK')) throw new Error('a record was set aside by another process');
   });
-  return lost.flat();
 }
 
 /** Records of one shard each. */
-function pagesOf<Item extends { billing: BillingRef }>(items: Item[]): Item[][] {
-  const byShard = Map.groupBy(items, ({ billing }) => billing.shard);
+function pagesOf(records: SetAside[]): SetAside[][] {
+  const byShard = Map.groupBy(records, ({ billing }) => billing.shard);
   return [...byShard.values()].flatMap((some) => chunks(some, RECORDS_PER_SCRIPT));
 }
 
@@ -134,26 +121,20 @@ async function restoreHolds(
   });
   const byId = new Map(records.map((record) => [record.billing.id, record]));
   const found = new Map<string, Holds>();
-  let waiting: { record: SetAside; holds: BookedHold[] } | undefined;
-  const flush = async () => {
-    if (!waiting) return;
-    const { holds, record } = waiting;
-    const { billing, mark } = record;
-    const args = holds.flatMap(({ id, text, open, keptSeconds }) => [id, text, open?.endsAtMs ?? '', keptSeconds]);
+  for await (const [id, some] of readHolds(books, asked, nowMs)) {
+    const { billing, mark } = byId.get(id)!;
+    const args = some.flatMap(({ id: hold, text, open, keptSeconds }) => [
+      hold,
+      text,
+      open?.endsAtMs ?? '',
+      keptSeconds,
+    ]);
     const keys = [billingKey(billing), ...holdKeys(billing)];
     await write(redis, 'restore-holds', billing.shard, keys, [mark, ...args], grant);
-    waiting = undefined;
-  };
-  for await (const [id, hold] of readHolds(books, asked, nowMs)) {
-    const record = byId.get(id)!;
-    if (waiting && (waiting.record !== record || waiting.holds.length === HOLDS_PER_SCRIPT)) await flush();
-    waiting ??= { record, holds: [] };
-    waiting.holds.push(hold);
     const holds = found.get(id) ?? noHolds();
-    addHold(holds, hold);
+    for (const hold of some) addHold(holds, hold);
     found.set(id, holds);
   }
-  await flush();
   return found;
 }
 

@@ -3,10 +3,10 @@ import type { Logger } from '../../runtime/log.ts';
 import { startLoop, type Loop } from '../../runtime/loop.ts';
 import type { Metrics } from '../../runtime/metrics.ts';
 import type { Books } from '../../stores/clickhouse.ts';
-import { openShards } from '../../stores/fence.ts';
+import { openShards, type OpenShard } from '../../stores/fence.ts';
 import type { Sql } from '../../stores/postgres.ts';
 import type { ShardedRedis } from '../../stores/redis.ts';
-import { findBalances, type FailedRecord } from '../balances.ts';
+import { findBalances } from '../balances.ts';
 import { behindBooks, readBooked } from '../sums/booked.ts';
 import { rebuild, setAside } from './rebuild.ts';
 import { countUnsettled, postpone, removeSettled, takeUnsettled, type UnsettledRecord } from './unsettled-records.ts';
@@ -47,15 +47,12 @@ export async function rebuildNoted(stores: Stores): Promise<number> {
   if (open.size === 0 || watermarkMs < (await stores.redis.now()) - BOOKS_BEHIND_MS) return 0;
   const notes = await takeUnsettled(stores.sql, [...open.keys()], RECORDS_AT_ONCE);
   if (notes.length === 0) return 0;
-  const epochs = new Map([...open].map(([shard, { epoch }]) => [shard, epoch]));
-  const failed = new Map(
-    (await rebuildSome(stores, notes, { epochs, watermarkMs })).map(({ billing, error }) => [billing.id, error]),
-  );
+  const failed = await rebuildSome(stores, notes, open, watermarkMs);
+  const failing = notes.filter(({ id }) => failed.has(id));
   await removeSettled(
     stores.sql,
     notes.filter(({ id }) => !failed.has(id)),
   );
-  const failing = notes.filter(({ id }) => failed.has(id));
   await postpone(stores.sql, failing);
   for (const { id, attempts } of failing) {
     const why = { error: failed.get(id), billingId: id, attempts: attempts + 1 };
@@ -64,28 +61,27 @@ export async function rebuildNoted(stores: Stores): Promise<number> {
   return notes.length;
 }
 
-/** Rebuilds those of some records that need it; gives those that failed alone. */
+/** Rebuilds those of some records that need it; gives why some failed alone. */
 async function rebuildSome(
   stores: Stores,
   notes: UnsettledRecord[],
-  { epochs, watermarkMs }: { epochs: Map<number, number>; watermarkMs: number },
-): Promise<FailedRecord[]> {
+  open: Map<number, OpenShard>,
+  watermarkMs: number,
+): Promise<Map<string, unknown>> {
   const { redis, log } = stores;
-  const { balances, aside, corrupt } = await findBalances(redis, notes);
+  const { balances, unknown } = await findBalances(redis, notes);
   const booked = await readBooked(
     stores,
     balances.map((balance) => ({ ...balance.billing, counted: balance })),
   );
   const behind = balances.filter((balance) => behindBooks(balance, booked.get(balance.billing.id)!) > 0);
-  const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: epochs.get(shard)! });
-  const wanted = [...aside, ...[...behind, ...corrupt].map(({ billing }) => billing)];
+  const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: open.get(shard)!.epoch });
+  const wanted = [...unknown, ...behind.map(({ billing }) => billing)];
   const records = (await setAside(redis, wanted, grant)).map((record) =>
     watermarkMs > record.sinceMs + LOST_AFTER_MS ? { ...record, sequence: 0, adjustment: 0 } : record,
   );
   const failed = await rebuild(stores, records, grant);
   if (records.length > failed.length)
     log.warn({ records: records.length - failed.length }, 'balances were behind the books and were rebuilt from them');
-  const here = new Set([...balances.map(({ billing }) => billing), ...wanted].map(({ id }) => id));
-  const absent = notes.filter(({ id }) => !here.has(id));
-  return [...failed, ...absent.map((billing) => ({ billing, error: new Error('the record is not in Redis') }))];
+  return new Map(failed.map(({ item, error }) => [item.billing.id, error]));
 }
