@@ -7,7 +7,7 @@ create table job_watermarks (
 
 -- Billing records whose balance in Redis may lack what the books have: work to do that outlives the process that noticed
 -- it. `mark` changes with every note; whoever settles a record removes the note only if its mark is still the same. A
--- record that fails alone has `attempts` above 0 and waits until `next_attempt_at`; one that is being settled does too.
+-- record that was taken waits until `next_attempt_at`; what it failed before is in `attempts`.
 create sequence unsettled_records_seq;
 create table unsettled_records (
   billing_id      text primary key,

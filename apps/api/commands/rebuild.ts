@@ -1,5 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
+import { SHARDS } from '../../../shared/values/key-text.ts';
 import type { StalePostgresWatch } from '../sync/sweeper.ts';
 import { reopen } from '../reopen/reopen.ts';
 import { progressLine, runTool, type ToolStores } from './tool.ts';
@@ -14,20 +15,17 @@ export async function rebuild(stores: ToolStores): Promise<void> {
   const started = systemClock.monotonic();
   const progress = progressLine();
   let done = 0;
-  const onProgress = (records: number) => {
-    done += records;
-    progress.show(() => `${done.toLocaleString('en')} records written, ${seconds(started)}`);
+  const onOpened = (shards: number[]) => {
+    done += shards.length;
+    progress.show(() => `${done} of ${SHARDS} shards rebuilt, ${seconds(started)}`);
   };
   await Promise.all(
     [...stores.redis.byNode()].map(([node, shards]) =>
-      reopen({ ...stores, stalePostgres: neverStale }, node, shards, {
-        rebuild: true,
-        onProgress,
-      }),
+      reopen({ ...stores, stalePostgres: neverStale, onOpened }, node, shards, { rebuild: true }),
     ),
   );
   progress.end();
-  console.log(`Redis is rebuilt: ${done.toLocaleString('en')} records in ${seconds(started)}`);
+  console.log(`Redis is rebuilt: ${SHARDS} shards in ${seconds(started)}`);
 }
 
 function seconds(since: number): string {

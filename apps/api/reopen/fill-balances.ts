@@ -7,20 +7,13 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { batchesById } from '../sync/batches.ts';
 
-/** Called with the number of records that were just written. */
-export type OnProgress = (records: number) => void;
 export type Stores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
 /**
  * Sets the balances of a shard that is filled to what the books have. A record that fails alone is set aside and noted: its
  * verifications get 503 until it is rebuilt, and its shard opens all the same.
  */
-export async function fillBalances(
-  stores: Stores,
-  shard: number,
-  grant: WriteGrant,
-  onProgress: OnProgress,
-): Promise<void> {
+export async function fillBalances(stores: Stores, shard: number, grant: WriteGrant): Promise<void> {
   const { sql, redis, log } = stores;
   const batches = batchesById<BillingRef>((after, limit) => billingRefsAfter(sql, { shards: [shard] }, after, limit));
   for await (const refs of batches) {
@@ -32,6 +25,5 @@ export async function fillBalances(
       await noteUnsettled(sql, [billing.id]);
       log.error({ error, billingId: billing.id }, 'a billing record is set aside: it could not be rebuilt');
     }
-    onProgress(refs.length);
   }
 }

@@ -9,15 +9,15 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { postgresPosition, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
-import { fillBalances, type OnProgress, type Stores } from './fill-balances.ts';
+import { fillBalances, type Stores } from './fill-balances.ts';
 import { fillLimits } from './fill-limits.ts';
 import { claim, nextEpochs, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { writeMissing, writeWhole } from './write-missing.ts';
 
 export type ReopenOptions = Stores & {
   stalePostgres: StalePostgresWatch;
-  /** Called where shards were opened. */
-  onOpened?: () => void;
+  /** Called with shards that were opened. */
+  onOpened?: (shards: number[]) => void;
 };
 
 const LOOK_EVERY_MS = 250;
@@ -66,7 +66,7 @@ export async function reopen(
   options: ReopenOptions,
   node: RedisNode,
   shards: number[],
-  { rebuild = false, onProgress = () => {} }: { rebuild?: boolean; onProgress?: OnProgress } = {},
+  { rebuild = false } = {},
 ): Promise<void> {
   const { clock } = node;
   const started = clock.monotonic();
@@ -78,7 +78,7 @@ export async function reopen(
     renew(node, token, claims),
   );
   try {
-    const filled = await openClaimed(options, node, { runId, token, claims, onProgress });
+    const filled = await openClaimed(options, node, { runId, token, claims });
     const tookMs = Math.round(clock.monotonic() - started);
     options.log.info({ shards: claims.length, emptied: filled.length, tookMs }, 'shards opened');
   } finally {
@@ -87,13 +87,13 @@ export async function reopen(
 }
 
 /** Shards that are ours to reopen. */
-type Claimed = { runId: string; token: string; claims: Claim[]; onProgress: OnProgress };
+type Claimed = { runId: string; token: string; claims: Claim[] };
 
 /** Gives the shards that it filled. */
 async function openClaimed(
   stores: ReopenOptions,
   node: RedisNode,
-  { runId, token, claims, onProgress }: Claimed,
+  { runId, token, claims }: Claimed,
 ): Promise<Claim[]> {
   const { sql, redis, log, stalePostgres } = stores;
   const { epochs, isBehind } = await nextEpochs(sql, claims, node.clock.now());
@@ -109,7 +109,7 @@ async function openClaimed(
       update changes set applied_at = null, created_at = now() - interval '1 minute'
       where kind = 'adjustment' and applied_at is not null and shard = any(${shardsOf(some)})`;
     await Promise.all(some.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon, history])));
-    stores.onOpened?.();
+    stores.onOpened?.(shardsOf(some));
   };
 
   // An entry of one shard may have events of others of its server.
@@ -138,10 +138,10 @@ async function openClaimed(
   const failures: unknown[] = [];
   await mapLimited(toFill, FILLED_AT_ONCE, async (one) => {
     try {
-      await writeWhole(stores, entryGrant, one.shard, onProgress);
+      await writeWhole(stores, entryGrant, one.shard);
       // Before the holds, which come back with the balances and are added.
       await fillLimits(stores, one.shard, writeGrant);
-      await fillBalances(stores, one.shard, writeGrant, onProgress);
+      await fillBalances(stores, one.shard, writeGrant);
       await openUp([one]);
     } catch (error) {
       // A shard that fails alone holds up no other.

@@ -4,7 +4,7 @@ import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
 import type { Position } from '../sync/sweeper.ts';
 import { writeEntries, type EntryGrant, loadChanged, loadShard } from '../sync/sync.ts';
-import type { OnProgress, Stores } from './fill-balances.ts';
+import type { Stores } from './fill-balances.ts';
 import type { Claim } from './shard-claims.ts';
 
 // A Postgres that crashed may give out again ids of transactions that it had rolled back last.
@@ -32,16 +32,8 @@ export async function writeMissing(
 }
 
 /** Writes everything that an empty shard needs. */
-export async function writeWhole(
-  { sql, redis }: Stores,
-  grant: EntryGrant,
-  shard: number,
-  onProgress: OnProgress = () => {},
-): Promise<void> {
-  for await (const entries of loadShard(sql, shard)) {
-    await writeEntries(sql, redis, grant, entries);
-    onProgress(entries.length);
-  }
+export async function writeWhole({ sql, redis }: Stores, grant: EntryGrant, shard: number): Promise<void> {
+  for await (const entries of loadShard(sql, shard)) await writeEntries(sql, redis, grant, entries);
 }
 
 async function* loadSince(sql: Sql, claims: Claim[]): AsyncGenerator<Entry[]> {

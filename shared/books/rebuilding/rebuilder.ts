@@ -9,7 +9,7 @@ import type { ShardedRedis } from '../../stores/redis.ts';
 import { findBalances } from '../balances.ts';
 import { behindBooks, readBooked } from '../sums/booked.ts';
 import { rebuild, setAside } from './rebuild.ts';
-import { countUnsettled, postpone, removeSettled, takeUnsettled, type UnsettledRecord } from './unsettled-records.ts';
+import { countUnsettled, removeSettled, takeUnsettled, type UnsettledRecord } from './unsettled-records.ts';
 
 type Stores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
@@ -48,14 +48,12 @@ export async function rebuildNoted(stores: Stores): Promise<number> {
   const notes = await takeUnsettled(stores.sql, [...open.keys()], RECORDS_AT_ONCE);
   if (notes.length === 0) return 0;
   const failed = await rebuildSome(stores, notes, open, watermarkMs);
-  const failing = notes.filter(({ id }) => failed.has(id));
   await removeSettled(
     stores.sql,
     notes.filter(({ id }) => !failed.has(id)),
   );
-  await postpone(stores.sql, failing);
-  for (const { id, attempts } of failing) {
-    const why = { error: failed.get(id), billingId: id, attempts: attempts + 1 };
+  for (const { id, attempts } of notes.filter((one) => failed.has(one.id))) {
+    const why = { error: failed.get(id), billingId: id, attempts };
     stores.log.error(why, 'a billing record can not be rebuilt now; it will be tried again');
   }
   return notes.length;

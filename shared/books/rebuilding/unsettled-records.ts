@@ -6,14 +6,12 @@ import type { BillingRef } from '../billing-refs.ts';
 export type UnsettledRecord = BillingRef & { mark: number; attempts: number };
 
 const NOTES_AT_ONCE = 1_000;
-// A process that dies holds up the records in its hands for this long.
-const TAKEN_FOR_SECONDS = 5;
-const FIRST_PAUSE_SECONDS = 1;
-const LONGEST_PAUSE_SECONDS = 15;
+// Who fails, or dies with it in its hands, holds up a record for so long.
+const AGAIN_AFTER_SECONDS = 5;
 
 /**
- * Notes records as unsettled. Noting again changes the mark alone: a record
- * that is being settled is then looked at once more, and one that fails keeps its pause.
+ * Notes records as unsettled. Noting again changes the mark: a record that is being settled is then looked at once more. One that has
+ * failed keeps its pause.
  */
 export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<void> {
   for (const some of chunks(billingIds, NOTES_AT_ONCE)) {
@@ -25,18 +23,19 @@ export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<v
       order by id
       on conflict (billing_id) do update set
         mark = nextval('unsettled_records_seq'),
-        next_attempt_at = case when known.attempts = 0 then now() else known.next_attempt_at end`);
+        next_attempt_at = case when known.attempts < 2 then now() else known.next_attempt_at end`);
   }
 }
 
 /**
- * Takes notes of records in these shards that are due, those that wait longest first. For some seconds nobody else takes
- * them; should two processes settle the same record, it does no harm.
+ * Takes notes of records in these shards that are due, those that wait longest first. They are due again some seconds later, unless they
+ * are removed; should two processes settle the same record, it does no harm.
  */
 export async function takeUnsettled(sql: Query, shards: number[], limit: number): Promise<UnsettledRecord[]> {
   return orGiveUp(sql<UnsettledRecord[]>`
     with taken as (
-      update unsettled_records set next_attempt_at = now() + make_interval(secs => ${TAKEN_FOR_SECONDS})
+      update unsettled_records
+      set attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => ${AGAIN_AFTER_SECONDS})
       where billing_id = any(array(
         select billing_id from unsettled_records
         where next_attempt_at <= now() and shard = any(${shards})
@@ -58,21 +57,9 @@ export async function removeSettled(sql: Query, settled: UnsettledRecord[]): Pro
       and (billing_id, mark) in (select * from unnest(${ids}::text[], ${settled.map(({ mark }) => mark)}::bigint[]))`);
 }
 
-/** Sets aside records that failed alone, each for longer than the last time. */
-export async function postpone(sql: Query, failed: UnsettledRecord[]): Promise<void> {
-  if (failed.length === 0) return;
-  const ids = failed.map(({ id }) => id);
-  await orGiveUp(sql`
-    update unsettled_records set
-      attempts = attempts + 1,
-      next_attempt_at = now() + make_interval(
-        secs => least(${LONGEST_PAUSE_SECONDS}::float8, ${FIRST_PAUSE_SECONDS} * 2 ^ least(attempts, 20)))
-    where billing_id = any(${eachOf(sql, ids)})`);
-}
-
-/** How many records wait, and how many of them failed when they were last tried. */
+/** How many records wait, and how many of them were tried more than once. */
 export async function countUnsettled(sql: Query): Promise<{ waiting: number; failing: number }> {
   const [row] = await orGiveUp(sql<[{ waiting: number; failing: number }]>`
-    select count(*) as waiting, count(*) filter (where attempts > 0) as failing from unsettled_records`);
+    select count(*) as waiting, count(*) filter (where attempts > 1) as failing from unsettled_records`);
   return row;
 }
