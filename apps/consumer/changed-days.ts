@@ -4,9 +4,6 @@ import type { Sql } from '../../shared/stores/postgres.ts';
 import { markDays, markedId, type RecordDay } from '../../shared/stores/usage-marks.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 
-/** Marks the days of events as changed, before their insert and after it. `nowMs` is Redis's clock, read after the insert. */
-export type MarkChangedDays = (events: RecordDay[], nowMs?: number) => Promise<void>;
-
 // About 100 bytes each. A process that forgets them only marks some days once more than needed.
 const MAX_REMEMBERED = 500_000;
 const MARK_WITHIN_MS = 15_000;
@@ -16,16 +13,16 @@ const MARK_WITHIN_MS = 15_000;
  * rollup in progress that it may have missed an event.
  *
  * Records that this process has already marked for today are left out. An open day is never rolled up, so its marks
- * stay. This saves nearly all of the writes.
+ * stay. This saves nearly all of the writes. `nowMs` is Redis's clock, read after the insert.
  *
- * What is in the books without a mark, nobody reads. A consumer that dies after its insert is followed by another one that gets the
- * events again, unless Redis has lost them meanwhile: so days are marked before, too.
+ * A consumer that dies after its insert is followed by another one that gets the events again, unless Redis has lost them meanwhile: so
+ * days are marked before, too.
  */
-export function makeMarkChangedDays(sql: Sql, clock: Clock): MarkChangedDays {
+export function makeMarkChangedDays(sql: Sql, clock: Clock) {
   let today = '';
   let marked = new Set<string>();
 
-  return async function markChangedDays(events, nowMs) {
+  return async function markChangedDays(events: RecordDay[], nowMs?: number): Promise<void> {
     const day = nowMs === undefined ? today : dayOf(nowMs);
     if (today !== day || marked.size > MAX_REMEMBERED) {
       today = day;

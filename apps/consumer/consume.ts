@@ -2,83 +2,109 @@ import type { Clock } from '../../shared/runtime/clock.ts';
 import { startPump, type PumpOptions, type Source } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
+import { raiseBookedTo } from '../../shared/events/log-place.ts';
+import type { CarriedOutcome } from '../../shared/events/outcome.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
-import type { FillCustomers } from './fill-customers.ts';
-import type { FollowUps } from './follow-ups.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { makeFillCustomers } from './fill-customers.ts';
 import { insertEvents } from './insert-events.ts';
 import { makeInsertOutcomes } from './insert-outcomes.ts';
-import type { OpenAddresses } from './client-addresses.ts';
-import type { MarkChangedDays } from './changed-days.ts';
-import type { NotifyLimits } from './notify-limits.ts';
-
-export type ConsumeOptions = DeliverOptions & { source: Source };
+import { makeMarkChangedDays } from './changed-days.ts';
+import { makeNoteLateEvents } from './note-late-events.ts';
+import { notifyAlerts } from './notify-alerts.ts';
+import { notifyCredits } from './notify-credits.ts';
+import { notifyHolds } from './notify-holds.ts';
+import { makeNotifyLimits } from './notify-limits.ts';
 
 export type DeliverOptions = {
+  sql: Sql;
+  redis: ShardedRedis;
   books: Books;
-  fillCustomers: FillCustomers;
-  markChangedDays: MarkChangedDays;
-  raiseBookedTo(events: CarriedEvent[]): Promise<void>;
-  followUps: FollowUps;
-  notifyLimits: NotifyLimits;
-  openAddresses: OpenAddresses;
-  /** Redis's clock, in ms. */
-  now(): Promise<number>;
   metrics: Metrics;
   log: Logger;
   telemetry?: Telemetry;
   clock: Clock;
+  /** Redis's clock, in ms. */
+  now(): Promise<number>;
+  /** Called when a record may have to be rebuilt. */
+  rebuildSoon?(): void;
+  /** Called when the credits of a record have to be looked at. */
+  lookSoon?(): void;
 };
 
-/**
- * Carries events from a source to the books. After a crash at any step the source gives the events again.
- * 1. Read the customers that events lack. They don't change, so a repetition reads the same.
- * 2. Mark their days as changed, note up to where the books have the logs, and insert the events. Inserted again, they are the same rows.
- * 3. Do what follows from them (follow-ups.ts). Where Redis is away, that notes their records: it may have lost these events.
- * 4. Mark their days again. Without the mark, a day that was summed up meanwhile would not be summed up again.
- * 5. Insert the outcomes. Of a count that is inserted again the largest stays. Then notify webhooks of limits, once for each window.
- */
-export function startConsuming(options: ConsumeOptions): Running {
-  const { source, metrics, log, clock } = options;
+/** What is done with a batch: one step after the other, and each again until it succeeds. */
+export type Steps = { events: Step<CarriedEvent>[]; outcomes: Step<CarriedOutcome>[] };
+type Step<Read> = { what: string; work(batch: Read[]): Promise<void> };
+
+/** Carries events from a source to the books. After a crash at any step the source gives the events again. */
+export function startConsuming({ source, ...options }: DeliverOptions & { source: Source }): Running {
+  const { metrics, log, clock } = options;
   const idle = () => metrics.consumerLagSeconds.set(0);
   return startPump({ source, metrics, log, clock, idle, ...makeDelivery(options) });
 }
 
 /** What is done with each batch of events, and of outcomes. */
-export function makeDelivery({
-  books,
-  fillCustomers,
-  markChangedDays,
-  raiseBookedTo,
-  followUps,
-  notifyLimits,
-  openAddresses,
-  now,
-  metrics,
-  log,
-  telemetry = noTelemetry,
-  clock,
-}: DeliverOptions): Pick<PumpOptions, 'deliver' | 'deliverOutcomes'> {
+export function makeDelivery(
+  options: DeliverOptions,
+  { events, outcomes }: Steps = stepsOf(options),
+): Pick<PumpOptions, 'deliver' | 'deliverOutcomes'> {
+  const { metrics, log, telemetry = noTelemetry, clock } = options;
+  return {
+    deliver: telemetry.batch(spans.consume, async (batch: CarriedEvent[], signal: AbortSignal) => {
+      for (const { what, work } of events) await retry(clock, signal, log, what, () => work(batch));
+      metrics.consumedEvents.inc(batch.length);
+    }),
+    async deliverOutcomes(batch, signal) {
+      for (const { what, work } of outcomes) await retry(clock, signal, log, what, () => work(batch));
+    },
+  };
+}
+
+/** All steps in their order; after each stands what a crash there, or a repetition, means. */
+export function stepsOf(options: DeliverOptions): Steps {
+  const { sql, redis, books, metrics, clock, telemetry = noTelemetry, now, rebuildSoon, lookSoon } = options;
+  const markChangedDays = makeMarkChangedDays(sql, clock);
   const insert = telemetry.batch(spans.insert, (events: CarriedEvent[]) => insertEvents(books, events, clock));
   return {
-    deliver: telemetry.batch(spans.consume, async (events: CarriedEvent[], signal: AbortSignal) => {
-      await retry(clock, signal, log, 'reading the customers of events', () => fillCustomers(events));
-      await retry(clock, signal, log, 'marking days', () => markChangedDays(events));
-      await retry(clock, signal, log, 'noting what the books get', () => raiseBookedTo(events));
-      await retry(clock, signal, log, 'inserting usage events', () => insert(events));
-      for (const { what, work } of followUps) await retry(clock, signal, log, what, () => work(events));
-      await retry(clock, signal, log, 'marking changed days', async () => {
-        // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
-        const nowMs = await now();
-        await markChangedDays(events, nowMs);
-        metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
-      });
-      metrics.consumedEvents.inc(events.length);
-    }),
-    deliverOutcomes: makeInsertOutcomes({ books, notifyLimits, openAddresses, metrics, log, clock }),
+    events: [
+      // They don't change, so a repetition reads the same.
+      { what: 'reading the customers of events', work: makeFillCustomers(sql, clock) },
+      // What is in the books without a mark, nobody would read.
+      { what: 'marking days', work: (events) => markChangedDays(events) },
+      // A Redis that comes back with a shorter log has lost what is booked.
+      { what: 'noting what the books get', work: (events) => raiseBookedTo(sql, events) },
+      // Inserted again, they are the same rows.
+      { what: 'inserting usage events', work: insert },
+      // Without the note their records would stay too low. Where Redis is away, it notes all: it may have lost these events.
+      { what: 'noting late events', work: makeNoteLateEvents(sql, redis, rebuildSoon) },
+      // One that is stored already stays as it is.
+      { what: 'notifying of alerts', work: (events) => notifyAlerts(sql, clock, events) },
+      // Of holds that ended by themselves, of each once.
+      { what: 'notifying webhooks of holds', work: (events) => notifyHolds(sql, clock, events) },
+      // Somebody looks at their records, and notifies webhooks.
+      { what: 'noting credits to look at', work: (events) => notifyCredits(sql, clock, lookSoon, events) },
+      // Without the mark, a day that was summed up meanwhile would not be summed up again.
+      {
+        what: 'marking changed days',
+        async work(events) {
+          // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
+          const nowMs = await now();
+          await markChangedDays(events, nowMs);
+          metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
+        },
+      },
+    ],
+    outcomes: [
+      // Of a count that is inserted again the largest stays.
+      { what: 'inserting outcomes', work: makeInsertOutcomes(options) },
+      // Of each limit once for each window.
+      { what: 'notifying webhooks of limits', work: makeNotifyLimits(sql, clock) },
+    ],
   };
 }
 

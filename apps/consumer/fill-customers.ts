@@ -5,21 +5,18 @@ import { withTimeout } from '../../shared/runtime/timeout.ts';
 import { eachOf, type Sql } from '../../shared/stores/postgres.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 
-/** Gives events the customer that the script that wrote them did not know. */
-export type FillCustomers = (events: UsageEvent[]) => Promise<void>;
-
 // About 200 bytes each, and up to a kilobyte with the longest customers.
 const MAX_REMEMBERED = 50_000;
 const IDS_AT_ONCE = 1_000;
 const READ_WITHIN_MS = 15_000;
 
 /**
- * A line that ends or extends a hold names no customer. That of its key can't change: it is remembered, and an event that comes twice
+ * Makes what gives events the customer that the script that wrote them did not know. A line that ends or extends a hold names no customer. That of its key can't change: it is remembered, and an event that comes twice
  * gets the same.
  */
-export function makeFillCustomers(sql: Sql, clock: Clock): FillCustomers {
+export function makeFillCustomers(sql: Sql, clock: Clock) {
   let known = new Map<string, string>();
-  return async function fillCustomers(events) {
+  return async function fillCustomers(events: UsageEvent[]): Promise<void> {
     const lacking = events.filter(({ customerId, kind }) => customerId === '' && ENDING_HOLDS.has(kind));
     if (known.size > MAX_REMEMBERED) known = new Map();
     const asked = new Set(lacking.map(({ keyId }) => keyId).filter((id) => !known.has(id)));

@@ -4,8 +4,8 @@ import { beginCount, COUNTS_KEPT_MS, encodeRefusal, REFUSALS_KEPT_MS } from '../
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { impatient } from '../../tests/helpers/carry.ts';
-import { dies, makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
-import { makeInsertOutcomes } from './insert-outcomes.ts';
+import { makeDelivery } from './consume.ts';
+import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
 
 // Outcomes on their way from the outbox to the books.
 
@@ -48,7 +48,7 @@ test('entries that were inserted and not acknowledged come again and count once;
   const keyId = newId('key');
   const odd = ['{"x":"refusals","i":1}', '{"x":"refused"', count(keyId, 1, -1)];
   await append(count(keyId, 4), odd[0]!, refusal(keyId, 'one', Date.now()), ...odd.slice(1));
-  await own.carryUntil({ notifyLimits: dies });
+  await own.carryUntil('notifying webhooks of limits');
   assert.equal([await counted(keyId), (await own.waiting()).entries], [4, 1]);
   await own.carry();
   assert.equal([await counted(keyId), (await recent(keyId)).length], [4, 1]);
@@ -67,19 +67,12 @@ test('what is older than its lifetime, or of the future, is not inserted', async
 });
 
 test('outcomes that ClickHouse refuses again and again are dropped and counted: events wait behind them', async () => {
-  const { books, metrics, log } = own;
+  const { books, metrics } = own;
   const { outcomes } = await append(count(newId('key'), 1)).then(() => own.read());
-  const insert = makeInsertOutcomes({
-    books,
-    notifyLimits: async () => {},
-    openAddresses: async (all) => all,
-    metrics,
-    log,
-    clock: impatient,
-  });
+  const { deliverOutcomes } = makeDelivery({ ...own, now: own.redis.now, clock: impatient });
   await books.client.command({ query: 'rename table refusals to refusals_away' });
   try {
-    await insert(outcomes, new AbortController().signal);
+    await deliverOutcomes(outcomes, new AbortController().signal);
   } finally {
     await books.client.command({ query: 'rename table refusals_away to refusals' });
   }

@@ -14,8 +14,6 @@ type KafkaReaderOptions = {
   metrics: Metrics;
   log: Logger;
   clock: Clock;
-  /** Called when reading failed in a way that trying again would not change. */
-  ended(error: Error): void;
 };
 
 /** `assigned` gives the partitions that Kafka has assigned to this consumer. */
@@ -45,19 +43,16 @@ const LONGEST_DEAD_VALUE = 900_000;
  * consumer sends Kafka heartbeats. It delivers every event that it took, in order, even after Kafka has assigned the
  * partition to another consumer. That consumer then delivers the event too, and it alone commits the offset.
  */
-export function makeKafkaReader({ kafka, metrics, log, clock, ended }: KafkaReaderOptions): KafkaReader {
+export function makeKafkaReader({ kafka, metrics, log, clock }: KafkaReaderOptions): KafkaReader {
   // Fetched, and in no batch yet.
   const waiting: Part[] = [];
-  const consuming = kafka.consume({
-    async take(fetched, keepWaiting) {
-      while (isBatch(waiting)) {
-        if (!(await keepWaiting())) return false;
-        await clock.sleep(LOOK_EVERY_MS);
-      }
-      waiting.push(decodePart(fetched));
-      return true;
-    },
-    ended,
+  const consuming = kafka.consume(async (fetched, keepWaiting) => {
+    while (isBatch(waiting)) {
+      if (!(await keepWaiting())) return false;
+      await clock.sleep(LOOK_EVERY_MS);
+    }
+    waiting.push(decodePart(fetched));
+    return true;
   });
 
   return {

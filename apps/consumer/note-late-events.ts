@@ -8,19 +8,16 @@ import { markDays } from '../../shared/stores/usage-marks.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 import { SHARDS } from '../../shared/values/key-text.ts';
 
-/** Notes the records whose balances may lack some of these events, which were just inserted. */
-export type NoteLateEvents = (events: UsageEvent[]) => Promise<void>;
-
 const LOOK_WITHIN_MS = 1_000;
 const RECORDS_AT_ONCE = 1_000;
 
 /**
- * An event of an earlier epoch than its shard may be one that its Redis has lost: its record is noted, to be rebuilt if that is so, its
+ * Makes what notes the records whose balances may lack some of these events, which were just inserted. An event of an earlier epoch than its shard may be one that its Redis has lost: its record is noted, to be rebuilt if that is so, its
  * day is marked as changed again, and `noted` is called. So is one whose shard may be closed: who opens that may have read the books
  * before the event was there.
  */
-export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => void = () => {}): NoteLateEvents {
-  return async function noteLateEvents(events) {
+export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => void = () => {}) {
+  return async function noteLateEvents(events: UsageEvent[]): Promise<void> {
     const open = await openShards(redis, LOOK_WITHIN_MS);
     const newest = open.size === SHARDS ? Math.max(...[...open.values()].map(({ epoch }) => epoch)) : Infinity;
     // Nearly always there is none.

@@ -9,7 +9,12 @@ import { forWanting } from './for-wanting.ts';
  * Notes the records whose credits these events may have exhausted or replenished, where a webhook wants to know; calls `soon` then.
  * Whoever looks at them (look-at-credits.ts) asks Redis: an event may be old, and is only a reason to look.
  */
-export async function notifyCredits(sql: Sql, clock: Clock, soon: () => void, events: UsageEvent[]): Promise<void> {
+export async function notifyCredits(
+  sql: Sql,
+  clock: Clock,
+  soon: () => void = () => {},
+  events: UsageEvent[],
+): Promise<void> {
   const metered = events.filter(({ billingId, kind }) => billingId !== '' && !STATING.has(kind));
   await forWanting({ sql, clock }, ['credits.exhausted', 'credits.replenished'], metered, (some) =>
     note(sql, some, soon),

@@ -8,21 +8,18 @@ import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
 import { windowAt, type Span } from '../../shared/values/calendar.ts';
 import { forWanting } from './for-wanting.ts';
 
-/** Notifies webhooks of limits that refused calls, by outcomes that were just inserted. */
-export type NotifyLimits = (outcomes: CarriedOutcome[]) => Promise<void>;
-
 const MOST_KNOWN = 10_000;
 const MINUTE_MS = 60_000;
 
 /**
- * A limit notifies once for its window, since the id follows from both. This process remembers for which minutes it notified of a limit of
+ * Makes what notifies webhooks of limits that refused calls, by outcomes that were just inserted. A limit notifies once for its window, since the id follows from both. This process remembers for which minutes it notified of a limit of
  * a key: one that refuses all day is looked at once a minute.
  *
  * Refusals one by one say the time, but all teams share their room in a process; of counts there is room for hundreds of each team.
  */
-export function makeNotifyLimits(sql: Sql, clock: Clock): NotifyLimits {
+export function makeNotifyLimits(sql: Sql, clock: Clock) {
   const known = new Set<string>();
-  return async function notifyLimits(outcomes) {
+  return async function notifyLimits(outcomes: CarriedOutcome[]): Promise<void> {
     // Refusals last: where both are of a minute, theirs is the exact time.
     const refused = [...outcomes.flatMap(countedFor), ...outcomes.flatMap(refusedBy)];
     const fresh = new Map(refused.map((one) => [minuteOf(one), one] as const).filter(([minute]) => !known.has(minute)));

@@ -15,7 +15,7 @@ import { composeConsumer, type ConsumerConfig } from './compose.ts';
 import { makeKafkaReader } from './kafka-reader.ts';
 import { startWatchdog } from './watchdog.ts';
 
-/** Starts the program. `end` is called with why Kafka can be read no further: only a new process can go on. */
+/** Starts the program. `end` is called where Kafka is read no further: only a new process can go on. */
 export async function startConsumer(
   config: ConsumerConfig,
   log: Logger,
@@ -36,14 +36,10 @@ export async function startConsumer(
     clickhouse: () => books.ready(),
   };
 
-  const { delivering, running } = composeConsumer({ sql, redis, books, kafka }, config, {
-    metrics,
-    telemetry,
-    log,
-    clock,
-  });
+  const parts = { sql, redis, books, kafka, metrics, telemetry, log, clock };
+  const { delivering, running } = composeConsumer(parts, config);
   if (kafka) {
-    const source = makeKafkaReader({ kafka, metrics, log, clock, ended: end });
+    const source = makeKafkaReader({ kafka, metrics, log, clock });
     const consuming = startConsuming({ ...delivering, source });
     const reachable = () => allReady(clock, checks);
     const afterMs = config.KAFKA_WATCHDOG_SECONDS * 1000;

@@ -28,7 +28,6 @@ test('a failed attempt to connect leaves nothing behind', async () => {
     group: 'g',
     prepare: async () => {},
     take: async () => true,
-    ended: () => {},
     log: makeLogger('test', 'silent'),
   });
   await often.promise;

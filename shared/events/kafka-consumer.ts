@@ -8,16 +8,12 @@ export type Incoming = Pick<KafkaMessage, 'key' | 'value' | 'offset' | 'headers'
 /** Records of one partition that were read together. */
 export type Fetched = { partition: number; records: Incoming[]; lastOffset: string };
 
-export type ConsumeHandlers = {
-  /**
-   * Takes records in order; nothing more is read until it returns. While it waits, it calls `keepWaiting` about once a
-   * second: that sends Kafka a heartbeat and tells whether to go on. It lets a failure of that call pass through, and
-   * gives whether it took the records.
-   */
-  take(fetched: Fetched, keepWaiting: () => Promise<boolean>): Promise<boolean>;
-  /** Called when reading failed in a way that trying again would not change. */
-  ended(error: Error): void;
-};
+/**
+ * Takes records in order; nothing more is read until it returns. While it waits, it calls `keepWaiting` about once a
+ * second: that sends Kafka a heartbeat and tells whether to go on. It lets a failure of that call pass through, and
+ * gives whether it took the records.
+ */
+export type Take = (fetched: Fetched, keepWaiting: () => Promise<boolean>) => Promise<boolean>;
 
 export type Consuming = {
   /** The partitions that Kafka has assigned to this consumer. */
@@ -27,8 +23,9 @@ export type Consuming = {
   stop(): Promise<void>;
 };
 
-type ConsumeTopicOptions = ConsumeHandlers & {
+type ConsumeTopicOptions = {
   client: Client;
+  take: Take;
   topic: string;
   group: string;
   /** Called before each connection: a topic that does not exist can't be read. */
@@ -43,7 +40,7 @@ const DISCONNECT_WITHIN_MS = 3_000;
  * Keeps a consumer of a topic running. Records count as read once they are taken. This process then delivers them even
  * if Kafka assigns their partition to another consumer, which delivers them too. Only `commit` says what is done.
  */
-export function consumeTopic({ client, topic, group, prepare, take, ended, log }: ConsumeTopicOptions): Consuming {
+export function consumeTopic({ client, topic, group, prepare, take, log }: ConsumeTopicOptions): Consuming {
   const stopping = new AbortController();
   const { signal } = stopping;
   // This process's place in the consumer group: none while it is not connected.
@@ -67,7 +64,7 @@ export function consumeTopic({ client, topic, group, prepare, take, ended, log }
     },
   };
 
-  // A crash ends a kafkajs consumer. A new consumer follows it, unless the same error would end that one too.
+  // A crash ends a kafkajs consumer. A new consumer follows it, whatever it was: kafkajs itself goes on after some errors alone.
   async function keepConsuming(): Promise<void> {
     for (let attempt = 0; !signal.aborted; attempt++) {
       const consumer = client.consumer({
@@ -88,9 +85,7 @@ export function consumeTopic({ client, topic, group, prepare, take, ended, log }
         log.info({ partitions: [...partitions].toSorted((a, b) => a - b) }, 'partitions of Kafka were assigned');
       });
       try {
-        const crash = await consumeUntilCrash(consumer);
-        if (crash && !mayPass(crash)) return ended(crash);
-        if (crash) log.warn({ error: crash }, 'reading Kafka was cut short; it begins again');
+        await consumeUntilCrash(consumer);
       } catch (error) {
         log.warn({ error, attempt }, 'Kafka can not be read; it is tried again');
       } finally {
@@ -103,18 +98,18 @@ export function consumeTopic({ client, topic, group, prepare, take, ended, log }
     }
   }
 
-  /** Consumes until the signal (gives undefined) or a crash (gives its error). */
-  async function consumeUntilCrash(consumer: Consumer): Promise<Error | undefined> {
-    const { promise: ending, resolve: end } = Promise.withResolvers<Error | undefined>();
-    const stop = () => end(undefined);
-    signal.addEventListener('abort', stop, { once: true });
-    consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error));
+  /** Consumes until the signal, or throws the error of a crash. */
+  async function consumeUntilCrash(consumer: Consumer): Promise<void> {
+    const { promise: ending, resolve: stop, reject: crash } = Promise.withResolvers<void>();
+    const onAbort = () => stop();
+    signal.addEventListener('abort', onAbort, { once: true });
+    consumer.on(consumer.events.CRASH, ({ payload }) => crash(payload.error));
     try {
       // Stopping must not wait for a broker that does not answer.
       await Promise.race([connect(consumer), ending]);
-      return await ending;
+      await ending;
     } finally {
-      signal.removeEventListener('abort', stop);
+      signal.removeEventListener('abort', onAbort);
     }
   }
 
@@ -140,14 +135,4 @@ export function consumeTopic({ client, topic, group, prepare, take, ended, log }
       },
     });
   }
-}
-
-// kafkajs decides by the same rule whether it restarts a crashed consumer, except that we also try again when no group
-// coordinator is found: there is none while brokers start.
-function mayPass(error: Error): boolean {
-  const { type, retriable } = error as { type?: string; retriable?: boolean };
-  // Kafka does not know this member of the group any more.
-  if (type === 'UNKNOWN_MEMBER_ID') return true;
-  if (['KafkaJSNumberOfRetriesExceeded', 'KafkaJSGroupCoordinatorNotFound'].includes(error.name)) return true;
-  return error.cause instanceof Error ? mayPass(error.cause) : retriable === true;
 }

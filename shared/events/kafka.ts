@@ -3,7 +3,7 @@ import { systemClock } from '../runtime/clock.ts';
 import { ConfigError, readConfig } from '../runtime/config.ts';
 import { groups, type KafkaConfig, type KafkaLogin } from '../runtime/variables.ts';
 import { makeClient } from './kafka-client.ts';
-import { consumeTopic, type Consuming, type ConsumeHandlers } from './kafka-consumer.ts';
+import { consumeTopic, type Consuming, type Take } from './kafka-consumer.ts';
 import { makeLogger, type Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
@@ -21,7 +21,7 @@ export type Kafka = {
   /** Resolves once every in-sync replica has the records. When it rejects, Kafka may have some; send all again. */
   produce(topic: string, records: Outgoing[]): Promise<void>;
   /** Reads the usage topic as a member of the group that writes the books. */
-  consume(handlers: ConsumeHandlers): Consuming;
+  consume(take: Take): Consuming;
   /** How far that group is in each partition. */
   progress(): Promise<Progress[]>;
   ready(): Promise<boolean>;
@@ -64,7 +64,7 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
         Promise.all(splitIntoRequests(records).map((messages) => connected.send({ topic, messages, acks: -1 }))),
       );
     },
-    consume: (handlers) => consumeTopic({ client, topic: topics.usage, group, prepare: ensure, log, ...handlers }),
+    consume: (take) => consumeTopic({ client, topic: topics.usage, group, prepare: ensure, take, log }),
     progress: () => admin.use((connected) => progress(connected, topics.usage, group)),
     ready: () => admin.use(answers),
     async close() {

@@ -1,12 +1,8 @@
 import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
-import { makeOpenAddresses } from '../../apps/consumer/client-addresses.ts';
-import { makeDelivery, type DeliverOptions } from '../../apps/consumer/consume.ts';
+import { makeDelivery, stepsOf, type DeliverOptions, type Steps } from '../../apps/consumer/consume.ts';
 import { makeFillCustomers } from '../../apps/consumer/fill-customers.ts';
-import { makeFollowUps } from '../../apps/consumer/follow-ups.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
-import { makeNotifyLimits } from '../../apps/consumer/notify-limits.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
-import { raiseBookedTo } from '../../shared/events/log-place.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState } from '../../shared/events/outbox-watch.ts';
 import { storeWatermark } from '../../shared/events/watermark.ts';
@@ -30,32 +26,26 @@ const END_OF_TIME = 9_000_000_000_000_000;
 /** Of a Redis that is thrown away after the tests, nothing has to be on a disk. */
 export const anyDisk: DiskMark = { look: async () => {}, has: () => true, restart: () => {} };
 
+/** Steps of a consumer, at one of which it dies. */
+export function dyingAt({ events, outcomes }: Steps, step: string): Steps {
+  const work = async () => Promise.reject(new Error('it died'));
+  const dying = <One extends Steps['events'][number] | Steps['outcomes'][number]>(one: One) =>
+    one.what === step ? { ...one, work } : one;
+  return { events: events.map(dying), outcomes: outcomes.map(dying) };
+}
+
 /**
- * Does what a consumer does with all that waits in the outboxes, where none runs; no event is on its way to the books then. Parts
- * of a consumer that are chosen take the place of its own. Once `signal` is aborted, what fails is not done again: it throws, and
- * what was read stays unacknowledged.
+ * Does what a consumer does with all that waits in the outboxes, where none runs; no event is on its way to the books then. At the step
+ * `diesAt` it dies: it throws, and what was read stays unacknowledged.
  */
-export async function carryAll(
-  stores: Stores,
-  chosen: Partial<DeliverOptions> = {},
-  signal: AbortSignal = never,
-): Promise<void> {
-  const { sql, redis, books } = stores;
+export async function carryAll(stores: Stores, chosen: Partial<DeliverOptions> = {}, diesAt?: string): Promise<void> {
+  const { sql, redis } = stores;
   const { metrics = makeMetrics('test') } = chosen;
-  const { deliver, deliverOutcomes } = makeDelivery({
-    books,
-    fillCustomers: makeFillCustomers(sql, clock),
-    markChangedDays: makeMarkChangedDays(sql, clock),
-    raiseBookedTo: (events) => raiseBookedTo(sql, events),
-    followUps: makeFollowUps({ sql, redis }),
-    notifyLimits: makeNotifyLimits(sql, clock),
-    openAddresses: makeOpenAddresses(sql, redis),
-    now: redis.now,
-    metrics,
-    log,
-    clock: impatient,
-    ...chosen,
-  });
+  const options = { ...stores, now: redis.now, metrics, log, clock: impatient, ...chosen };
+  const steps = stepsOf(options);
+  const { deliver, deliverOutcomes } = makeDelivery(options, diesAt === undefined ? steps : dyingAt(steps, diesAt));
+  // What fails is then not done again.
+  const signal = diesAt === undefined ? never : AbortSignal.abort();
   while ((await outboxState(redis)).events > 0) {
     // A new one each time: it does not pause between two batches.
     const reader = makeOutboxReader({

@@ -72,14 +72,14 @@ export const brokenRules: BrokenRule[] = [
   },
   {
     rule: 'a Redis that comes back behind the books is rebuilt from them',
-    file: 'apps/api/reopen/epochs.ts',
+    file: 'apps/api/reopen/shard-claims.ts',
     from: `    isBehind: rows.some(({ isBehind }) => isBehind),`,
     to: `    isBehind: false,`,
   },
   {
     rule: 'the books get no event before the place of its log is noted',
     file: 'apps/consumer/consume.ts',
-    from: `      await retry(clock, signal, log, 'noting what the books get', () => raiseBookedTo(events));`,
+    from: `      { what: 'noting what the books get', work: (events) => raiseBookedTo(sql, events) },`,
     to: ``,
   },
   {
@@ -96,9 +96,9 @@ export const brokenRules: BrokenRule[] = [
   },
   {
     rule: 'a Redis that restarted is opened by what changed since its checkpoint',
-    file: 'apps/api/reopen/reopen.ts',
-    from: `  const outdated = await writeMissing(stores, entryGrant, position, kept);`,
-    to: `  const outdated = await writeMissing(stores, entryGrant, position, []);`,
+    file: 'apps/api/reopen/write-missing.ts',
+    from: `  for await (const entries of loadSince(sql, comparable)) await writeEntries(sql, redis, grant, entries);`,
+    to: ``,
   },
   {
     rule: 'a claim ends with its builder, also after the clock was set back',

@@ -1,5 +1,5 @@
 import type { Kafka, Outgoing } from '../../shared/events/kafka.ts';
-import type { ConsumeHandlers, Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
+import type { Take, Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
 import type { Process, Simulation } from './simulation.ts';
 
 export type KafkaServer = ReturnType<typeof makeKafkaServer>;
@@ -54,7 +54,7 @@ export function makeKafkaServer() {
     return { partition, records: some, lastOffset: some.at(-1)!.offset };
   }
 
-  function consume(process: Process, ask: <T>(label: string, work: () => T) => Promise<T>, { take }: ConsumeHandlers) {
+  function consume(process: Process, ask: <T>(label: string, work: () => T) => Promise<T>, take: Take) {
     const member: Member = new Map();
     const stopping = new AbortController();
     process.onDeath(async () => assign(members.filter((one) => one !== member)));
@@ -105,7 +105,7 @@ export function makeKafkaServer() {
         topics,
         ensureTopics: async () => {},
         produce: (topic, records) => ask(`produce ${records.length}`, () => append(topic, records)),
-        consume: (handlers) => consume(process, ask, handlers),
+        consume: (take) => consume(process, ask, take),
         progress: () =>
           ask('progress', () =>
             partitions.map(({ records, committed }, partition) => ({ partition, committed, end: records.length })),

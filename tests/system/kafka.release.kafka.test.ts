@@ -160,13 +160,10 @@ function textsOf(records: Incoming[]): string[] {
 function consume(kafka: Kafka) {
   const records: Incoming[] = [];
   const lastOffsets = new Map<number, string>();
-  const consuming = kafka.consume({
-    async take(fetched) {
-      records.push(...fetched.records);
-      lastOffsets.set(fetched.partition, fetched.lastOffset);
-      return true;
-    },
-    ended: (error) => assert.unreachable(error.message),
+  const consuming = kafka.consume(async (fetched) => {
+    records.push(...fetched.records);
+    lastOffsets.set(fetched.partition, fetched.lastOffset);
+    return true;
   });
   return { records, lastOffsets, consuming };
 }

@@ -11,7 +11,6 @@ import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { anyDisk, bookEvents, carryAll } from '../../../tests/helpers/carry.ts';
 import { encodeEvent, testEvent } from '../../../tests/helpers/events.ts';
 import { connectTestStores, type TestStores } from '../../../tests/helpers/test-stores.ts';
-import type { DeliverOptions } from '../consume.ts';
 
 /** Stores without programs, with what tests of the consumer do in its outbox and its books. */
 export type ConsumerWorld = Awaited<ReturnType<typeof makeConsumerWorld>>;
@@ -48,11 +47,6 @@ export async function makeConsumerWorld(of?: TestStores) {
   };
 }
 
-/** A part of a consumer at which it dies. */
-export async function dies(): Promise<never> {
-  throw new Error('it died');
-}
-
 /** So many events of one record, by their sequence numbers. */
 export function numbered(count: number): TestEntry[] {
   return Array.from({ length: count }, (_, i) => ({ seq: i + 1 }));
@@ -78,12 +72,10 @@ function outboxTools(stores: TestStores) {
       }
     },
     /** Carries all that waits to the books, as a consumer does. */
-    carry: (chosen: Partial<DeliverOptions> = {}) => carryAll(stores, { metrics, log, ...chosen }),
-    /** Carries what waits as a consumer that dies where a part of it fails: nothing is acknowledged. */
-    async carryUntil(failing: Partial<DeliverOptions>): Promise<void> {
-      const died = await carryAll(stores, { metrics, log, ...failing }, AbortSignal.abort()).catch(
-        (error: Error) => error,
-      );
+    carry: () => carryAll(stores, { metrics, log }),
+    /** Carries what waits as a consumer that dies at a step: nothing is acknowledged. */
+    async carryUntil(step: string): Promise<void> {
+      const died = await carryAll(stores, { metrics, log }, step).catch((error: Error) => error);
       assert.match(String(died), /it died/);
     },
     /** Appends an entry as it is. */

@@ -77,7 +77,7 @@ function removeBy(name: string): Remove {
 
 /**
  * Prunes changes that were applied more than a day ago, oldest first, and stores how far: a shard with an earlier
- * checkpoint is written whole when it is reopened. A change that waits, or that no query can see yet, stops the pruning,
+ * checkpoint is filled anew when it is reopened. A change that waits, or that no query can see yet, stops the pruning,
  * so an open shard never falls behind it; an adjustment may wait, because every opening applies those again that are still there: whose
  * events the books may lack.
  */
