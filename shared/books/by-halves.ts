@@ -1,9 +1,6 @@
 import { ApiError } from '../contract/errors.ts';
 import { chunks } from '../values/chunks.ts';
 
-/** What failed alone, and why. */
-export type Failed<Item> = { item: Item; error: unknown };
-
 /**
  * Does work that asks the books for some items at once. Where that fails, it does it for half of them at a time, down to those that
  * fail alone, which it gives. So one item that the books can't answer for holds up no other. Throws where a server fails, which
@@ -13,7 +10,7 @@ export async function byHalves<Item>(
   items: Item[],
   work: (items: Item[]) => Promise<void>,
   requireBooks: () => Promise<void>,
-): Promise<Failed<Item>[]> {
+): Promise<{ item: Item; error: unknown }[]> {
   if (items.length === 0) return [];
   try {
     await work(items);
@@ -22,7 +19,7 @@ export async function byHalves<Item>(
     if (error instanceof ApiError) throw error;
     await requireBooks();
     if (items.length === 1) return [{ item: items[0]!, error }];
-    const failed: Failed<Item>[] = [];
+    const failed: { item: Item; error: unknown }[] = [];
     for (const half of chunks(items, Math.ceil(items.length / 2)))
       failed.push(...(await byHalves(half, work, requireBooks)));
     return failed;

@@ -5,10 +5,9 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { amountOf, knownLimits, packCounters, type KnownLimit } from '../../../shared/stores/known-limits.ts';
 import type { LimitPlace } from '../../../shared/stores/limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
+import type { RebuildStores, WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
 import { sum } from '../../../shared/books/sums/booked.ts';
 import { batchesById } from '../sync/batches.ts';
-import type { Stores } from './fill-balances.ts';
 
 const FILL_WITHIN_MS = 2_000;
 
@@ -17,7 +16,7 @@ const FILL_WITHIN_MS = 2_000;
  * those that slide begin anew. What holds reserve is added to it when they come back. It costs a query for each page of those with
  * limits. Without what the books have of one the shard stays closed: nothing would set its limits later.
  */
-export async function fillLimits(stores: Stores, shard: number, grant: WriteGrant): Promise<void> {
+export async function fillLimits(stores: RebuildStores, shard: number, grant: WriteGrant): Promise<void> {
   for await (const keys of keysWithLimits(stores.sql, shard)) await fill(stores, shard, grant, keys, 'key_id');
   for await (const records of recordsWithLimits(stores.sql, shard))
     await fill(stores, shard, grant, records, 'billing_id');
@@ -34,7 +33,7 @@ type Owner = {
 };
 
 async function fill(
-  stores: Stores,
+  stores: RebuildStores,
   shard: number,
   grant: WriteGrant,
   owners: Owner[],

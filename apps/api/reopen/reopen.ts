@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { requireBooks } from '../../../shared/books/rebuilding/rebuild.ts';
+import { requireBooks, type RebuildStores } from '../../../shared/books/rebuilding/rebuild.ts';
 import { sum } from '../../../shared/books/sums/booked.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
@@ -9,12 +9,12 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { postgresPosition, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
-import { fillBalances, type Stores } from './fill-balances.ts';
+import { fillBalances } from './fill-balances.ts';
 import { fillLimits } from './fill-limits.ts';
 import { claim, nextEpochs, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { writeMissing, writeWhole } from './write-missing.ts';
 
-export type ReopenOptions = Stores & {
+export type ReopenOptions = RebuildStores & {
   stalePostgres: StalePostgresWatch;
   /** Called with shards that were opened. */
   onOpened?: (shards: number[]) => void;

@@ -4,7 +4,7 @@ import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
 import type { Position } from '../sync/sweeper.ts';
 import { writeEntries, type EntryGrant, loadChanged, loadShard } from '../sync/sync.ts';
-import type { Stores } from './fill-balances.ts';
+import type { RebuildStores } from '../../../shared/books/rebuilding/rebuild.ts';
 import type { Claim } from './shard-claims.ts';
 
 // A Postgres that crashed may give out again ids of transactions that it had rolled back last.
@@ -16,7 +16,7 @@ const GIVEN_OUT_AGAIN = 1_000;
  * that Postgres still keeps.
  */
 export async function writeMissing(
-  { sql, redis }: Stores,
+  { sql, redis }: RebuildStores,
   grant: EntryGrant,
   { history, horizon }: Position,
   claims: Claim[],
@@ -32,7 +32,7 @@ export async function writeMissing(
 }
 
 /** Writes everything that an empty shard needs. */
-export async function writeWhole({ sql, redis }: Stores, grant: EntryGrant, shard: number): Promise<void> {
+export async function writeWhole({ sql, redis }: RebuildStores, grant: EntryGrant, shard: number): Promise<void> {
   for await (const entries of loadShard(sql, shard)) await writeEntries(sql, redis, grant, entries);
 }
 

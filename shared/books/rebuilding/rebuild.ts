@@ -1,25 +1,27 @@
 import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../contract/errors.ts';
 import { beginEvent, type UsageEvent } from '../../events/event.ts';
+import type { Logger } from '../../runtime/log.ts';
 import { mapLimited } from '../../runtime/map-limited.ts';
 import { withTimeout } from '../../runtime/timeout.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { END } from '../../stores/fields.ts';
 import { keyspace } from '../../stores/keyspace.ts';
-import type { Query } from '../../stores/postgres.ts';
+import type { Sql } from '../../stores/postgres.ts';
 import type { ShardedRedis } from '../../stores/redis.ts';
 import { chunks } from '../../values/chunks.ts';
 import { newId } from '../../values/ids.ts';
 import { billingKey, type BillingRef } from '../billing-refs.ts';
-import { byHalves, type Failed } from '../by-halves.ts';
+import { byHalves } from '../by-halves.ts';
 import { readBooked, sum, type BookedRecord } from '../sums/booked.ts';
 import { firstDayOfHolds, readHolds, type BookedHold } from './booked-holds.ts';
 import { accountInBooks, readVoids, type Void } from './lost-accounts.ts';
+import { noteUnsettled } from './unsettled-records.ts';
 
 /** Permission to write the balances of a shard: its fence, and its epoch, or the next one while it is built. */
 export type WriteGrant = (shard: number) => { fence: string; epoch: number };
 
-export type RebuildStores = { sql: Query; redis: ShardedRedis; books: Books };
+export type RebuildStores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
 /**
  * A record that was set aside, since when in Unix ms, and the last numbers that it has given: once the books have all up to them, it
@@ -35,12 +37,20 @@ const PROBE_WITHIN_MS = 5_000;
 
 /**
  * Rebuilds the balances of records that are set aside, or in a shard that is built, from the books: used credits, the account, its
- * holds, and what counts its lines. It can run again at any time, because it writes all and adds to nothing. Gives the records that
- * failed alone; throws where a server fails.
+ * holds, and what counts its lines. It can run again at any time, because it writes all and adds to nothing. Records that fail alone are
+ * set aside and noted: their calls get 503 until they are rebuilt. Throws where a server fails.
  */
-export function rebuild(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<Failed<SetAside>[]> {
+export async function rebuild(stores: RebuildStores, records: SetAside[], grant: WriteGrant): Promise<void> {
   const rebuildSome = (some: SetAside[]) => rebuildPage(stores, some, grant);
-  return byHalves(records, rebuildSome, () => requireBooks(stores));
+  for (const { item, error } of await byHalves(records, rebuildSome, () => requireBooks(stores))) {
+    const { billing, mark } = item;
+    if (mark === '') await setAside(stores.redis, [billing], grant);
+    await noteUnsettled(stores.sql, [billing.id]);
+    stores.log.error(
+      { error, billingId: billing.id },
+      'a billing record can not be rebuilt now; it will be tried again',
+    );
+  }
 }
 
 /**

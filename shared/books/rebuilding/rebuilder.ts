@@ -1,17 +1,11 @@
 import { booksWatermark } from '../../events/watermark.ts';
-import type { Logger } from '../../runtime/log.ts';
 import { startLoop, type Loop } from '../../runtime/loop.ts';
 import type { Metrics } from '../../runtime/metrics.ts';
-import type { Books } from '../../stores/clickhouse.ts';
-import { openShards, type OpenShard } from '../../stores/fence.ts';
-import type { Sql } from '../../stores/postgres.ts';
-import type { ShardedRedis } from '../../stores/redis.ts';
+import { openShards } from '../../stores/fence.ts';
 import { findBalances } from '../balances.ts';
 import { behindBooks, readBooked } from '../sums/booked.ts';
-import { rebuild, setAside } from './rebuild.ts';
-import { countUnsettled, removeSettled, takeUnsettled, type UnsettledRecord } from './unsettled-records.ts';
-
-type Stores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
+import { rebuild, setAside, type RebuildStores } from './rebuild.ts';
+import { countUnsettled, removeSettled, takeUnsettled } from './unsettled-records.ts';
 
 const LOOK_EVERY_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
@@ -23,7 +17,7 @@ const BOOKS_BEHIND_MS = 10_000;
 const LOST_AFTER_MS = 30_000;
 
 /** Rebuilds noted records of open shards, until stopped. Any number of processes may do so at a time. */
-export function startRebuilder({ metrics, ...stores }: Stores & { metrics: Metrics }): Loop {
+export function startRebuilder({ metrics, ...stores }: RebuildStores & { metrics: Metrics }): Loop {
   const loop = startLoop(stores.redis.clock, LOOK_EVERY_MS, stores.log, 'rebuilding balances', async () => {
     const { waiting, failing } = await countUnsettled(stores.sql);
     metrics.unsettledRecords.set(waiting);
@@ -39,34 +33,15 @@ export function startRebuilder({ metrics, ...stores }: Stores & { metrics: Metri
  * 1. Take the notes. After a crash here they are due again some seconds later.
  * 2. Set aside those whose balance lacks what the books have, or is not known; their calls get 503.
  * 3. Rebuild these once the books have all that they had given.
- * 4. Remove the notes, but for those that were noted again meanwhile. Records that failed alone wait for their next attempt.
+ * 4. Remove the notes, but for those that were noted again: meanwhile, or since they failed alone.
  */
-export async function rebuildNoted(stores: Stores): Promise<number> {
-  const open = await openShards(stores.redis, LOOK_WITHIN_MS);
-  const watermarkMs = await booksWatermark(stores.sql);
-  if (open.size === 0 || watermarkMs < (await stores.redis.now()) - BOOKS_BEHIND_MS) return 0;
-  const notes = await takeUnsettled(stores.sql, [...open.keys()], RECORDS_AT_ONCE);
+export async function rebuildNoted(stores: RebuildStores): Promise<number> {
+  const { sql, redis, log } = stores;
+  const open = await openShards(redis, LOOK_WITHIN_MS);
+  const watermarkMs = await booksWatermark(sql);
+  if (open.size === 0 || watermarkMs < (await redis.now()) - BOOKS_BEHIND_MS) return 0;
+  const notes = await takeUnsettled(sql, [...open.keys()], RECORDS_AT_ONCE);
   if (notes.length === 0) return 0;
-  const failed = await rebuildSome(stores, notes, open, watermarkMs);
-  await removeSettled(
-    stores.sql,
-    notes.filter(({ id }) => !failed.has(id)),
-  );
-  for (const { id, attempts } of notes.filter((one) => failed.has(one.id))) {
-    const why = { error: failed.get(id), billingId: id, attempts };
-    stores.log.error(why, 'a billing record can not be rebuilt now; it will be tried again');
-  }
-  return notes.length;
-}
-
-/** Rebuilds those of some records that need it; gives why some failed alone. */
-async function rebuildSome(
-  stores: Stores,
-  notes: UnsettledRecord[],
-  open: Map<number, OpenShard>,
-  watermarkMs: number,
-): Promise<Map<string, unknown>> {
-  const { redis, log } = stores;
   const { balances, unknown } = await findBalances(redis, notes);
   const booked = await readBooked(
     stores,
@@ -78,8 +53,8 @@ async function rebuildSome(
   const records = (await setAside(redis, wanted, grant)).map((record) =>
     watermarkMs > record.sinceMs + LOST_AFTER_MS ? { ...record, sequence: 0, adjustment: 0 } : record,
   );
-  const failed = await rebuild(stores, records, grant);
-  if (records.length > failed.length)
-    log.warn({ records: records.length - failed.length }, 'balances were behind the books and were rebuilt from them');
-  return new Map(failed.map(({ item, error }) => [item.billing.id, error]));
+  if (records.length > 0) log.warn({ records: records.length }, 'balances behind the books are rebuilt from them');
+  await rebuild(stores, records, grant);
+  await removeSettled(sql, notes);
+  return notes.length;
 }

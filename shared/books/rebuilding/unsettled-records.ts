@@ -3,7 +3,7 @@ import { chunks } from '../../values/chunks.ts';
 import type { BillingRef } from '../billing-refs.ts';
 
 /** A note that a record's balance may lack what the books have. Its mark tells whether it was noted again since. */
-export type UnsettledRecord = BillingRef & { mark: number; attempts: number };
+export type UnsettledRecord = BillingRef & { mark: number };
 
 const NOTES_AT_ONCE = 1_000;
 // Who fails, or dies with it in its hands, holds up a record for so long.
@@ -41,9 +41,9 @@ export async function takeUnsettled(sql: Query, shards: number[], limit: number)
         where next_attempt_at <= now() and shard = any(${shards})
         order by next_attempt_at limit ${limit} for update skip locked
       ))
-      returning billing_id, mark, attempts
+      returning billing_id, mark
     )
-    select b.id, b.shard, b.workspace_id, b.external_meter_id, taken.mark, taken.attempts
+    select b.id, b.shard, b.workspace_id, b.external_meter_id, taken.mark
     from taken cross join lateral (select * from billing_records where id = taken.billing_id limit 1) as b`);
 }
 
