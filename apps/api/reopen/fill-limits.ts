@@ -1,12 +1,12 @@
 import type { Limit } from '../../../shared/contract/limits.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { IS_CANCELLED, IS_COUNTED, readRows } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { amountOf, knownLimits, packCounters, type KnownLimit } from '../../../shared/stores/known-limits.ts';
 import type { LimitPlace } from '../../../shared/stores/limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { RebuildStores, WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
 import { sum } from '../../../shared/books/sums/booked.ts';
+import { readCounted } from '../../../shared/books/sums/counted-by-limits.ts';
 import { batchesById } from '../sync/batches.ts';
 
 const FILL_WITHIN_MS = 2_000;
@@ -45,7 +45,7 @@ async function fill(
   const startsMs = new Set(read.flatMap(({ limits }) => limits.flatMap(({ span }) => span?.startMs ?? [])));
   if (startsMs.size === 0) return;
   const starts = [...startsMs].toSorted((a, b) => a - b);
-  const rows = await readRows<Counted>(stores.books, countedBy(column), {
+  const rows = await readCounted(stores.books, column, {
     workspaceIds: [...new Set(owners.map(({ workspaceId }) => workspaceId))],
     // A key had no record before it got its meter.
     billingIds: [...new Set(owners.flatMap(({ billingId }) => ['', billingId ?? '']))],
@@ -74,21 +74,6 @@ async function fill(
   const [status] = await node.script('fill', keys, args, FILL_WITHIN_MS);
   if (status !== 'OK')
     throw new ApiError('redis_unavailable', { cause: new Error(`the fill script answered ${status}`) });
-}
-
-/** Of an owner, a usage name and how many of the starts lie at or before its usage: how many calls, and what they cost. */
-type Counted = [owner: string, usageName: string, passed: string, events: string, micros: string];
-
-/** What verifications that were not cancelled and captures of keys or records used since some instants. */
-function countedBy(owner: 'key_id' | 'billing_id'): string {
-  return `
-    select ${owner}, usage_name, arrayCount(start -> toUnixTimestamp64Milli(time) >= start, {starts:Array(Int64)}) as passed,
-           sum(if(${IS_COUNTED}, 1, -1)), sum(cost_micros)
-    from usage_events final
-    where workspace_id in {workspaceIds:Array(String)} and billing_id in {billingIds:Array(String)}
-      and ${owner} in {owners:Array(String)} and day >= toDate(fromUnixTimestamp64Milli({starts:Array(Int64)}[1]), 'UTC')
-      and (${IS_COUNTED} or ${IS_CANCELLED})
-    group by ${owner}, usage_name, passed having passed > 0`;
 }
 
 function keysWithLimits(sql: Sql, shard: number) {
