@@ -142,8 +142,7 @@ export function startConsumer(simulation: Simulation, servers: Servers, name: st
   const { clock } = process;
   const kafka = bus === 'kafka' ? servers.kafka.connect(process) : undefined;
   const { delivering } = composeConsumer({ ...stores, kafka, metrics, telemetry, log, clock }, config);
-  if (kafka)
-    startConsuming({ ...delivering, source: makeKafkaReader({ kafka, metrics, log, clock }) });
+  if (kafka) startConsuming({ ...delivering, source: makeKafkaReader({ kafka, metrics, log, clock }) });
   const jobs = schedules(stores, metrics, log);
   return { process, jobs };
 }
