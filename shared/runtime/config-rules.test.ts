@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readConfig } from './config.ts';
 import { configProblems } from './config-rules.ts';
+import { programs } from './programs.ts';
 
 const good = {
   NODE_ENV: 'production',
@@ -28,6 +30,8 @@ test('plain HTTP on an address that other machines reach is refused, unless a pr
   for (const HOST of ['0.0.0.0', '::', '10.0.0.5', '2001:db8::1', 'api.example'])
     assert.match(configProblems({ ...plain, HOST }).join(), /^HOST .* can be reached from outside/, HOST);
   assert.equal(configProblems({ ...plain, NODE_ENV: '' }), []);
+  const env = { NODE_ENV: 'production', HOST: '0.0.0.0', REDIS_URL: 'redis://r:6379' };
+  assert.throws(() => readConfig(programs.verify, env), /HOST 0\.0\.0\.0 can be reached from outside/);
 });
 
 test('missing, default, short and simple passwords are refused, and no message repeats one', () => {

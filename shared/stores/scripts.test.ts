@@ -19,15 +19,6 @@ test('every script is in the table and every part in use, and none is missing', 
   assert.equal([...used].toSorted(), parts.toSorted());
 });
 
-test('every script says what it takes and gives, and every part what it defines', () => {
-  for (const name of names) {
-    const head = headOf(read(`${name}.lua`));
-    for (const word of ['-- KEYS  ', '-- ARGV  ', '-- Gives '])
-      assert.ok(head.includes(`\n${word}`), `${name}: ${word}`);
-  }
-  for (const part of parts) assert.match(headOf(read(`parts/${part}.lua`)), /^-- [A-Z].*\n(.*\n)*-- Defines \S/);
-});
-
 test('Redis gets the scripts by the first call that it lacks one of, and again once they are gone', async () => {
   // A library of its own: other test files use the product's.
   const library = makeLibrary((name) => `local by = 'this test'\n${scriptText(name)}`);
@@ -72,7 +63,3 @@ const ofLua = [
     ' ',
   ),
 ];
-
-function headOf(text: string): string {
-  return /^(--.*\n)*/.exec(text)![0];
-}

@@ -25,21 +25,3 @@ test('the calls of one turn of the event loop do not wait unless they are many, 
     await nextTurn();
   }
 });
-
-test('a turn begins fewer calls while several teams call, until one has been alone for long', async () => {
-  const { wait } = makeProcessTurns(makeSlots(400));
-  const beginMany = async () => {
-    const turns = Array.from({ length: 100 }, () => wait('team', 0));
-    await Promise.all(turns.filter((turn) => turn !== undefined));
-    await nextTurn();
-    return turns.filter((turn) => turn === undefined).length;
-  };
-  const alone = await beginMany();
-  await wait('other', 0);
-  await beginMany();
-  const besideAnother = await beginMany();
-  assert.ok(besideAnother * 3 < alone, `${besideAnother} and ${alone} at once`);
-  for (let turn = 0; turn < 200; turn++) await beginMany();
-  const aloneAgain = await beginMany();
-  assert.ok(besideAnother * 2 < aloneAgain, `${besideAnother} and ${aloneAgain} at once`);
-});

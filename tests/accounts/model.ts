@@ -118,7 +118,7 @@ export class Account {
   }
 
   /** Moves time on, and does all that falls due, moment by moment. A time that lies before now changes nothing. */
-  advance(to: number): void {
+  advance(to: number): 'DONE' {
     for (;;) {
       const due = Math.min(...this.moments());
       if (!(due <= to)) break;
@@ -126,16 +126,16 @@ export class Account {
       this.moment(due);
     }
     this.now = Math.max(this.now, to);
+    return 'DONE';
   }
 
   /** Adds a grant, which begins now unless its beginning is still to come. */
-  grant({ micros, priority = 50, beginsAt = this.now, endsAt = NEVER, rollover }: NewGrant): Grant {
+  grant({ micros, priority = 50, beginsAt = this.now, endsAt = NEVER, rollover }: NewGrant): 'DONE' {
     const id = this.grants.length;
     const from = Math.max(beginsAt, this.now);
     const grant: Grant = { id, micros, priority, beginsAt: from, endsAt, rollover, state: 'PENDING' };
     this.grants.push(grant);
-    this.advance(this.now);
-    return grant;
+    return this.advance(this.now);
   }
 
   /** What is left of the grant is gone; what holds own of it stays with them. */
@@ -156,7 +156,7 @@ export class Account {
   }
 
   /** Other alerts than before: those that are reached already tell nothing. One that is the same as before goes on. */
-  setAlerts(alerts: Alert[]): void {
+  setAlerts(alerts: Alert[]): 'DONE' {
     const text = ({ name, when }: Alert) => [name, ...Object.entries(when)].join();
     const before = new Map(this.alerts.map((alert) => [text(alert), alert]));
     this.alerts = alerts.map((alert) => before.get(text(alert)) ?? alert);
@@ -164,10 +164,16 @@ export class Account {
     this.armed = new Set(
       this.alerts.filter((alert) => (before.has(text(alert)) ? wasArmed.has(alert) : !this.isReached(alert))),
     );
+    return 'DONE';
   }
 
-  hold(micros: bigint, expiresIn: number, onExpiry: Hold['onExpiry'] = 'release'): Hold | undefined {
-    if (!this.passes(micros)) return undefined;
+  set({ allowOverages, spendCap }: Settings): 'DONE' {
+    this.settings = { allowOverages, spendCap };
+    return 'DONE';
+  }
+
+  hold(micros: bigint, expiresIn: number, onExpiry: Hold['onExpiry']): Answer {
+    if (!this.passes(micros)) return 'REFUSED';
     const id = this.holds.length;
     const hold: Hold = { id, micros, endsAt: this.now + expiresIn, onExpiry, state: 'OPEN', usage: 0n, owned: [] };
     let rest = micros;
@@ -179,7 +185,7 @@ export class Account {
     }
     this.holds.push(hold);
     this.calls.push({ micros, hold, isCancelled: false });
-    return hold;
+    return 'VALID';
   }
 
   capture(hold: Hold, usage: bigint): Answer {

@@ -5,8 +5,8 @@ import {
   PLAIN_NUMBER,
 } from '../../shared/stores/account-settings.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
+import type { What } from '../../shared/verification/capture-protocol.ts';
 import { plainClass } from '../../apps/api/sync/loaders/billings.ts';
-import { apply } from './apply.ts';
 import { grantOf, type Command } from './commands.ts';
 import { Account, NEVER, partOf, type Alert, type Answer, type Grant } from './model.ts';
 import type { recordOfProduct } from './product-scripts.ts';
@@ -49,9 +49,9 @@ export class Record {
 
   /** Does one command; `late`: Redis hears of the time only with the next one. Gives the answer; throws where it differs from the model. */
   async do(command: Command, late: boolean): Promise<Answer | 'NOTHING'> {
-    const asked = this.askedFor(command);
+    const [inModel, asked] = this.planOf(command);
     const grants = this.model.grants.length;
-    const expected = apply(this.model, command);
+    const expected = inModel();
     if (this.version === 0) await this.declare();
     if (command.do === 'grant') this.store(this.model.grants[grants]!, command);
     if (command.do === 'alerts') this.alerts = command.alerts;
@@ -70,7 +70,7 @@ export class Record {
     const { model } = this;
     model.settings = { allowOverages: true, spendCap: undefined };
     const command = { do: 'grant', micros: total, priority: 50, beginsIn: 0, lasts: 0, rollsFor: 0, most: 0n } as const;
-    if (total > 0n) apply(model, command);
+    if (total > 0n) model.grant(grantOf(command, model.now));
     model.verify(used);
     for (const grant of model.grants) this.store(grant, command);
     // That was no call of this shard.
@@ -78,36 +78,51 @@ export class Record {
     await this.product.startPlain(used);
   }
 
-  /** What the scripts are asked for a command, if anything. Called before the model has done it. */
-  private askedFor(command: Command): (() => Promise<string>) | undefined {
+  /** What a command does to the model (`NOTHING` where there is no such grant, hold or call), and what the scripts are asked, if anything. */
+  private planOf(command: Command): [inModel: () => Answer | 'NOTHING', asked?: (() => Promise<string>) | undefined] {
     const { model, product } = this;
-    const hold = 'hold' in command ? model.holds[command.hold] : undefined;
     const once = `call-${model.calls.length}`;
+    const hold = 'hold' in command ? model.holds[command.hold] : undefined;
+    const nothing = () => 'NOTHING' as const;
+    const settling = (what: What, amount: number) => () => product.settleHold(what, `hold-${hold!.id}`, amount);
     switch (command.do) {
-      case 'rebuild':
-        return product.rebuild;
-      case 'adjust':
-        return () => product.adjust(command.micros);
-      case 'verify':
-        return () => product.ask({ micros: Number(command.micros), once });
+      case 'wait':
+        return [() => model.advance(model.now + command.ms)];
+      case 'grant':
+        return [() => model.grant(grantOf(command, model.now))];
+      case 'void': {
+        const grant = model.grants[command.grant];
+        return grant ? [() => model.voidGrant(grant), this.voidOf(this.stored[command.grant])] : [nothing];
+      }
+      case 'verify': {
+        const micros = Number(command.micros);
+        return [() => model.verify(command.micros), () => product.ask({ micros, once })];
+      }
       case 'hold': {
         const { micros, expiresIn, onExpiry } = command;
-        const name = `hold-${model.holds.length}`;
-        return () => product.ask({ name, micros: Number(micros), forMs: expiresIn, onExpiry, once });
+        const asked = { name: `hold-${model.holds.length}`, micros: Number(micros), forMs: expiresIn, onExpiry, once };
+        return [() => model.hold(micros, expiresIn, onExpiry), () => product.ask(asked)];
       }
-      case 'cancel':
-        return model.calls[command.call] && (() => product.cancelCall(`call-${command.call}`));
       case 'capture':
+        return hold
+          ? [() => model.capture(hold, command.micros), settling('capture', Number(command.micros))]
+          : [nothing];
       case 'release':
-      case 'extend': {
-        const amount =
-          command.do === 'capture' ? Number(command.micros) : command.do === 'extend' ? command.expiresIn : 0;
-        return hold && (() => product.settleHold(command.do, `hold-${hold.id}`, amount));
+        return hold ? [() => model.release(hold), settling('release', 0)] : [nothing];
+      case 'extend':
+        return hold ? [() => model.extend(hold, command.expiresIn), settling('extend', command.expiresIn)] : [nothing];
+      case 'cancel': {
+        const call = model.calls[command.call];
+        return call ? [() => model.cancel(call), () => product.cancelCall(`call-${command.call}`)] : [nothing];
       }
-      case 'void':
-        return this.voidOf(this.stored[command.grant]);
-      default:
-        return undefined;
+      case 'adjust':
+        return [() => model.adjust(command.micros), () => product.adjust(command.micros)];
+      case 'rebuild':
+        return [() => 'DONE', product.rebuild];
+      case 'alerts':
+        return [() => model.setAlerts(command.alerts)];
+      case 'settings':
+        return [() => model.set(command)];
     }
   }
 

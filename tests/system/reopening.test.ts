@@ -13,10 +13,10 @@ import { historyOf, prunedJob } from '../../shared/stores/postgres-history.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { ALL_SHARDS, keyShard } from '../../shared/values/key-text.ts';
 import { CANCEL_PATH } from '../../shared/verification/cancel-operation.ts';
+import { booksProxy } from '../helpers/books-proxy.ts';
 import { patientClock } from '../helpers/clock.ts';
 import { connectPatiently } from '../helpers/patient-redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
-import { refusingBooks } from '../helpers/refusing-books.ts';
 import { makeWorld, once, type World } from '../helpers/world.ts';
 
 // A Redis that was emptied, or came back as it was earlier. The api has stopped: each test reopens the shards itself.
@@ -259,9 +259,15 @@ test('limits of an emptied Redis go on where they were: by usage name, without w
 });
 
 test('an emptied shard stays closed while the books cannot tell what limits had counted, and opens without a balance that they cannot tell', async () => {
-  const refusing = await refusingBooks(world.env.CLICKHOUSE_URL!);
+  let refused = unmetered.id;
+  // As a server does that runs out of memory on some requests.
+  const refusing = await booksProxy(world.env.CLICKHOUSE_URL!, ({ body, path, answer }) => {
+    if (!body.includes(refused) && !decodeURIComponent(path).includes(refused)) return 'passed';
+    answer.writeHead(500, { 'x-clickhouse-exception-code': '241' });
+    answer.end('Code: 241. DB::Exception: Memory limit exceeded (MEMORY_LIMIT_EXCEEDED)\n');
+    return 'kept';
+  });
   const refusedBooks = connectClickHouse(refusing.url);
-  refusing.refuse(unmetered.id);
   await comeBackAs([]);
   const error = await reopenAll({ books: refusedBooks }).then(() => 'opened', String);
   assert.not.match(error, 'opened');
@@ -269,7 +275,7 @@ test('an emptied shard stays closed while the books cannot tell what limits had 
 
   const [{ id }] = await world.sql<[{ id: string }]>`
     select id from billing_records where external_meter_id = ${spent.meter}`;
-  refusing.refuse(id);
+  refused = id;
   await comeBackAs([]);
   await reopenAll({ books: refusedBooks });
   assert.is(await outcomeOf(metered.key, '0', 'other'), 'VALID');

@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { request as ask } from 'node:https';
@@ -42,25 +42,13 @@ test('both servers serve TLS, load a new certificate without a restart, and end 
   }
 });
 
-test('in production no program starts with plain HTTP on an outside address, or with default passwords', () => {
-  const withoutPassword = world.env.REDIS_URL!.replace(/:[^/]*@/, '');
-  const env = { ...world.env, NODE_ENV: 'production', HOST: '0.0.0.0', REDIS_URL: withoutPassword };
-  for (const program of ['api', 'verify']) {
-    const { status, stderr } = spawnSync(process.execPath, [scriptOf(program)], { env, encoding: 'utf8' });
-    assert.is(status, 1, stderr);
-    assert.match(stderr, /HOST 0\.0\.0\.0 can be reached from outside/);
-    assert.match(stderr, /REDIS_URL must have a password of its own/);
-  }
-});
-
-function scriptOf(program: string): string {
-  return new URL(`../../${program}/main.ts`, import.meta.url).pathname;
-}
-
 /** Starts a program with a certificate. makeWorld cannot: it checks over plain HTTP whether a program is ready. */
 async function startTls(program: string, files: Record<string, string>) {
   const env = { ...world.env, ...files, LOG_LEVEL: 'info' };
-  const child = spawn(process.execPath, [scriptOf(program)], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [join(import.meta.dirname, `../../${program}/main.ts`)], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   for await (const line of createInterface(child.stdout)) {
     const { port, tls } = JSON.parse(line) as { port?: number; tls?: boolean };
     if (port === undefined) continue;

@@ -11,25 +11,20 @@ const caller = (traceFlags: number, traceId = '0af7651916cd43dd8448eb211c80319c'
 const low = '00000001000000000000000000000000';
 const high = 'fffffff0000000000000000000000000';
 
-test('a request is traced as its caller is, where the sampler goes by the caller', () => {
-  for (const name of ['parentbased_always_on', 'parentbased_always_off', 'parentbased_traceidratio'] as const) {
+test('a request is traced as its caller is, by its trace id, or by nothing, as the name of the sampler says', () => {
+  for (const [name, ofSampled, ofLow, ofHigh, alone] of [
+    ['parentbased_always_on', true, false, false, true],
+    ['parentbased_always_off', true, false, false, false],
+    ['parentbased_traceidratio', true, false, false, undefined],
+    ['always_on', true, true, true, true],
+    ['always_off', false, false, false, false],
+    ['traceidratio', false, true, false, undefined],
+  ] as const) {
     const sampling = makeSampling(name, 0.5);
-    assert.equal([sampling(caller(1)), sampling(caller(0))], [true, false], name);
+    const decided = [caller(1, high), caller(0, low), caller(0, high)].map((one) => sampling(one));
+    assert.equal(decided, [ofSampled, ofLow, ofHigh], name);
+    if (alone !== undefined) assert.is(sampling(null), alone, name);
   }
-});
-
-test('the other samplers go by the trace id or by nothing', () => {
-  for (const flags of [0, 1]) {
-    assert.is(makeSampling('always_on', 0)(caller(flags)), true);
-    assert.is(makeSampling('always_off', 1)(caller(flags)), false);
-    const byRatio = makeSampling('traceidratio', 0.5);
-    assert.equal([byRatio(caller(flags, low)), byRatio(caller(flags, high))], [true, false]);
-  }
-});
-
-test('without a caller the rest of the name decides, a ratio by that share', () => {
-  assert.is(makeSampling('parentbased_always_on', 0)(null), true);
-  assert.is(makeSampling('parentbased_always_off', 1)(null), false);
   const sampling = makeSampling('parentbased_traceidratio', 0.01);
   const traced = Array.from({ length: 20_000 }, () => sampling(null)).filter(Boolean).length;
   // 200 is expected, with a deviation of 14.
