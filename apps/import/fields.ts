@@ -43,27 +43,14 @@ export function given(name: string, value: unknown): Record<string, unknown> {
   return value === undefined ? {} : { [name]: value };
 }
 
-/** A text that is not empty. */
-export function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
 const LONGEST_NAME = 128;
 
 /** The first of these texts as a name, which ends in a whole character. */
 export function nameOf(...names: unknown[]): string {
-  const name = names.find((one): one is string => textOf(one) !== undefined)!;
+  const name = names.find((one): one is string => typeof one === 'string' && one !== '')!;
   // oxlint-disable-next-line no-control-regex -- they are what a name may not hold
-  return cutTo(LONGEST_NAME, name.replace(/[\u0000-\u001f\u007f]/g, ' '));
-}
-
-function cutTo(most: number, text: string): string {
-  let cut = '';
-  for (const character of text) {
-    if (cut.length + character.length > most) break;
-    cut += character;
-  }
-  return cut;
+  const shown = name.replace(/[\u0000-\u001f\u007f]/g, ' ');
+  return shown.slice(0, LONGEST_NAME).replace(/[\ud800-\udbff]$/, '');
 }
 
 /** A flag. A guess would enable a key that is blocked, or the other way round. */

@@ -54,19 +54,16 @@ function digestOf(hash: unknown): string {
 }
 
 /** What is too large for its field is left out, never its key. */
-function fitting(item: Item, before: string[]): { item: Item; lost: string[] } {
-  const { metadata, customerId, ...others } = item;
-  const lost = [...before];
-  const isTooLarge = metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > MOST_METADATA_BYTES;
-  const isTooLong = typeof customerId === 'string' && customerId.length > LONGEST_CUSTOMER;
-  if (isTooLarge) lost.push(`metadata of more than ${MOST_METADATA_BYTES} bytes`);
-  if (isTooLong) lost.push(`customerId of more than ${LONGEST_CUSTOMER} characters`);
-  return {
-    item: {
-      ...others,
-      ...(customerId !== undefined && !isTooLong && { customerId }),
-      ...(metadata !== undefined && !isTooLarge && { metadata }),
-    },
-    lost,
-  };
+function fitting(given: Item, before: string[]): { item: Item; lost: string[] } {
+  const { metadata, customerId } = given;
+  const [item, lost] = [{ ...given }, [...before]];
+  if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > MOST_METADATA_BYTES) {
+    lost.push(`metadata of more than ${MOST_METADATA_BYTES} bytes`);
+    delete item['metadata'];
+  }
+  if (typeof customerId === 'string' && customerId.length > LONGEST_CUSTOMER) {
+    lost.push(`customerId of more than ${LONGEST_CUSTOMER} characters`);
+    delete item['customerId'];
+  }
+  return { item, lost };
 }

@@ -40,7 +40,7 @@ async function main(): Promise<number> {
   const report = options.report === undefined ? undefined : openSync(options.report, skip > 0 ? 'a' : 'w', 0o600);
   const tally = makeTally((line) => report !== undefined && writeSync(report, `${JSON.stringify(line)}\n`));
   const progress = setInterval(() => {
-    const { rows, imported, existing, failed } = tally.counts();
+    const { rows, imported, existing, failed } = tally.counts;
     console.error(`${rows} keys: ${imported} imported, ${existing} before, ${failed} refused`);
   }, PROGRESS_EVERY_MS);
   try {
@@ -57,7 +57,7 @@ async function main(): Promise<number> {
     if (report !== undefined) closeSync(report);
     for (const line of tally.lines(dryRun)) console.log(line);
   }
-  const { rows: read, failed } = tally.counts();
+  const { rows: read, failed } = tally.counts;
   const isStopped = stopped.signal.aborted;
   if (read === 0 && skip === 0 && !isStopped)
     throw new Error(`${basename(from)} holds no keys in the form that is read`);

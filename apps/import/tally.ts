@@ -7,18 +7,14 @@ export type Tally = ReturnType<typeof makeTally>;
 const PLACES_SHOWN = 5;
 const DELETED = 'it was imported before and is deleted: --restore brings it back';
 
-type Kind = { count: number; places: string[] };
-
-/** Counts what became of keys; of each kind of failure it keeps the first places. Each kind comes from our own texts. */
+/** Counts what became of keys; of each kind of what was left out it keeps the first places. Each kind comes from our own texts. */
 export function makeTally(report: (line: object) => void) {
-  let [rows, imported, existing, restored, failed] = [0, 0, 0, 0, 0];
+  const counts = { rows: 0, imported: 0, existing: 0, restored: 0, failed: 0 };
   // Of each code the first message: others may name other things.
   const messages = new Map<number, string>();
-  const failures = new Map<string, Kind>();
-  const skipped = new Map<string, Kind>();
-  const lost = new Map<string, Kind>();
+  const kinds = new Map<string, { count: number; places: string[] }>();
 
-  function note(kinds: Map<string, Kind>, what: string, place: string): void {
+  function note(what: string, place: string): void {
     const kind = kinds.get(what) ?? { count: 0, places: [] };
     kinds.set(what, kind);
     kind.count += 1;
@@ -26,18 +22,19 @@ export function makeTally(report: (line: object) => void) {
   }
 
   function refuse({ place }: Row, why: string, told: object): void {
-    failed += 1;
-    note(failures, why, place);
+    counts.failed += 1;
+    note(`refused, ${why}`, place);
     report({ place, ...told });
   }
 
   return {
+    counts,
     add(row: Row, result: Result | undefined): void {
-      for (const field of row.lost) note(lost, field, row.place);
+      for (const field of row.lost) note(`not carried over: ${field}`, row.place);
       if ('aside' in row) return;
-      rows += 1;
+      counts.rows += 1;
       if ('skipped' in row) {
-        note(skipped, row.skipped, row.place);
+        note(`skipped, because ${row.skipped}`, row.place);
         report({ place: row.place, skipped: row.skipped });
       } else if ('refused' in row) refuse(row, `because ${row.refused}`, { refused: row.refused });
       else if (result?.error) {
@@ -46,22 +43,16 @@ export function makeTally(report: (line: object) => void) {
         refuse(row, `error ${code}: ${messages.get(code)}`, { name: row.item.name, ...result.error });
       } else if (result?.apiKey?.deleted && result.result === 'existing')
         refuse(row, `because ${DELETED}`, { name: row.item.name, refused: DELETED });
-      else if (result?.result === 'existing') existing += 1;
-      else if (result?.result === 'restored') restored += 1;
-      else imported += 1;
+      else counts[result?.result ?? 'imported'] += 1;
     },
-    counts: () => ({ rows, imported, existing, failed }),
     lines(dryRun: boolean): string[] {
-      const told = (title: string, kinds: Map<string, Kind>) =>
-        [...kinds].map(
-          ([what, { count, places }]) =>
-            `${title}${what}: ${count} (${places.join(', ')}${count > places.length ? ', …' : ''})`,
-        );
+      const { rows, imported, existing, restored, failed } = counts;
       return [
         `${rows} keys read: ${imported} ${dryRun ? 'could be imported' : 'imported'}, ${existing} imported before, ${restored > 0 ? `${restored} brought back, ` : ''}${failed} refused`,
-        ...told('refused, ', failures),
-        ...told('skipped, because ', skipped),
-        ...told('not carried over: ', lost),
+        ...[...kinds].map(
+          ([what, { count, places }]) =>
+            `${what}: ${count} (${places.join(', ')}${count > places.length ? ', …' : ''})`,
+        ),
       ];
     },
   };

@@ -63,25 +63,20 @@ function budgetOf(of: Of, now: number): Budget | undefined {
   if (!amount) return { fields, billing: { credits: left } };
   const interval = of('refill_interval') ?? (of('refill_day') ? 'monthly' : 'daily');
   if (interval !== 'daily' && interval !== 'monthly') return { fields };
-  const anchorAt = interval === 'daily' ? nextMidnight(now) : nextDay(now, Number(of('refill_day') ?? 1));
+  const anchorAt = nextRefill(now, interval === 'daily' ? undefined : Number(of('refill_day') ?? 1));
   const every = interval === 'daily' ? 'day' : 'month';
   const credits = creditsOf(amountOf('refill_amount', amount));
   const first = left === undefined ? {} : { credits: left, expiresAt: anchorAt };
   return { fields, billing: { ...first, ...(credits !== '0' && { schedule: { credits, every, anchorAt } }) } };
 }
 
-function nextMidnight(now: number): number {
-  const date = new Date(now);
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate() + 1);
-}
-
-/** The next such day of a month, which a shorter month's last one stands for. */
-function nextDay(now: number, day: number): number {
+/** The next midnight in UTC, or that of the next such day of a month, which a shorter month's last one stands for. */
+function nextRefill(now: number, day: number | undefined): number {
+  const today = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO('UTC').startOfDay();
+  if (day === undefined) return today.add({ days: 1 }).epochMilliseconds;
   if (!Number.isInteger(day) || day < 1 || day > 31) throw new Error('refill_day is no day of a month');
-  const date = new Date(now);
-  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
-  const inMonth = (at: number) => Date.UTC(year, at, Math.min(day, new Date(Date.UTC(year, at + 1, 0)).getUTCDate()));
-  return inMonth(month) > now ? inMonth(month) : inMonth(month + 1);
+  const [first, second] = [today, today.add({ months: 1 })].map((one) => one.with({ day }).epochMilliseconds);
+  return first! > now ? first! : second!;
 }
 
 function limitsOf(of: Of): { limits: Record<string, unknown>; lost: string[] } {

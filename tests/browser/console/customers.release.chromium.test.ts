@@ -97,7 +97,7 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
     assert.is(await saved(page, button), (await must(200, own.world.call('get', path))).text);
   await press(page, 'Prove the books');
   await page.getByText('Exact: the books have all that was used, and no more').waitFor();
-  await press(page, 'Remove half');
+  await confirm(page, 'Delete half', 'Delete for good');
   await page.getByText('None of its own').waitFor();
   await close();
 });

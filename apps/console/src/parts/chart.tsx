@@ -1,6 +1,8 @@
 import { grouped, Legend } from './text.tsx';
 
 type Part = { name: string; fill: string; from: readonly number[]; to: readonly number[] };
+/** What a name amounts to in a period. */
+type Amount = readonly [period: string, name: string, amount: number];
 /** What a chart shows: periods by their labels, and the parts of each. */
 export type Chart = { labels: readonly string[]; parts: readonly Part[] };
 
@@ -10,22 +12,18 @@ const REST = '';
 const HEADROOM = 1.08;
 const MOST_TICKS = 5;
 const MOST_LABELS = 10;
-const everyNth = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000];
-
 /**
  * Bars by time, one part for each name on top of the other. It is a drawing: the numbers stand in the table below it, and
  * whoever can't see it reads them there.
  */
 export function StackedBars({ labels, parts }: Chart) {
-  const most = parts.reduce((all, { to }) => to.reduce((a, b) => Math.max(a, b), all), 0) * HEADROOM || 1;
-  // Corrections may be below 0.
-  const least = parts.reduce((all, { to }) => to.reduce((a, b) => Math.min(a, b), all), 0) * HEADROOM;
-  const heightOf = (value: number) => (100 * (value - least)) / (most - least);
-  const nth = everyNth.find((one) => labels.length / one <= MOST_LABELS) ?? labels.length;
+  const most = Math.max(0, ...(parts.at(-1)?.to ?? [])) * HEADROOM || 1;
+  const heightOf = (value: number) => (100 * value) / most;
+  const nth = Math.ceil(labels.length / MOST_LABELS);
   return (
     <figure class="chart" aria-hidden="true">
       <div class="drawing">
-        {ticksBetween(least, most).map((at) => (
+        {ticksTo(most).map((at) => (
           <div key={at} class="tick" style={{ bottom: `${heightOf(at)}%` }}>
             <span>{grouped(String(at))}</span>
           </div>
@@ -54,15 +52,12 @@ function barsBetween(from: readonly number[], to: readonly number[]): string {
   return to.map((top, i) => (top === from[i] ? '' : `M${i + 0.1} ${100 - from[i]!}h.8V${100 - top}h-.8Z`)).join('');
 }
 
-function ticksBetween(least: number, most: number): number[] {
-  const atLeast = (most - least) / MOST_TICKS;
+function ticksTo(most: number): number[] {
+  const atLeast = most / MOST_TICKS;
   const power = 10 ** Math.floor(Math.log10(atLeast));
   const step = power * [1, 2, 2.5, 5, 10].find((one) => one * power >= atLeast)!;
-  const first = Math.ceil(least / step);
   // Not 0.30000000000000004.
-  return Array.from({ length: Math.floor(most / step) - first + 1 }, (_, i) =>
-    Number(((first + i) * step).toPrecision(6)),
-  );
+  return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
 }
 
 /**
@@ -70,7 +65,7 @@ function ticksBetween(least: number, most: number): number[] {
  * `colours` keep their order and their colours, whichever others there are.
  */
 export function chartOf(
-  amounts: readonly (readonly [period: string, name: string, amount: number])[],
+  amounts: readonly Amount[],
   periods: ReadonlyMap<string, string>,
   colours: Readonly<Record<string, number>> = {},
 ): Chart {
@@ -84,7 +79,8 @@ export function chartOf(
   const sums = sumsBy(known, ([period, name]) => `${period} ${names.includes(name) ? name : REST}`);
   let from: readonly number[] = [...periods].map(() => 0);
   const parts = [...names, ...(largest.length > names.length ? [REST] : [])].map((name, i): Part => {
-    const to = [...periods.keys()].map((period, at) => from[at]! + (sums.get(`${period} ${name}`) ?? 0));
+    // Corrections may be below 0, which has no bar.
+    const to = [...periods.keys()].map((period, at) => from[at]! + Math.max(0, sums.get(`${period} ${name}`) ?? 0));
     const part = { name: name || 'others', fill: `var(--chart-${(colours[name] ?? i) % COLOURS})`, from, to };
     from = to;
     return part;
@@ -92,8 +88,7 @@ export function chartOf(
   return { labels: [...periods.values()], parts };
 }
 
-function sumsBy<Row extends readonly [...unknown[], number]>(rows: readonly Row[], nameOf: (row: Row) => string) {
-  const sums = new Map<string, number>();
-  for (const row of rows) sums.set(nameOf(row), (sums.get(nameOf(row)) ?? 0) + (row.at(-1) as number));
-  return sums;
+function sumsBy(amounts: readonly Amount[], nameOf: (one: Amount) => string): Map<string, number> {
+  const groups = [...Map.groupBy(amounts, nameOf)];
+  return new Map(groups.map(([name, all]) => [name, all.reduce((sum, [, , amount]) => sum + amount, 0)]));
 }

@@ -61,10 +61,8 @@ function valueIn({ name, as, options, value, clears, required }: FieldData, form
 type FormProps<F extends readonly FieldData[]> = {
   submit: string;
   fields?: F;
-  /** `minor`: one of several things that one can do here; `row`: its button stands beside the fields; `small`: in a table. */
-  look?: 'minor' | 'row' | 'small';
-  /** The button's name for those who can't see the row that it stands in. */
-  label?: string;
+  /** `minor`: one of several things that one can do here; `row`: its button stands beside the fields. */
+  look?: 'minor' | 'row';
   /** Whoever may not do this is not offered it. */
   needs?: Needs;
   onSubmit(given: Given<F>): Promise<unknown>;
@@ -75,7 +73,7 @@ type FormProps<F extends readonly FieldData[]> = {
 
 /** A form that says that it works, and what the api said where it refused. Without fields it is a button. */
 export function Form<const F extends readonly FieldData[] = []>(props: FormProps<F>) {
-  const { submit, fields = [], look, label, needs, onSubmit, says, children } = props;
+  const { submit, fields = [], look, needs, onSubmit, says, children } = props;
   const may = useMay();
   const problemOf = useProblem();
   const [isBusy, setBusy] = useState(false);
@@ -102,13 +100,7 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
       {says && <p>{says}</p>}
       {look === 'row' ? <div class="finder">{shown}</div> : shown}
       <ProblemNote problem={problem} fields={fields} />
-      <button
-        type="submit"
-        class={look === 'small' ? 'outline small' : look === 'minor' ? 'outline' : ''}
-        aria-label={label}
-        aria-busy={isBusy}
-        disabled={isBusy}
-      >
+      <button type="submit" class={look === 'minor' ? 'outline' : ''} aria-busy={isBusy} disabled={isBusy}>
         {submit}
       </button>
     </form>

@@ -1,7 +1,7 @@
 import { useRef } from 'preact/hooks';
 import type { Needs } from '../data/hooks.ts';
 import { Ask } from './dialog.tsx';
-import { Form, type FieldData, type Given } from './form.tsx';
+import type { FieldData, Given } from './form.tsx';
 import { Section } from './page.tsx';
 import { Table, type Column } from './table.tsx';
 
@@ -26,7 +26,7 @@ type Props<Item extends Named, F extends readonly FieldData[]> = {
   onChange(items: Item[] | null): Promise<unknown>;
 };
 
-/** A short list of something of its owner, which is written as a whole: what is in it, and adding, changing and removing one. */
+/** A short list of something of its owner, which is written as a whole: what is in it, and adding, changing and deleting one. */
 export function OwnList<Item extends Named, F extends readonly FieldData[]>(props: Props<Item, F>) {
   const { title, of, items = [], needs, read, onChange } = props;
   const { one, columns, fieldsOf, itemIn, empty } = of;
@@ -49,10 +49,10 @@ export function OwnList<Item extends Named, F extends readonly FieldData[]>(prop
         fields={fieldsOf(item)}
         onSubmit={(given) => change((all) => all.map((other) => (other.name === item.name ? itemIn(given) : other)))}
       />{' '}
-      <Form
-        submit="Remove"
-        label={`Remove ${item.name}`}
-        look="small"
+      <Ask
+        does="Delete"
+        one={one}
+        row={item.name}
         onSubmit={() => change((all) => all.filter(({ name }) => name !== item.name))}
       />
     </>

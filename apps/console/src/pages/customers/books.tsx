@@ -50,21 +50,18 @@ export function ProofOfBooks({ bid }: { bid: string }) {
   return (
     <Section title="Proof" action={<Form submit="Prove the books" look="minor" onSubmit={prove} />}>
       <div role="status">
-        {!proof && <p class="muted">Compares the balance with every event, now.</p>}
-        {proof && (
-          <>
-            <p>
-              <State of={proofs[proof.status]} />
-            </p>
-            <Facts
-              of={[
-                ['Used, by the balance', <Amount of={proof.usedCredits} />],
-                ['Used, by the events', <Amount of={proof.bookedCredits} />],
-                ['Billed', <Amount of={proof.billedCredits} />],
-                ['Difference', <Amount of={proof.difference} />],
-              ]}
-            />
-          </>
+        {proof ? (
+          <Facts
+            of={[
+              ['State', <State of={proofs[proof.status]} />],
+              ['Used, by the balance', <Amount of={proof.usedCredits} />],
+              ['Used, by the events', <Amount of={proof.bookedCredits} />],
+              ['Billed', <Amount of={proof.billedCredits} />],
+              ['Difference', <Amount of={proof.difference} />],
+            ]}
+          />
+        ) : (
+          <p class="muted">Compares the balance with every event, now.</p>
         )}
       </div>
     </Section>
