@@ -9,6 +9,7 @@ import {
   lineOfEvent,
   openDayParams,
   openDaysTable,
+  placeOf,
   sumsOfLines as sums,
   type RecordRef,
   type WithOpenDays,
@@ -104,8 +105,8 @@ type Line = {
   epoch: number;
   part: Part;
   sums: Sums;
-  /** After its last event. */
-  balance: [epoch: number, sequence: number, number: number, micros: number, heldMicros: number];
+  /** Where its last event is, and the balance after it. */
+  last: { place: bigint; micros: number; heldMicros: number };
   classes: [number: number, ...ClassMicros][];
   lastMs: number;
   holdDays: string[];
@@ -129,15 +130,16 @@ async function queryLines(books: Books, asked: (Asked & WithOpenDays)[]): Promis
   // The server ends what nobody waits for. A page that is too slow is read in halves; a record alone has longer.
   const seconds = asked.length > 1 ? PAGE_SECONDS : RECORD_SECONDS;
   const rows = await readRows<Row>(books, LINES, params, { max_execution_time: seconds });
-  return rows.map(([billingId, line, epoch, part, numbers, balance, [names, ...ofClasses], lastMs, holdDays]) => {
-    const [micros, heldMicros, count, first, last] = numbers.map(Number) as SumNumbers;
+  return rows.map(([billingId, line, epoch, part, numbers, last, [names, ...ofClasses], lastMs, holdDays]) => {
+    const [micros, heldMicros, count, firstNumber, lastNumber] = numbers.map(Number) as SumNumbers;
+    const [place, ...balance] = last;
     return {
       billingId,
       line,
       epoch,
       part,
-      sums: { micros, heldMicros, numbers: count, first, last },
-      balance: balance.map(Number) as Line['balance'],
+      sums: { micros, heldMicros, numbers: count, first: firstNumber, last: lastNumber },
+      last: { place: BigInt(place), micros: Number(balance[0]), heldMicros: Number(balance[1]) },
       classes: names.map((name, i) => [name, ...(ofClasses.map((micros) => Number(micros[i])) as ClassMicros)]),
       lastMs: Number(lastMs),
       holdDays,
@@ -147,7 +149,8 @@ async function queryLines(books: Books, asked: (Asked & WithOpenDays)[]): Promis
 
 type SumNumbers = [micros: number, heldMicros: number, count: number, first: number, last: number];
 type Row = [
-  ...[billingId: string, line: Line['line'], epoch: number, part: Part, sums: string[], balance: (number | string)[]],
+  ...[billingId: string, line: Line['line'], epoch: number, part: Part, sums: string[]],
+  last: [place: string, micros: string, heldMicros: string],
   ...[classes: [numbers: number[], ...micros: string[][]], lastMs: string, holdDays: string[]],
 ];
 
@@ -163,15 +166,15 @@ const LINES = `
             last_number <= if(line = 'adjustment', known_adjustment, known_sequence), 'own',
             is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
     (${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
-    ((${sums.balance} as last).1, last.2, last.3, last.4, ${sums.held_micros}),
+    (max(place), argMax(balance.4, place), ${sums.held_micros}),
     ${sums.classes}, ${sums.last_ms}, groupUniqArrayIf(day, has_holds)
   from (
-    select billing_id, day, toString(line) as line, epoch as line_epoch, last_number as line_number, true as is_over, 0 as at_ms,
+    select billing_id, day, toString(line) as line, epoch as line_epoch, last_number as line_number, ${placeOf('balance')} as place, true as is_over, 0 as at_ms,
       ${Object.keys(eventAsLine).join(', ')}
     from booked_days final
     where billing_id in {ids:Array(String)} and ${IS_OVER}
     union all
-    select billing_id, day, ${lineOfEvent}, false, toUnixTimestamp64Milli(time), ${Object.values(eventAsLine).join(', ')}
+    select billing_id, day, ${lineOfEvent}, ${placeOf(eventAsLine.balance)}, false, toUnixTimestamp64Milli(time), ${Object.values(eventAsLine).join(', ')}
     from usage_events final
     where ${IS_OPEN}
   ) as lines
@@ -185,7 +188,9 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
     ({ epoch }) => epoch,
   );
   const known = counted.filter(({ part }) => part === 'own');
-  const last = known.toSorted(({ balance: a }, { balance: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])[0];
+  const last = known
+    .map((line) => line.last)
+    .reduce<Line['last'] | undefined>((a, b) => (a && a.place > b.place ? a : b), undefined);
   const classes = new Map<number, ClassSums>();
   for (const [number, used, held, expired] of known.flatMap((line) => line.classes)) {
     const { usedMicros, heldMicros, expiredMicros } = classes.get(number) ?? NO_CLASS;
@@ -202,8 +207,8 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
       lastNumber: Math.max(...ofEpoch.map((line) => line.sums.last)),
     })),
     adjustments: partsOf(counted.filter(({ line }) => line === 'adjustment')),
-    lastMicros: last?.balance[3],
-    lastHeldMicros: last?.balance[4] ?? 0,
+    lastMicros: last?.micros,
+    lastHeldMicros: last?.heldMicros ?? 0,
     classes,
     lastMs: Math.max(0, ...known.map(({ lastMs }) => lastMs)),
     holdDays: [...new Set(lines.flatMap(({ holdDays }) => holdDays))],

@@ -28,19 +28,21 @@ export const eventAsLine = {
 
 type LineColumns = Record<keyof typeof eventAsLine, string>;
 
-/** How lines add up to one, given their columns. */
-function sumsOf(line: LineColumns): LineColumns {
-  // Epoch, sequence number and number of adjustment as one integer: ClickHouse takes ten times as long to compare tuples.
-  const place = `(bitShiftLeft(toUInt128((${line.balance}).1), 96) + bitShiftLeft(toUInt128((${line.balance}).2), 32) + (${line.balance}).3)`;
+/** The epoch, sequence number and number of adjustment of a balance as one integer: ClickHouse takes ten times as long to compare tuples. */
+export function placeOf(balance: string): string {
+  return `bitShiftLeft(toUInt128((${balance}).1), 96) + bitShiftLeft(toUInt128((${balance}).2), 32) + (${balance}).3`;
+}
+
+/** How lines add up to one, given their columns and where the place of each is. */
+function sumsOf(line: LineColumns, place: string): LineColumns {
   const last = `max(${place})`;
-  const ofLast = (value: string) => `argMax(${value}, ${place})`;
   return {
     cost_micros: `sum(${line.cost_micros})`,
     numbers: `sum(${line.numbers})`,
     first_number: `min(${line.first_number})`,
     last_number: `max(${line.last_number})`,
-    balance: `(toUInt32(bitShiftRight(${last}, 96)), toUInt64(bitShiftRight(${last}, 32)), toUInt32(${last}), ${ofLast(`(${line.balance}).4`)})`,
-    held_micros: ofLast(line.held_micros),
+    balance: `(toUInt32(bitShiftRight(${last}, 96)), toUInt64(bitShiftRight(${last}, 32)), toUInt32(${last}), argMax((${line.balance}).4, ${place}))`,
+    held_micros: `argMax(${line.held_micros}, ${place})`,
     held_change: `sum(${line.held_change})`,
     classes: `sumMap(${line.classes})`,
     last_ms: `max(${line.last_ms})`,
@@ -48,10 +50,11 @@ function sumsOf(line: LineColumns): LineColumns {
   };
 }
 
-/** How the columns of a line sum up its events, and how those of several lines add up. */
-export const sumsOfLine = sumsOf(eventAsLine);
+/** How the columns of a line sum up its events, and how those of several lines add up, which have a column `place`. */
+export const sumsOfLine = sumsOf(eventAsLine, placeOf(eventAsLine.balance));
 export const sumsOfLines = sumsOf(
   Object.fromEntries(Object.keys(eventAsLine).map((name) => [name, name])) as LineColumns,
+  'place',
 );
 
 /** A record, and the days of it that are summed from their events. */
