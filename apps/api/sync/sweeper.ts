@@ -23,15 +23,17 @@ const ADOPT_FOR_MS = 500;
 export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): () => Promise<void> {
   let checkpoint = { history: '', horizon: 0 };
   let checkpointed = 0;
+  let adopting = true;
   async function work(): Promise<void> {
     // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
     while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
     if (redis.clock.monotonic() - checkpointed > CHECKPOINT_EVERY_MS) {
       checkpoint = await moveCheckpoints(sql, redis, checkpoint);
       checkpointed = redis.clock.monotonic();
+      adopting = true;
     }
     const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
-    while ((await adoptHistory(sql, redis)) && redis.clock.monotonic() < adoptUntil);
+    while (adopting && redis.clock.monotonic() < adoptUntil) adopting = await adoptHistory(sql, redis);
   }
   return async () => {
     let stale = await isPostgresStale(sql, redis);
