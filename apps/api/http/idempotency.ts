@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Transaction } from '../../../shared/stores/postgres.ts';
-import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values/seal.ts';
+import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
 
 /** A kept answer: its status, its JSON text, and the ids of the changes that it reports as in force. */
 export type KeptAnswer = { status: number; text: string; changeIds: number[] };
@@ -35,15 +35,18 @@ export function describeRequest(
 }
 
 /**
- * Claims the Idempotency-Key for this transaction, or returns the answer kept under it. While another transaction holds
- * the key, the insert waits: Postgres decides the race.
+ * Does the work of a request that carries an Idempotency-Key once, or gives the answer kept under it. While another transaction
+ * holds the key, the insert waits: Postgres decides the race. The answer is kept in the transaction of the change: both are stored,
+ * or neither.
  */
-export async function claimKey(
+export async function once(
   tx: Transaction,
   masterKeys: MasterKeys,
-  request: Repeatable,
-): Promise<KeptAnswer | undefined> {
-  const { tokenId, teamId, keyHash, requestHash, secret } = request;
+  { tokenId, teamId, keyHash, requestHash, secret }: Repeatable,
+  work: () => Promise<KeptAnswer>,
+): Promise<KeptAnswer> {
+  const sealer = makeSealer(masterKeys, 'kept answers', secret);
+  const place = `${tokenId} ${keyHash}`;
   await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
   const claimed = await tx`
     insert into idempotency_keys (token_id, team_id, key_hash, request_hash)
@@ -52,29 +55,20 @@ export async function claimKey(
     throw (error as { code?: string }).code === '55P03' ? busy() : error;
   });
   await tx`select set_config('lock_timeout', '0', true)`;
-  if (claimed.length > 0) return undefined;
+  if (claimed.length > 0) {
+    const { status, text, changeIds } = await work();
+    await tx`
+      update idempotency_keys set status = ${status}, answer = ${sealer.seal(text, place)}, change_ids = ${changeIds}
+      where token_id = ${tokenId} and key_hash = ${keyHash}`;
+    return { status, text, changeIds };
+  }
 
   const [kept] = await tx<{ requestHash: string; status: number; answer: Buffer; changeIds: number[] }[]>`
     select request_hash, status, answer, change_ids from idempotency_keys where token_id = ${tokenId} and key_hash = ${keyHash}`;
   // The kept answer expired between the two statements: the caller's next attempt counts as the first.
   if (!kept) throw busy();
   if (kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
-  const text = sealerOf(masterKeys, secret).unseal(kept.answer, `${tokenId} ${keyHash}`);
-  return { status: kept.status, text, changeIds: kept.changeIds };
-}
-
-/** Keeps the answer in the transaction of the change: both are stored, or neither. */
-export async function keepAnswer(
-  tx: Transaction,
-  masterKeys: MasterKeys,
-  request: Repeatable,
-  answer: KeptAnswer,
-): Promise<void> {
-  const { tokenId, keyHash, secret } = request;
-  const sealed = sealerOf(masterKeys, secret).seal(answer.text, `${tokenId} ${keyHash}`);
-  await tx`
-    update idempotency_keys set status = ${answer.status}, answer = ${sealed}, change_ids = ${answer.changeIds}
-    where token_id = ${tokenId} and key_hash = ${keyHash}`;
+  return { status: kept.status, text: sealer.unseal(kept.answer, place), changeIds: kept.changeIds };
 }
 
 /** For JSON.stringify: objects have their fields in one order, however they were sent. */
@@ -85,10 +79,6 @@ function inOrder(_name: string, value: unknown): unknown {
 
 function busy(): ApiError {
   return new ApiError('idempotency_busy', { headers: { 'Retry-After': '1' } });
-}
-
-function sealerOf(masterKeys: MasterKeys, secret: string): Sealer {
-  return makeSealer(masterKeys, 'kept answers', secret);
 }
 
 function sha256(text: string): string {

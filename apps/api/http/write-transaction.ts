@@ -10,7 +10,7 @@ import { asQuotaExceeded } from '../resources/quotas.ts';
 import { storeRecorded, type Recorded, type SayChanged, auditClient, originOf } from '../resources/record.ts';
 import type { StoredChange } from '../sync/change.ts';
 import { applyChanges } from '../sync/sync.ts';
-import { claimKey, keepAnswer, type KeptAnswer, type Repeatable } from './idempotency.ts';
+import { once, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
 
 /** An answer as it is sent and, for a writing request with an Idempotency-Key, kept. */
@@ -49,16 +49,16 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
         setTeam(tx, call.caller.teamId),
         lockTokens(tx, call.caller, { alone: route.revokes === true }),
       ]);
-      const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
-      if (first) return first;
-      if (route.grows) options.requireMemory();
-      const keepRefusal = repeatable !== undefined && !call.caller.portal;
-      const { status, text, recorded } = await attempt(route, call, tx, keepRefusal);
-      const client = auditClient(call.clientAddress, call.header('user-agent'));
-      const changes = await storeRecorded(tx, originOf(route, call.caller, call.requestId, client), recorded);
-      const answer = { status, text, changeIds: changes.map((change) => change.id) };
-      if (repeatable) await keepAnswer(tx, masterKeys, repeatable, answer);
-      if (changes.length > 0) await requireInForce(tx, services.redis, changes);
+      const work = async () => {
+        if (route.grows) options.requireMemory();
+        const keepRefusal = repeatable !== undefined && !call.caller.portal;
+        const { status, text, recorded } = await attempt(route, call, tx, keepRefusal);
+        const client = auditClient(call.clientAddress, call.header('user-agent'));
+        const changes = await storeRecorded(tx, originOf(route, call.caller, call.requestId, client), recorded);
+        if (changes.length > 0) await requireInForce(tx, services.redis, changes);
+        return { status, text, changeIds: changes.map((change) => change.id) };
+      };
+      const answer = repeatable ? await once(tx, masterKeys, repeatable, work) : await work();
       if (progress.stage === 'given up') throw new ApiError('deadline');
       progress.stage = 'committing';
       return answer;

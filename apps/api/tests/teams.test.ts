@@ -156,6 +156,7 @@ test("the programs' database roles have no more rights than they need", async ()
   for (const table of ['credit_ledger', 'adjustments', 'audit_log'])
     assert.equal(await can('keytally_api', table), ['select', 'insert'], table);
   assert.equal(await can('keytally_api', 'api_keys'), ['select', 'insert', 'update']);
+  assert.equal(await can('keytally_api', 'team_usage'), ['select'], 'triggers count');
   assert.equal(await can('keytally_consumer', 'api_keys'), ['select']);
   for (const table of ['teams', 'access_tokens', 'signing_keys', 'key_texts'])
     assert.equal(await can('keytally_consumer', table), [], `the consumer and ${table}`);

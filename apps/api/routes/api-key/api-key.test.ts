@@ -136,9 +136,7 @@ test('a wrong setting is refused by name and stores nothing, at creation and in 
     [{ scopes: [known, { representation: 'unknown:one' }] }, 40003, '/scopes/1/representation', /unknown:one/],
     [{ expiresAt: Date.now() - 1 }, 40004, '/expiresAt', past],
     [{ expiresAt: Math.floor(Date.now() / 1000) + 3600 }, 40004, '/expiresAt', /seconds/],
-    [{ metadata: { a: 'x'.repeat(4089) } }, 40001, '/metadata', /./],
     [{ metadata: { a: [{ constructor: 1 }] } }, 40001, '/metadata', /./],
-    [{ allowedIPs: ['10.0.0'] }, 40001, '/allowedIPs/0', /./],
   ] as const)
     for (const answer of [
       asked({ name: 'none', ...wrong }),

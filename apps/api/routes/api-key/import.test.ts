@@ -102,15 +102,13 @@ test('what is no secret is told in its place, and keeps no other item from its i
   assert.not.ok(answer.text.includes(mistyped));
 });
 
-test('texts of 8 and of 512 characters are keys; a request has 1 to 100, in at most 64 KiB', async () => {
+test('texts of 8 and of 512 characters are keys; a request has up to 100', async () => {
   const texts = [randomBytes(4).toString('hex'), `${foreign()}${'~'.repeat(512)}`.slice(0, 512)];
   const [first] = (await importKeys(texts.map((key) => ({ key, allowWeak: true })))) as [Result];
   for (const text of texts) assert.is((await verify(text)).status, 'VALID');
   assert.is(first.apiKey.maskedKey, '****', 'of a short secret nothing is shown');
   const keys = (count: number) => Array.from({ length: count }, () => ({ key: foreign() }));
   assert.ok((await importKeys(keys(100))).every(({ result }) => result === 'imported'));
-  const large = Array.from({ length: 100 }, () => ({ key: 'x'.repeat(512), customerId: 'c'.repeat(256) }));
-  assert.is((await send(large)).body.error.code, 41301);
 });
 
 test('a secret that was imported is told and not made twice: in one request, again, and in two at once', async () => {

@@ -9,13 +9,15 @@ import { statement, monthOf, presentStatement, type StatementAnswer } from '../.
 // The share of the time left for which it waits for events that are on their way.
 const PATIENCE_SHARE = 0.3;
 
-/** What a request for a statement says. */
-export const statementQuery = object({
+/** For which time a request wants a statement. */
+export const spanParameters = {
   month: Type.Optional(monthOf('the month')),
   from: Type.Optional(day('first day, instead of a month')),
   to: Type.Optional(day('last day, at most 366 days later')),
-  ...formParameters('json', 'csv'),
-});
+};
+
+/** What a request for a statement says. */
+export const statementQuery = object({ ...spanParameters, ...formParameters('json', 'csv') });
 
 /** The form of a statement besides JSON. */
 export const statementForms = {

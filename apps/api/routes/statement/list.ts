@@ -1,9 +1,9 @@
-import { Type } from 'typebox';
 import { isIn } from '../../../../shared/books/statements/closing.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { day, id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { exportFormats } from '../../../../shared/books/usage/export.ts';
 import { openBooksFile } from '../../../../shared/books/usage/query.ts';
+import { spanParameters } from '../customer-billing/statement.ts';
 import { csv, fileAnswer, formOf, formParameters, formTypes } from '../../http/forms.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import type { Services } from '../../http/route.ts';
@@ -13,7 +13,6 @@ import { findSpan, readStatements, type FoundSpan } from '../../resources/statem
 import {
   fieldsOf,
   lineNames,
-  monthOf,
   presentLine,
   statementLine,
   type StatementLine,
@@ -32,9 +31,7 @@ export const listStatements = route('get', '/api/v1/statements', {
   query: object({
     ...pageParameters,
     workspaceId: id('workspace'),
-    month: Type.Optional(monthOf('the month')),
-    from: Type.Optional(day('first day, instead of a month')),
-    to: Type.Optional(day('last day, at most 366 days later')),
+    ...spanParameters,
     ...formParameters('json', ...exportFormats),
   }),
   response: object({ statements: pageItems(statementLine), nextCursor }),
