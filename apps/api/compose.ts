@@ -11,7 +11,7 @@ import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeVerifyBatch } from '../../shared/verification/batch.ts';
 import { composeVerification } from '../../shared/verification/compose.ts';
 import { makeChainer } from './audit/chain.ts';
-import { logDeniedAttempts } from './audit/denied-attempts.ts';
+import { gatherDeniedAttempts } from './audit/denied-attempts.ts';
 import { isOverTls } from '../../shared/http/headers.ts';
 import { tokensFromPostgres } from './resources/access/access.ts';
 import { linksFromPostgres, portalsFromPostgres, sessionsFromPostgres } from './resources/access/sessions.ts';
@@ -62,7 +62,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   const stalePostgres = watchStalePostgres(metrics, log);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
-  const deniedAttempts = logDeniedAttempts({ sql, teamSql, metrics, log, clock });
+  const deniedAttempts = gatherDeniedAttempts({ sql, teamSql, metrics, log, clock });
   const every = (ms: number, what: string, work: (stopping: AbortSignal) => Promise<void>) =>
     startLoop(clock, ms, log, what, work);
   const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
@@ -79,7 +79,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
     // Again and again: a program that still has the old master key may store something meanwhile.
     every(600_000, 'encrypting under the current master key', () => resealOnce(sql, masterKeys, log)),
     every(1_000, 'chaining the audit log', makeChainer({ sql, redis, metrics, log })),
-    deniedAttempts,
+    every(1_000, 'writing refused attempts to the audit log', () => deniedAttempts.write(false)),
   ];
 
   const countVerification = makeTeamRate(quotas.verify_per_second, clock);
@@ -137,6 +137,11 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   return {
     handling,
     requireLook: outbox.requireLook,
-    stop: async () => void (await Promise.all(background.map((one) => one.stop()))),
+    async stop() {
+      await Promise.all(background.map((one) => one.stop()));
+      await deniedAttempts.write(true).catch((error: unknown) => {
+        log.warn({ error }, 'refused attempts are missing in the audit log');
+      });
+    },
   };
 }

@@ -31,7 +31,7 @@ export async function chainHead(sql: Query): Promise<Head | undefined> {
 }
 
 /** Whether the chain has this head among its places. */
-export async function hasHead(sql: Query, { number, hash }: Head): Promise<boolean> {
+async function hasHead(sql: Query, { number, hash }: Head): Promise<boolean> {
   const rows = await sql`select from audit_chain where number = ${number} and hash = decode(${hash}, 'hex')`;
   return rows.length > 0;
 }
@@ -107,11 +107,6 @@ export async function readKeptHead(redis: ShardedRedis): Promise<Head | undefine
   return head;
 }
 
-/** Keeps a head in the place of the earlier one. */
-async function keepHead(redis: ShardedRedis, head: Head): Promise<void> {
-  await redis.node(0).client.set(keyspace.auditHead(), headText(head));
-}
-
 /** Forgets the head: for an operator who has put an older Postgres back. */
 export async function forgetHead(redis: ShardedRedis): Promise<void> {
   await redis.node(0).client.unlink(keyspace.auditHead());
@@ -153,6 +148,6 @@ export function makeChainer(options: ChainerOptions): () => Promise<void> {
 async function moveKeptHead({ sql, redis }: ChainerOptions, head: Head | undefined): Promise<boolean> {
   const kept = await readKeptHead(redis);
   if (kept && !(await hasHead(sql, kept))) return false;
-  if (head && head.number > (kept?.number ?? 0)) await keepHead(redis, head);
+  if (head && head.number > (kept?.number ?? 0)) await redis.node(0).client.set(keyspace.auditHead(), headText(head));
   return true;
 }

@@ -2,7 +2,6 @@ import type { Clock } from '../../../shared/runtime/clock.ts';
 import { bearerToken } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
-import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import { asPostgresUnavailable, setTeam, type Sql } from '../../../shared/stores/postgres.ts';
 import { hashKeyText, keyShard } from '../../../shared/values/key-text.ts';
@@ -22,40 +21,25 @@ export type Attempt = {
 /** Attempts alike, since the line that was written last. The line tells of the first one. `hash`: of a token that is yet to be looked up. */
 type Window = DeniedAttempts & { quietUntil: number; hash?: string | undefined };
 
-const EVERY_MS = 1_000;
 const QUIET_MS = 60_000;
 const MOST = { windows: 10_000, ofTeam: 200, ofToken: 20, strangers: 1_000 };
 
-export type DeniedAttemptLog = Pick<Loop, 'stop'> & {
+/** Gathers refused attempts. */
+export type DeniedAttemptLog = {
   /** Notes a refused attempt. Returns at once: nothing waits for the log. */
   note(attempt: Attempt): void;
+  /** Writes lines of those that are due, or of all. */
+  write(all: boolean): Promise<void>;
 };
-
-/** What gathers attempts, and writes lines of those that are due, or of all. */
-export type DeniedAttemptsGathered = Pick<DeniedAttemptLog, 'note'> & { write(all: boolean): Promise<void> };
 
 type LogOptions = { sql: Sql; teamSql: Sql; metrics: Metrics; log: Logger; clock: Clock };
 
 /**
- * Writes refused attempts of known tokens to the audit log: the first of a kind (token, operation, error) within about a
- * second, then one line a minute with their number. A killed process loses what it has not written. Strangers leave no lines:
- * an attempt of an unknown token is counted in a metric, like one beyond a limit below.
+ * Gathers refused attempts of known tokens for the audit log: written each second, the first of a kind (token, operation, error) has a
+ * line within about a second, then there is one line a minute with their number. A killed process loses what it has not written.
+ * Strangers leave no lines: an attempt of an unknown token is counted in a metric, like one beyond a limit below.
  */
-export function logDeniedAttempts(options: LogOptions): DeniedAttemptLog {
-  const { clock, log } = options;
-  const { note, write } = gatherDeniedAttempts(options);
-  const loop = startLoop(clock, EVERY_MS, log, 'writing refused attempts to the audit log', () => write(false));
-  return {
-    note,
-    async stop() {
-      await loop.stop();
-      await write(true).catch((error: unknown) => log.warn({ error }, 'refused attempts are missing in the audit log'));
-    },
-  };
-}
-
-/** The same, written when the caller says so. */
-export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogOptions): DeniedAttemptsGathered {
+export function gatherDeniedAttempts({ sql, teamSql, metrics, log, clock }: LogOptions): DeniedAttemptLog {
   const windows = new Map<string, Window>();
   const count = (kind: 'logged' | 'unknown_token' | 'over_limit', attempts: number) =>
     metrics.deniedAttempts.inc({ kind }, attempts);
