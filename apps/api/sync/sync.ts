@@ -69,11 +69,11 @@ export async function writeEntries(sql: Sql, redis: ShardedRedis, grant: EntryGr
   const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) => callsOf(ofShard!));
   for (const together of chunks(calls, CALLS_AT_ONCE)) {
     const notWritten = (await Promise.all(together.map((call) => write(redis, grant, call)))).flat();
-    const newer = notWritten.filter((one) => one.version !== 'CORRUPT') as Newer[];
+    const { newer = [], damaged = [] } = Object.groupBy(notWritten, ({ version }) => (version ? 'newer' : 'damaged'));
     if (newer.length > 0) await requireKnown(sql, newer);
     await putBack(
       sql,
-      notWritten.filter((one) => one.version === 'CORRUPT').map(({ entry }) => entry),
+      damaged.map(({ entry }) => entry),
     );
   }
 }
@@ -106,10 +106,10 @@ async function putBack(sql: Sql, entries: Entry[]): Promise<void> {
   );
 }
 
-type NotWritten = { entry: Entry; version: number | 'CORRUPT' };
-type Newer = { entry: Entry; version: number };
+/** An entry of which Redis has a newer version, or whose name something else holds: then this is NaN. */
+type NotWritten = { entry: Entry; version: number };
 
-/** Writes entries of one shard; returns those of which Redis has a newer version, or no version at all. */
+/** Writes entries of one shard; returns those that were not written. */
 async function write(
   redis: ShardedRedis,
   { fence, change, notAfter }: EntryGrant,
@@ -124,21 +124,15 @@ async function write(
   const [status, , ...notWritten] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
   if (status !== 'OK')
     throw new ApiError('redis_unavailable', { cause: new Error(`the apply script answered ${status}`) });
-  const left: NotWritten[] = [];
   // The script answers positions in KEYS, which count from 1 and begin with meta.
-  for (let i = 0; i + 1 < notWritten.length; i += 2)
-    left.push({
-      entry: call[Number(notWritten[i]) - 2]!,
-      version: notWritten[i + 1] === 'CORRUPT' ? 'CORRUPT' : Number(notWritten[i + 1]),
-    });
-  return left;
+  return chunks(notWritten, 2).map(([i, version]) => ({ entry: call[Number(i) - 2]!, version: Number(version) }));
 }
 
 /**
  * Throws unless Postgres has the newer versions that Redis has. Another process may have read and written them after our
  * read; then Postgres has them by now. If it does not, Postgres was restored from a backup.
  */
-async function requireKnown(sql: Sql, newer: Newer[]): Promise<void> {
+async function requireKnown(sql: Sql, newer: NotWritten[]): Promise<void> {
   const changes = newer.map(({ entry }) => ({ kind: entry.kind, entityId: entry.id, shard: entry.shard }));
   // All entries of an entity have its version; one that ended since is no longer among them.
   const known = new Map<string, number>();
