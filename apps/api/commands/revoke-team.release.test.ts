@@ -1,18 +1,20 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
 
+const execute = promisify(execFile);
 const world = await makeWorld(['verify']);
 
 test('everything that the team had is refused, each with a line in the audit log; others and later tokens go on', async () => {
   const team = await makeTeam(3);
   const others = await makeTeam(1);
-  const { code, out, err } = await run(['--team', team.id]).ended;
-  assert.is(code, 0, err);
-  assert.match(out, /: 3 access tokens, 3 API keys, 1 link tokens\n$/);
+  const { code, stdout, stderr } = await run(['--team', team.id]).ended;
+  assert.is(code, 0, stderr);
+  assert.match(stdout, /: 3 access tokens, 3 API keys, 1 link tokens\n$/);
   assert.is((await mint(team.token)).status, 401, 'whatever the cache of callers says');
   for (const token of [team.token, team.child])
     await eventually('refused', async () => (await verify(token, '')) === 401);
@@ -67,7 +69,7 @@ test('a command that is killed in the middle is finished by the next one', async
   });
   // What could be ended at once was: no token of the team writes.
   for (const one of [team.token, team.child, before]) assert.is((await mint(one)).status, 401);
-  assert.match((await run(['--team', team.id]).ended).out, /: 0 access tokens, 2 API keys, 1 link tokens\n$/);
+  assert.match((await run(['--team', team.id]).ended).stdout, /: 0 access tokens, 2 API keys, 1 link tokens\n$/);
   await must(200, world.call('get', '/api/v1/workspace', undefined, { token }));
   const [lines] = await world.sql<[{ n: number }]>`
       select count(*)::int as n from audit_log where team_id = ${team.id} and operation = 'npm run revoke-team' and resource = 'api_key'`;
@@ -107,20 +109,17 @@ async function verify(token: string, key: string): Promise<string | number> {
   return status === 200 ? body.status : status;
 }
 
+type Ended = { code: number | null; stdout: string; stderr: string };
+
 /** Runs the command with the same rights as beside the api. */
-function run(args: string[]): {
-  child: ChildProcess;
-  ended: Promise<{ code: number | null; out: string; err: string }>;
-} {
+function run(args: string[]) {
   const url = new URL(process.env.TEST_API_POSTGRES_URL!);
   url.pathname = new URL(world.env.DATABASE_URL!).pathname;
   const env = { ...process.env, ...world.env, DATABASE_URL: url.href };
-  const child = spawn(process.execPath, ['apps/api/commands/revoke-team.ts', ...args], { env });
-  let [out, err] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
-  const ended = new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
-    child.once('close', (code) => resolve({ code, out, err }));
-  });
-  return { child, ended };
+  const running = execute(process.execPath, ['apps/api/commands/revoke-team.ts', ...args], { env });
+  const ended: Promise<Ended> = running.then(
+    (output) => ({ code: 0, ...output }),
+    (error: Ended) => error,
+  );
+  return { child: running.child, ended };
 }
