@@ -61,8 +61,8 @@ create table usage_losses (
 
 -- Months of a workspace that are closed, or being closed. From the moment on that such a row is there, no adjustment goes into the
 -- month, and events of it that arrive are noted in late_months. `tx` orders it with the transactions of those who note.
--- Instants in Unix ms; the end is the first one that is no more in it. `after_billing`: how far lines were looked for, in the order
--- of ids. `waiting`: what kept the last look from closing it.
+-- Instants in Unix ms; the end is the first one that is no more in it.
+-- `waiting`: what kept the last look from closing it.
 create table workspace_months (
   workspace_id        text not null,
   month               text not null check (month ~ '^\d{4}-\d{2}$'),
@@ -73,7 +73,6 @@ create table workspace_months (
   start_day           date not null,
   end_day             date not null,
   accepts_differences boolean not null default false,
-  after_billing       text not null default '',
   waiting             json,
   looked_at           timestamptz,
   records             bigint,

@@ -40,22 +40,12 @@ function listOf(texts: readonly string[]): { list: string; params: Sql['params']
   };
 }
 
+const TEXTS: (keyof StatementLine)[] = ['billingId', 'externalMeterId', 'timezone', 'proof'];
+
 function columnOf(name: keyof StatementLine, field: string): string {
-  switch (name) {
-    case 'billingId':
-    case 'externalMeterId':
-    case 'timezone':
-    case 'proof':
-      return field;
-    // A Date would be written as a number.
-    case 'from':
-    case 'to':
-      return `toDate32(${field})`;
-    case 'events':
-      return `toUInt64(${field})`;
-    case 'closed':
-      return `(${field} = 'true')::Bool`;
-    default:
-      return `toDecimal64(${field}, 6)`;
-  }
+  if (TEXTS.includes(name)) return field;
+  // A Date would be written as a number.
+  if (name === 'from' || name === 'to') return `toDate32(${field})`;
+  if (name === 'events') return `toUInt64(${field})`;
+  return name === 'closed' ? `(${field} = 'true')::Bool` : `toDecimal64(${field}, 6)`;
 }
