@@ -76,15 +76,12 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
  */
 export async function retireAll(sql: Query, teamId: string): Promise<string[]> {
   await readJwtSettings(sql, teamId, { lock: true });
-  const unused = await sql<{ kid: string }[]>`
-    delete from signing_keys where team_id = ${teamId} and published_until > now() and longest_seconds = 0
-    returning kid`;
   const ended = await sql<{ kid: string }[]>`
     update signing_keys set retired_at = now(), revoked_at = now(), private_encrypted = null, sealed_under = null
     where team_id = ${teamId} and published_until > now()
     returning kid`;
   await sql`delete from revoked_jwts where team_id = ${teamId}`;
-  return [...ended, ...unused].map((row) => row.kid);
+  return ended.map((row) => row.kid);
 }
 
 /** Encrypts private keys. */
@@ -117,7 +114,7 @@ async function readCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<
 
 /**
  * Notes the longest lifetime of a key's JWTs, rarely more than a comparison. Gives whether the key may sign: it may not if it
- * was retired before it had signed anything, and is gone.
+ * was revoked meanwhile.
  */
 async function signsFor(sql: Query, key: SigningKey & { longestSeconds?: number }, seconds: number): Promise<boolean> {
   if (seconds <= (key.longestSeconds ?? 0)) return true;
@@ -128,10 +125,7 @@ async function signsFor(sql: Query, key: SigningKey & { longestSeconds?: number 
 }
 
 async function replaceCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<NewSigningKey> {
-  // A key that has signed nothing leaves no trace: no JWT can need it.
-  const [unused] = await sql<{ kid: string }[]>`
-    delete from signing_keys where team_id = ${teamId} and retired_at is null and longest_seconds = 0 returning kid`;
-  const [used] = await sql<{ kid: string }[]>`
+  const [replaced] = await sql<{ kid: string }[]>`
     update signing_keys set retired_at = now(), private_encrypted = null, sealed_under = null
     where team_id = ${teamId} and retired_at is null returning kid`;
   const promoted = await sql`
@@ -139,7 +133,7 @@ async function replaceCurrent(sql: Query, sealer: Sealer, teamId: string): Promi
   if (promoted.count === 0) await makeKey(sql, sealer, teamId, 'current');
   await makeKey(sql, sealer, teamId, 'next');
   const current = (await readCurrent(sql, sealer, teamId))!;
-  return { ...current, isNew: true, replaces: (used ?? unused)?.kid };
+  return { ...current, isNew: true, replaces: replaced?.kid };
 }
 
 async function makeKey(sql: Query, sealer: Sealer, teamId: string, which: 'current' | 'next') {
