@@ -26,15 +26,23 @@ export type Header = {
 /** A part of a table; `rows` end with a line break each. */
 export type Part = { table: string; rows: Buffer };
 
+export type OnProgress = (text: () => string) => void;
 /** How many rows tables have. */
 export type Rows = Record<string, number>;
 
 /** Writes a backup to a stream; gives how many rows each table had. The stream's speed is that of the reading. */
-export async function writeArchive(header: Header, parts: AsyncIterable<Part>, out: Writable): Promise<Rows> {
+export async function writeArchive(
+  header: Header,
+  parts: AsyncIterable<Part>,
+  out: Writable,
+  note: (part: Part) => void,
+): Promise<Rows> {
   const counted: Rows = {};
   async function* lines(): AsyncGenerator<string> {
     yield `${JSON.stringify(header)}\n`;
-    for await (const { table, rows } of parts) {
+    for await (const part of parts) {
+      const { table, rows } = part;
+      note(part);
       counted[table] = (counted[table] ?? 0) + countRows(rows);
       // The books may hold any bytes: as latin1, none of them is lost.
       yield `${JSON.stringify([table, rows.toString('latin1')])}\n`;
@@ -45,28 +53,30 @@ export async function writeArchive(header: Header, parts: AsyncIterable<Part>, o
   return counted;
 }
 
+/** What takes a backup: its header, then each part in turn, with the columns of its table. */
+export type Taking = { begin(header: Header): unknown; part(part: Part, columns: string[]): unknown };
+export type Loaded = { header: Header; rows: Rows };
+
 /**
- * Reads a backup: `begin` gets its header, then `part` each part in turn. Throws at its end at the latest if anything of it
- * differs from what was written, so nothing of it counts before this has returned.
+ * Reads a backup. Throws at its end at the latest if anything of it differs from what was written, so nothing of it counts before this
+ * has returned.
  */
-export async function readArchive(
-  source: Readable,
-  { begin, part }: { begin(header: Header): void | Promise<void>; part(part: Part): void | Promise<void> },
-): Promise<Rows> {
-  const counted: Rows = {};
+export async function readArchive(source: Readable, { begin, part }: Taking): Promise<Loaded> {
+  const rows: Rows = {};
+  let header: Header | undefined;
+  let isWhole = false;
   const read = async (unpacked: AsyncIterable<Buffer>) => {
-    let header: Header | undefined;
-    let isWhole = false;
     // Read to its end, where zstd compares its checksum.
     for await (const text of linesOf(unpacked)) {
       const line = parsed(text);
       if (!header) await begin((header = headerFrom(line)));
       else if (Array.isArray(line)) {
-        const [table, rows] = line as [string, string];
-        if (!Object.hasOwn(header.tables, table)) throw new Error(`it is damaged: unknown table ${table}`);
-        const bytes = Buffer.from(rows, 'latin1');
-        counted[table] = (counted[table] ?? 0) + countRows(bytes);
-        await part({ table, rows: bytes });
+        const [table, ofTable] = line as [string, string];
+        const columns = Object.hasOwn(header.tables, table) ? header.tables[table] : undefined;
+        if (!columns) throw new Error(`it is damaged: unknown table ${table}`);
+        const bytes = Buffer.from(ofTable, 'latin1');
+        rows[table] = (rows[table] ?? 0) + countRows(bytes);
+        await part({ table, rows: bytes }, columns);
       } else isWhole = true;
     }
     if (!isWhole) throw new Error('it is cut off');
@@ -74,7 +84,16 @@ export async function readArchive(
   await pipeline(source, createZstdDecompress(), read).catch((error: unknown) => {
     throw readable(error);
   });
-  return counted;
+  return { header: header!, rows };
+}
+
+/** Says how far a backup is: what is done with its parts, and how much of it. */
+export function progressOf(done: string, say: OnProgress): (part: Part) => void {
+  let bytes = 0;
+  return ({ table, rows }) => {
+    bytes += rows.length;
+    say(() => `${done} ${Math.round(bytes / 1e6).toLocaleString('en')} MB, now ${table}`);
+  };
 }
 
 function headerFrom(line: unknown): Header {

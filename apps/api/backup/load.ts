@@ -9,36 +9,14 @@ import {
 import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
-import { readArchive, type Header, type Part, type Rows } from './archive.ts';
+import { progressOf, readArchive, type Header, type Loaded, type OnProgress } from './archive.ts';
 import { backupInBooks, beginBooks, endBooks, writeBooksPart, type Client } from './books-tables.ts';
 import { isOfPostgres, prepareLoad, setSequences, writePostgresPart } from './postgres-tables.ts';
 
-type OnProgress = (text: () => string) => void;
-export type Loaded = { header: Header; rows: Rows };
-
 /** Reads a whole backup and changes nothing. Throws unless it is whole and this version can load it. */
 export function checkBackup(source: Readable, onProgress: OnProgress): Promise<Loaded> {
-  return read(source, onProgress, 'checked', { begin: () => {}, part: () => {} });
-}
-
-type Taking = { begin(header: Header): unknown; part(part: Part, columns: string[]): unknown };
-
-async function read(source: Readable, onProgress: OnProgress, done: string, taking: Taking): Promise<Loaded> {
-  let header: Header | undefined;
-  let bytes = 0;
-  const rows = await readArchive(source, {
-    async begin(first) {
-      header = first;
-      requireKnown(first.migrations);
-      await taking.begin(first);
-    },
-    async part(part) {
-      await taking.part(part, header!.tables[part.table]!);
-      bytes += part.rows.length;
-      onProgress(() => `${done} ${Math.round(bytes / 1e6).toLocaleString('en')} MB, now ${part.table}`);
-    },
-  });
-  return { header: header!, rows };
+  const begin = ({ migrations }: Header) => requireKnown(migrations);
+  return readArchive(source, { begin, part: progressOf('checked', onProgress) });
 }
 
 /** Throws unless the sealed keys of a backup can be read with these master keys. */
@@ -116,15 +94,20 @@ async function loadTables(
   return sql.begin(async (tx) => {
     // It waits while the schemas are migrated, and for the books.
     await tx`set local idle_in_transaction_session_timeout = 0`;
-    const loaded = await read(source, onProgress, 'loaded', {
+    const note = progressOf('loaded', onProgress);
+    const loaded = await readArchive(source, {
       async begin(header) {
+        requireKnown(header.migrations);
         await migratePostgres(sql, { only: header.migrations.postgres });
         await migrateClickHouse(clickhouseUrl, { sql, cluster, only: header.migrations.clickhouse });
         await beginBooks(client, nameOf(header));
         await prepareLoad(tx, header.tables);
       },
-      part: (part, columns) =>
-        isOfPostgres(part.table) ? writePostgresPart(tx, part, columns) : writeBooksPart(client, part, columns),
+      async part(part, columns) {
+        if (isOfPostgres(part.table)) await writePostgresPart(tx, part, columns);
+        else await writeBooksPart(client, part, columns);
+        note(part);
+      },
     });
     await setSequences(tx, loaded.header.sequences);
     onProgress(() => 'marking the days that are to be summed up');

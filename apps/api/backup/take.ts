@@ -7,13 +7,11 @@ import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { appliedMigrations } from '../../../shared/stores/migrate.ts';
 import type { Query, Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { writeArchive, type Header, type Part, type Rows } from './archive.ts';
+import { progressOf, writeArchive, type Header, type Loaded, type OnProgress, type Part } from './archive.ts';
 import { booksTables, readBooksTable } from './books-tables.ts';
 import { isOfPostgres, postgresTables, readPostgresTable, readSequences } from './postgres-tables.ts';
 
 type Stores = { sql: Sql; redis: ShardedRedis; books: Books };
-type OnProgress = (text: () => string) => void;
-export type Backup = { header: Header; rows: Rows };
 
 const LOOK_EVERY_MS = 200;
 
@@ -30,7 +28,7 @@ export async function takeBackup(
   stores: Stores & { log: Logger; patienceMs: number; version: string },
   out: Writable,
   onProgress: OnProgress,
-): Promise<Backup> {
+): Promise<Loaded> {
   const { sql, redis, books, log, patienceMs } = stores;
   // It may pause for seconds while its disk is slow.
   const nowMs = await retry(systemClock, abortAfter(systemClock, patienceMs), log, 'the clock of Redis', () =>
@@ -52,8 +50,7 @@ export async function takeBackup(
       await end();
       for (const table of tables) yield* readBooksTable(books.client, table, beforeMs);
     };
-    const rows = await writeArchive(header, counted(parts(), onProgress), out);
-    return { header, rows };
+    return { header, rows: await writeArchive(header, parts(), out, progressOf('copied', onProgress)) };
   } finally {
     await end();
   }
@@ -117,13 +114,4 @@ async function waitForBooks(sql: Sql, untilMs: number, patienceMs: number, onPro
     reached = now;
   }
   return reached;
-}
-
-async function* counted(parts: AsyncIterable<Part>, onProgress: OnProgress): AsyncGenerator<Part> {
-  let bytes = 0;
-  for await (const part of parts) {
-    bytes += part.rows.length;
-    onProgress(() => `copied ${Math.round(bytes / 1e6).toLocaleString('en')} MB, now ${part.table}`);
-    yield part;
-  }
 }

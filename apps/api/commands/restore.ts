@@ -3,7 +3,8 @@ import { parseArgs } from 'node:util';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { groups } from '../../../shared/runtime/variables.ts';
-import { checkBackup, loadBackup, requireMasterKey, type Loaded } from '../backup/load.ts';
+import type { Loaded } from '../backup/archive.ts';
+import { checkBackup, loadBackup, requireMasterKey } from '../backup/load.ts';
 import { progressLine, runCommand, withPostgres } from './tool.ts';
 
 // Reads a backup from standard input: `make restore FILE=…`. With --check it changes nothing, and finds whether the backup is
