@@ -30,7 +30,7 @@
 //   POST /batch        the same, by one call of its method for batches.
 //   POST /client       makes a client of the body's `url`, `verifyUrl` and `token`, each of which may be absent. Answers {"error": the
 //                      message of its error, or null}.
-//   POST /guard        makes a guard with the body's `cost`, `hold` (seconds) and `outOfCredits`, and answers alike.
+//   POST /guard        makes a guard with the body's `cost` and `outOfCredits`, and answers alike.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -86,7 +86,15 @@ type Step =
   /** What becomes of the next ones. */
   | { next: Fate[] }
   /** What verify was asked since the last such step, readiness and cancels left out. */
-  | { asked: { requests?: number; requestsAtMost?: number; paths?: string[]; idempotencyKeys?: number } }
+  | {
+      asked: {
+        requests?: number;
+        requestsAtMost?: number;
+        requestsAtLeast?: number;
+        paths?: string[];
+        idempotencyKeys?: number;
+      };
+    }
   /** The credits of the case's own customer, eventually. */
   | { credits: { used: string; held: string } }
   /** The newest usage event of the case's own key. */
@@ -239,7 +247,11 @@ function makeSteps({ url, keys, proxy }: { url: string; keys: Record<string, str
         counts[outcome] = (counts[outcome] ?? 0) + 1;
       }
       assert.equal(counts, step.expect.statuses);
-    } else checkAsked(step.asked, proxy);
+    } else {
+      const { requestsAtLeast = 0 } = step.asked;
+      if (requestsAtLeast) await eventually('verify is asked', async () => askedOf(proxy).length >= requestsAtLeast);
+      checkAsked(step.asked, proxy);
+    }
   };
 }
 
@@ -261,8 +273,13 @@ function withValues(step: Step, row: Record<string, unknown>): Step {
   }) as Step;
 }
 
+function askedOf(proxy: Proxy) {
+  return proxy.seen.filter(({ url }) => !['/readyz', '/servingz', CANCEL_PATH].includes(url ?? ''));
+}
+
 function checkAsked(expected: Extract<Step, { asked: unknown }>['asked'], proxy: Proxy): void {
-  const seen = proxy.seen.splice(0).filter(({ url }) => !['/readyz', '/servingz', CANCEL_PATH].includes(url ?? ''));
+  const seen = askedOf(proxy);
+  proxy.seen.length = 0;
   const { requests, requestsAtMost = Infinity, paths, idempotencyKeys } = expected;
   if (requests !== undefined) assert.is(seen.length, requests);
   assert.ok(seen.length <= requestsAtMost, `${seen.length} requests`);

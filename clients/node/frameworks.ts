@@ -1,5 +1,5 @@
 import type { Keytally } from './client.ts';
-import type { GuardOptions } from './guard-options.ts';
+import type { GuardOptions, Seen } from './guard-options.ts';
 import { makeDecide, type Outcome } from './guard.ts';
 import { watchBody, type HoldEvents } from './hold.ts';
 // A guard's functions get the framework's own request. A program has the types of the framework that it uses; the
@@ -27,13 +27,10 @@ type Closing = {
   /** Of HTTP/2. */
   stream?: { destroyed?: boolean };
 };
-export type KoaFields = {
-  method: string;
-  url: string;
-  ip: string;
+type Line = { method: string; url: string; headers: Headers; ip?: string | undefined };
+export type KoaFields = Line & {
   status: number;
   body: unknown;
-  headers: Headers;
   req?: Raw;
   res?: Closing;
   set(headers: Record<string, string>): void;
@@ -50,7 +47,7 @@ export type NodeResponse = Closing & {
   setHeader(name: string, value: string): unknown;
   end(body: string): unknown;
 };
-export type FastifyFields = { method: string; url: string; ip: string; headers: Headers; raw?: Raw };
+export type FastifyFields = Line & { raw?: Raw };
 export type FastifyReply = {
   raw?: Closing;
   hijack?(): unknown;
@@ -71,7 +68,7 @@ export function koaGuard<Context extends KoaFields = IfFound<KoaContext, KoaFiel
 ) {
   const decide = makeDecide(client, options);
   return async (ctx: KoaFields, next: () => Promise<unknown>): Promise<void> => {
-    const { headers, refusal, hold } = await decide(ctx as Context, { ...seenOf(ctx, ctx.req), ip: ctx.ip });
+    const { headers, refusal, hold } = await decide(ctx as Context, seenOf(ctx, ctx.req));
     if (isOver(ctx.res, hold)) return;
     ctx.set({ ...headers, ...refusal?.headers });
     if (!refusal) return void (await next().finally(hold?.handled));
@@ -92,11 +89,11 @@ export function nodeGuard<Request extends NodeFields = IfFound<ExpressRequest, N
   const decide = makeDecide(client, options);
   return async (request: NodeFields, response: NodeResponse, next: (error?: unknown) => void): Promise<void> => {
     // Express has its own idea of the address, and under a router `url` lacks the path where the router is mounted.
-    const { ip = request.socket.remoteAddress, originalUrl: url = request.url } = request as ExpressFields;
-    const { method, headers } = request;
+    const { ip = request.socket.remoteAddress, originalUrl: url = request.url ?? '' } = request as ExpressFields;
+    const { method = '', headers } = request;
     let outcome: Outcome;
     try {
-      outcome = await decide(request as Request, { ...seenOf({ method, url, headers }, request), ip });
+      outcome = await decide(request as Request, seenOf({ method, url, headers, ip }, request));
     } catch (error) {
       return next(error);
     }
@@ -118,10 +115,7 @@ export function fastifyGuard<Request extends FastifyFields = IfFound<FastifyRequ
 ) {
   const decide = makeDecide(client, options);
   return async (request: FastifyFields, reply: FastifyReply): Promise<unknown> => {
-    const { headers, refusal, hold } = await decide(request as Request, {
-      ...seenOf(request, request.raw),
-      ip: request.ip,
-    });
+    const { headers, refusal, hold } = await decide(request as Request, seenOf(request, request.raw));
     if (isOver(reply.raw, hold)) return reply.hijack?.();
     reply.headers({ ...headers, ...refusal?.headers });
     if (!refusal) return undefined;
@@ -181,10 +175,9 @@ function left(response: Closing, hold: HoldEvents): void {
 }
 
 type ExpressFields = NodeFields & { ip?: string; originalUrl?: string };
-type RequestLine = { method?: string | undefined; url?: string | undefined; headers: Headers };
 
-function seenOf({ method = '', url = '', headers }: RequestLine, raw: Raw | undefined) {
+function seenOf({ method, url, headers, ip }: Line, raw: Raw | undefined): Seen {
   // A header that was sent more than once is joined, so that it cannot be one key.
   const header = (name: string) => [headers[name] ?? []].flat().join(', ');
-  return { method, url, header, rawHeaders: raw?.rawHeaders };
+  return { method, url, ip, header, rawHeaders: raw?.rawHeaders };
 }

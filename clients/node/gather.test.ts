@@ -49,20 +49,6 @@ for (const transport of ['node:http', 'fetch']) {
   });
 }
 
-test('more calls than a batch takes, or longer ones, leave as several batches', async () => {
-  const { key, meter } = await customers.meteredKey('1000');
-  const client = clients['node:http']!;
-  await Promise.all(many(250, () => client.verify({ key, billing: { usage: '1' } })));
-  assert.equal(paths(), Array(3).fill(VERIFY_BATCH_PATH));
-  proxy.next();
-  // 100 of them are more than 256 KiB.
-  const requestedScopes = Array.from({ length: 30 }, (_, i) => ({ representation: 's'.repeat(120) + i }));
-  const long = await Promise.all(many(100, () => client.verify({ key, requestedScopes, billing: { usage: '1' } })));
-  assert.equal([...new Set(long.map(({ status }) => status))], ['INVALID_SCOPES']);
-  assert.ok(paths().length >= 2 && paths().every((path) => path === VERIFY_BATCH_PATH), paths().join());
-  assert.is((await customers.billing(meter)).usedCredits, '250');
-});
-
 test('calls that come while others are on their way leave together after a millisecond, and are held up by nobody', async () => {
   const { key } = await customers.newKey();
   const client = clients['node:http']!;

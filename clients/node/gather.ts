@@ -7,7 +7,7 @@ type GathererOptions = { transport: Transport; token: string; url: string; clock
 /** One attempt of a verification. */
 type Attempt = { input: object; idempotencyKey: string; requestId: string | undefined; timeoutMs: number };
 /** An attempt that waits for its turn first, then for an answer. */
-type Call = Pick<Attempt, 'idempotencyKey' | 'requestId'> & {
+type Call = Attempt & {
   /** Its input. */
   json: string;
   /** When it is given up, by the client's clock. */
@@ -42,16 +42,16 @@ export function makeGatherer({
   const headers = headersOf(token, JSON_TYPE, true);
   let waiting: Call[] = [];
   let characters = 0;
-  let isTurnPlanned = false;
   let requestsUnderWay = 0;
-  let stopTimer: (() => void) | undefined;
+  /** Calls off that those who wait are sent as it was planned. */
+  let callOff: (() => void) | undefined;
   const gathers = mayGather();
 
-  function ask({ input, timeoutMs, ...attempt }: Attempt): Exchange<unknown> {
-    const json = JSON.stringify(input);
-    const call = { ...attempt, json, until: clock.now() + timeoutMs, isGivenUp: false, onGivenUp() {} } as Call;
+  function ask(attempt: Attempt): Exchange<unknown> {
+    const json = JSON.stringify(attempt.input);
+    const call = { ...attempt, json, until: clock.now() + attempt.timeoutMs, isGivenUp: false, onGivenUp() {} } as Call;
     const answer = new Promise((resolve, reject) => Object.assign(call, { resolve, reject }));
-    if (!gathers || !mayJoin(input, json)) sendTogether([call]);
+    if (!gathers || !mayJoin(call)) sendTogether([call]);
     else join(call);
     const cancel = () => {
       call.isGivenUp = true;
@@ -63,40 +63,31 @@ export function makeGatherer({
 
   function join(call: Call): void {
     const own = call.json.length + call.idempotencyKey.length + BESIDES;
-    if (characters + own > MOST_CHARACTERS) sendWaiting();
+    if (waiting.length === MOST_CALLS || characters + own > MOST_CHARACTERS) sendWaiting();
     characters += own;
-    if (waiting.push(call) === MOST_CALLS) sendWaiting();
-    else planTurn();
+    waiting.push(call);
+    callOff ??= atEndOfTurn(endTurn);
   }
 
-  function planTurn(): void {
-    if (isTurnPlanned || stopTimer) return;
-    isTurnPlanned = true;
-    atEndOfTurn(() => {
-      isTurnPlanned = false;
-      if (requestsUnderWay === 0) sendWaiting();
-      else if (waiting.length > 0) stopTimer ??= clock.after(WAIT_MS, sendWaiting);
-    });
+  function endTurn(): void {
+    if (requestsUnderWay === 0) sendWaiting();
+    else callOff = clock.after(WAIT_MS, sendWaiting);
   }
 
   function sendWaiting(): void {
-    forgetTimer();
+    callOff?.();
+    callOff = undefined;
     const calls = waiting.filter(({ isGivenUp }) => !isGivenUp);
     waiting = [];
     characters = 0;
     if (calls.length > 0) sendTogether(calls);
   }
 
-  function forgetTimer(): void {
-    stopTimer?.();
-    stopTimer = undefined;
-  }
-
   function sendTogether(calls: Call[]): void {
     const failAll = (error: unknown) => calls.forEach((call) => call.reject(error));
     let exchange: Exchange<HttpAnswer>;
     try {
-      exchange = transport(calls.length === 1 ? single(calls[0]!) : batch(calls));
+      exchange = transport(requestOf(calls));
     } catch (error) {
       // No header can hold what the caller gave.
       return failAll(error);
@@ -105,10 +96,10 @@ export function makeGatherer({
     for (const call of calls) call.onGivenUp = () => calls.every(({ isGivenUp }) => isGivenUp) && exchange.cancel();
     const end = () => {
       requestsUnderWay -= 1;
-      if (requestsUnderWay > 0 || waiting.length === 0) return;
+      if (requestsUnderWay > 0 || !callOff) return;
       // Calls that follow from this answer, in this turn, join those that wait.
-      forgetTimer();
-      planTurn();
+      callOff();
+      callOff = atEndOfTurn(endTurn);
     };
     exchange.answer
       .finally(end)
@@ -121,13 +112,15 @@ export function makeGatherer({
       .catch(failAll);
   }
 
-  function single(call: Call): HttpRequest {
-    const { json, idempotencyKey, requestId } = call;
-    const own = { 'Idempotency-Key': idempotencyKey, ...(requestId && { 'X-Request-Id': requestId }) };
-    return { method: 'POST', url, headers: { ...headers, ...patienceOf([call]), ...own }, body: json };
-  }
-
-  function batch(calls: Call[]): HttpRequest {
+  function requestOf(calls: Call[]): HttpRequest {
+    // Verify need not decide what comes too late for all.
+    const restMs = Math.floor(Math.max(...calls.map(({ until }) => until)) - clock.now());
+    const shared = { ...headers, 'X-Keytally-Timeout-Ms': String(Math.min(Math.max(1, restMs), LONGEST_MS)) };
+    const [{ json, idempotencyKey, requestId }] = calls as [Call];
+    if (calls.length === 1) {
+      const own = { 'Idempotency-Key': idempotencyKey, ...(requestId && { 'X-Request-Id': requestId }) };
+      return { method: 'POST', url, headers: { ...shared, ...own }, body: json };
+    }
     const verifications = calls.map(({ json, idempotencyKey }) => {
       const fields = json.slice(1, -1);
       return `{${fields}${fields && ','}"idempotencyKey":${JSON.stringify(idempotencyKey)}}`;
@@ -135,38 +128,29 @@ export function makeGatherer({
     return {
       method: 'POST',
       url: `${url}/batch`,
-      headers: { ...headers, ...patienceOf(calls) },
+      headers: shared,
       body: `{"verifications":[${verifications.join()}]}`,
     };
-  }
-
-  /** Says how long one of them still waits: verify need not decide what comes too late for all. */
-  function patienceOf(calls: readonly Call[]): Record<string, string> {
-    const restMs = Math.max(...calls.map(({ until }) => until)) - clock.now();
-    return { 'X-Keytally-Timeout-Ms': String(Math.min(Math.max(1, Math.floor(restMs)), LONGEST_MS)) };
   }
 
   return ask;
 }
 
-type Result = { status?: string } | null;
-
 /** What so many calls of a request are answered, in order. What has no status decides nothing, and must let nobody pass. */
 function outcomesOf(answer: HttpAnswer, count: number): unknown[] {
-  const body = resultOf(answer);
-  const errorOfOne = count > 1 ? errorIn : () => undefined;
-  const results: unknown = count > 1 ? (body as { results?: unknown } | null)?.results : [body];
-  const isOurs = (one: Result) => errorOfOne(one) || typeof one?.status === 'string';
-  if (!Array.isArray(results) || results.length !== count || !results.every(isOurs)) throw errorOf(answer);
+  const body = resultOf(answer) as { results?: unknown } | null;
+  const results = count > 1 ? body?.results : [body];
+  if (!Array.isArray(results) || results.length !== count) throw errorOf(answer);
   const requestId = answer.headers.get('x-request-id') ?? undefined;
-  return results.map((one: Result) => {
-    const error = errorOfOne(one);
+  return results.map((one: { status?: string } | null) => {
+    const error = count > 1 ? errorIn(one) : undefined;
+    if (!error && typeof one?.status !== 'string') throw errorOf(answer);
     return error ? errorInBatch(error, requestId) : one;
   });
 }
 
 // A field of that name must be refused, and not be replaced by the key of the call.
-function mayJoin(input: object, json: string): boolean {
+function mayJoin({ input, json }: Call): boolean {
   return json.length <= LONGEST && json.startsWith('{') && !('idempotencyKey' in input);
 }
 
@@ -177,9 +161,12 @@ function mayGather(): boolean {
   return (globalThis as Runtime).navigator?.userAgent !== 'Cloudflare-Workers';
 }
 
-/** Runs a task when the turn's other sockets were read too; where nothing tells that, once the running code is done. */
-function atEndOfTurn(task: () => void): void {
-  const { setImmediate } = globalThis as Runtime;
-  if (setImmediate) setImmediate(task);
-  else queueMicrotask(task);
+/** Runs a task when the turn's other sockets were read too; where nothing tells that, once the running code is done. Gives what calls it off. */
+function atEndOfTurn(task: () => void): () => void {
+  let isOff = false;
+  const { setImmediate = queueMicrotask } = globalThis as Runtime;
+  setImmediate(() => {
+    if (!isOff) task();
+  });
+  return () => void (isOff = true);
 }

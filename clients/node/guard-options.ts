@@ -1,6 +1,5 @@
 import type { KeptUsage, VerifyInput } from './kept-usage.ts';
 import type { HeaderOf } from './key.ts';
-import { unknownOption } from './option-names.ts';
 import type { Refusal, RefusalBody } from './refusal.ts';
 
 /** What a request costs, as decimal text, and the name under which its usage is counted. */
@@ -56,90 +55,63 @@ export class OptionError extends TypeError {
   override readonly name = 'OptionError';
 }
 
-// What each must be where it is no function. One that is there but undefined, such as an unset environment variable, must not mean
-// "free" or "no scope".
-const checks: Record<keyof GuardOptions<never>, (given: never) => unknown> = {
-  cost: costOf,
-  hold: holdOf,
-  scopes: scopesOf,
-  route: routeOf,
-  ip() {},
-  idempotencyKey: (given) => wrong('idempotencyKey', given, 'it must be a function of the request'),
-  outOfCredits: (given) => given === 429 || wrong('outOfCredits', given, 'it must be 429, or left out for 402 and 403'),
-  refusalBody: (given) => wrong('refusalBody', given, 'it must be a function, such as problemJson'),
-  open() {},
-  onError() {},
-};
+const names = 'cost hold scopes route ip idempotencyKey outOfCredits refusalBody open onError'.split(' ');
 
-/**
- * Throws when an option does not exist, or is wrong and not a function. A program with a wrong cost does not start, nor one
- * with `cots`, which would be free.
- */
+/** Throws where a program would give away what it sells: with a wrong cost, or with `cots`, which would be free, it does not start. */
 export function checkOptions<Request>(options: GuardOptions<Request>): void {
-  const unknown = unknownOption(options, checks);
-  if (unknown) throw new OptionError(unknown);
-  for (const [name, given] of Object.entries(options))
-    if (typeof given !== 'function') checks[name as keyof typeof checks](given as never);
-  if (options.hold && options.open)
-    throw new OptionError('hold is there beside open, which keeps costs that were not held');
+  const { cost, hold, open, outOfCredits } = options;
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  if (unknown) throw new OptionError(`${unknown} is not an option; the options are ${names.join(', ')}`);
+  // One that is there but undefined, such as an unset environment variable, must not mean "free".
+  if ('cost' in options && typeof cost !== 'function') costOf(cost);
+  if (outOfCredits !== undefined && outOfCredits !== 429)
+    wrong('outOfCredits', outOfCredits, 'it must be 429, or left out for 402 and 403');
+  if (hold && open) throw new OptionError('hold is there beside open, which keeps costs that were not held');
 }
 
-/** What keytally is asked to verify for a request. Throws an `OptionError` when a function gives something wrong. */
+/** What keytally is asked to verify for a request. Throws an `OptionError` when a function gives a wrong cost. */
 export async function verifyInputOf<Request>(
   key: string,
   options: GuardOptions<Request>,
   request: Request,
   { method, url, ip }: Seen,
 ): Promise<VerifyInput> {
-  const { cost = '0', hold, scopes, route = `${method} ${url.split('?', 1)[0]}` } = options;
+  const { cost = '0', route = `${method} ${url.split('?', 1)[0]}` } = options;
   const value = async <Value>(given: Given<Request, Value>): Promise<Value> =>
     typeof given === 'function' ? (given as (request: Request) => Promise<Value>)(request) : given;
+  // Null is refused by keytally, where undefined would mean "no scope" or "no hold".
+  const orNull = async <Value>(given: Given<Request, Value>) => (await value(given)) ?? (null as Value);
   return {
     key,
-    billing: { ...costOf(await value(cost)), ...(hold && { hold: holdOf(await value(hold)) }) },
-    requestedScopes: scopes && scopesOf(await value(scopes)),
+    billing: { ...costOf(await value(cost)), ...('hold' in options && { hold: await orNull(options.hold) }) },
+    ...('scopes' in options && { requestedScopes: await orNull(options.scopes) }),
     route: routeOf(await value(route)),
     ip: addressOf(options.ip ? await value(options.ip) : ip),
   };
 }
 
-/** The Idempotency-Key that the options give a request; undefined: a new one. Throws an `OptionError` when the function gives something wrong. */
+/** The Idempotency-Key that the options give a request; undefined: a new one. */
 export async function idempotencyKeyOf<Request>(
-  { idempotencyKey }: GuardOptions<Request>,
+  options: GuardOptions<Request>,
   request: Request,
 ): Promise<string | undefined> {
-  const given = await idempotencyKey?.(request);
-  if (given === undefined) return undefined;
-  if (typeof given === 'string' && /^[!-~]{1,255}$/.test(given)) return given;
+  const given = await options.idempotencyKey?.(request);
+  if (given === undefined || /^[!-~]{1,255}$/.test(given)) return given;
   return wrong('idempotencyKey', given, 'it must be 1 to 255 visible ASCII characters');
 }
 
 const LONGEST_ROUTE = 1024;
 const MOST_CREDITS = 9_000_000_000;
-const MOST_SECONDS = 86_400;
 
 function costOf(cost: string | Cost | undefined): Cost {
   const given = typeof cost === 'object' && cost !== null ? cost : { usage: cost };
   const { usage } = given;
-  if (typeof usage !== 'string' || !/^\d{1,10}(\.\d{1,6})?$/.test(usage) || Number(usage) > MOST_CREDITS) {
+  if (typeof usage !== 'string' || !/^\d{1,10}(\.\d{1,6})?$/.test(usage) || Number(usage) > MOST_CREDITS)
     return wrong('cost', usage, 'it must be decimal text such as "1" or "0.25"');
-  }
   return given as Cost;
 }
 
-function holdOf(hold: HoldOptions | undefined): HoldOptions {
-  const seconds = hold?.expiresIn;
-  if (Number.isInteger(seconds) && seconds! >= 1 && seconds! <= MOST_SECONDS) return hold!;
-  return wrong('hold.expiresIn', seconds, `it must be a whole number of seconds from 1 to ${MOST_SECONDS}`);
-}
-
-function scopesOf(scopes: RequestedScopes | undefined): RequestedScopes {
-  if (Array.isArray(scopes)) return [...scopes];
-  return wrong('scopes', scopes, `it must be a list such as [{ representation: 'documents', read: true }]`);
-}
-
-function routeOf(route: string | undefined): string {
-  if (typeof route !== 'string') return wrong('route', route, 'it must be text');
+function routeOf(route: string): string {
   const printable = route.replace(/[^ -~]/g, '?');
   if (printable.length <= LONGEST_ROUTE) return printable;
   // Cut at a "/": keytally hides a secret that is whole, and could not know half of one.

@@ -137,17 +137,14 @@ function describe(error: unknown): string {
 
 const LOG_EVERY_MS = 1_000;
 
-// A wrong token fails every request: one line a second says it, and how many more there were.
+// A wrong token fails every request: one line a second says it.
 function logEachSecond(now: () => number): (error: Error) => void {
   let nextMs = -Infinity;
-  let left = 0;
   return (error) => {
-    const nowMs = now();
-    if (nowMs < nextMs) return void (left += 1);
+    if (now() < nextMs) return;
+    nextMs = now() + LOG_EVERY_MS;
     // oxlint-disable-next-line no-console -- the default for programs without an onError
-    console.error(left === 0 ? error.message : `${error.message} (and ${left} more since the last line)`);
-    nextMs = nowMs + LOG_EVERY_MS;
-    left = 0;
+    console.error(error.message);
   };
 }
 

@@ -4,13 +4,10 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../tests/helpers/customers.ts';
 import { joinWorld } from '../../tests/helpers/world.ts';
-import { failure } from './helpers/failure.ts';
 import { frameworks } from './helpers/frameworks.ts';
 import { listen, type App } from './helpers/listen.ts';
 import { makeProxy } from './helpers/proxy.ts';
 import { capture, captureAtEnd, keytally, nodeGuard } from './index.ts';
-
-// Guards that hold, and the client's operations on holds.
 
 const started: App[] = [];
 const errors: Error[] = [];
@@ -29,25 +26,6 @@ test.before.each(() => {
 test.after(async () => {
   await Promise.all(started.map((app) => app.stop()));
   proxy.stop();
-});
-
-test('verify holds, and holds are captured, released, extended and listed by methods with types', async () => {
-  const { key, meter } = await customers.meteredKey('100');
-  const hold = async () => {
-    const billing = { usage: '10', hold: { expiresIn: 600, onExpiry: 'charge' as const } };
-    return (await client.verify({ key, billing })).hold!.id;
-  };
-  const [first, second] = [await hold(), await hold()];
-  const { id } = await customers.billing(meter);
-  assert.equal(
-    (await client.holds.list({ bid: id })).holds.map((one) => one.id),
-    [first, second],
-  );
-  assert.is((await client.holds.extend({ holdId: second, expiresIn: 900 })).hold.credits, '10');
-  const { capture: captured, billing } = await client.holds.capture({ holdId: first, usage: '2.5' });
-  assert.equal([captured.usage, billing.heldCredits], ['2.5', '10']);
-  assert.is((await client.holds.release({ holdId: second })).billing.availableCredits, '97.5');
-  assert.is((await failure(client.holds.capture({ holdId: second, usage: '1' }))).code, 40951);
 });
 
 /** The handler of `/slow/…` goes on once the gate opens. */

@@ -5,22 +5,6 @@ import { noteSettling } from './settling.ts';
 
 type Captured = Contract['post /api/v1/usage/capture']['output'];
 
-/** The hold of a request, until it is captured or released. */
-type Held = {
-  id: string | undefined;
-  client: Keytally;
-  onError: (error: unknown) => void;
-  /** Is over once no capture is under way, which keytally may refuse. */
-  captures: Promise<unknown>;
-  /** It is captured, or may be. */
-  isCaptured?: true;
-  isEnding?: true;
-  isAnswered?: true;
-  hasLeft?: true;
-  isHandled?: true;
-  costAtEnd?: () => string;
-};
-
 /** What a guard tells of a request with a hold. */
 export type HoldEvents = {
   /** The answer has ended. */
@@ -30,6 +14,8 @@ export type HoldEvents = {
   /** The handler has ended. */
   handled(): void;
 };
+/** The hold of a request, for its handler. */
+type Held = { capture(usage: string): Promise<Captured | undefined>; captureAtEnd(cost: () => string): void };
 
 const holds = new WeakMap<object, Held>();
 // Nothing else is: a cost of "" is a mistake, which keytally refuses.
@@ -42,18 +28,7 @@ const CONFLICT = 409;
  * away, too. Of a key without a billing record nothing is held, and `undefined` comes back.
  */
 export async function capture(request: object, usage: string): Promise<Captured | undefined> {
-  const held = heldFor(request, 'capture');
-  if (held.id === undefined) return undefined;
-  const capturing = held.client.holds.capture({ holdId: held.id, usage });
-  const noted = capturing.then(
-    () => (held.isCaptured = true),
-    (error: unknown) => {
-      if (!hasCapturedNothing(error)) held.isCaptured = true;
-    },
-  );
-  held.captures = Promise.all([held.captures, noted]);
-  noteSettling(held.client, noted);
-  return capturing;
+  return heldFor(request, 'capture').capture(usage);
 }
 
 /**
@@ -62,9 +37,7 @@ export async function capture(request: object, usage: string): Promise<Captured 
  * hears of it, and the hold ends by itself.
  */
 export function captureAtEnd(request: object, cost: () => string): void {
-  const held = heldFor(request, 'captureAtEnd');
-  held.costAtEnd = cost;
-  settleIfOver(held);
+  heldFor(request, 'captureAtEnd').captureAtEnd(cost);
 }
 
 /** Notes the hold of a request, and gives what is to be told of the request. */
@@ -74,29 +47,52 @@ export function noteHold(
   id: string | undefined,
   onError: (error: unknown) => void,
 ): HoldEvents {
-  const held: Held = { id, client, onError, captures: Promise.resolve() };
-  holds.set(request, held);
-  const note = (event: 'isAnswered' | 'hasLeft' | 'isHandled') => () => {
-    held[event] = true;
-    settleIfOver(held);
+  // Over once no capture is under way, which keytally may refuse.
+  let captures: Promise<unknown> = Promise.resolve();
+  let costAtEnd: (() => string) | undefined;
+  // It is captured where it may be, too.
+  const is = { captured: false, ending: false, answered: false, left: false, handled: false };
+
+  async function capture(usage: string): Promise<Captured | undefined> {
+    if (id === undefined) return undefined;
+    const capturing = client.holds.capture({ holdId: id, usage });
+    const noted = capturing.then(
+      () => (is.captured = true),
+      (error: unknown) => {
+        if (!hasCapturedNothing(error)) is.captured = true;
+      },
+    );
+    captures = Promise.all([captures, noted]);
+    noteSettling(client, noted);
+    return capturing;
+  }
+
+  /** Captures the cost at the end, or releases, once no handler can capture any more. Should that fail, the hold ends by itself. */
+  function settleIfOver(): void {
+    const isOver = is.answered || (is.left && (is.handled || costAtEnd));
+    if (!isOver || is.ending || id === undefined) return;
+    is.ending = true;
+    noteSettling(client, settle(id).catch(onError));
+  }
+
+  async function settle(holdId: string): Promise<void> {
+    // Others may begin meanwhile.
+    for (let waited; waited !== captures;) await (waited = captures);
+    if (is.captured) return;
+    const usage = costAtEnd?.() ?? '0';
+    await (ZERO.test(usage) ? client.holds.release({ holdId }) : client.holds.capture({ holdId, usage }));
+  }
+
+  const note = (event: keyof HoldEvents) => () => {
+    is[event] = true;
+    settleIfOver();
   };
-  return { answered: note('isAnswered'), left: note('hasLeft'), handled: note('isHandled') };
-}
-
-/** Captures the cost at the end, or releases, once no handler can capture any more. Should that fail, the hold ends by itself. */
-function settleIfOver(held: Held): void {
-  const isOver = held.isAnswered || (held.hasLeft && (held.isHandled || held.costAtEnd));
-  if (!isOver || held.isEnding || held.id === undefined) return;
-  held.isEnding = true;
-  noteSettling(held.client, settle(held, held.id).catch(held.onError));
-}
-
-async function settle(held: Held, holdId: string): Promise<void> {
-  // Others may begin meanwhile.
-  for (let waited; waited !== held.captures;) await (waited = held.captures);
-  if (held.isCaptured) return;
-  const usage = held.costAtEnd?.() ?? '0';
-  await (ZERO.test(usage) ? held.client.holds.release({ holdId }) : held.client.holds.capture({ holdId, usage }));
+  const captureAtEnd = (cost: () => string) => {
+    costAtEnd = cost;
+    settleIfOver();
+  };
+  holds.set(request, { capture, captureAtEnd });
+  return { answered: note('answered'), left: note('left'), handled: note('handled') };
 }
 
 /** Whether keytally refused a capture for what it is, or it could not be sent, so that the credits are still held. */

@@ -3,7 +3,6 @@ import { callBack } from './callback.ts';
 import { clockOf } from './clock.ts';
 import type { Contract } from './contract.ts';
 import { isPassing, KeytallyError } from './error.ts';
-import { unknownOption } from './option-names.ts';
 import type { Status } from './status.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
@@ -38,31 +37,30 @@ const PAUSE_MS = 1_000;
 const FLUSH_MS = 10_000;
 
 /** Keeps, in memory, the usage of requests that passed while keytally was unavailable, and sends it again until it is decided. */
-export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsage {
-  const unknown = unknownOption<KeptUsageOptions>(options, { onLost: true, atMost: true });
-  if (unknown) throw new TypeError(`keepUsage(): ${unknown}`);
-  const { onLost, atMost = 10_000 } = options;
+export function keepUsage(client: Keytally, { onLost, atMost = 10_000 }: KeptUsageOptions): KeptUsage {
   const clock = clockOf(client);
-  const sending = new Set<Promise<void>>();
-  let returning: Promise<void> | undefined;
-  // In the background: `flush` is for the end of the process.
-  const pause = () => new Promise<void>((resolve) => void clock.after(PAUSE_MS, resolve, true));
+  const calls = new Set<KeptCall>();
+  let sending: Promise<void> | undefined;
 
-  async function untilBack(): Promise<void> {
-    while (!(await client.ready())) await pause();
-    kept.away = false;
-    returning = undefined;
+  async function sendAll(): Promise<void> {
+    while (calls.size > 0) {
+      // In the background: `flush` is for the end of the process.
+      await new Promise<void>((resolve) => void clock.after(PAUSE_MS, resolve, true));
+      kept.away &&= !(await client.ready());
+      if (!kept.away) await Promise.all([...calls].map(settle));
+    }
+    sending = undefined;
   }
 
   async function settle(call: KeptCall): Promise<void> {
-    let outcome: Lost | 'VALID' | undefined;
-    while (outcome === undefined) outcome = await pause().then(() => outcomeOf(call));
+    const outcome = await outcomeOf(call);
+    if (outcome === undefined) return;
+    calls.delete(call);
     if (outcome !== 'VALID') callBack('onLost', onLost, call.input, outcome);
   }
 
   /** Sends a call; gives `undefined` where it is not decided now. */
   async function outcomeOf(call: KeptCall): Promise<Lost | 'VALID' | undefined> {
-    if (kept.away) await (returning ??= untilBack());
     const { input, idempotencyKey } = call;
     const sentAtMs = clock.now();
     if (call.sentAtMs !== undefined && sentAtMs - call.sentAtMs >= REPEATABLE_MS) return 'DOUBTFUL';
@@ -84,23 +82,21 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
   const kept = {
     away: false,
     get size(): number {
-      return sending.size;
+      return calls.size;
     },
     keep(call: KeptCall, wasAnswered = false): boolean {
       kept.away ||= !wasAnswered;
-      if (sending.size >= atMost) return false;
-      const settling = settle(call).finally(() => sending.delete(settling));
-      sending.add(settling);
+      if (calls.size >= atMost) return false;
+      calls.add(call);
+      sending ??= sendAll();
       return true;
     },
     async flush(timeoutMs = FLUSH_MS): Promise<number> {
       let stop = () => {};
-      await Promise.race([
-        Promise.all(sending),
-        new Promise<void>((late) => void (stop = clock.after(timeoutMs, late))),
-      ]);
+      const late = new Promise<void>((resolve) => void (stop = clock.after(timeoutMs, resolve)));
+      await Promise.race([sending, late]);
       stop();
-      return sending.size;
+      return calls.size;
     },
   };
   return kept;

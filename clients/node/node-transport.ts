@@ -12,12 +12,13 @@ type Outgoing = Socket & { end(body?: string): void; destroy(): void };
 type Http = {
   Agent: new (options: object) => object;
   request(options: object): Outgoing;
+  /** Of `node:url`. */
+  urlToHttpOptions(url: URL): object;
 };
 type Runtime = {
   process?: { versions?: Record<string, string | undefined>; getBuiltinModule?(name: string): Http | undefined };
   navigator?: { userAgent?: string };
 };
-type Target = { http: Http; agent: object; options: object };
 
 // More requests wait in the agent, and have their deadlines there too.
 const MOST_CONNECTIONS = 256;
@@ -31,39 +32,27 @@ export function nodeTransport(): Transport | undefined {
   const versions = process?.versions;
   if (!versions?.['node'] || versions['bun'] || versions['deno'] || navigator?.userAgent === 'Cloudflare-Workers')
     return undefined;
-  const [http, https] = ['node:http', 'node:https'].map((name) => process?.getBuiltinModule?.(name));
-  if (!http || !https) return undefined;
-  const targetOf = makeTargetOf(http, https);
+  const [http, https, urls] = ['http', 'https', 'url'].map((name) => process?.getBuiltinModule?.(`node:${name}`));
+  if (!http || !https || !urls) return undefined;
+  const [plain, secure] = [http, https].map(({ Agent, request }) => {
+    return { request, agent: new Agent({ keepAlive: true, maxSockets: MOST_CONNECTIONS }) };
+  });
+  // Most requests have the URL of the one before.
+  let known = { url: '', ...plain!, options: {} };
 
   return ({ method, url, headers, body }) => {
-    const { http, agent, options } = targetOf(url);
-    const request = http.request({ ...options, method, headers, agent });
+    if (url !== known.url) {
+      const sender = url.startsWith('https:') ? secure! : plain!;
+      known = { url, ...sender, options: urls.urlToHttpOptions(new URL(url)) };
+    }
+    const { agent, options } = known;
+    const request = known.request({ ...options, method, headers, agent });
     const answer = new Promise<HttpAnswer>((resolve, reject) => {
       request.on('response', (response: Incoming) => read(response, resolve, reject));
       request.on('error', reject);
     });
     request.end(body);
     return { answer, cancel: () => request.destroy() };
-  };
-}
-
-/** Finds the parts of a URL. Most requests have that of the one before. */
-function makeTargetOf(http: Http, https: Http): (url: string) => Target {
-  const agents = [http, https].map(({ Agent }) => new Agent({ keepAlive: true, maxSockets: MOST_CONNECTIONS }));
-  let known: Target | undefined;
-  let knownUrl = '';
-  return (url) => {
-    if (known && url === knownUrl) return known;
-    const { protocol, hostname, port, pathname, search } = new URL(url);
-    const isSecure = protocol === 'https:';
-    known = {
-      http: isSecure ? https : http,
-      agent: agents[isSecure ? 1 : 0]!,
-      // An IPv6 address has brackets in a URL alone.
-      options: { host: hostname.replace(/^\[|\]$/g, ''), path: pathname + search, ...(port && { port }) },
-    };
-    knownUrl = url;
-    return known;
   };
 }
 

@@ -98,8 +98,8 @@ const unguarded: Record<string, (request: IncomingMessage) => Promise<object> | 
     return messageOf(() => keytally({ url: undefined, token: undefined, ...options }));
   },
   async guard(request) {
-    const { hold, ...options } = (await json(request)) as { hold?: number; cost?: string };
-    return messageOf(() => nodeGuard(client, { ...options, ...(hold !== undefined && { hold: { expiresIn: hold } }) }));
+    const options = (await json(request)) as { cost?: string };
+    return messageOf(() => nodeGuard(client, options));
   },
 };
 
