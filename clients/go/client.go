@@ -137,16 +137,7 @@ func (c *Client) VerifyBatch(ctx context.Context, verifications []BatchedVerific
 	}
 	given := append([]CallOption{WithTimeout(c.verifyTimeout)}, options...)
 	done := operation{method: "POST", path: verifyPath + "/batch", accept: "application/json", ofVerify: true}
-	received, err := c.send(ctx, done, input{body: VerifyKeysRequest{Verifications: keyed}}, given)
-	if err != nil {
-		return nil, err
-	}
-	// One that is foreign to gathered calls is so here too.
-	if _, err := outcomesOf(received, len(keyed), true); err != nil {
-		return nil, err
-	}
-	decoded := new(VerifyKeysResult)
-	return decoded, decode(received, decoded)
+	return call[VerifyKeysResult](ctx, c, done, input{body: VerifyKeysRequest{Verifications: keyed}}, given)
 }
 
 // Ready says whether keytally can verify keys now, if only of some shards; where its readiness has a port of its own (OPS_PORT), whether verify answers.
@@ -185,7 +176,7 @@ func optionsOf(options []CallOption, timeout time.Duration) (callOptions, error)
 	}
 	for _, text := range []string{given.idempotencyKey, given.requestID} {
 		if text != "" && !isPrintable(text, longestHeader) {
-			return given, errors.New("keytally: an idempotency key or a request id holds what no header may hold; use up to 255 visible ASCII characters")
+			return given, fmt.Errorf("keytally: %.100q is no idempotency key or request id; it must be 1 to 255 visible ASCII characters", text)
 		}
 	}
 	return given, nil

@@ -21,6 +21,7 @@ const (
 	longest = 16_384
 	// What a call takes in a batch besides its fields and its key.
 	besides = 25
+	mostMs  = 9_999_999
 	wait    = time.Millisecond
 )
 
@@ -117,7 +118,16 @@ func (g *gatherer) sendTogether(calls []*verification) {
 		ctx, cancel := context.WithDeadline(context.Background(), until)
 		defer cancel()
 		received, err := g.client.exchange(ctx, g.requestOf(calls, until))
-		deliver(calls, received, err)
+		outcomes := make([]outcome, len(calls))
+		if err == nil {
+			err = decide(received, outcomes)
+		}
+		for i, one := range calls {
+			if err != nil {
+				outcomes[i] = outcome{err: err}
+			}
+			one.outcome <- outcomes[i]
+		}
 		g.end()
 	}()
 }
@@ -141,60 +151,47 @@ func (g *gatherer) stopTimer() bool {
 	return isThere
 }
 
-// deliver gives each call what became of it: the error, or its part of the answer.
-func deliver(calls []*verification, received *answer, err error) {
-	var outcomes []outcome
-	if err == nil {
-		outcomes, err = outcomesOf(received, len(calls), len(calls) > 1)
+// decide notes what the calls of a request are answered, in order. What has no status decides nothing, and must let nobody pass.
+func decide(received *answer, outcomes []outcome) error {
+	if err := received.failure(); err != nil {
+		return err
 	}
-	for i, one := range calls {
-		if err != nil {
-			one.outcome <- outcome{err: err}
-		} else {
-			one.outcome <- outcomes[i]
+	text, isBatch := received.text, len(outcomes) > 1
+	if !isBatch {
+		text = append(append([]byte(`{"results":[`), text...), "]}"...)
+	}
+	var batch struct {
+		Results []struct {
+			Decision
+			Error *errorBody `json:"error"`
 		}
 	}
-}
-
-// outcomesOf gives what so many calls of a request are answered, in order. What has no status decides nothing, and must let nobody pass.
-func outcomesOf(received *answer, count int, isBatch bool) ([]outcome, error) {
-	if err := received.failure(); err != nil {
-		return nil, err
+	if err := json.Unmarshal(text, &batch); err != nil || len(batch.Results) != len(outcomes) {
+		return foreign(received, err)
 	}
-	type result struct {
-		Decision
-		Error *errorBody `json:"error"`
-	}
-	var batch struct{ Results []*result }
-	err := error(nil)
-	if isBatch {
-		err = json.Unmarshal(received.text, &batch)
-	} else {
-		batch.Results = []*result{{}}
-		err = json.Unmarshal(received.text, batch.Results[0])
-	}
-	isForeign := err != nil || len(batch.Results) != count
-	outcomes := make([]outcome, len(batch.Results))
-	for i, one := range batch.Results {
+	for i := range batch.Results {
+		one := &batch.Results[i]
 		switch {
-		case one != nil && isBatch && one.Error.isOurs():
+		case isBatch && one.Error.isOurs():
 			outcomes[i].err = errorInBatch(one.Error, received.header)
-		case one != nil && (one.Error == nil || !isBatch) && one.Status != "":
+		case one.Status != "":
 			outcomes[i].decision = &one.Decision
 		default:
-			isForeign = true
+			return foreign(received, nil)
 		}
 	}
-	if isForeign {
-		return nil, foreign(received, err)
-	}
-	return outcomes, nil
+	return nil
 }
 
 func (g *gatherer) requestOf(calls []*verification, until time.Time) *request {
 	url, header := g.client.verifyURL+verifyPath, g.client.header("application/json")
 	header["Content-Type"] = []string{"application/json"}
-	header["X-Keytally-Timeout-Ms"] = []string{patienceOf(until)}
+	// Verify need not decide what comes too late for all.
+	rest := atLeast(1, time.Until(until).Milliseconds())
+	if rest > mostMs {
+		rest = mostMs
+	}
+	header["X-Keytally-Timeout-Ms"] = []string{strconv.FormatInt(rest, 10)}
 	if len(calls) == 1 {
 		header["Idempotency-Key"] = []string{calls[0].idempotencyKey}
 		if calls[0].requestID != "" {
@@ -216,13 +213,4 @@ func (g *gatherer) requestOf(calls []*verification, until time.Time) *request {
 	}
 	body.WriteString(`]}`)
 	return &request{method: http.MethodPost, url: url + "/batch", header: header, body: body.Bytes()}
-}
-
-// patienceOf says for how many milliseconds a call still waits: verify need not decide what comes too late for all.
-func patienceOf(until time.Time) string {
-	rest := time.Until(until).Milliseconds()
-	if rest > 9_999_999 {
-		rest = 9_999_999
-	}
-	return strconv.FormatInt(atLeast(1, rest), 10)
 }

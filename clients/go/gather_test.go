@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -19,25 +18,6 @@ func verifyOnce(client *Client, key string) string {
 		return err.Error()
 	}
 	return string(decision.Status)
-}
-
-func TestMoreCallsThanABatchTakesOrLongerOnesLeaveAsSeveral(t *testing.T) {
-	acme := newCustomer(t, "1000")
-	equal(t, together(250, func(int) string { return verifyOnce(acme.client, acme.key) }), "map[VALID:250]")
-	scopes := make([]WantedScope, 30)
-	for i := range scopes {
-		scopes[i].Representation = strings.Repeat("s", 120) + fmt.Sprint(i)
-	}
-	long := Verification{Key: acme.key, RequestedScopes: scopes, Billing: &VerificationBilling{Usage: "1"}}
-	outcomes := together(100, func(int) string {
-		decision, err := acme.client.Verify(context.Background(), long)
-		if err != nil {
-			return err.Error()
-		}
-		return string(decision.Status)
-	})
-	equal(t, outcomes, "map[INVALID_SCOPES:100]")
-	acme.become(t, "250 used 0 held")
 }
 
 // newBlocking starts a server that counts the calls it gets, and answers them once release is closed.

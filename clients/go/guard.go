@@ -84,19 +84,20 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 		return nil, reason{name: "NO_KEY"}
 	case len(keys) > 1:
 		return nil, reason{name: "TWO_KEYS"}
-	case !isKeyText(keys[0]):
+	// No key is longer or has other characters, also none that was imported.
+	case !isPrintable(keys[0], 512):
 		return nil, reason{name: string(StatusInvalid)}
 	}
 	asked, err := g.options.verification(keys[0], r)
-	given := ""
-	if err == nil {
-		given, err = g.options.idempotencyKeyOf(r)
-	}
-	call := keptCall{verification: asked, idempotencyKey: orDefault(given, newID())}
 	if err != nil {
 		report(err)
 		return nil, reason{name: "FAILED"}
 	}
+	given := ""
+	if g.options.IdempotencyKey != nil {
+		given = g.options.IdempotencyKey(r)
+	}
+	call := keptCall{verification: asked, idempotencyKey: orDefault(given, newID())}
 	open := g.options.Open
 	if open != nil && open.Unavailable() {
 		if open.keep(call, false) {
@@ -179,24 +180,17 @@ func (detached) Err() error                  { return nil }
 
 const logEvery = time.Second
 
-// A wrong token fails every request: one line a second says it, and how many more there were.
+// A wrong token fails every request: one line a second says it.
 func logEachSecond() func(error, *http.Request) {
 	var mutex sync.Mutex
 	var next time.Time
-	left := 0
 	return func(err error, _ *http.Request) {
 		mutex.Lock()
 		defer mutex.Unlock()
-		now := time.Now()
-		if now.Before(next) {
-			left++
-			return
+		if now := time.Now(); now.After(next) {
+			log.Print(err)
+			next = now.Add(logEvery)
 		}
-		if left > 0 {
-			err = fmt.Errorf("%w (and %d more since the last line)", err, left)
-		}
-		log.Print(err)
-		next, left = now.Add(logEvery), 0
 	}
 }
 

@@ -37,8 +37,8 @@ func get(t testing.TB, url, key string) (int, string) {
 func TestAFunctionThatFailsOrGivesNothingRefusesTheRequest(t *testing.T) {
 	client := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x"})
 	for said, options := range map[string]GuardOptions{
-		"scopes is nil":       {ScopesFunc: func(*http.Request) ([]WantedScope, error) { return nil, nil }},
-		"hold.expiresIn is 0": {HoldFunc: func(*http.Request) (HoldOptions, error) { return HoldOptions{}, nil }},
+		"scopes is nil": {ScopesFunc: func(*http.Request) ([]WantedScope, error) { return nil, nil }},
+		"no price":      {HoldFunc: func(*http.Request) (HoldOptions, error) { return HoldOptions{}, errors.New("no price") }},
 	} {
 		var told error
 		options.OnError = func(err error, _ *http.Request) { told = err }

@@ -64,8 +64,6 @@ func (o *GuardOptions) check() error {
 		return cost.check()
 	}
 	switch {
-	case o.Hold != nil && checkHold(*o.Hold) != nil:
-		return checkHold(*o.Hold)
 	case o.OutOfCredits != 0 && o.OutOfCredits != http.StatusTooManyRequests:
 		return fmt.Errorf("OutOfCredits is %d; it must be 429, or left out for 402 and 403", o.OutOfCredits)
 	case o.Hold != nil && o.HoldFunc != nil:
@@ -93,30 +91,29 @@ func (o *GuardOptions) verification(key string, r *http.Request) (Verification, 
 		}
 		asked.Billing.Usage, asked.Billing.UsageName = cost.Usage, cost.UsageName
 	}
-	var err error
-	if asked.Billing.Hold, err = o.holdOf(r); err != nil {
+	asked.Billing.Hold = o.Hold
+	if o.HoldFunc != nil {
+		hold, err := o.HoldFunc(r)
+		if err != nil {
+			return asked, err
+		}
+		asked.Billing.Hold = &hold
+	}
+	asked.RequestedScopes = o.Scopes
+	if o.ScopesFunc != nil {
+		scopes, err := o.ScopesFunc(r)
+		if err == nil && scopes == nil {
+			err = errors.New("scopes is nil; it must be a list such as []keytally.WantedScope{{Representation: \"documents\", Read: true}}")
+		}
+		asked.RequestedScopes = scopes
 		return asked, err
 	}
-	asked.RequestedScopes, err = o.scopesOf(r)
-	return asked, err
-}
-
-// idempotencyKeyOf gives the Idempotency-Key that the options give a request; "": a new one.
-func (o *GuardOptions) idempotencyKeyOf(r *http.Request) (string, error) {
-	given := ""
-	if o.IdempotencyKey != nil {
-		given = o.IdempotencyKey(r)
-	}
-	if given != "" && !isPrintable(given, longestHeader) {
-		return "", fmt.Errorf("idempotencyKey is %.100q; it must be 1 to 255 visible ASCII characters", given)
-	}
-	return given, nil
+	return asked, nil
 }
 
 const (
 	longestRoute = 1024
 	mostCredits  = 9_000_000_000
-	mostSeconds  = 86_400
 )
 
 var decimal = regexp.MustCompile(`^\d{1,10}(\.\d{1,6})?$`)
@@ -127,35 +124,6 @@ func (c Cost) check() error {
 		return fmt.Errorf(`cost is %.100q; it must be decimal text such as "1" or "0.25"`, c.Usage)
 	}
 	return nil
-}
-
-func checkHold(hold HoldOptions) error {
-	if hold.ExpiresIn < 1 || hold.ExpiresIn > mostSeconds {
-		return fmt.Errorf("hold.expiresIn is %d; it must be a whole number of seconds from 1 to %d", hold.ExpiresIn, mostSeconds)
-	}
-	return nil
-}
-
-func (o *GuardOptions) holdOf(r *http.Request) (*HoldOptions, error) {
-	if o.HoldFunc == nil {
-		return o.Hold, nil
-	}
-	hold, err := o.HoldFunc(r)
-	if err == nil {
-		err = checkHold(hold)
-	}
-	return &hold, err
-}
-
-func (o *GuardOptions) scopesOf(r *http.Request) ([]WantedScope, error) {
-	if o.ScopesFunc == nil {
-		return o.Scopes, nil
-	}
-	scopes, err := o.ScopesFunc(r)
-	if err == nil && scopes == nil {
-		err = errors.New("scopes is nil; it must be a list such as []keytally.WantedScope{{Representation: \"documents\", Read: true}}")
-	}
-	return scopes, err
 }
 
 // routeOf cuts at a "/": keytally hides a secret that is whole, and could not know half of one.

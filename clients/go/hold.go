@@ -79,7 +79,7 @@ func (h *Held) captureOrRelease() error {
 	if err != nil {
 		return err
 	}
-	if isZero(usage) {
+	if zero.MatchString(usage) {
 		_, err = h.client.ReleaseHold(context.Background(), ReleaseHoldRequest{HoldID: h.id})
 	} else {
 		_, err = h.client.CaptureHold(context.Background(), CaptureHoldRequest{HoldID: h.id, Usage: usage})
@@ -103,5 +103,3 @@ func (h *Held) cost() (usage string, err error) {
 
 // Nothing else is: a cost of "" is a mistake, which keytally refuses.
 var zero = regexp.MustCompile(`^0+(\.0+)?$`)
-
-func isZero(usage string) bool { return zero.MatchString(usage) }

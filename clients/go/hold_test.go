@@ -93,9 +93,3 @@ func TestWhatAHandlerStreamedBeforeItPanickedIsPaidFor(t *testing.T) {
 	}
 	must(t, acme.client.Drain(context.Background()))
 }
-
-func TestAFractionOfZeroReleases(t *testing.T) {
-	for usage, expected := range map[string]bool{"0": true, "0.0000000": true, "00": true, "": false, "0.": false, "0.1": false, ".0": false} {
-		equal(t, isZero(usage), expected)
-	}
-}

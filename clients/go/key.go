@@ -64,9 +64,6 @@ func userAndPassword(encoded string) []string {
 	return []string{user, password}
 }
 
-// isKeyText says whether a text may be a key: none is longer or has other characters, also none that was imported.
-func isKeyText(text string) bool { return isPrintable(text, 512) }
-
 // isPrintable says whether a text has visible ASCII characters alone, at least one and at most so many.
 func isPrintable(text string, most int) bool {
 	if text == "" || len(text) > most {

@@ -140,16 +140,13 @@ func newApp(patience time.Duration) http.Handler {
 	})
 	app.HandleFunc("/guard", func(w http.ResponseWriter, r *http.Request) {
 		var given struct {
-			Cost               *string
-			Hold, OutOfCredits *int64
+			Cost         *string
+			OutOfCredits *int64
 		}
 		must(json.NewDecoder(r.Body).Decode(&given))
 		options := keytally.GuardOptions{}
 		if given.Cost != nil {
 			options.Cost = keytally.Cost{Usage: *given.Cost}
-		}
-		if given.Hold != nil {
-			options.Hold = &keytally.HoldOptions{ExpiresIn: *given.Hold}
 		}
 		if given.OutOfCredits != nil {
 			options.OutOfCredits = int(*given.OutOfCredits)
