@@ -88,8 +88,6 @@ def make_client(kind: Any, body: bytes) -> object:
 
 def make_guard(middleware: Any, client: Any, body: bytes) -> object:
     options = json.loads(body)
-    if "hold" in options:
-        options["hold"] = {"expiresIn": options["hold"]}
     if "outOfCredits" in options:
         options["out_of_credits"] = options.pop("outOfCredits")
     return message_of(lambda: middleware(None, client, **options))

@@ -1,30 +1,18 @@
 """Client of keytally: every operation, typed, and guards that protect an API with its keys."""
 
-from keytally._client import AsyncClient, Client, each, each_async
-from keytally._contract import DISPLAY_FORMS
-from keytally._guard import GuardError
-from keytally._guard_options import Cost, HoldOptions
-from keytally._kept import AsyncKeptUsage, KeptUsage
-from keytally._key import keys_of
-from keytally._options import CallOptions
-from keytally.errors import KeytallyError, OptionError
-from keytally.types import Decision, Identity
-
-__all__ = [
-    "DISPLAY_FORMS",
-    "AsyncClient",
-    "AsyncKeptUsage",
-    "CallOptions",
-    "Client",
-    "Cost",
-    "Decision",
-    "GuardError",
-    "HoldOptions",
-    "Identity",
-    "KeptUsage",
-    "KeytallyError",
-    "OptionError",
-    "each",
-    "each_async",
-    "keys_of",
-]
+from keytally._client import AsyncClient as AsyncClient
+from keytally._client import Client as Client
+from keytally._client import each as each
+from keytally._client import each_async as each_async
+from keytally._contract import DISPLAY_FORMS as DISPLAY_FORMS
+from keytally._guard import GuardError as GuardError
+from keytally._guard_options import Cost as Cost
+from keytally._guard_options import HoldOptions as HoldOptions
+from keytally._kept import AsyncKeptUsage as AsyncKeptUsage
+from keytally._kept import KeptUsage as KeptUsage
+from keytally._key import keys_of as keys_of
+from keytally._options import CallOptions as CallOptions
+from keytally.errors import KeytallyError as KeytallyError
+from keytally.errors import OptionError as OptionError
+from keytally.types import Decision as Decision
+from keytally.types import Identity as Identity

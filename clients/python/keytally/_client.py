@@ -15,9 +15,7 @@ import httpx
 from typing_extensions import Self, Unpack
 
 from keytally import types
-from keytally._background import Background, completed
-from keytally._callback import call_back
-from keytally._fork import begin_in_each_process
+from keytally._background import Background, begin_in_each_process, call_back, completed
 from keytally._gather import Attempt, Gatherer, outgoing_of
 from keytally._operations import AsyncOperations, Operations
 from keytally._options import CallOptions
@@ -27,9 +25,10 @@ from keytally._wire import (
     VERIFY_BATCH,
     Answer,
     Outgoing,
-    checked_header,
+    call_headers,
     request_of,
     result_of,
+    results_of,
     unanswered,
 )
 from keytally.errors import KeytallyError
@@ -73,24 +72,14 @@ class ClientCore(Generic[_Http]):
 
     # Of guards. While keytally is unavailable each is repeated for as long as a call may take.
     _most_cancels: int
-
-    def _open(self) -> None:
-        raise NotImplementedError
-
-    def _later(self, work: Coroutine[Any, Any, None], *, is_awaited: bool = True) -> None:
-        """Does work in the background. The end of the process, or `aclose`, waits for what is awaited."""
-        raise NotImplementedError
-
-    async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
-        """Sends a request once."""
-        raise NotImplementedError
-
-    async def _ask(self, seconds: float, *attempt: Any) -> object:
-        """Makes one attempt of a verification."""
-        raise NotImplementedError
-
-    async def _sleep(self, seconds: float) -> None:
-        raise NotImplementedError
+    _open: Callable[[], None]
+    # Does work in the background. The end of the process, or `aclose`, waits for what is awaited.
+    _later: Callable[..., None]
+    # Sends a request once.
+    _exchange: Callable[[str, Outgoing, float], Coroutine[Any, Any, Answer]]
+    # Makes one attempt of a verification.
+    _ask: Callable[..., Coroutine[Any, Any, object]]
+    _sleep: Callable[[float], Coroutine[Any, Any, None]]
 
     async def _repeat(self, seconds: float, attempt: Callable[[float], Awaitable[_Result]]) -> _Result:
         """Attempts something with a part of the time that is left, and again while that may help."""
@@ -120,26 +109,24 @@ class ClientCore(Generic[_Http]):
             attempts += 1
             await self._sleep(pause)
 
-    async def _verify(self, input: types.VerifyKeyInput, options: CallOptions) -> types.Decision:
-        key = checked_header("idempotency_key", options.get("idempotency_key", str(uuid.uuid4())))
-        request_id = options.get("request_id")
-        if request_id:
-            checked_header("request_id", request_id)
+    async def _verify(self, input: Mapping[str, Any], options: CallOptions) -> types.Decision:
+        headers = call_headers(options)
 
         async def attempt(seconds: float) -> types.Decision:
-            return cast(types.Decision, await self._ask(seconds, input, key, request_id))
+            return cast(types.Decision, await self._ask(seconds, input, headers))
 
         return await self._repeat(options.get("timeout", self._verify_timeout), attempt)
 
     async def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
         """Sends an operation. One that creates something sends the same key each time."""
+        if operation == VERIFY_BATCH and input:
+            keyed = [{"idempotencyKey": str(uuid.uuid4()), **one} for one in input["verifications"]]
+            input = {"verifications": keyed}
         request = request_of(operation, input, self._token)
         is_of_verify = operation in OF_VERIFY
-        if request.method == "POST" and not is_of_verify:
-            key = options.get("idempotency_key", str(uuid.uuid4()))
-            request.headers["Idempotency-Key"] = checked_header("idempotency_key", key)
-        if "request_id" in options:
-            request.headers["X-Request-Id"] = checked_header("request_id", options["request_id"])
+        request.headers.update(call_headers(options))
+        if request.method != "POST" or is_of_verify:
+            del request.headers["Idempotency-Key"]
         base = self._verify_url if is_of_verify else self._api
         timeout = self._verify_timeout if operation == VERIFY_BATCH else self._timeout
 
@@ -183,7 +170,7 @@ class Client(ClientCore[httpx.Client], Operations):
 
     def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
         """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
-        return cast(types.VerifyKeysResult, completed(self._operate(VERIFY_BATCH, _with_keys(input), options)))
+        return cast(types.VerifyKeysResult, completed(self._operate(VERIFY_BATCH, input, options)))
 
     def ready(self) -> bool:
         """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
@@ -207,7 +194,7 @@ class Client(ClientCore[httpx.Client], Operations):
 
     async def _ask(self, seconds: float, *attempt: Any) -> object:
         request = outgoing_of([Attempt(time.monotonic() + seconds, *attempt)], self._token)
-        return result_of(request, await self._exchange(self._verify_url, request, seconds))
+        return results_of(request, await self._exchange(self._verify_url, request, seconds), 1)[0]
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251 - no event loop waits
@@ -215,14 +202,15 @@ class Client(ClientCore[httpx.Client], Operations):
     async def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
         """It reads the answer in parts: a server that sends some now and then holds up nobody."""
         method, path, headers, body = request
-        steps = _Steps(seconds)
+        steps = _Steps(time.monotonic() + seconds)
         parts: list[bytes] = []
         try:
             with self._http.stream(
                 method, base + path, headers=headers, content=body, extensions={"timeout": steps}
             ) as answer:
                 for part in answer.iter_bytes():
-                    steps.check()
+                    if time.monotonic() > steps.until:
+                        raise httpx.ReadTimeout("the answer did not end in time")
                     parts.append(part)
         except httpx.HTTPError as cause:
             raise unanswered(base, is_late=isinstance(cause, httpx.TimeoutException)) from cause
@@ -235,16 +223,12 @@ class _Steps(dict[str, float]):
     byte by byte can last longer: httpx reads all of them in one step, and gives each read its whole time.
     """
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(dict.fromkeys(("connect", "read", "write", "pool"), seconds))
-        self._until = time.monotonic() + seconds
+    def __init__(self, until: float) -> None:
+        super().__init__(dict.fromkeys(("connect", "read", "write", "pool"), 0.0))
+        self.until = until
 
     def get(self, *_: object) -> Any:
-        return max(0.001, self._until - time.monotonic())
-
-    def check(self) -> None:
-        if time.monotonic() > self._until:
-            raise httpx.ReadTimeout("the answer did not end in time")
+        return max(0.001, self.until - time.monotonic())
 
 
 class AsyncClient(ClientCore[httpx.AsyncClient], AsyncOperations):
@@ -268,7 +252,7 @@ class AsyncClient(ClientCore[httpx.AsyncClient], AsyncOperations):
         self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]
     ) -> types.VerifyKeysResult:
         """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
-        return cast(types.VerifyKeysResult, await self._operate(VERIFY_BATCH, _with_keys(input), options))
+        return cast(types.VerifyKeysResult, await self._operate(VERIFY_BATCH, input, options))
 
     async def ready(self) -> bool:
         """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
@@ -315,37 +299,34 @@ class AsyncClient(ClientCore[httpx.AsyncClient], AsyncOperations):
 
 def each(call: Callable[..., Any], input: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
     """Every item of a list; it fetches each page when it is needed: `for key in each(client.api_keys.list, {"id": id})`."""
-    cursor: dict[str, Any] = {}
-    while True:
-        page = call({**(input or {}), **cursor})
+    asked: Mapping[str, Any] | None = input or {}
+    while asked is not None:
+        page = call(asked)
         yield from _items(page)
-        if "nextCursor" not in page:
-            return
-        cursor = {"cursor": page["nextCursor"]}
+        asked = _after(page, asked)
 
 
 async def each_async(
     call: Callable[..., Awaitable[Any]], input: Mapping[str, Any] | None = None
 ) -> AsyncIterator[dict[str, Any]]:
     """Every item of a list of an `AsyncClient`: `async for key in each_async(client.api_keys.list, {"id": id})`."""
-    cursor: dict[str, Any] = {}
-    while True:
-        page = await call({**(input or {}), **cursor})
+    asked: Mapping[str, Any] | None = input or {}
+    while asked is not None:
+        page = await call(asked)
         for item in _items(page):
             yield item
-        if "nextCursor" not in page:
-            return
-        cursor = {"cursor": page["nextCursor"]}
+        asked = _after(page, asked)
+
+
+def _after(page: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What asks for the next page; `None` after the last."""
+    return {**asked, "cursor": page["nextCursor"]} if "nextCursor" in page else None
 
 
 def _items(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for items in page.values():
         if isinstance(items, list):
             yield from items
-
-
-def _with_keys(input: types.VerifyKeysInput) -> dict[str, Any]:
-    return {"verifications": [{"idempotencyKey": str(uuid.uuid4()), **one} for one in input["verifications"]]}
 
 
 # The messages repeat no value: they end up in logs, and a token may be given as url by mistake.

@@ -15,7 +15,6 @@ from keytally._wire import (
     Answer,
     Outgoing,
     headers_of,
-    result_of,
     results_of,
     to_json,
     unanswered,
@@ -32,14 +31,14 @@ _WAIT_SECONDS = 0.001
 class Attempt:
     """One attempt of a verification, which waits for its turn and then for an answer."""
 
-    def __init__(self, until: float, input: Mapping[str, Any], idempotency_key: str, request_id: str | None) -> None:
+    def __init__(self, until: float, input: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         self.until = until
         """When it is given up, by the monotonic clock."""
         # What cannot be sent, such as half of a surrogate pair, must fail here, and not the batch of others.
         self.json = to_json(input).encode()
         self.may_join = len(self.json) <= _LONGEST and "idempotencyKey" not in input
-        self.idempotency_key = idempotency_key
-        self.request_id = request_id
+        self.headers = headers
+        self.idempotency_key = headers["Idempotency-Key"]
         self.future: asyncio.Future[Any]
         """Its answer, of one that is gathered."""
 
@@ -50,11 +49,7 @@ def outgoing_of(attempts: Sequence[Attempt], token: str) -> Outgoing:
     rest_ms = int((max(one.until for one in attempts) - time.monotonic()) * 1000)
     headers["X-Keytally-Timeout-Ms"] = str(min(max(1, rest_ms), 9_999_999))
     if len(attempts) == 1:
-        (one,) = attempts
-        headers["Idempotency-Key"] = one.idempotency_key
-        if one.request_id:
-            headers["X-Request-Id"] = one.request_id
-        return Outgoing("POST", VERIFY_PATH, headers, one.json)
+        return Outgoing("POST", VERIFY_PATH, {**headers, **attempts[0].headers}, attempts[0].json)
     verifications = []
     for one in attempts:
         fields = one.json[1:-1]
@@ -135,7 +130,7 @@ class Gatherer:
                 answer = await self._exchange(request)
             finally:
                 self._end_request()
-            results = [result_of(request, answer)] if len(calls) == 1 else results_of(request, answer, len(calls))
+            results = results_of(request, answer, len(calls))
         except Exception as error:
             results = [error] * len(calls)
         for one, result in zip(calls, results, strict=True):

@@ -12,18 +12,17 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, cast
+from typing import Any, Generic
 
 from keytally import types
-from keytally._callback import call_back
+from keytally._background import call_back
 from keytally._client import AsyncClient, Client
 from keytally._contract import REFUSALS
-from keytally._guard_options import RequestT, check_options, idempotency_key_of, verify_input
-from keytally._hold import OnFailure, hold_for
+from keytally._guard_options import Request, RequestT, check_options, verify_input
+from keytally._hold import hold_for
 from keytally._kept import AsyncKeptUsage, KeptCall, KeptUsage
 from keytally._key import keys_of
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
-from keytally._request import Request
 from keytally._wire import CANCEL
 from keytally.errors import NOTHING_TAKEN, OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
@@ -35,21 +34,17 @@ _LOG_EVERY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Passed:
-    """What is known of a request that passed; a guard keeps it with the request, under `KEYTALLY`."""
-
-    identity: types.Identity
-    hold: Any
-    """A `Hold`, an `AsyncHold`, or `None`."""
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """Headers for the answer, and the answer itself if the request is refused."""
+    """What a guard decided. That of a request that passed is kept with the request, under `KEYTALLY`."""
 
     headers: dict[str, str]
+    """For the answer."""
     refusal: Answer | None = None
-    passed: Passed | None = None
+    """The answer itself, if the request is refused."""
+    identity: Any = None
+    """Whose request it is."""
+    hold: Any = None
+    """A `Hold`, an `AsyncHold`, or `None`."""
 
 
 KEYTALLY = "keytally"
@@ -120,50 +115,31 @@ class Guard(Generic[RequestT]):
             if inspect.isawaitable(value):
                 values[name] = await value
         report = partial(self._report, asked, request_id)
-        given_key = values.get("idempotency_key")
         try:
-            call = KeptCall(verify_input(keys[0], values, request), idempotency_key_of(given_key))
+            call = KeptCall(verify_input(keys[0], values, request), values.get("idempotency_key"))
         except OptionError as error:
             report(error)
             raise _Refused("FAILED") from None
         try:
             if self._open and self._open.away:
                 raise KeytallyError("keytally is unavailable, and no more usage can be kept", status=0)
-            answer = await self._verify(call, request_id, report)
+            answer = await call.send(self._client, {"request_id": request_id})
+        except asyncio.CancelledError:
+            # keytally may hold credits, or do so soon, and only its answer would tell the id.
+            if "hold" in values:
+                self._cancel_later(call, report)
+            raise
         except Exception as error:
-            # One that the options give is for repeating the request: cancelled, that would be refused.
-            return self._unanswered(call, error, report, may_be_cancelled=given_key is None)
+            return self._unanswered(call, error, report)
         headers = rate_limit_headers(answer.get("rateLimit"), time.time())
         if answer["status"] != "VALID":
             raise _Refused(reason_of(answer), answer.get("limitedBy"), headers)
         hold = None
         if "hold" in self._given:
             hold = hold_for(self._client, answer["hold"]["id"] if "hold" in answer else None, report)
-        return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
+        return Outcome(headers, None, answer, hold)
 
-    async def _verify(self, call: KeptCall, request_id: str, report: OnFailure) -> types.Decision:
-        asking = call.send(self._client, {"request_id": request_id})
-        if "hold" not in self._given or not isinstance(self._client, AsyncClient):
-            return await asking
-        task = self._client._background.begin(asking)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            # keytally may hold credits, or do so soon, and only its answer tells the id.
-            self._client._later(self._release(report, task))
-            raise
-
-    async def _release(self, report: OnFailure, asking: asyncio.Task[types.Decision]) -> None:
-        try:
-            answer = await asking
-        except Exception as error:
-            return report(error)
-        if "hold" in answer:
-            await hold_for(self._client, answer["hold"]["id"], report)._settle()
-
-    def _unanswered(
-        self, call: KeptCall, cause: Exception, report: Callable[..., None], *, may_be_cancelled: bool
-    ) -> Outcome:
+    def _unanswered(self, call: KeptCall, cause: Exception, report: Callable[..., None]) -> Outcome:
         code = cause.code if isinstance(cause, KeytallyError) else 0
         if code == REFUSALS["IDEMPOTENCY_MISMATCH"][0]:
             raise _Refused("IDEMPOTENCY_MISMATCH")
@@ -172,12 +148,17 @@ class Guard(Generic[RequestT]):
             report(cause)
             raise _Refused("FAILED")
         if self._open and code != OVER_QUOTA and self._open.keep(call, was_answered=code != 0):
-            return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
-        # The end client is answered that nothing was decided, and shall not pay for it.
-        if call.sent_at is not None and may_be_cancelled and self._cancels.acquire(blocking=False):
-            self._client._later(self._cancel(call, report))
+            return Outcome({}, None, {"status": "UNDECIDED"})
+        if call.sent_at is not None:
+            self._cancel_later(call, report)
         report(cause)
         raise _Refused("AWAY")
+
+    def _cancel_later(self, call: KeptCall, report: Callable[..., None]) -> None:
+        """The end client has left, or is answered that nothing was decided, and shall not pay for it."""
+        # A key that the options give is for repeating the request: cancelled, that would be refused.
+        if not call.is_repeatable and self._cancels.acquire(blocking=False):
+            self._client._later(self._cancel(call, report))
 
     async def _cancel(self, call: KeptCall, report: Callable[..., None]) -> None:
         try:
@@ -194,25 +175,26 @@ class Guard(Generic[RequestT]):
         call_back("on_error", self._on_error, error, asked)
 
 
-def _passed_of(request: Any, caller: str) -> Passed:
+def _outcome_of(request: Any, caller: str) -> Outcome:
     """What a guard knows of a request: of ASGI's scope, WSGI's environ, or a framework's request that has one of them."""
     raw = request
     for name in ("scope", "environ", "raw"):
         if not isinstance(raw, dict):
             raw = getattr(request, name, raw)
-    passed = raw.get(KEYTALLY) if isinstance(raw, dict) else None
-    if not isinstance(passed, Passed):
+    outcome = raw.get(KEYTALLY) if isinstance(raw, dict) else None
+    if not isinstance(outcome, Outcome):
         raise RuntimeError(f"{caller}(): no keytally guard ran before this handler")
-    return passed
+    return outcome
 
 
 def identity_of(request: Any) -> types.Identity:
     """Whose request it is, for a handler behind a guard. It takes the framework's request, ASGI's scope or WSGI's environ."""
-    return _passed_of(request, "identity_of").identity
+    identity: types.Identity = _outcome_of(request, "identity_of").identity
+    return identity
 
 
 def hold_of(request: Any, caller: str) -> Any:
-    hold = _passed_of(request, caller).hold
+    hold = _outcome_of(request, caller).hold
     if hold is None:
         raise RuntimeError(f"{caller}(): no keytally guard with a hold ran before this handler")
     return hold
@@ -234,18 +216,14 @@ def _describe(cause: Exception) -> str:
 
 
 def _log_each_second() -> Callable[[Exception, object], None]:
-    """A wrong token fails every request: one line a second says it, and how many more there were."""
+    """A wrong token fails every request: one line a second says it."""
     next_at = 0.0
-    left = 0
 
     def log(error: Exception, _: object) -> None:
-        nonlocal next_at, left
-        now = time.monotonic()
-        if now < next_at:
-            left += 1
-            return
-        _logger.error("%s%s", error, f" (and {left} more since the last line)" if left else "")
-        next_at, left = now + _LOG_EVERY_SECONDS, 0
+        nonlocal next_at
+        if time.monotonic() >= next_at:
+            next_at = time.monotonic() + _LOG_EVERY_SECONDS
+            _logger.error("%s", error)
 
     return log
 

@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
+from urllib.parse import parse_qsl
 
 from typing_extensions import NotRequired, TypedDict
 
 from keytally import types
 from keytally._refusal import Refusal, RefusalBody
-from keytally._request import Request
 from keytally.errors import OptionError
 
 RequestT = TypeVar("RequestT")
 KeptT = TypeVar("KeptT")
 Value = TypeVar("Value")
+
+
+@dataclass(eq=False)
+class Request:
+    """A request as the functions of a guard's options see it."""
+
+    method: str
+    path: str
+    """The whole path, decoded."""
+    raw_path: str
+    """The path as it was sent, which is what the usage is recorded under."""
+    query_string: str
+    headers: Mapping[str, str]
+    """By names in lower case. One that was sent more than once is joined, so that it cannot be one key."""
+    ip: str | None
+    """The address of the other end; behind a proxy that you trust, its server must be told so."""
+    raw: Mapping[str, Any]
+    """ASGI's scope, or WSGI's environ."""
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """The parameters of the query; of one that was sent more than once, the last."""
+        return dict(parse_qsl(self.query_string, keep_blank_values=True))
 
 
 class Cost(TypedDict):
@@ -53,19 +78,18 @@ class GuardOptions(TypedDict, Generic[RequestT, KeptT], total=False):
     on_error: Callable[[Exception, RequestT], object] | None
 
 
+_NAMES = {"cost", "hold", "scopes", "route", "ip", "idempotency_key"}
 _LONGEST_ROUTE = 1024
 _MOST_CREDITS = 9_000_000_000
-_MOST_SECONDS = 86_400
 
 
 def check_options(given: dict[str, Any], out_of_credits: int | None, *, has_open: bool) -> None:
-    """Raises an error where an option does not exist, or is wrong and not a function: a program with one does not start."""
-    for name, value in given.items():
-        if name not in _checks:
-            raise TypeError(f"{name} is not an option of a guard")
-        # One that is there but None, such as an unset environment variable, must not mean "free" or "no scope".
-        if not callable(value):
-            _checks[name](value)
+    """Raises an error where a program would give away what it sells, as with `cots`, which would be free: it does not start."""
+    for name in given.keys() - _NAMES:
+        raise TypeError(f"{name} is not an option of a guard")
+    # One that is there but None, such as an unset environment variable, must not mean "free".
+    if not callable(given.get("cost", "0")):
+        _cost_of(given.get("cost", "0"))
     if "hold" in given and has_open:
         raise OptionError("hold is there beside open, which keeps costs that were not held")
     if out_of_credits not in (None, 429):
@@ -73,18 +97,17 @@ def check_options(given: dict[str, Any], out_of_credits: int | None, *, has_open
 
 
 def verify_input(key: str, values: dict[str, Any], request: Request) -> types.VerifyKeyInput:
-    """What keytally is asked to verify for a request. Raises an `OptionError` when a function gave something wrong."""
-    billing: dict[str, Any] = {**_cost_of(values.get("cost", "0"))}
-    if "hold" in values:
-        billing["hold"] = _hold_of(values["hold"])
-    input: dict[str, Any] = {
+    """What keytally is asked to verify for a request. Raises an `OptionError` when a function gave a wrong cost."""
+    # A None that was given is sent, and refused by keytally: it must not mean "no scope" or "no hold".
+    hold = {"hold": values["hold"]} if "hold" in values else {}
+    scopes = {"requestedScopes": values["scopes"]} if "scopes" in values else {}
+    input = {
         "key": key,
-        "billing": billing,
+        "billing": {**_cost_of(values.get("cost", "0")), **hold},
         "route": _route_of(values.get("route", f"{request.method} {request.raw_path}")),
         "ip": _address_of(values.get("ip", request.ip)),
+        **scopes,
     }
-    if "scopes" in values:
-        input["requestedScopes"] = _scopes_of(values["scopes"])
     return cast(types.VerifyKeyInput, input)
 
 
@@ -97,37 +120,7 @@ def _cost_of(cost: object) -> Cost:
     return cast(Cost, given)
 
 
-def _hold_of(hold: object) -> HoldOptions:
-    seconds = hold.get("expiresIn") if isinstance(hold, dict) else hold
-    if isinstance(hold, dict) and type(seconds) is int and 1 <= seconds <= _MOST_SECONDS:
-        return cast(HoldOptions, hold)
-    expected = f'{{"expiresIn": seconds}}, a whole number from 1 to {_MOST_SECONDS}'
-    raise OptionError(f"hold is {_shown(hold)}; it must be {expected}")
-
-
-def _scopes_of(scopes: object) -> list[types.WantedScope]:
-    if isinstance(scopes, (list, tuple)):
-        return list(scopes)
-    example = '[{"representation": "documents", "read": True}]'
-    raise OptionError(f"scopes is {_shown(scopes)}; it must be a list such as {example}")
-
-
-def _must_be_function(given: object) -> None:
-    raise OptionError(f"idempotency_key is {_shown(given)}; it must be a function of the request")
-
-
-def idempotency_key_of(given: object) -> str:
-    """The Idempotency-Key of a request. Raises an `OptionError` when the function gave something wrong."""
-    if given is None:
-        return str(uuid.uuid4())
-    if isinstance(given, str) and re.fullmatch("[!-~]{1,255}", given):
-        return given
-    raise OptionError(f"idempotency_key is {_shown(given)}; it must be 1 to 255 visible ASCII characters")
-
-
-def _route_of(route: object) -> str:
-    if not isinstance(route, str):
-        raise OptionError(f"route is {_shown(route)}; it must be text")
+def _route_of(route: str) -> str:
     printable = re.sub("[^ -~]", "?", route)
     if len(printable) <= _LONGEST_ROUTE:
         return printable
@@ -135,29 +128,17 @@ def _route_of(route: object) -> str:
     return printable[: printable.rfind("/", 0, _LONGEST_ROUTE) + 1 or _LONGEST_ROUTE]
 
 
-def _address_of(text: object) -> str:
+def _address_of(text: str | None) -> str:
     """
     An address that keytally accepts. Where there is none, or a header holds something else, it is 0.0.0.0, which only a list that
     allows every address contains. If it were left out, keytally would check this server's own address.
     """
-    if not isinstance(text, str) or "%" in text:
-        return "0.0.0.0"
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return "0.0.0.0"
-    return text
+    with suppress(ValueError):
+        # One of an interface alone ("fe80::1%eth0") is none for keytally.
+        if text and "%" not in text:
+            return str(ipaddress.ip_address(text))
+    return "0.0.0.0"
 
 
 def _shown(value: object) -> str:
     return f'"{value[:100]}"' if isinstance(value, str) else f"{str(value)[:100]} ({type(value).__name__})"
-
-
-_checks: dict[str, Callable[[object], object]] = {
-    "cost": _cost_of,
-    "hold": _hold_of,
-    "scopes": _scopes_of,
-    "route": _route_of,
-    "ip": lambda _: None,
-    "idempotency_key": _must_be_function,
-}

@@ -79,33 +79,16 @@ class AsyncHold(_Hold):
         super().__init__(client, id, on_failure)
         self._background = client._background
         self._lock = asyncio.Lock()
-        self._ending: asyncio.Task[None] | None = None
 
     async def capture(self, usage: str) -> types.CaptureHoldResult | None:
         """It is sent, whatever becomes of the caller."""
         if self.id is None:
             return None
-        capturing = self._background.begin(self._alone(self._capture(usage)))
-        try:
-            return await asyncio.shield(capturing)
-        except asyncio.CancelledError:
-            capturing.add_done_callback(self._tell_failure)
-            raise
+        return await asyncio.shield(self._background.begin(self._alone(self._capture(usage))))
 
-    def _tell_failure(self, capturing: asyncio.Task[types.CaptureHoldResult]) -> None:
-        error = None if capturing.cancelled() else capturing.exception()
-        if isinstance(error, Exception):
-            self._on_failure(error)
-
-    def begin_end(self) -> None:
-        """Settles what was not captured, once the answer has ended."""
-        self._ending = self._ending or self._background.begin(self._alone(self._settle()))
-
-    async def end(self) -> None:
-        """The same, and waits for it. One that is cancelled, as with its request, waits no longer, but all is settled."""
-        self.begin_end()
-        if self._ending:
-            await asyncio.shield(self._ending)
+    def end(self) -> asyncio.Future[None]:
+        """Settles what was not captured, once the answer has ended. Who waits for it may be cancelled, as with its request."""
+        return asyncio.shield(self._background.begin(self._alone(self._settle())))
 
     async def _alone(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         # Its caller may be gone, and keytally may refuse it: the end waits for captures under way.

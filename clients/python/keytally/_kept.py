@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from keytally import types
-from keytally._background import completed
-from keytally._callback import call_back
+from keytally._background import begin_in_each_process, call_back, completed
 from keytally._client import AsyncClient, Client
-from keytally._fork import begin_in_each_process
 from keytally._options import CallOptions
 from keytally.errors import KeytallyError
 
@@ -27,13 +24,15 @@ _LONGEST_ATTEMPT = 9.0
 _PAUSE = 1.0
 
 
-@dataclass(eq=False)
 class KeptCall:
-    """A verification without an answer. `sent_at`, by `time.monotonic()`, is set once keytally may have debited it."""
+    """A verification without an answer."""
 
-    input: types.VerifyKeyInput
-    idempotency_key: str
-    sent_at: float | None = None
+    def __init__(self, input: types.VerifyKeyInput, given_key: str | None = None, sent_at: float | None = None) -> None:
+        self.input = input
+        self.is_repeatable = given_key is not None
+        self.idempotency_key = str(uuid.uuid4()) if given_key is None else given_key
+        self.sent_at = sent_at
+        """By `time.monotonic()`; it is set once keytally may have debited it."""
 
     async def send(self, client: Client | AsyncClient, options: CallOptions) -> types.Decision:
         began = time.monotonic()
@@ -57,7 +56,6 @@ class _Kept(Generic[ClientT]):
         self._lock = threading.Lock()
         # After a fork, the parent still has its calls, and sends them.
         self._calls: list[KeptCall] = []
-        self._is_sending = False
         self.away = False
         """Whether nobody of keytally answered when last asked: until it is back, requests do not wait for it."""
 
@@ -71,32 +69,27 @@ class _Kept(Generic[ClientT]):
             self.away = self.away or not was_answered
             if len(self._calls) >= self._at_most:
                 return False
+            if not self._calls:
+                # Not waited for: `flush` is for the end of the process.
+                self._client._later(self._send(), is_awaited=False)
             self._calls.append(call)
-            # Where no thread can be started now, the next request that passes tries it again.
-            with suppress(RuntimeError):
-                if not self._is_sending:
-                    # Not waited for: `flush` is for the end of the process.
-                    self._client._later(self._send(), is_awaited=False)
-                    self._is_sending = True
         return True
 
     async def _send(self) -> None:
-        while self._has_calls():
+        """Sends what is kept until nothing is."""
+        while True:
             await self._client._sleep(_PAUSE)
             self.away = self.away and not await self._client._ready()
             for call in [] if self.away else list(self._calls):
                 outcome = await self._outcome_of(call)
                 if outcome is None:
                     continue
-                with self._lock:
-                    self._calls.remove(call)
                 if outcome != "VALID":
                     call_back("on_lost", self._on_lost, call.input, outcome)
-
-    def _has_calls(self) -> bool:
-        with self._lock:
-            self._is_sending = len(self._calls) > 0
-            return self._is_sending
+                with self._lock:
+                    self._calls.remove(call)
+                    if not self._calls:
+                        return
 
     async def _outcome_of(self, call: KeptCall) -> Lost | None:
         """Sends a call; gives `None` where it is not decided now."""

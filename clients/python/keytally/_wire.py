@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from keytally.errors import Detail, KeytallyError
+from keytally._options import CallOptions
+from keytally.errors import KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
@@ -80,10 +82,15 @@ def request_of(operation: str, input: Mapping[str, Any] | None, token: str) -> O
     return Outgoing(method, path, headers_of(token, accept, body is not None), body)
 
 
-def checked_header(name: str, value: str) -> str:
-    if re.fullmatch(r"[ -~]{1,255}", value):
-        return value
-    raise ValueError(f"{name} is not text that a header can hold: {value[:100]!r}")
+def call_headers(options: CallOptions) -> dict[str, str]:
+    """The headers that a call has of its own, the same each time that it is sent."""
+    headers = {"Idempotency-Key": options.get("idempotency_key", str(uuid.uuid4()))}
+    if "request_id" in options:
+        headers["X-Request-Id"] = options["request_id"]
+    for name, value in headers.items():
+        if not re.fullmatch("[!-~]{1,255}", value):
+            raise ValueError(f"{name} is {value[:100]!r}; it must be 1 to 255 visible ASCII characters")
+    return headers
 
 
 def result_of(request: Outgoing, answer: Answer) -> Any:
@@ -93,19 +100,30 @@ def result_of(request: Outgoing, answer: Answer) -> Any:
     if request.headers["Accept"] != JSON_TYPE:
         return answer.text
     told = _parsed(answer.text)
-    # What decides nothing must let nobody pass.
-    is_right = {VERIFY_PATH: _is_decision, BATCH_PATH: _is_batch}.get(request.path, lambda told: told is not None)
-    if not is_right(told):
+    if told is None:
         raise _error_of(answer)
     return told
 
 
 def results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
-    """The answers of a batch, in order: each a decision, or the error that the verification had alone."""
-    results = result_of(request, answer)["results"]
-    if len(results) != count:
+    """
+    What so many verifications of a request are answered, in order: each a decision, or the error that it had alone. What has no status
+    decides nothing, and must let nobody pass.
+    """
+    told = result_of(request, answer)
+    is_batch = count > 1
+    results = (told.get("results") if isinstance(told, dict) else None) if is_batch else [told]
+    if not isinstance(results, list) or len(results) != count:
         raise _error_of(answer)
-    return [_error_in_batch(one["error"], answer) if _error_code(one) else one for one in results]
+    outcomes: list[Any] = []
+    for one in results:
+        if is_batch and _error_code(one):
+            outcomes.append(_error_in_batch(one["error"], answer))
+        elif isinstance(one, dict) and isinstance(one.get("status"), str):
+            outcomes.append(one)
+        else:
+            raise _error_of(answer)
+    return outcomes
 
 
 def unanswered(url: str, *, is_late: bool) -> KeytallyError:
@@ -116,30 +134,11 @@ def unanswered(url: str, *, is_late: bool) -> KeytallyError:
     return KeytallyError(f"keytally cannot be reached at {server.scheme}://{server.netloc}", status=0)
 
 
-def _is_decision(told: Any) -> bool:
-    return isinstance(told, dict) and isinstance(told.get("status"), str)
-
-
 def _error_code(told: Any) -> int:
     """The code of an error of keytally, which begins with its HTTP status; 0 if it is none."""
     error = told.get("error") if isinstance(told, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
     return code if type(code) is int and 400 <= code // 100 <= 599 else 0
-
-
-def _details_of(error: dict[str, Any]) -> list[Detail]:
-    # What answers in the place of keytally may have others.
-    details = error.get("details")
-    return details if isinstance(details, list) and all(map(_is_detail, details)) else []
-
-
-def _is_detail(one: Any) -> bool:
-    return isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("path", "message"))
-
-
-def _is_batch(told: Any) -> bool:
-    results = told.get("results") if isinstance(told, dict) else None
-    return isinstance(results, list) and all(_error_code(one) or _is_decision(one) for one in results)
 
 
 def _parsed(text: str) -> Any:
@@ -173,7 +172,7 @@ def _told_error(error: dict[str, Any], status: int, answer: Answer, retry_after:
         status=status,
         code=error.get("code", 0),
         request_id=answer.headers.get("x-request-id"),
-        details=_details_of(error),
+        details=error.get("details") or (),
         retry_after=retry_after,
     )
 

@@ -10,29 +10,23 @@ from typing_extensions import Unpack
 
 from keytally import types
 from keytally._client import AsyncClient
-from keytally._guard import KEYTALLY, Guard, Outcome, capture_at_end, hold_of, identity_of
+from keytally._guard import KEYTALLY, Guard, hold_of
+from keytally._guard import capture_at_end as capture_at_end
+from keytally._guard import identity_of as identity_of
 from keytally._guard_options import GuardOptions
+from keytally._guard_options import Request as Request
 from keytally._hold import AsyncHold
 from keytally._kept import AsyncKeptUsage
-from keytally._refusal import Refusal, RefusalBody, problem_json
-from keytally._request import Request
+from keytally._refusal import Answer
+from keytally._refusal import Refusal as Refusal
+from keytally._refusal import RefusalBody as RefusalBody
+from keytally._refusal import problem_json as problem_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-__all__ = [
-    "KeytallyMiddleware",
-    "Refusal",
-    "RefusalBody",
-    "Request",
-    "capture",
-    "capture_at_end",
-    "identity_of",
-    "problem_json",
-]
 
 
 class KeytallyMiddleware:
@@ -66,10 +60,10 @@ class KeytallyMiddleware:
             return await self._app(scope, receive, send)
         request = request_of(scope)
         outcome = await self._guard.decide(request, request)
-        if outcome.passed is None:
-            return await _refuse(outcome, scope, receive, send)
-        scope[KEYTALLY] = outcome.passed
-        hold: AsyncHold | None = outcome.passed.hold
+        if outcome.refusal:
+            return await _refuse(outcome.refusal, outcome.headers, scope, receive, send)
+        scope[KEYTALLY] = outcome
+        hold: AsyncHold | None = outcome.hold
         own_headers = _raw(outcome.headers)
 
         async def send_on(message: Message) -> None:
@@ -78,7 +72,7 @@ class KeytallyMiddleware:
             await send(message)
             if hold and message["type"] == "http.response.body" and not message.get("more_body"):
                 # Tasks that the application runs after its answer need not be waited for.
-                hold.begin_end()
+                hold.end()
 
         try:
             await self._app(scope, receive, send_on)
@@ -115,10 +109,8 @@ def request_of(scope: Scope) -> Request:
     )
 
 
-async def _refuse(outcome: Outcome, scope: Scope, receive: Receive, send: Send) -> None:
-    if outcome.refusal is None:
-        return
-    status, headers, body = outcome.refusal
+async def _refuse(refusal: Answer, own_headers: dict[str, str], scope: Scope, receive: Receive, send: Send) -> None:
+    status, headers, body = refusal
     prefix = "http.response"
     if scope["type"] == "websocket":
         await receive()
@@ -127,7 +119,7 @@ async def _refuse(outcome: Outcome, scope: Scope, receive: Receive, send: Send) 
             return await send({"type": "websocket.close", "code": 1008})
         prefix = "websocket.http.response"
     length = {"Content-Length": str(len(body))}
-    all_headers = _raw({**outcome.headers, **headers, **length})
+    all_headers = _raw({**own_headers, **headers, **length})
     await send({"type": f"{prefix}.start", "status": status, "headers": all_headers})
     await send({"type": f"{prefix}.body", "body": body})
 

@@ -12,20 +12,14 @@ from keytally._guard import KEYTALLY
 from keytally._guard import Guard as _Guard
 from keytally._guard_options import GuardOptions
 from keytally._kept import AsyncKeptUsage
-from keytally._refusal import Answer, Refusal, RefusalBody, problem_json
-from keytally.asgi import capture, capture_at_end, identity_of, request_of
-
-__all__ = [
-    "Guard",
-    "Refusal",
-    "RefusalBody",
-    "Refused",
-    "capture",
-    "capture_at_end",
-    "handle_refusals",
-    "identity_of",
-    "problem_json",
-]
+from keytally._refusal import Answer
+from keytally._refusal import Refusal as Refusal
+from keytally._refusal import RefusalBody as RefusalBody
+from keytally._refusal import problem_json as problem_json
+from keytally.asgi import capture as capture
+from keytally.asgi import capture_at_end as capture_at_end
+from keytally.asgi import identity_of as identity_of
+from keytally.asgi import request_of
 
 
 class Refused(HTTPException):
@@ -67,11 +61,10 @@ class Guard:
         outcome = await self._guard.decide(request, request_of(request.scope))
         if outcome.refusal:
             raise Refused(outcome.refusal, outcome.headers)
-        assert outcome.passed
         response.headers.update(outcome.headers)
-        request.scope[KEYTALLY] = outcome.passed
+        request.scope[KEYTALLY] = outcome
         try:
-            yield outcome.passed.identity
+            yield outcome.identity
         finally:
-            if outcome.passed.hold:
-                await outcome.passed.hold.end()
+            if outcome.hold:
+                await outcome.hold.end()

@@ -13,27 +13,20 @@ from typing_extensions import Unpack
 from keytally import types
 from keytally._background import completed
 from keytally._client import Client
-from keytally._guard import KEYTALLY, Guard, capture_at_end, hold_of, identity_of
+from keytally._guard import KEYTALLY, Guard, hold_of
+from keytally._guard import capture_at_end as capture_at_end
+from keytally._guard import identity_of as identity_of
 from keytally._guard_options import GuardOptions
+from keytally._guard_options import Request as Request
 from keytally._hold import Hold
 from keytally._kept import KeptUsage
-from keytally._refusal import Refusal, RefusalBody, problem_json
-from keytally._request import Request
+from keytally._refusal import Refusal as Refusal
+from keytally._refusal import RefusalBody as RefusalBody
+from keytally._refusal import problem_json as problem_json
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
-
-__all__ = [
-    "KeytallyMiddleware",
-    "Refusal",
-    "RefusalBody",
-    "Request",
-    "capture",
-    "capture_at_end",
-    "identity_of",
-    "problem_json",
-]
 
 
 class KeytallyMiddleware:
@@ -65,8 +58,8 @@ class KeytallyMiddleware:
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             return start_response(status, [*headers, *outcome.headers.items()], *more)
 
-        environ[KEYTALLY] = outcome.passed
-        hold = outcome.passed and outcome.passed.hold
+        environ[KEYTALLY] = outcome
+        hold: Hold | None = outcome.hold
         if not hold:
             return self._app(environ, start)
         try:

@@ -20,16 +20,6 @@ from keytally import KeytallyError
 
 
 class OneTurn(unittest.IsolatedAsyncioTestCase):
-    async def test_more_calls_than_a_batch_takes_or_longer_ones_leave_as_several_batches(self) -> None:
-        with serving(as_valid) as (url, asked):
-            async with new_async_client(url) as client:
-                await asyncio.gather(*(client.verify({"key": f"key {i}"}) for i in range(250)))
-                self.assertEqual(sorted(len(one.keys) for one in asked), [50, 100, 100])
-                asked.clear()
-                scopes: Any = [{"representation": "ü" * 120} for _ in range(30)]
-                await asyncio.gather(*(client.verify({"key": "k", "requestedScopes": scopes}) for _ in range(100)))
-                self.assertTrue(len(asked) > 1 and all(int(one.headers["Content-Length"]) < 262_144 for one in asked))
-
     async def test_each_call_of_a_batch_has_its_own_deadline(self) -> None:
         with serving(hold_up) as (url, asked):
             async with new_async_client(url) as client:

@@ -7,10 +7,8 @@ import math
 import os
 import time
 import unittest
-from collections.abc import Callable
-from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from fastapi import Request, Response
 from stack import (
@@ -25,7 +23,7 @@ from stack import (
     serving,
 )
 
-from keytally import AsyncKeptUsage, KeptUsage, KeytallyError, OptionError, asgi, wsgi
+from keytally import KeptUsage, KeytallyError, OptionError, asgi, wsgi
 from keytally._hold import AsyncHold, Hold
 from keytally._kept import KeptCall
 from keytally.fastapi import Guard
@@ -43,10 +41,6 @@ class Mistakes(unittest.TestCase):
             ({"cost": 0.25}, r"cost is 0\.25 \(float\); it must be decimal text such as"),
             ({"cost": os.environ.get("NO_SUCH_VARIABLE")}, "cost is None"),
             ({"cost": {"usageName": "tokens"}}, "cost is None"),
-            ({"hold": None}, "hold is None"),
-            ({"scopes": None}, "scopes is None"),
-            ({"scopes": "documents"}, 'scopes is "documents"; it must be a list such as'),
-            ({"route": None}, "route is None"),
             ({"hold": {"expiresIn": 60}, "open": kept}, "hold is there beside open"),
         ]
         for wrong, message in cases:
@@ -54,6 +48,13 @@ class Mistakes(unittest.TestCase):
                 wsgi.KeytallyMiddleware(lambda *_: [], client, **wrong)
         with self.assertRaisesRegex(TypeError, "cots"):
             wsgi.KeytallyMiddleware(lambda *_: [], client, cots="1")  # type: ignore[call-arg]
+
+    def test_a_hold_and_scopes_that_are_none_are_sent_so_and_not_left_out(self) -> None:
+        none: Any = None
+        with serving(as_valid) as (url, asked), new_client(url) as client:
+            guarded = wsgi.KeytallyMiddleware(lambda *_: [], client, hold=none, scopes=lambda _: none)
+            guarded({"REQUEST_METHOD": "GET", "HTTP_X_API_KEY": "k"}, lambda *_: None)
+            self.assertEqual((asked[0].body["billing"]["hold"], asked[0].body["requestedScopes"]), (None, None))
 
     def test_a_handler_without_a_guard_is_told_so(self) -> None:
         for handler in (lambda: wsgi.identity_of({}), lambda: wsgi.capture(object(), "1")):
@@ -73,53 +74,23 @@ class Mistakes(unittest.TestCase):
         self.assertRegex(logs.output[0], "keytally guard, request .+: keytally (cannot be reached|did not answer)")
 
 
-class KeptCalls(unittest.IsolatedAsyncioTestCase):
-    async def test_they_are_sent_until_decided_and_never_where_they_could_be_debited_again(self) -> None:
-        now, old = time.monotonic(), time.monotonic() - 50
-        # What is answered, a status or a code; when it was sent before; what becomes of it, and whether it may have been debited.
-        cases: list[tuple[Any, float | None, tuple[str | None, bool]]] = [
-            ("VALID", now, ("VALID", True)),
-            ("INVALID", None, ("INVALID", False)),
-            (40102, None, ("40102", False)),
-            # keytally may refuse these before it looks for an earlier debit, but not the next two.
-            ("DISABLED", now, ("DOUBTFUL", True)),
-            (40102, now, ("DOUBTFUL", True)),
-            ("USAGE_LIMITED", now, ("USAGE_LIMITED", True)),
-            ("RATE_LIMITED", now, (None, False)),
-            # Of these all but one were surely debited nothing: they may wait for as long as it takes.
-            *((code, None, (None, code == 50305)) for code in (42901, 42920, 50301, 50305, 50306, 50308)),
-            (404, None, (None, True)),
-            ("VALID", old, ("DOUBTFUL", True)),
-        ]
-        for said, sent_at, expected in cases:
-
-            def decide(asked: Asked, said: Any = said) -> None:
-                is_code = isinstance(said, int)
-                status = (said // 100 if said > 999 else said) if is_code else 200
-                # A repetition would come too late.
-                asked.answer(status, {"status": said, "error": {"code": said, "message": "no"}}, 60)
-
-            with serving(decide) as (url, _):
-                async with new_async_client(url) as client:
-                    kept = AsyncKeptUsage(client, on_lost=lambda *_: None)
-                    call = KeptCall({"key": "k"}, "a", sent_at)
-                    outcome = await kept._outcome_of(call)
-                    found = outcome and str(outcome.code if isinstance(outcome, KeytallyError) else outcome)
-                    self.assertEqual((found, call.sent_at is not None, kept.away), (*expected, said == 404), said)
-
-    def test_one_that_cannot_be_sent_is_handed_back_by_an_on_lost_that_raises_and_the_rest_is_sent(self) -> None:
+class KeptCalls(unittest.TestCase):
+    def test_one_that_is_too_old_or_cannot_be_sent_is_handed_back_by_an_on_lost_that_raises_and_the_rest_is_sent(
+        self,
+    ) -> None:
         lost: list[Any] = []
 
         def on_lost(_: object, why: object) -> None:
-            lost.append(type(why))
+            lost.append(why if isinstance(why, str) else type(why))
             raise RuntimeError("on_lost is wrong")
 
         with serving(as_valid) as (url, asked), new_client(url) as client, self.assertLogs("keytally", "ERROR"):
             kept = KeptUsage(client, on_lost=on_lost)
             wrong: list[Any] = [Decimal(1), "\ud800", "good"]
+            kept.keep(KeptCall({"key": "old"}, "b", time.monotonic() - 50), was_answered=True)
             for key in wrong:
                 kept.keep(KeptCall({"key": key}, "b"), was_answered=True)
-            self.assertEqual((kept.flush(60), lost), (0, [KeytallyError] * 2))
+            self.assertEqual((kept.flush(60), lost), (0, ["DOUBTFUL", *[KeytallyError] * 2]))
             self.assertEqual([one.keys for one in asked], [["good"]])
 
 
@@ -148,7 +119,7 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(asked[2].body, {"holdId": "h-1"})
                 asked[2].answer(200, {})
 
-    async def test_a_request_that_is_cancelled_before_its_hold_is_known_releases_it(self) -> None:
+    async def test_a_request_that_is_cancelled_before_its_hold_is_known_is_cancelled_at_keytally(self) -> None:
         told: list[object] = []
 
         def on_error(error: Exception, _: object) -> None:
@@ -163,12 +134,13 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
                 await asyncio.to_thread(eventually, "keytally is asked", lambda: len(asked) == 1)
                 deciding.cancel()
                 await asyncio.wait([deciding])
-                asked[0].answer(200, HELD)
-                await asyncio.to_thread(eventually, "it is released", lambda: len(asked) == 2)
-                self.assertEqual((asked[1].path, asked[1].body), ("/api/v1/usage/release", {"holdId": "h-1"}))
-                asked[1].answer(404, {"error": {"code": 40401, "message": "no such hold"}})
+                await asyncio.to_thread(eventually, "it is cancelled", lambda: len(asked) == 2)
+                idempotency_key = asked[0].headers["Idempotency-Key"]
+                self.assertEqual(asked[1].path, "/api/v1/api-key/verify/cancel")
+                self.assertEqual(asked[1].body, {"key": "k", "idempotencyKey": idempotency_key})
+                asked[1].answer(404, {"error": {"code": 40401, "message": "no such key"}})
                 await asyncio.to_thread(eventually, "on_error failed", lambda: len(logs.output) == 1)
-                self.assertRegex(str(told), "no such hold")
+                self.assertRegex(str(told), "not cancelled: .*no such key")
 
 
 REFUSED = {"error": {"code": 40001, "message": "usage is no decimal number"}}
@@ -188,34 +160,27 @@ class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
         first = await self.asked(asked, 1)
         capturing.cancel()
         await asyncio.wait([capturing])
-        hold.begin_end()
+        hold.end()
         return first
 
-    async def test_a_capture_whose_caller_is_cancelled_is_sent_all_the_same(self) -> None:
-        told: list[Exception] = []
-        with serving(hold_up) as (url, asked):
-            async with new_async_client(url) as client:
-                first = await self.cancel_capture(AsyncHold(client, "h-1", told.append), "3", asked)
-                first.answer(503, {})
-                second = await self.asked(asked, 2)
-                second.answer(200, {})
-            self.assertEqual([(one.path, one.body["usage"]) for one in asked], [(CAPTURE, "3")] * 2)
-            self.assertEqual(told, [])
-
-    async def test_a_capture_that_is_refused_after_its_caller_was_cancelled_is_told_and_releases(self) -> None:
-        told: list[Exception] = []
-        with serving(hold_up) as (url, asked):
-            async with new_async_client(url) as client:
-                first = await self.cancel_capture(AsyncHold(client, "h-1", told.append), "1e-07", asked)
-                first.answer(400, REFUSED)
-                (await self.asked(asked, 2)).answer(200, {})
-            self.assertEqual(([one.path for one in asked], len(told)), ([CAPTURE, RELEASE], 1))
+    async def test_a_capture_whose_caller_is_cancelled_is_sent_all_the_same_and_releases_where_it_is_refused(
+        self,
+    ) -> None:
+        answers: list[tuple[int, object, str]] = [(503, {}, CAPTURE), (400, REFUSED, RELEASE)]
+        for status, body, next_path in answers:
+            told: list[Exception] = []
+            with serving(hold_up) as (url, asked):
+                async with new_async_client(url) as client:
+                    first = await self.cancel_capture(AsyncHold(client, "h-1", told.append), "3", asked)
+                    first.answer(status, body)
+                    (await self.asked(asked, 2)).answer(200, {})
+                self.assertEqual(([one.path for one in asked], told), ([CAPTURE, next_path], []))
 
     async def test_a_client_that_is_closed_settles_what_is_held_first(self) -> None:
         told: list[Exception] = []
         with serving(hold_up) as (url, asked):
             client = new_async_client(url)
-            AsyncHold(client, "h-1", told.append).begin_end()
+            AsyncHold(client, "h-1", told.append).end()
             first = await self.asked(asked, 1)
             closing = asyncio.ensure_future(client.aclose())
             await asyncio.wait([closing], timeout=0.01)
@@ -225,57 +190,12 @@ class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(told, [])
 
 
-class Holds(unittest.IsolatedAsyncioTestCase):
-    """Of an `AsyncClient`."""
-
-    async def test_a_capture_that_is_refused_or_cannot_be_sent_leaves_the_hold_to_be_released(self) -> None:
-        await self.check_end(400, REFUSED, "1e-07", [CAPTURE, RELEASE])
-        await self.check_end(404, {"error": {"code": 40407, "message": "no such hold"}}, "1", [CAPTURE, RELEASE])
-        await self.check_end(200, {}, math.nan, [RELEASE])
-
-    async def test_a_capture_that_may_have_been_made_releases_nothing(self) -> None:
-        await self.check_end(409, {"error": {"code": 40901, "message": "settled"}}, "1", [CAPTURE])
-        await self.check_end(503, {"error": {"code": 50301, "message": "not now"}}, "1", [CAPTURE])
-        await self.check_end(404, "<h1>Not found</h1>", "1", [CAPTURE])
-        await self.check_end(200, {}, "1", [CAPTURE])
-
-    async def check_end(self, status: int, body: object, usage: Any, paths: list[str]) -> None:
-        """Checks what is sent of a request whose capture is answered so, until its end."""
-
-        def decide(asked: Asked) -> None:
-            asked.answer(*((status, body, 60) if asked.path == CAPTURE else (200, {}, None)))
-
-        told: list[Exception] = []
-        with serving(decide) as (url, asked):
-            await self.capture_and_end(url, [usage], told.append)
-            self.assertEqual(([one.path for one in asked], told), (paths, []))
-
-    async def capture_and_end(self, url: str, usages: list[Any], on_failure: Callable[[Exception], None]) -> None:
-        async with new_async_client(url) as client:
-            hold = AsyncHold(client, "h-1", on_failure)
-            for one in usages:
-                with suppress(KeytallyError, ValueError):
-                    await hold.capture(one)
-            await hold.end()
-
-
-class HoldsOfThreads(Holds):
-    """Of a `Client`."""
-
-    async def capture_and_end(self, url: str, usages: list[Any], on_failure: Callable[[Exception], None]) -> None:
-        def act() -> None:
-            with new_client(url, timeout=30) as client:
-                hold = Hold(client, "h-1", on_failure)
-                for one in usages:
-                    with suppress(KeytallyError, ValueError):
-                        hold.capture(one)
-                hold.end()
-
-        await asyncio.to_thread(act)
-
+class HoldsOfThreads(unittest.IsolatedAsyncioTestCase):
     async def test_the_end_waits_for_a_capture_of_another_thread_and_releases_where_that_is_refused(self) -> None:
         with serving(hold_up) as (url, asked), new_client(url) as client:
             hold = Hold(client, "h-1", lambda _: None)
+            with self.assertRaises(ValueError):
+                hold.capture(cast(str, math.nan))
             capturing = asyncio.ensure_future(asyncio.to_thread(hold.capture, "much"))
             await asyncio.to_thread(eventually, "it is captured", lambda: len(asked) == 1)
             ending = asyncio.ensure_future(asyncio.to_thread(hold.end))

@@ -87,7 +87,7 @@ class Operations(unittest.TestCase):
             self.assertNotEqual(asked[0].peer, asked[1].peer)
 
     def test_a_header_that_no_request_may_have_is_refused_at_once(self) -> None:
-        with self.assertRaisesRegex(ValueError, "request_id"):
+        with self.assertRaisesRegex(ValueError, "X-Request-Id"):
             new_client().verify({"key": "k"}, request_id="a\nb")
 
 
@@ -119,8 +119,3 @@ class OtherServers(unittest.IsolatedAsyncioTestCase):
             with new_client(url, on_retry=on_retry) as client, self.assertLogs("keytally", "ERROR") as logs:
                 self.assertEqual(client.verify({"key": "k"}), VALID)
             self.assertEqual([one.getMessage() for one in logs.records], ["on_retry failed"] * 2)
-
-    async def test_what_keytally_answered_is_told_where_the_last_attempts_got_no_answer(self) -> None:
-        answers: list[Any] = [(503, {"error": {"code": 50301, "message": "closed"}}), (502, "<h1>Away</h1>", 3600)]
-        with serving(lambda asked: asked.answer(*answers.pop(0))) as (url, _), new_client(url) as client:
-            self.assertRaisesRegex(KeytallyError, "closed", client.verify, {"key": "k"})
