@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
-from typing_extensions import Self, Unpack
+from typing_extensions import Self
 
 from keytally import types
 from keytally._background import Background, begin_in_each_process, call_back, completed
@@ -22,6 +22,7 @@ from keytally._options import CallOptions
 from keytally._wire import (
     JSON_TYPE,
     OF_VERIFY,
+    VERIFY,
     VERIFY_BATCH,
     Answer,
     Outgoing,
@@ -118,7 +119,9 @@ class ClientCore(Generic[_Http]):
         return await self._repeat(options.get("timeout", self._verify_timeout), attempt)
 
     async def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
-        """Sends an operation. One that creates something sends the same key each time."""
+        """Sends an operation. One that creates something, and each verification, sends the same key each time."""
+        if operation == VERIFY:
+            return await self._verify(input or {}, options)
         if operation == VERIFY_BATCH and input:
             keyed = [{"idempotencyKey": str(uuid.uuid4()), **one} for one in input["verifications"]]
             input = {"verifications": keyed}
@@ -163,14 +166,6 @@ class Client(ClientCore[httpx.Client], Operations):
 
     def _begin(self) -> None:
         self._http = self._given_http or httpx.Client(limits=_LIMITS, verify=self._tls)
-
-    def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
-        """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
-        return completed(self._verify(input, options))
-
-    def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
-        """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
-        return cast(types.VerifyKeysResult, completed(self._operate(VERIFY_BATCH, input, options)))
 
     def ready(self) -> bool:
         """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
@@ -243,16 +238,6 @@ class AsyncClient(ClientCore[httpx.AsyncClient], AsyncOperations):
         verify = self._verify_url
         self._gatherer = Gatherer(lambda request: self._send(verify, request), self._token, verify)
         AsyncOperations.__init__(self, self._operate)
-
-    async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
-        """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
-        return await self._verify(input, options)
-
-    async def verify_batch(
-        self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]
-    ) -> types.VerifyKeysResult:
-        """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
-        return cast(types.VerifyKeysResult, await self._operate(VERIFY_BATCH, input, options))
 
     async def ready(self) -> bool:
         """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""

@@ -365,10 +365,11 @@ class Webhooks(_Group):
         return cast("types.DeleteWebhookResult", self._call("delete /api/v1/webhook/{wid}", input, options))
 
 
-class Operations:
+class Operations(_Group):
     """Every operation of the API, in groups."""
 
     def __init__(self, call: Call) -> None:
+        super().__init__(call)
         self.api_keys = ApiKeys(call)
         self.workspaces = Workspaces(call)
         self.scopes = Scopes(call)
@@ -384,6 +385,14 @@ class Operations:
         self.audit_log = AuditLog(call)
         self.quota = Quota(call)
         self.webhooks = Webhooks(call)
+
+    def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
+        """Verify an API key and debit its cost (`key:verify`)."""
+        return cast("types.Decision", self._call("post /api/v1/api-key/verify", input, options))
+
+    def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
+        """Verify up to 100 API keys and debit their costs, each by itself (`key:verify`)."""
+        return cast("types.VerifyKeysResult", self._call("post /api/v1/api-key/verify/batch", input, options))
 
 
 class _AsyncGroup:
@@ -737,10 +746,11 @@ class AsyncWebhooks(_AsyncGroup):
         return cast("types.DeleteWebhookResult", await self._call("delete /api/v1/webhook/{wid}", input, options))
 
 
-class AsyncOperations:
+class AsyncOperations(_AsyncGroup):
     """Every operation of the API, in groups."""
 
     def __init__(self, call: AsyncCall) -> None:
+        super().__init__(call)
         self.api_keys = AsyncApiKeys(call)
         self.workspaces = AsyncWorkspaces(call)
         self.scopes = AsyncScopes(call)
@@ -756,3 +766,11 @@ class AsyncOperations:
         self.audit_log = AsyncAuditLog(call)
         self.quota = AsyncQuota(call)
         self.webhooks = AsyncWebhooks(call)
+
+    async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
+        """Verify an API key and debit its cost (`key:verify`)."""
+        return cast("types.Decision", await self._call("post /api/v1/api-key/verify", input, options))
+
+    async def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
+        """Verify up to 100 API keys and debit their costs, each by itself (`key:verify`)."""
+        return cast("types.VerifyKeysResult", await self._call("post /api/v1/api-key/verify/batch", input, options))

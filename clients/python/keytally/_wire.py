@@ -14,6 +14,7 @@ from keytally.errors import KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
+VERIFY = f"post {VERIFY_PATH}"
 VERIFY_BATCH = f"post {BATCH_PATH}"
 CANCEL = f"post {VERIFY_PATH}/cancel"
 CAPTURE, RELEASE, EXTEND = (f"post /api/v1/usage/{what}" for what in ("capture", "release", "extend"))
