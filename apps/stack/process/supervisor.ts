@@ -23,10 +23,8 @@ interface Options {
   readyWithinMs?: number;
 }
 
-// The pause before a program is started again: short while it may have been an accident, longer when it keeps ending, and
-// always below the two seconds within which it must run again.
-const pausesMs = [50, 200, 500, 1_000, 1_500];
-const STEADY_AFTER_MS = 10_000;
+// Before a program is started again: well below the two seconds within which it must run, and long enough for one that keeps ending.
+const PAUSE_MS = 500;
 const KEEP_HOUSE_EVERY_MS = 1_000;
 
 /** Keeps programs running, and lists their processes in `processes.json`. */
@@ -92,17 +90,14 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
 
   /** Starts a program again whenever it ends, until it is to stay down. */
   async function keepRunning(program: Program, first: Started): Promise<void> {
-    const pauseAfter = makePauses();
     const isOver = () => stopping || kept.get(program.name) !== program;
     let started: Started | undefined = first;
     for (;;) {
-      const since = performance.now();
       const how = started ? await started.ended : 'could not be started';
       if (isOver()) return;
       forget(program.name);
-      const pauseMs = pauseAfter(performance.now() - since);
-      say(`${program.name} ${how}; starting it again in ${pauseMs} ms`);
-      await sleep(pauseMs);
+      say(`${program.name} ${how}; starting it again in ${PAUSE_MS} ms`);
+      await sleep(PAUSE_MS);
       if (isOver()) return;
       started = await launch(program).catch((error: unknown) => {
         say(describeFailure(error));
@@ -143,15 +138,4 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
     isListed = true;
     for (const file of ['supervisor', ...kept.keys()].map(logFile)) while (await shortenLog(file));
   }
-}
-
-/** Gives the pause after a program ran for so long and ended: longer from one to the next while it never ran for long. */
-export function makePauses(): (ranMs: number) => number {
-  let failures = 0;
-  return (ranMs) => {
-    const steady = ranMs > STEADY_AFTER_MS;
-    const pauseMs = pausesMs[steady ? 0 : Math.min(failures, pausesMs.length - 1)] ?? 0;
-    failures = steady ? 1 : failures + 1;
-    return pauseMs;
-  };
 }
