@@ -1,15 +1,14 @@
-// Kafka's files, which Maven fetches once for all stacks of a user. Run directly (node apps/stack/servers/kafka-jars.ts), this
-// fetches them again and writes their hashes to kafka-jars.sha256.
+// Kafka's files, which Maven fetches once for all stacks of a user.
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runToEnd, StackError } from '../process/errors.ts';
 import { kept } from './kept.ts';
 import { ensureProgram } from './packages.ts';
 
 const POM = join(import.meta.dirname, 'kafka-pom.xml');
-// In the format of sha256sum. Like a lockfile: files that differ from these are not used, whatever Maven fetched.
+// Like a lockfile: files that differ from these are not used, whatever Maven fetched. The log of a start that found others has their
+// hashes.
 const LOCK = join(import.meta.dirname, 'kafka-jars.sha256');
 const FETCH_WITHIN_MS = 10 * 60_000;
 const version = /<artifactId>kafka_2\.13<\/artifactId>\s*<version>(.+?)</.exec(readFileSync(POM, 'utf8'))?.[1];
@@ -25,8 +24,9 @@ export async function ensureKafkaJars(say: (line: string) => void): Promise<stri
     );
     say(`fetching Kafka ${version} by Maven (some 45 MB)`);
     await fetchJars(fresh);
-    if (describeFiles(fresh) !== lock.toString())
-      throw new StackError(`what Maven fetched is not the Kafka ${version} that ${LOCK} describes`);
+    const found = describeFiles(fresh);
+    if (found !== lock.toString())
+      throw new StackError(`what Maven fetched is not the Kafka ${version} that ${LOCK} describes, but:\n${found}`);
   });
   return folder;
 }
@@ -46,12 +46,4 @@ function describeFiles(folder: string): string {
 
 function sha256(bytes: Buffer): string {
   return createHash('sha256').update(bytes).digest('hex');
-}
-
-if (import.meta.main) {
-  const fresh = mkdtempSync(join(tmpdir(), 'keytally-kafka-'));
-  await fetchJars(fresh);
-  writeFileSync(LOCK, describeFiles(fresh));
-  rmSync(fresh, { recursive: true });
-  console.log(`wrote ${LOCK}`);
 }

@@ -10,11 +10,11 @@ import { pipeline } from 'node:stream/promises';
 import { isSelect, type Engine, type Statement } from './engine.ts';
 import { Refusal } from './refusal.ts';
 import { readStatement } from './request.ts';
-import type { Spool } from './spool.ts';
+import { spool } from './spool.ts';
 import { permit, userOf, type Passwords } from './users.ts';
 
-/** What a server answers with, and the passwords of its users. */
-type Serving = { engine: Engine; spool: Spool; passwords: Passwords };
+/** What a server answers with, the folder of large answers, and the passwords of its users. */
+type Serving = { engine: Engine; folder: string; passwords: Passwords };
 
 /** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
 export function makeServer(serving: Serving): Server {
@@ -32,7 +32,7 @@ export function makeServer(serving: Serving): Server {
 const HEADER_BYTES = 1024 * 1024;
 
 async function answer(serving: Serving, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { engine, spool } = serving;
+  const { engine, folder } = serving;
   const url = new URL(request.url ?? '/', 'http://localhost');
   const refused = whyRefused(request);
   if (refused) return send(response, 403, {}, `${refused}\n`);
@@ -46,7 +46,7 @@ async function answer(serving: Serving, request: IncomingMessage, response: Serv
   const statement = permit(user, asked);
   // Every answer is complete before its first byte is sent. One that is asked for so must take no memory either.
   const waitsForEnd = url.searchParams.get('wait_end_of_query') === '1';
-  if (waitsForEnd && isSelect(statement)) return sendSpooled(spool, statement, response);
+  if (waitsForEnd && isSelect(statement)) return sendSpooled(engine, folder, statement, response);
   send(response, 200, {}, await engine.run(statement));
 }
 
@@ -59,11 +59,11 @@ function whyRefused({ headers }: IncomingMessage): string | undefined {
   return undefined;
 }
 
-async function sendSpooled(spool: Spool, statement: Statement, response: ServerResponse): Promise<void> {
+async function sendSpooled(engine: Engine, folder: string, statement: Statement, response: ServerResponse) {
   const gone = new AbortController();
   if (response.closed) return;
   response.once('close', () => gone.abort());
-  const { file, bytes } = await spool.write(statement, gone.signal);
+  const { file, bytes } = await spool(engine, folder, statement, gone.signal);
   response.writeHead(200, { 'Content-Type': 'text/plain; charset=UTF-8', 'Content-Length': bytes });
   // No faster than the client reads. It closes the file, also where the client has left.
   await pipeline(file.createReadStream(), response).catch(() => {});

@@ -1,10 +1,10 @@
 // ClickHouse for one machine: CLICKHOUSE_PASSWORDS='{"keytally":"…","keytally_api":"…","keytally_consumer":"…"}' node apps/stack/servers/clickhouse/main.ts --folder DIR --port N [--config FILE]
 import { once } from 'node:events';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openEngine } from './engine.ts';
 import { makeServer } from './http.ts';
-import { makeSpool } from './spool.ts';
 import { users, type Passwords } from './users.ts';
 
 const text = { type: 'string' } as const;
@@ -16,11 +16,11 @@ if (!users.every((user) => passwords[user]))
   throw new Error(`CLICKHOUSE_PASSWORDS must have those of ${users.join(', ')}`);
 
 const engine = openEngine(values.folder, values.config);
-const server = makeServer({
-  engine,
-  spool: makeSpool(engine, join(values.folder, 'answers')),
-  passwords: passwords as Passwords,
-});
+// Whatever a process before left there is removed.
+const folder = join(values.folder, 'answers');
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder);
+const server = makeServer({ engine, folder, passwords: passwords as Passwords });
 server.listen(Number(values.port), '127.0.0.1');
 await once(server, 'listening');
 console.log(`ClickHouse ${engine.version} (chdb) listens on 127.0.0.1:${values.port}, data in ${values.folder}`);

@@ -1,51 +1,39 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, rmSync } from 'node:fs';
-import { open, rm, stat, type FileHandle } from 'node:fs/promises';
+import { open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Engine, Statement } from './engine.ts';
 import { Refusal } from './refusal.ts';
-
-/** An answer that lies on disk. Its file has no name any more, and is gone when it is closed. */
-export type SpooledAnswer = { file: FileHandle; bytes: number };
-
-/** Writes answers to disk: the engine would hold each in memory, several times. */
-export type Spool = {
-  /** Runs a select to its end; when the signal says that nobody waits for it any more, it is ended. */
-  write(statement: Statement, signal: AbortSignal): Promise<SpooledAnswer>;
-};
 
 const LOOK_EVERY_MS = 100;
 // The engine's numbers of errors.
 const TOO_MANY_ROWS_OR_BYTES = 396;
 const QUERY_WAS_CANCELLED = 394;
 
-/** Makes a spool in a folder of its own; whatever a process before left there is removed. */
-export function makeSpool(engine: Engine, folder: string): Spool {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  return {
-    async write(statement, signal) {
-      const { query, format } = splitFormat(statement);
-      const path = join(folder, `answer-${randomUUID()}`);
-      const sql = `${query} into outfile '${path}' format ${format}`;
-      const { max_result_bytes: most = '0', ...settings } = statement.settings;
-      const watch = watchFile(engine, path, { most: Number(most), signal });
-      try {
-        if (signal.aborted) throw new Refusal(QUERY_WAS_CANCELLED, 'QUERY_WAS_CANCELLED', 'Query was cancelled');
-        await engine.run({ ...statement, sql, data: undefined, settings });
-        const file = await open(path);
-        const bytes = (await file.stat()).size;
-        if (Number(most) === 0 || bytes <= Number(most)) return { file, bytes };
-        await file.close();
-        throw tooLarge(most);
-      } catch (error) {
-        throw watch.isTooLarge() ? tooLarge(most) : error;
-      } finally {
-        watch.stop();
-        await rm(path, { force: true });
-      }
-    },
-  };
+/**
+ * Runs a select to its end, with its answer on disk: the engine would hold each in memory, several times. When the signal says that nobody
+ * waits for it any more, it is ended.
+ */
+export async function spool(engine: Engine, folder: string, statement: Statement, signal: AbortSignal) {
+  const { query, format } = splitFormat(statement);
+  const path = join(folder, `answer-${randomUUID()}`);
+  const sql = `${query} into outfile '${path}' format ${format}`;
+  const { max_result_bytes: most = '0', ...settings } = statement.settings;
+  const watch = watchFile(engine, path, { most: Number(most), signal });
+  try {
+    if (signal.aborted) throw new Refusal(QUERY_WAS_CANCELLED, 'QUERY_WAS_CANCELLED', 'Query was cancelled');
+    await engine.run({ ...statement, sql, data: undefined, settings });
+    const file = await open(path);
+    const bytes = (await file.stat()).size;
+    // It has no name any more, and is gone when it is closed.
+    if (Number(most) === 0 || bytes <= Number(most)) return { file, bytes };
+    await file.close();
+    throw tooLarge(most);
+  } catch (error) {
+    throw watch.isTooLarge() ? tooLarge(most) : error;
+  } finally {
+    watch.stop();
+    await rm(path, { force: true });
+  }
 }
 
 function splitFormat({ sql, format }: Statement): { query: string; format: string } {
