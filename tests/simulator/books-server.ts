@@ -9,10 +9,11 @@ import type { Process, Simulation } from './simulation.ts';
 type Asked = { query: string; query_params?: Record<string, unknown>; format?: string };
 export type BooksServer = ReturnType<typeof makeBooksServer>;
 
-// As connectClickHouse sets them; and a few rows are read faster by one thread, without code compiled for them.
+// As connectClickHouse sets them; and a few rows are read and written faster by one thread, without code compiled for them.
 const SETTINGS =
   'output_format_json_quote_64bit_integers = 1, do_not_merge_across_partitions_select_final = 1, max_threads = 1, ' +
-  'compile_expressions = 0, compile_aggregate_expressions = 0, compile_sort_description = 0';
+  'compile_expressions = 0, compile_aggregate_expressions = 0, compile_sort_description = 0, ' +
+  "local_filesystem_read_method = 'read', input_format_parallel_parsing = 0, optimize_on_insert = 0";
 
 /**
  * A ClickHouse whose life is simulated: queries run on its engine, by the clock of the simulation. The engine is in this process: a

@@ -1,18 +1,17 @@
 import type { Caller } from '../../shared/contract/caller.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import type { Json, SimulatedApi, SimulatedVerify } from './programs.ts';
+import type { Meter } from './model.ts';
 import type { Process, Simulation } from './simulation.ts';
 
 // What clients have in common.
 
 /** Where clients work. */
 export type WorldOfWork = Pick<Simulation, 'random' | 'say' | 'nowMs' | 'passedMs'>;
-/** Whose keys they are. */
-export type Home = { caller: Caller; workspaceId: string };
+/** Whose keys they are, and the records that are there. */
+export type Home = { caller: Caller; workspaceId: string; meters?: Meter[] };
 /** Whom clients can ask; undefined while none runs. */
 export type Fleet = { api(): SimulatedApi | undefined; verify(): SimulatedVerify | undefined };
-/** What came of a request; undefined where no answer came, or one that leaves it open whether it was done. */
-export type Asked = { body?: Json; error?: unknown } | undefined;
 export type Decided = { status: string; reason: string; body: string };
 /** Asks for a verification; undefined where nobody can be asked. */
 export type Asking = (body: Json, idempotencyKey?: string) => (() => Promise<Decided>) | undefined;

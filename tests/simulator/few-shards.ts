@@ -2,7 +2,7 @@ import { registerHooks } from 'node:module';
 
 // A simulated deployment has few shards: all that is done for each of 64 alike would take most of its time. Imported before anything of the product is loaded.
 
-const SHARDS = 4;
+const SHARDS = 2;
 
 registerHooks({
   load(url, context, next) {

@@ -92,9 +92,8 @@ export type Capture = { micros: number; state: 'undecided' | 'sure' | 'none'; is
 // What begins or ends takes effect with the next turn.
 const UNSURE_MS = 2_000;
 
-export function makeModel(nowMs: () => number) {
+export function makeModel(nowMs: () => number, meters: Meter[]) {
   let latestMs = 0;
-  const meters: Meter[] = [];
   const debits: Debit[] = [];
   const holds: Hold[] = [];
   let amounts = 0;

@@ -1,5 +1,5 @@
 import { PostgresError, type Query, type Sql, type Transaction } from '../../shared/stores/postgres.ts';
-import type { Process, Request, Simulation } from './simulation.ts';
+import { connectionLost, type Process, type Request, type Simulation } from './simulation.ts';
 
 /** What becomes of a commit. */
 export type CommitFate = 'done' | 'fails before' | 'deadlock' | 'lost after';
@@ -216,7 +216,7 @@ export async function makePostgresServer(admin: Sql) {
       sure(asked ? 'commit' : 'rollback', lane.name, async () => {
         const fate = asked ? fateOf() : 'done';
         if (fate === 'fails before') failure = connectionLost();
-        if (fate === 'deadlock') failure = deadlock();
+        if (fate === 'deadlock') failure = new PostgresError({ code: '40P01', message: 'deadlock detected' } as never);
         await end();
       }),
     );
@@ -245,12 +245,4 @@ function labelOf(text: TemplateStringsArray): string {
   const label = labels.get(text) ?? text.join('…').replace(/\s+/g, ' ').trim().slice(0, 60);
   labels.set(text, label);
   return label;
-}
-
-function connectionLost(): Error {
-  return Object.assign(new Error('write CONNECTION_CLOSED'), { code: 'CONNECTION_CLOSED' });
-}
-
-function deadlock(): Error {
-  return new PostgresError({ code: '40P01', message: 'deadlock detected' } as never);
 }

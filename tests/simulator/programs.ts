@@ -47,6 +47,9 @@ const telemetry = noTelemetry;
 // oxlint-disable-next-line no-explicit-any -- an answer, of which its reader knows the form
 export type Json = any;
 
+/** What came of a request; undefined where no answer came, or one that leaves it open whether it was done. */
+export type Asked = { body?: Json; error?: unknown } | undefined;
+
 /** What a client asks of the api. */
 export type ApiRequest = {
   operationId: string;

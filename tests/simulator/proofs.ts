@@ -24,8 +24,8 @@ export type Booked = {
   ofHold(hold: Hold): number | undefined;
   /** What those of a record sum up to. */
   ofRecord(id: string): number;
-  /** Their sums by record, day and usage name, but those of 0. */
-  days: [billingId: string, day: string, usageName: string, micros: string][];
+  /** Their sums by record, day and usage name, but those of 0, as text. */
+  days: string[];
   /** How many debits and holds it has. */
   size: number;
 };
@@ -35,30 +35,24 @@ const SIMULATED_DAYS = { from: '2028-01-01', to: '2028-12-31' };
 
 /** Reads the books, as no program does. */
 export async function readBooked({ client }: Books, workspaceId: string): Promise<Booked> {
-  const isDebit = `(${IS_USAGE} and cost_micros <> 0)`;
   const query = `
-    select billing_id, if(hold_id = '', kind::String, 'hold') as of, if(of = 'hold', hold_id, cost_micros::String) as which,
-           toUInt32(countIf(${isDebit})), toInt64(sumIf(cost_micros, ${isDebit})), toUnixTimestamp64Milli(maxIf(time, ${isDebit})),
-           maxIf(hold_micros, kind = 'hold')
-    from usage_events final where workspace_id = {workspaceId:String} and (${isDebit} or kind = 'hold') group by all`;
+    select billing_id, toString(kind), hold_id, hold_micros, cost_micros, toUnixTimestamp64Milli(time), day, usage_name
+    from usage_events final where workspace_id = {workspaceId:String} and (${IS_USAGE} or kind = 'hold')`;
   const answer = await client.query({ query, query_params: { workspaceId }, format: 'JSONCompactEachRow' });
-  const rows =
-    await answer.json<
-      [billingId: string, of: string, which: string, count: number, micros: string, lastMs: string, held: string]
-    >();
-  const bySum = `
-    select billing_id, day, usage_name, toInt64(sum(cost_micros)) as micros
-    from usage_events final
-    where ${IS_USAGE} and workspace_id = {workspaceId:String} group by all having micros <> 0`;
-  const sums = await client.query({ query: bySum, query_params: { workspaceId }, format: 'JSONCompactEachRow' });
   const found = new Map<string, Found & { micros: number }>();
   const holds = new Map<string, string>();
   const records = new Map<string, number>();
-  for (const [billingId, of, which, count, micros, lastMs, held] of rows) {
-    if (of === 'hold') holds.set(`${billingId} ${held}`, which);
-    if (count === 0) continue;
-    found.set(`${billingId} ${of} ${which}`, { count, micros: Number(micros), lastMs: Number(lastMs) });
-    records.set(billingId, (records.get(billingId) ?? 0) + Number(micros));
+  const days = new Map<string, number>();
+  for (const [id, kind, holdId, held, cost, atMs, day, usageName] of await answer.json<string[]>()) {
+    if (kind === 'hold') holds.set(`${id} ${held}`, holdId!);
+    const name = holdId ? `${id} hold ${holdId}` : `${id} ${kind} ${cost}`;
+    const micros = Number(cost);
+    if (micros === 0) continue;
+    const before = found.get(name) ?? { count: 0, micros: 0, lastMs: 0 };
+    const lastMs = Math.max(before.lastMs, Number(atMs));
+    found.set(name, { count: before.count + 1, micros: before.micros + micros, lastMs });
+    add(records, id!, micros);
+    add(days, `${id} ${day} ${usageName}`, micros);
   }
   return {
     of: ({ meter, what, micros }) => found.get(`${meter.id} ${what} ${micros}`) ?? { count: 0, lastMs: 0 },
@@ -71,9 +65,20 @@ export async function readBooked({ client }: Books, workspaceId: string): Promis
       return found.get(`${meter.id} hold ${which}`)?.micros;
     },
     ofRecord: (id) => records.get(id) ?? 0,
-    days: await sums.json<[string, string, string, string]>(),
+    days: sumsIn(days),
     size: found.size,
   };
+}
+
+function add(sums: Map<string, number>, name: string, micros: number): void {
+  sums.set(name, (sums.get(name) ?? 0) + micros);
+}
+
+function sumsIn(sums: Map<string, number>): string[] {
+  return [...sums]
+    .filter(([, micros]) => micros !== 0)
+    .map(([name, micros]) => `${name} ${micros}`)
+    .toSorted();
 }
 
 /** Holds the books against all that clients were answered, once nothing is on its way. */
@@ -136,12 +141,12 @@ export async function proveRest(work: Work, booked: Booked, asks: Asks): Promise
     if (count > 0 && debit.asking === 0 && lateMs > 0)
       breaks(`the ${debit.what} of ${debit.micros} was debited ${lateMs} ms after its client was answered`);
   }
+  await proveUsage(work, asks, booked);
   for (const meter of model.meters) {
     const { billing } = await asks.read('getBilling', { bid: meter.id });
     const amounts = amountsOf(billing);
     if (amounts.held !== 0) breaks(`${amounts.held} of ${meter.name} are still held`);
     await proveGrants(work, asks, meter, amounts);
-    await proveUsage(work, asks, meter, booked);
     for (const key of meter.keys) await proveKey(work, asks, key, amounts);
   }
 }
@@ -168,21 +173,14 @@ async function proveGrants({ breaks }: Work, { read }: Asks, meter: Meter, amoun
     breaks(`the grants of ${meter.name} sum up to ${JSON.stringify(sums)}, it has ${JSON.stringify(amounts)}`);
 }
 
-/** The usage of a record by day and name, and in a zone, is what its events sum up to. */
-async function proveUsage({ breaks }: Work, { read }: Asks, meter: Meter, booked: Booked): Promise<void> {
-  const rows = (await read('getUsage', { bid: meter.id }, SIMULATED_DAYS)).data as {
-    day: string;
-    billingUsageName: string;
-    totalBillingUsage: string;
-  }[];
-  const said = rows
-    .map((row) => `${row.day} ${row.billingUsageName} ${parseSignedCredits(row.totalBillingUsage)}`)
-    .toSorted();
-  const should = booked.days
-    .filter(([id]) => id === meter.id)
-    .map(([, day, name, micros]) => `${day} ${name} ${micros}`);
-  if (said.filter((row) => !row.endsWith(' 0')).join() !== should.toSorted().join())
-    breaks(`the usage of ${meter.name} is ${said.join(', ')}, its events are ${should.join(', ')}`);
+/** The usage of the workspace by record, day and name is what its events sum up to. */
+async function proveUsage({ breaks, workspaceId }: Work, { read }: Asks, booked: Booked): Promise<void> {
+  const { data } = await read('listUsage', {}, { workspaceId, ...SIMULATED_DAYS, limit: 10_000 });
+  const said = new Map<string, number>();
+  for (const { billingId = '', start, usageName, totalBillingUsage } of data)
+    add(said, `${billingId} ${start.slice(0, 10)} ${usageName}`, parseSignedCredits(totalBillingUsage)!);
+  if (sumsIn(said).join() !== booked.days.join())
+    breaks(`usage is ${sumsIn(said).join(', ')}, its events are ${booked.days.join(', ')}`);
 }
 
 /** What verify decides is what Postgres has, and what clients were answered. */

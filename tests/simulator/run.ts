@@ -10,6 +10,7 @@ import {
   type SimulatedVerify,
 } from './programs.ts';
 import type { Fate, Process, Request } from './simulation.ts';
+import type { Becomes } from './redis-server.ts';
 import type { Stage } from './stage.ts';
 import { makeWork, workKinds } from './work.ts';
 import { makeOtherWork, otherKinds } from './work/all.ts';
@@ -38,6 +39,17 @@ const kinds: Record<string, number> = {
 };
 // Parts of what requests are, before or after which something happens.
 const AIMS = ['', 'apply', 'apply', 'adjust', 'capture', 'settle', 'callBuffer', 'insert into usage_events'];
+// Which server answers badly, and how often.
+const TROUBLED = { redis: 2, postgres: 1, clickhouse: 1, receiver: 1 };
+// What becomes of Redis's data, and how often.
+const LOSSES = { kept: 2, 'its tail lost': 2, 'those of a replica that lagged': 1, emptied: 1 };
+// What happens to a request, and to Redis just after it.
+const AIMED_LOSSES: [at: string, fate: Fate, becomes: Becomes][] = [
+  ['callBuffer', 'done', 'its tail lost'],
+  ['insert into usage_events', 'done', 'its tail lost'],
+  ['insert into usage_events', 'paused', 'emptied'],
+  ['acknowledge', 'done', 'those of a replica that lagged'],
+];
 /** The faults, each of which can be switched off. */
 export const faults = ['deaths', 'pauses', 'losses', 'messages', 'commits', 'jumps', 'fullness'] as const;
 
@@ -55,6 +67,8 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let webhooks: { process: Process }[] = [];
   let relays: { process: Process }[] = [];
   const bus: Bus = seed % 4 === 3 ? 'kafka' : 'redis';
+  // Of each program.
+  const most = 1 + random.below(2);
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
   let isJobUnderWay = false;
@@ -69,6 +83,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   });
   const alive = <Program extends { process: { isDead(): boolean } }>(all: Program[]) =>
     all.filter(({ process }) => !process.isDead());
+  const living = () => [apis, verifies, consumers, webhooks, relays].flatMap((all) => alive<{ process: Process }>(all));
   const one = <Program>(all: Program[]) => (all.length === 0 ? undefined : random.pick(all));
   const fleet = { api: () => one(alive(apis)), verify: () => one(alive(verifies)) };
   const work = makeWork(simulation, beginning, fleet);
@@ -77,13 +92,6 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
 
   startAll();
   await pass(300);
-  // A record with a key, so that there is something to do from the beginning.
-  for (const name of ['createMeter', 'createKey', 'createMeter', 'createKey'] as const) {
-    void work.actions[name]();
-    await settle();
-    await pass(100);
-    await settle();
-  }
   for (const step of steps) {
     if (work.broken.length > 0) break;
     random.reseed(seed * 100_003 + step);
@@ -96,14 +104,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   random.reseed(seed);
   if (work.broken.length === 0) await rest();
   const result = { broken: [...work.broken], trace: [...simulation.trace] };
-  for (const { process } of [
-    ...alive(apis),
-    ...alive(verifies),
-    ...alive(consumers),
-    ...alive(webhooks),
-    ...alive(relays),
-  ])
-    await simulation.kill(process);
+  for (const { process } of living()) await simulation.kill(process);
   return result;
 
   function fateOf({ server, label }: Request<unknown>): Fate {
@@ -119,7 +120,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     return fate;
   }
 
-  function startAll(count = 2): void {
+  function startAll(count = most): void {
     while (alive(apis).length < count) apis = [...alive(apis), startApi(simulation, servers)];
     while (alive(verifies).length < count)
       verifies = [...alive(verifies), startVerify(simulation, servers, `verify ${verifies.length}`)];
@@ -171,7 +172,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         await settle();
         return pass(26 * 3_600_000, 0.5);
       case 'deaths': {
-        const all = [...alive(apis), ...alive(verifies), ...alive(consumers), ...alive(webhooks), ...alive(relays)];
+        const all = living();
         if (all.length > 3 && random.chance(0.5))
           troubled = { server: random.pick(['redis', 'postgres', 'clickhouse']), left: 1, fates: ['fatal'] };
         else if (all.length > 3 || random.chance(0.3)) await simulation.kill(random.pick(all).process);
@@ -189,22 +190,13 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         return;
       case 'losses': {
         if (!servers.redis.isUp()) return servers.redis.start();
-        if (random.chance(0.3)) {
-          // Just after events were read from it, or are in the books.
-          const at = random.pick(['callBuffer', 'insert into usage_events', 'insert into usage_events']);
-          aimed = { at, fate: 'done', after: loseTail };
+        if (random.chance(0.5)) {
+          // Just after events were read from it, or are in the books; or while a consumer has them in its hands.
+          const [at, fate, becomes] = random.pick(AIMED_LOSSES);
+          aimed = { at, fate, after: () => loseAndStart(becomes) };
           return;
         }
-        await lose(
-          random.pick([
-            'kept',
-            'kept',
-            'its tail lost',
-            'its tail lost',
-            'those of a replica that lagged',
-            'emptied',
-          ] as const),
-        );
+        await lose(random.weighted(LOSSES) as Becomes);
         if (random.chance(0.8)) await servers.redis.start();
         return;
       }
@@ -214,14 +206,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
           return;
         }
         troubled = {
-          server: random.pick([
-            'redis',
-            'redis',
-            'postgres',
-            'clickhouse',
-            'receiver',
-            ...(bus === 'kafka' ? ['kafka'] : []),
-          ]),
+          server: random.weighted({ ...TROUBLED, kafka: bus === 'kafka' ? 1 : 0 }),
           left: 1 + random.below(5),
           fates: random.pick([['refused'], ['lost'], ['late'], ['done', 'refused', 'lost', 'late']] as Fate[][]),
         };
@@ -273,13 +258,13 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     }
   }
 
-  async function loseTail(): Promise<void> {
+  async function loseAndStart(becomes: Becomes): Promise<void> {
     if (!servers.redis.isUp()) return;
-    await lose('its tail lost');
+    await lose(becomes);
     await servers.redis.start();
   }
 
-  async function lose(becomes: Parameters<typeof servers.redis.stop>[0]): Promise<void> {
+  async function lose(becomes: Becomes): Promise<void> {
     if (becomes === 'kept') return servers.redis.stop(becomes);
     const booked = await readBooked(servers.books.real, beginning.workspaceId);
     const outlivesUntilMs = servers.redis.outlivesUntilMs(becomes);
@@ -292,6 +277,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   async function rest(): Promise<void> {
     say('faults end');
     [troubled, aimed, next] = [undefined, undefined, undefined];
+    simulation.resume();
     servers.redis.setShort(false);
     commitsTroubled = 0;
     if (!servers.redis.isUp()) await servers.redis.start();
@@ -301,24 +287,17 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     startAll(1);
     others.receiver.recover();
     await startDelivering();
-    let idle = 0;
-    let before = '';
-    let isLate = false;
-    for (let round = 0; !isLate || idle < 2; round++) {
-      if (idle >= 2) {
-        // What was asked is answered. The longest hold ends meanwhile, and the longest pause of a webhook.
-        await pass(130_000);
-        isLate = true;
-      }
-      if (round >= 2) await pass(Math.max(0, await longestPause()));
-      if (round > 120) return work.breaks(`it comes to no rest: ${await unrest()}`);
+    let left: string | undefined;
+    for (let round = 0, idle = 0; idle < 4; round++) {
+      if (round > 60) return work.breaks(`it comes to no rest: ${left}`);
       await settle();
-      await pass(round < 2 ? 1_000 : 5_000);
+      // What was asked is answered once nothing was left twice. The longest hold ends then, and the longest pause of a webhook.
+      await pass(idle === 2 ? 130_000 : round < 2 ? 1_000 : Math.max(5_000, await longestPause()));
       await settle();
-      const left = await unrest();
-      if (left !== before) say(`left: ${left || 'nothing'}`);
-      before = left;
-      idle = left === '' ? idle + 1 : 0;
+      const now = await unrest();
+      if (now !== left) say(`left: ${now || 'nothing'}`);
+      left = now;
+      idle = idle === 2 || left === '' ? idle + 1 : idle < 2 ? 0 : 3;
     }
     const consumer = alive(consumers)[0]!;
     for (const name of ['rollup', 'close-months', 'reconcile']) {

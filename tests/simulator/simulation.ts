@@ -38,6 +38,8 @@ export type Request<T> = {
 
 type Asked = Request<unknown> & {
   process: Process;
+  /** Its lane, among those of all processes. */
+  place: string;
   /** What the server did, when the answer is still on its way. */
   outcome?: Outcome;
   settle(outcome: Outcome): void;
@@ -46,8 +48,8 @@ type Outcome = { value: unknown } | { error: unknown };
 type Timer = { at: number; isLoop: boolean; process: Process; work: () => void };
 
 const MOST_WAKES = 2_000;
-// For so many requests of others a process stands still, at most.
-const LONGEST_PAUSE = 200;
+// How long a process may stand still.
+const PAUSES_MS = [1_000, 1_000, 10_000];
 
 export type Simulation = ReturnType<typeof makeSimulation>;
 
@@ -67,7 +69,7 @@ export function makeSimulation(random: Random, startMs: number) {
   let fateOf: (request: Request<unknown>) => Fate = () => 'done';
   /** The lane that alone may ask a server: it holds a transaction. */
   const held = new Map<ServerName, string>();
-  let paused: { process: Process; left: number } | undefined;
+  let paused: { process: Process; untilMs: number } | undefined;
 
   function startProcess(name: string): Process {
     let dead = false;
@@ -115,24 +117,22 @@ export function makeSimulation(random: Random, startMs: number) {
       if ('error' in outcome) reject(outcome.error);
       else resolve(outcome.value as T);
     };
-    waiting.add({ ...request, process, settle });
+    waiting.add({ ...request, process, settle, place: `${process.number} ${request.server} ${request.lane}` });
     return promise;
   }
 
   /** Does what waits in one lane, or the beginning of it, and what follows from the answers until that asks again; false where nothing can be done. */
   async function runOne(): Promise<boolean> {
     const lanes = new Map<string, Asked[]>();
+    if (paused && paused.untilMs <= passedMs) paused = undefined;
     for (const one of waiting) {
       const holder = held.get(one.server);
       if (holder === undefined ? one.process === paused?.process : holder !== one.lane) continue;
-      const name = `${one.process.number} ${one.server} ${one.lane}`;
-      const lane = lanes.get(name);
+      const lane = lanes.get(one.place);
       if (lane) lane.push(one);
-      else lanes.set(name, [one]);
+      else lanes.set(one.place, [one]);
     }
-    if (lanes.size === 0 && !paused) return false;
-    if (lanes.size === 0 || (paused && (paused.left -= 1) === 0)) paused = undefined;
-    if (lanes.size === 0) return true;
+    if (lanes.size === 0) return false;
     const lane = random.pick([...lanes.values()]);
     const first = lane[0]!;
     if (first.outcome) {
@@ -147,7 +147,7 @@ export function makeSimulation(random: Random, startMs: number) {
     const pausedAt = fates.indexOf('paused');
     if (pausedAt >= 0) {
       say(`${first.process.name} stands still before ${some[pausedAt]!.label}`);
-      paused = { process: first.process, left: 1 + random.below(LONGEST_PAUSE) };
+      paused = { process: first.process, untilMs: passedMs + random.below(random.pick(PAUSES_MS)) };
       some.length = fates.length = pausedAt;
     }
     const outcomes = await Promise.all(
@@ -279,6 +279,8 @@ export function makeSimulation(random: Random, startMs: number) {
     setBackAtMs: () => setBackAt,
     /** Decides from now on what becomes of requests. */
     setFates: (next: (request: Request<unknown>) => Fate) => void (fateOf = next),
+    /** Whoever stands still goes on. */
+    resume: () => void (paused = undefined),
     /** From now on only this lane asks the server, until it is released. */
     hold: (server: ServerName, lane: string) => void held.set(server, lane),
     release: (server: ServerName) => void held.delete(server),
@@ -286,6 +288,6 @@ export function makeSimulation(random: Random, startMs: number) {
 }
 
 /** As the drivers say that a connection was lost. */
-function connectionLost(): Error {
+export function connectionLost(): Error {
   return Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
 }

@@ -16,9 +16,10 @@ import { drawAnew, makeRandom } from './random.ts';
 import { makeSimulation, type Simulation } from './simulation.ts';
 import { current } from './current.ts';
 import type { Home } from './clients.ts';
+import { makeWork } from './work.ts';
 import { beginOtherWork, type Begun } from './work/all.ts';
 
-/** What each seed begins with: a team with a workspace, and shards that are open. */
+/** What each seed begins with: a team with a workspace, records with a key, and shards that are open. */
 export type Beginning = Home & { begun: Begun };
 export type Stage = {
   servers: Servers;
@@ -108,12 +109,20 @@ export async function makeStage(slot: string): Promise<Stage> {
       return { body: (await made).body };
     };
     const { body } = await ask({ operationId: 'createWorkspace', body: { name: 'w' } });
-    const begun = await beginOtherWork({ simulation, ask }, body.workspace.id);
+    const home = { caller, workspaceId: body.workspace.id };
+    const work = makeWork(simulation, home, { api: () => api, verify: () => undefined });
+    for (const name of ['createMeter', 'createKey', 'createMeter', 'createKey'] as const) {
+      void work.actions[name]();
+      await live(simulation, of, 2_000);
+    }
+    const begun = await beginOtherWork({ simulation, ask }, home.workspaceId);
     await live(simulation, of, 30_000);
     await simulation.kill(api.process);
+    // Seeds give their requests the same keys.
+    await admin`delete from idempotency_keys`;
     await redis.keepBeginning();
     await postgres.keepBeginning();
-    return { caller, workspaceId: body.workspace.id, begun };
+    return { ...home, meters: work.model.meters, begun };
   }
 
   return {

@@ -15,9 +15,9 @@ import {
   type Key,
   type KeyState,
 } from './model.ts';
-import type { ApiRequest, Json } from './programs.ts';
+import type { ApiRequest, Asked, Json } from './programs.ts';
 import type { Simulation } from './simulation.ts';
-import { answered, type Asked, type Asking, type Fleet, type Home, type Decided, type WorldOfWork } from './clients.ts';
+import { answered, type Asking, type Fleet, type Home, type Decided, type WorldOfWork } from './clients.ts';
 import { holdKinds, makeHolds } from './work/holds.ts';
 import { change as changeSetting, isSurely, setting } from './work/settings.ts';
 
@@ -64,9 +64,9 @@ export const workKinds: Record<string, number> = {
 export type Work = ReturnType<typeof makeWork>;
 
 /** What clients do, each thing once when it is called; what they are answered is held against what they know. */
-export function makeWork(simulation: WorldOfWork, { caller, workspaceId }: Home, fleet: Fleet, scale = 1) {
+export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters = [] }: Home, fleet: Fleet, scale = 1) {
   const { random, say } = simulation;
-  const model = makeModel(simulation.nowMs);
+  const model = makeModel(simulation.nowMs, structuredClone(meters));
   const repeatable: { debit: Debit; key: Key; idempotencyKey: string }[] = [];
   const broken: string[] = [];
   const asked: { request: ApiRequest; answer: Asked }[] = [];

@@ -1,4 +1,4 @@
-import type { Asked } from '../clients.ts';
+import type { Asked } from '../programs.ts';
 
 /** Something that clients set: all that it may be, and how many changes of it began or ended. */
 export type Setting<T> = { may: T[]; changes: number };
