@@ -3,7 +3,6 @@ import * as assert from 'uvu/assert';
 import { classOf, endingClass, settingsOf } from '../../tests/accounts/begin.ts';
 import { BEGIN_MS, connectClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import { readHotAccount } from '../books/account-state.ts';
-import type { ApiError } from '../contract/errors.ts';
 import { readEvents } from '../../tests/helpers/outbox.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { keyspace } from '../stores/keyspace.ts';
@@ -64,14 +63,4 @@ test('a record that is gone, or plain, is due no more', async () => {
   assert.is(await client.zcard(keyspace.due(SHARD)), 0);
   assert.is(await client.xlen(keyspace.outbox(SHARD)), 0);
   assert.is(await client.exists(`${key}-gone`), 0);
-});
-
-test('a closed shard turns nothing', async () => {
-  const { client, key } = await makeRecord();
-  await client.hset(keyspace.meta(SHARD), 'owner', 'another server');
-  await turnAccount(redis, SHARD, key).then(
-    () => assert.unreachable(),
-    (error: ApiError) => assert.is(error.errorName, 'redis_unavailable'),
-  );
-  assert.is(await client.hget(key, 'u'), '60');
 });

@@ -14,23 +14,24 @@ type Options = {
   halfClose?: boolean;
   /** Pause between two parts. */
   pauseMs?: number;
-  withinMs?: number;
   /** The request is HEAD: its answer has the length of a body but no body. */
   head?: boolean;
 };
+
+const WITHIN_MS = 30_000;
 
 /**
  * Sends bytes to a server part by part, which no HTTP client would send like that, and gives the answers. Ends when the
  * answers are there, when the server closes, or after a time limit. An error must come in the envelope.
  */
 export async function speak(url: string, parts: (string | Buffer)[], options: Options = {}): Promise<Spoken> {
-  const { answers = 1, halfClose = false, pauseMs = 0, withinMs = 30_000, head = false } = options;
+  const { answers = 1, halfClose = false, pauseMs = 0, head = false } = options;
   const { hostname, port } = new URL(url);
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
   let received = Buffer.alloc(0);
   let open = true;
   const done = new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, withinMs);
+    const timer = setTimeout(resolve, WITHIN_MS);
     const end = () => {
       open = false;
       clearTimeout(timer);

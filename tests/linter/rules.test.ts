@@ -12,26 +12,26 @@ const driver = (kind: string) => `import ${kind}postgres from 'postgres';\nexpor
 
 /** A file in a folder, and the rule of our own that refuses it. */
 const files: [folder: string, text: string, rule?: string][] = [
-  ['apps/api/routes', query('usage_days'), 'books(no-queries)'],
-  ['apps/verify', query('usage_events'), 'books(no-queries)'],
-  ['shared/http', query('booked_days'), 'books(no-queries)'],
-  ['apps/api/resources', `export const query = 'insert into usage_events values';\n`, 'books(no-queries)'],
+  ['apps/api/routes', query('usage_days'), 'own(no-queries)'],
+  ['apps/verify', query('usage_events'), 'own(no-queries)'],
+  ['shared/http', query('booked_days'), 'own(no-queries)'],
+  ['apps/api/resources', `export const query = 'insert into usage_events values';\n`, 'own(no-queries)'],
   ['apps/stack/commands', query('usage_marks')],
   ['shared/books', query('usage_days')],
   ['apps/consumer/jobs', query('usage_days')],
-  ['apps/api/routes', allow, 'books(no-allowing)'],
-  ['apps/consumer/jobs', allow, 'books(no-allowing)'],
-  ['shared/books', allow, 'books(no-allowing)'],
+  ['apps/api/routes', allow, 'own(no-allowing)'],
+  ['apps/consumer/jobs', allow, 'own(no-allowing)'],
+  ['shared/books', allow, 'own(no-allowing)'],
   ['apps/api/routes', "export type { AllowedWorkspace } from '../shared/books/usage/allowed-workspace.ts';\n"],
-  ['apps/api/commands', driver(''), 'postgres(mended-driver)'],
-  ['tests/helpers', driver(''), 'postgres(mended-driver)'],
+  ['apps/api/commands', driver(''), 'own(mended-driver)'],
+  ['tests/helpers', driver(''), 'own(mended-driver)'],
   ['apps/api/commands', driver('type ')],
-  ['shared/events', 'export const now = Date.now();\n', 'clock(given)'],
+  ['shared/events', 'export const now = Date.now();\n', 'own(given-time)'],
   ['shared/events', 'export const now = new Date(0);\n'],
 ];
 
 test('the linter refuses queries on the books, who says that a workspace was allowed, the published driver, and who takes the time himself, but where they belong', () => {
-  for (const file of ['.oxlintrc.json', ...['books', 'clock', 'postgres'].map((name) => `tests/linter/${name}.ts`)]) {
+  for (const file of ['.oxlintrc.json', 'tests/linter/own.ts']) {
     mkdirSync(join(project, file, '..'), { recursive: true });
     copyFileSync(join(checkout, file), join(project, file));
   }
@@ -44,18 +44,14 @@ test('the linter refuses queries on the books, who says that a workspace was all
   const lines = spawnSync(process.execPath, oxlint, { cwd: project, encoding: 'utf8' }).stdout.split('\n');
   for (const [i, [folder, text, rule]] of files.entries()) {
     const said = lines.filter((line) => line.includes(`file-${i}.ts:`)).join();
-    assert.equal(
-      said.match(/(books|clock|postgres)\([\w-]+\)/g) ?? [],
-      rule ? [rule] : [],
-      `${folder}: ${text}${said}`,
-    );
+    assert.equal(said.match(/own\([\w-]+\)/g) ?? [], rule ? [rule] : [], `${folder}: ${text}${said}`);
   }
 });
 
 test('places that may query the books are named one by one', () => {
   type Override = { files: string[]; rules: Record<string, unknown> };
   const { overrides } = JSON.parse(readFileSync(join(checkout, '.oxlintrc.json'), 'utf8')) as { overrides: Override[] };
-  const allowed = overrides.filter(({ rules }) => rules['books/no-queries'] === 'off').flatMap((one) => one.files);
+  const allowed = overrides.filter(({ rules }) => rules['own/no-queries'] === 'off').flatMap((one) => one.files);
   const known = ['shared/books/**', 'apps/consumer/**', 'tests/**', 'bench/**', '**/*.test.ts', '**/helpers/**'];
   assert.equal(allowed.filter((name) => name.includes('*')).toSorted(), known.toSorted());
 });

@@ -9,7 +9,7 @@ import { speak } from '../../../tests/helpers/raw-http.ts';
 import { eventually, spawnWorld, outputListeners, wireTo } from '../../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { filesWith, formsOf, textOfBooks, textOfPostgres, textOfProcesses, textOfRedis } from './helpers/canary.ts';
-import { makeThings, requests } from './helpers/requests.ts';
+import { guarded, inUsableOrder, makeThings, nameOf, requests, urlOf } from './helpers/requests.ts';
 
 // Secrets pass through every operation and every kind of error; then every place that stores anything is searched for them.
 
@@ -60,21 +60,17 @@ test('secrets pass through every operation', async () => {
       assert.is(passed.status, 200, await passed.text());
     }
   }
-  // Deletions come last, of what is in a workspace before the workspace: the other requests need what they delete.
-  const rank = (name: string) => Number(name.startsWith('delete')) + Number(name === 'delete /api/v1/workspace/{id}');
-  const sorted = Object.entries(requests).toSorted(([a], [b]) => rank(a) - rank(b));
-  for (const [name, { make }] of sorted) {
-    const [method = '', path = ''] = name.split(' ');
-    const { path: params = {}, query = {}, body } = make(things);
-    const filled = path.replace(/\{(\w+)\}/g, (_, param: string) => params[param]!);
-    const search = new URLSearchParams(query).toString();
+  for (const route of inUsableOrder(guarded)) {
+    const { method, path } = route;
+    const name = nameOf(route);
+    const made = requests[name]!.make(things);
     const idempotencyKey = `${things.keyText} ${name}`;
     // Each verification of a batch has its own, by which it is cancelled.
     const isBatch = path === VERIFY_BATCH_PATH;
     const batched = { key: things.keyText, idempotencyKey: `${things.keyText} batched` };
-    const sent = isBatch ? { verifications: [batched] } : path.endsWith('/cancel') ? batched : body;
+    const sent = isBatch ? { verifications: [batched] } : path.endsWith('/cancel') ? batched : made.body;
     const once = method === 'post' && !isBatch ? { 'Idempotency-Key': idempotencyKey } : {};
-    const answer = await world.call(method, `${filled}?${search}`, sent, marked(once));
+    const answer = await world.call(method, urlOf(route, made), sent, marked(once));
     assert.ok(answer.status < 300, `${name}: ${answer.text}`);
     for (const made of Object.values<any>(answer.body)) {
       for (const text of [made?.key, made?.token, made]) if (isSecret(text)) secrets.push(text);

@@ -15,7 +15,6 @@ import { guarded, makeThings, nameOf, requests, type Things } from './helpers/re
 const seconds = Number(process.env.FUZZ_SECONDS ?? 10);
 const seed = Number(process.env.FUZZ_SEED ?? 1);
 
-const ANSWER_WITHIN_MS = 30_000;
 const NEW_THINGS_EVERY = 100;
 // How often a request is repeated that an overloaded machine answers with 503.
 const TIMES = 10;
@@ -69,12 +68,12 @@ test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never
           const target = open
             ? `${open[0]}/${percent(open[1])}`
             : `${filled}${search.length > 0 ? '?' : ''}${search.join('&')}`;
-          const bytes = body === undefined ? undefined : encode(JSON.stringify(body) ?? '');
+          const bytes = body === undefined ? undefined : Buffer.from(encode(JSON.stringify(body) ?? '') as string);
           const lines = [
             `${(method ?? route.method).toUpperCase()} ${target}${suffix} HTTP/1.1`,
             'Host: fuzz',
             ...(token ? [`Authorization: Bearer ${token}`] : []),
-            ...headers.map(([name, value]) => `${name}: ${value}`),
+            ...headers,
             ...(bytes ? ['Content-Type: application/json', `Content-Length: ${bytes.length}`] : []),
           ];
           const request = Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), bytes ?? Buffer.alloc(0)]);
@@ -114,7 +113,7 @@ function reportFailure({ failed, counterexamplePath, counterexample, errorInstan
 async function answerTo(server: Spawned, line: string, request: Buffer, times = TIMES): Promise<RawAnswer> {
   const [method = '', target = ''] = line.split(' ');
   const isHead = method === 'HEAD';
-  const { answers } = await speak(server.url, [request], { withinMs: ANSWER_WITHIN_MS, head: isHead });
+  const { answers } = await speak(server.url, [request], { head: isHead });
   assert.is(answers.length, 1, `${line} got no answer`);
   const answer = answers[0]!;
   // A request to a gateway's endpoint with a wrong token or policy is a mistake of the gateway, which has a code of its own.
