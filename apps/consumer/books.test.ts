@@ -192,7 +192,6 @@ function sumsOf(events: UsageEvent[]): Sums {
     micros: events.reduce((sum, { costMicros }) => sum + costMicros, 0),
     heldMicros: events.reduce((sum, event) => sum + heldChange(event), 0),
     numbers: events.length,
-    first: events.length > 0 ? Math.min(...numbers) : 0,
     last: Math.max(0, ...numbers),
   };
 }

@@ -139,19 +139,6 @@ export function makeOutboxReader({
   async function claimWhenDue(round: Round): Promise<void> {
     if (clock.monotonic() < nextClaimAt || node.runId() !== round.runId) return;
     let claimed = 0;
-    let last: number;
-    do {
-      last = await claimOnce(round);
-      claimed += last;
-    } while (last > 0 && !isFull(round) && !waiting.isFull());
-    if (claimed > 0) log.info({ entries: claimed }, 'took over entries that were pending for long');
-    if (last === 0 && clock.monotonic() >= nextForgetAt) await forget();
-    nextClaimAt = last > 0 ? 0 : clock.monotonic() + CLAIM_EVERY_MS;
-  }
-
-  /** Returns how many entries it took over. */
-  async function claimOnce(round: Round): Promise<number> {
-    let claimed = 0;
     await ask(
       round,
       (stream, at) => ['XAUTOCLAIM', stream, OUTBOX_GROUP, name, claimIdleMs, claimCursors[at]!, ...some],
@@ -162,7 +149,9 @@ export function makeOutboxReader({
         return entries;
       },
     );
-    return claimed;
+    nextClaimAt = claimed > 0 ? 0 : clock.monotonic() + CLAIM_EVERY_MS;
+    if (claimed > 0) log.info({ entries: claimed }, 'took over entries that were pending for long');
+    else if (clock.monotonic() >= nextForgetAt) await forget();
   }
 
   async function forget(): Promise<void> {

@@ -48,7 +48,7 @@ create index on usage_marks (day);
 create index on usage_marks (workspace_id, day);
 
 -- Usage that was lost with a Redis and reported to the operator: verifications after a number of an epoch that neither
--- the books nor Redis know. Without an amount nobody knows what they cost. A loss that was found once is told from here, and not searched for again in the events of its days.
+-- the books nor Redis know. Without an amount nobody knows what they cost. Statements tell of them.
 create table usage_losses (
   billing_id    text not null,
   epoch         bigint not null,

@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { requireBooks, type RebuildStores } from '../../../shared/books/rebuilding/rebuild.ts';
+import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
+import {
+  rebuild as rebuildBalances,
+  requireBooks,
+  type RebuildStores,
+  type SetAside,
+} from '../../../shared/books/rebuilding/rebuild.ts';
 import { sum } from '../../../shared/books/sums/booked.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
@@ -8,8 +14,8 @@ import { openShards } from '../../../shared/stores/fence.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
+import { batchesById } from '../sync/batches.ts';
 import { postgresPosition, isPostgresStale, type StalePostgresWatch } from '../sync/sweeper.ts';
-import { fillBalances } from './fill-balances.ts';
 import { fillLimits } from './fill-limits.ts';
 import { claim, nextEpochs, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { writeMissing, writeWhole } from './write-missing.ts';
@@ -141,7 +147,10 @@ async function openClaimed(
       await writeWhole(stores, entryGrant, one.shard);
       // Before the holds, which come back with the balances and are added.
       await fillLimits(stores, one.shard, writeGrant);
-      await fillBalances(stores, one.shard, writeGrant);
+      const records = batchesById<BillingRef>((after, most) =>
+        billingRefsAfter(sql, { shards: [one.shard] }, after, most),
+      );
+      for await (const some of records) await rebuildBalances(stores, some.map(neverSetAside), writeGrant);
       await openUp([one]);
     } catch (error) {
       // A shard that fails alone holds up no other.
@@ -166,6 +175,11 @@ async function drain(node: RedisNode, claims: Claim[]): Promise<void> {
     for (const { shard } of claims) pipeline.xlen(keyspace.outbox(shard));
     left = sum((await runPipeline(node.clock, pipeline, STEP_WITHIN_MS)) as number[]);
   }
+}
+
+/** A record of a shard that is filled has given nothing yet. */
+function neverSetAside(billing: BillingRef): SetAside {
+  return { billing, mark: '', sequence: 0, adjustment: 0, sinceMs: 0 };
 }
 
 function shardsOf(claims: Claim[]): number[] {

@@ -17,10 +17,10 @@ import {
 import { markedDays } from './marked-days.ts';
 
 /**
- * Some events of one epoch of a record, or some of its adjustments. Numbers without a gap: `numbers` = `last` - `first` + 1.
- * `heldMicros` is what they added to the reserved credits, less what they took.
+ * Some events of one epoch of a record, or some of its adjustments. `heldMicros` is what they added to the reserved credits, less what
+ * they took; `last` the highest of their numbers.
  */
-export type Sums = { micros: number; heldMicros: number; numbers: number; first: number; last: number };
+export type Sums = { micros: number; heldMicros: number; numbers: number; last: number };
 
 /** What lines did to a class of credits. */
 export type ClassSums = { usedMicros: number; heldMicros: number; expiredMicros: number };
@@ -131,14 +131,14 @@ async function queryLines(books: Books, asked: (Asked & WithOpenDays)[]): Promis
   const seconds = asked.length > 1 ? PAGE_SECONDS : RECORD_SECONDS;
   const rows = await readRows<Row>(books, LINES, params, { max_execution_time: seconds });
   return rows.map(([billingId, line, epoch, part, numbers, last, [names, ...ofClasses], lastMs, holdDays]) => {
-    const [micros, heldMicros, count, firstNumber, lastNumber] = numbers.map(Number) as SumNumbers;
+    const [micros, heldMicros, count, lastNumber] = numbers.map(Number) as SumNumbers;
     const [place, ...balance] = last;
     return {
       billingId,
       line,
       epoch,
       part,
-      sums: { micros, heldMicros, numbers: count, first: firstNumber, last: lastNumber },
+      sums: { micros, heldMicros, numbers: count, last: lastNumber },
       last: { place: BigInt(place), micros: Number(balance[0]), heldMicros: Number(balance[1]) },
       classes: names.map((name, i) => [name, ...(ofClasses.map((micros) => Number(micros[i])) as ClassMicros)]),
       lastMs: Number(lastMs),
@@ -147,7 +147,7 @@ async function queryLines(books: Books, asked: (Asked & WithOpenDays)[]): Promis
   });
 }
 
-type SumNumbers = [micros: number, heldMicros: number, count: number, first: number, last: number];
+type SumNumbers = [micros: number, heldMicros: number, count: number, last: number];
 type Row = [
   ...[billingId: string, line: Line['line'], epoch: number, part: Part, sums: string[]],
   last: [place: string, micros: string, heldMicros: string],
@@ -217,7 +217,7 @@ function recordOf(lines: Line[], openDays: string[]): BookedRecord {
 }
 
 const NO_CLASS: ClassSums = { usedMicros: 0, heldMicros: 0, expiredMicros: 0 };
-const NOTHING: Sums = { micros: 0, heldMicros: 0, numbers: 0, first: 0, last: 0 };
+const NOTHING: Sums = { micros: 0, heldMicros: 0, numbers: 0, last: 0 };
 
 function partsOf(lines: Line[]): BookedLines {
   const of = (part: Part) => lines.find((line) => line.part === part)?.sums ?? NOTHING;

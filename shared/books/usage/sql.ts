@@ -101,8 +101,6 @@ export function usageSql(question: UsageQuestion, live: LiveDays): Statement {
       ...(!isWhole && quarter.params),
       liveFrom: dateOf(live.from),
       liveDays: live.days.map(dateOf),
-      markedIds: live.marked.map(({ billingId }) => (billingId === question.workspace ? '' : billingId)),
-      markedDays: live.marked.map(({ day }) => dateOf(day)),
       ...filters,
     },
   };
@@ -121,12 +119,10 @@ export function eventsSql({ workspace, periods, filters = {} }: UsageQuestion): 
 const IN_RANGE = 'workspace_id = {workspace:String} and day between {firstDay:Date} and {lastDay:Date}';
 
 /** The condition under which a day up to the last one is summed from the events; undefined where none is. */
-function liveCondition({ from, days, marked }: LiveDays, last: number): string | undefined {
+function liveCondition({ from, days }: LiveDays, last: number): string | undefined {
   const conditions = [
     from <= last && 'day >= {liveFrom:Date}',
     days.length > 0 && 'day in {liveDays:Array(Date)}',
-    marked.length > 0 &&
-      '(billing_id, day) in (select arrayJoin(arrayZip({markedIds:Array(String)}, {markedDays:Array(Date)})) as one)',
   ].filter(Boolean);
   return conditions.length > 0 ? `(${conditions.join(' or ')})` : undefined;
 }
