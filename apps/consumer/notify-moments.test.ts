@@ -39,6 +39,12 @@ test('what begins, ends, and ends soon is told in its millisecond, once; a delet
   await notifyMoments(own.sql, NOON, NOON + DAY_MS);
   assert.equal(await alive.told(), ['grant.began', 'grant.expired', 'grant.expiring', 'key.expiring']);
   assert.equal(await deleted.told(), []);
+  const rows = await own.sql<{ type: string; data: Record<string, unknown> }[]>`
+    select type, data from webhook_events where workspace_id = ${alive.workspaceId} and type like '%.expiring' order by type`;
+  const [grant, key] = rows.map(({ data: { billingId, grantId, apiKeyId, ...data } }) => data);
+  const ends = { daysLeft: 1, expiresAt: NOON + DAY_MS };
+  assert.equal(grant, { externalMeterId: 'm', credits: '0.000001', beginsAt: NOON, ...ends });
+  assert.equal(key, { name: 'k', maskedKey: '', ...ends });
 });
 
 test('what was stored while a consumer looked is told at the next look, however late that comes', async () => {

@@ -5,7 +5,6 @@ import type { Logger } from '../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 import type { Sql, Transaction } from '../../shared/stores/postgres.ts';
 import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
-import { formatCredits } from '../../shared/values/credits.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 
 const EVERY_MS = 1_000;
@@ -57,7 +56,8 @@ async function tellUntil(sql: Sql, moment: Moment, from: number, to: number): Pr
   for (;;) {
     const { before } = moment;
     const rows = await sql<Row[]>`
-      select * from (${moment.type === 'key.expiring' ? keysThatEnd(sql, before) : grantsThatTurn(sql, moment)}) one
+      select id, at, team_id, workspace_id, billing_id, json_strip_nulls(data) as data
+      from (${moment.type === 'key.expiring' ? keysThatEnd(sql, before) : grantsThatTurn(sql, moment)}) one
       where at >= ${after.at + before}::bigint and at <= ${to + before}::bigint
         and (at, id) > (${after.at + before}::bigint, ${after.id})
         and (at > ${from + before}::bigint or changed_at > ${new Date(from - 2 * UNSEEN_MS)})
@@ -75,23 +75,19 @@ type Row = {
   at: number;
   teamId: string;
   workspaceId: string;
-  billingId?: string;
-  externalMeterId: string | null;
-  amountMicros?: number;
-  name: string | null;
-  beginsAt?: number;
-  expiresAt: number | null;
-  maskedKey?: string;
-  customerId?: string | null;
+  billingId: string | null;
+  data: object;
 };
 
 function grantsThatTurn(sql: Sql, { type, before }: Moment) {
-  const at = type === 'grant.began' ? sql`g.begins_at` : sql`coalesce(g.rolls_until, g.expires_at)`;
+  const ends = sql`coalesce(g.rolls_until, g.expires_at)`;
+  const at = type === 'grant.began' ? sql`g.begins_at` : ends;
   const isThere =
     type === 'grant.began' ? sql`true` : sql`g.expires_at is not null and ${at} - ${before} >= g.begins_at`;
   return sql`
-    select g.id, ${at} as at, g.created_at as changed_at, b.team_id, b.workspace_id, b.id as billing_id, b.external_meter_id,
-           g.amount_micros, g.name, g.begins_at, coalesce(g.rolls_until, g.expires_at) as expires_at
+    select g.id, ${at} as at, g.created_at as changed_at, b.team_id, b.workspace_id, b.id as billing_id,
+           json_build_object('billingId', b.id, 'externalMeterId', b.external_meter_id, 'grantId', g.id,
+             'credits', trim_scale(g.amount_micros * 0.000001)::text, 'name', g.name, 'beginsAt', g.begins_at, 'expiresAt', ${ends}) as data
     from grants g join billing_records b on b.id = g.billing_id
     join workspaces w on w.id = b.workspace_id and w.deleted_at is null
     where g.voided_at is null and ${isThere}`;
@@ -99,8 +95,9 @@ function grantsThatTurn(sql: Sql, { type, before }: Moment) {
 
 function keysThatEnd(sql: Sql, before: number) {
   return sql`
-    select k.id, k.expires_at as at, k.updated_at as changed_at, k.team_id, k.workspace_id, k.external_meter_id, k.name, k.expires_at,
-           k.masked_key, k.customer_id
+    select k.id, k.expires_at as at, k.updated_at as changed_at, k.team_id, k.workspace_id, null as billing_id,
+           json_build_object('apiKeyId', k.id, 'name', k.name, 'maskedKey', k.masked_key, 'customerId', k.customer_id,
+             'externalMeterId', k.external_meter_id, 'expiresAt', k.expires_at) as data
     from api_keys k join workspaces w on w.id = k.workspace_id and w.deleted_at is null
     where k.deleted_at is null and k.expires_at is not null and k.expires_at - ${before} >= extract(epoch from k.created_at) * 1000`;
 }
@@ -117,36 +114,9 @@ async function notify(tx: Transaction, moment: Moment, rows: Row[]): Promise<voi
     );
 }
 
-function eventOf({ type, before }: Moment, row: Row): WebhookEvent {
-  const { id, at, teamId, workspaceId } = row;
-  const of = { teamId, workspaceId, atMs: at - before };
-  if (type === 'key.expiring')
-    return { ...of, type, subjectId: id, cause: `${at} ${before}`, data: { ...keyOf(row), daysLeft: before / DAY_MS } };
-  const subjectId = row.billingId!;
-  if (type === 'grant.expiring')
-    return { ...of, type, subjectId, cause: `${id} ${before}`, data: { ...grantOf(row), daysLeft: before / DAY_MS } };
-  return { ...of, type, subjectId, cause: id, data: grantOf(row) };
-}
-
-function grantOf({ id, billingId, externalMeterId, amountMicros, name, beginsAt, expiresAt }: Row) {
-  return {
-    billingId: billingId!,
-    externalMeterId: externalMeterId!,
-    grantId: id,
-    credits: formatCredits(amountMicros!),
-    name: name ?? undefined,
-    beginsAt: beginsAt!,
-    expiresAt: expiresAt ?? undefined,
-  };
-}
-
-function keyOf({ id, name, maskedKey, customerId, externalMeterId, expiresAt }: Row) {
-  return {
-    apiKeyId: id,
-    name: name!,
-    maskedKey: maskedKey!,
-    customerId: customerId ?? undefined,
-    externalMeterId: externalMeterId ?? undefined,
-    expiresAt: expiresAt ?? undefined,
-  };
+function eventOf({ type, before }: Moment, { id, at, teamId, workspaceId, billingId, data }: Row): WebhookEvent {
+  const cause = [type === 'key.expiring' ? at : id, ...(before > 0 ? [before] : [])].join(' ');
+  const told = { ...data, ...(before > 0 && { daysLeft: before / DAY_MS }) };
+  const of = { teamId, workspaceId, subjectId: billingId ?? id, cause, atMs: at - before };
+  return { ...of, type, data: told } as WebhookEvent;
 }

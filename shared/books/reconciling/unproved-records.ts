@@ -38,10 +38,9 @@ export async function noteProofs(
   if (unproved.length === 0) return;
   await sql`
     insert into unproved_records as known (billing_id, team_id, workspace_id, status, difference_micros, held_difference_micros)
-    select b.id, b.team_id, b.workspace_id, u.status, u.difference, u.held_difference
-    from unnest(${unproved.map(({ id }) => id)}::text[], ${unproved.map(({ status }) => status)}::text[],
-                ${unproved.map((one) => one.differenceMicros)}::bigint[],
-                ${unproved.map((one) => one.heldDifferenceMicros)}::bigint[]) as u (id, status, difference, held_difference)
+    select b.id, b.team_id, b.workspace_id, u.status, u."differenceMicros", u."heldDifferenceMicros"
+    from json_to_recordset(${JSON.stringify(unproved)}::text::json)
+      as u (id text, status text, "differenceMicros" bigint, "heldDifferenceMicros" bigint)
     join billing_records b on b.id = u.id
     on conflict (billing_id) do update set
       status = excluded.status, difference_micros = excluded.difference_micros,

@@ -1,6 +1,7 @@
 import type { Query, Transaction } from '../../stores/postgres.ts';
 import { chunks } from '../../values/chunks.ts';
 import { dateOf, dayNumber } from '../../values/periods.ts';
+import type { BillingRef } from '../billing-refs.ts';
 import { monthColumns, type ClosedMonth, type LateMonth } from './lines.ts';
 import { monthAfter, monthAt, spanOfMonth, type Span } from './span.ts';
 import type { Statement } from './statements.ts';
@@ -70,17 +71,14 @@ export async function beginMonth(
   return row;
 }
 
-/** A record of a month that has no line yet. */
-export type Unlined = { id: string; shard: number; workspaceId: string; externalMeterId: string };
-
 /** Records of a month without a line, after one in the order of ids; those made later have none, unless something is booked in it. */
 export async function recordsWithoutLine(
   sql: Query,
   { workspaceId, month, endMs, endDay }: ClosedMonth,
   after: string,
   limit: number,
-): Promise<Unlined[]> {
-  return sql<Unlined[]>`
+): Promise<BillingRef[]> {
+  return sql<BillingRef[]>`
     select b.id, b.shard, b.workspace_id, b.external_meter_id from billing_records b
     where b.workspace_id = ${workspaceId} and b.id > ${after}
       and ${isIn(sql, { endMs, endDay })}
