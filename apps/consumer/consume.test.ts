@@ -55,18 +55,6 @@ test('what a consumer has inserted while Redis is away is noted, for whoever ope
   assert.is((await own.sql`select from unsettled_records where billing_id = ${billingId}`).count, 1);
 });
 
-test('an event in several entries, read by two consumers at once, counts once', async () => {
-  const billingId = newId('bill');
-  const ids = await own.append(billingId, numbered(200));
-  await own.append(
-    billingId,
-    numbered(200).map((event, i) => ({ ...event, id: ids[i]! })),
-  );
-  await Promise.all([own.carry(), own.carry()]);
-  const { events, cost } = await own.booked(billingId);
-  assert.equal([events, cost], [200, 200]);
-});
-
 test('a consumer that is stopped finishes the batch in its hands, and leaves all others untouched', async () => {
   await own.append(newId('bill'), numbered(10));
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();

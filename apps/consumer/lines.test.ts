@@ -4,40 +4,16 @@ import * as assert from 'uvu/assert';
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { reconcile } from '../../shared/books/reconciling/reconcile.ts';
 import { rebuildNoted } from '../../shared/books/rebuilding/rebuilder.ts';
-import { dayOf } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { storeWatermark } from '../../shared/events/watermark.ts';
-import { newId } from '../../shared/values/ids.ts';
-import { WORKSPACE } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
-import { usageByDay } from './helpers/usage-by-day.ts';
-import { everyKind, makeLedger } from './helpers/ledger.ts';
+import { makeLedger } from './helpers/ledger.ts';
 import { copyRecentUse } from './jobs/recent-use.ts';
-import { rollUp } from './jobs/rollup.ts';
 import { makeNoteLateEvents } from './note-late-events.ts';
 
-const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
-const YESTERDAY = NOON - DAY_MS;
 const never = new AbortController().signal;
 const own = await makeConsumerWorld();
-
-test('captures, charges and corrections are usage, and other lines are not, on an open day and on one that is over', async () => {
-  const [billingId, elsewhere] = [newId('bill'), newId('bill')];
-  for (const [id, timeMs] of [
-    [billingId, YESTERDAY],
-    [elsewhere, NOON],
-  ] as const) {
-    const { events } = everyKind(id, timeMs);
-    await own.book(NOON, events);
-    await rollUp(own, NOON, never);
-    const rows = await usageByDay(own, { workspaceId: WORKSPACE, billingId: id });
-    assert.equal(rows, [
-      { day: dayOf(timeMs), usageName: 'calls', costMicros: 3, events: 1 },
-      { day: dayOf(timeMs), usageName: 'tokens', costMicros: 14 + 20 - 6, events: 2 },
-    ]);
-  }
-});
 
 test('captures and corrections of a lost epoch are late as verifications are, and a late hold alone is noted, too', async () => {
   const ref = await newRecord();

@@ -36,8 +36,6 @@ export function makeLedger(billingId: string, begin: Begin) {
       const { holdId } = write(0, micros, (place) => testLine('hold', { ...place, holdMicros: micros, usageName }));
       return { holdId, micros };
     },
-    extend: ({ holdId, micros }: Hold) =>
-      write(0, 0, (place) => testLine('extension', { ...place, holdId, holdMicros: micros, usageName })),
     capture: ({ holdId, micros }: Hold, usage: number, detail = '') =>
       write(usage, -micros, (place) =>
         testLine('capture', { ...place, holdId, holdMicros: micros, usageName, detail }),
@@ -48,19 +46,4 @@ export function makeLedger(billingId: string, begin: Begin) {
       write(micros, 0, (place) => testLine('correction', { ...place, holdId, holdMicros: 0, usageName })),
     turn: () => write(0, 0, (place) => testLine('turn', { ...place, keyId: '' })),
   };
-}
-
-/** Lines of every kind, in one epoch: 31 micro-credits are used at the end, and 9 reserved. */
-export function everyKind(billingId: string, timeMs: number) {
-  const ledger = makeLedger(billingId, { epoch: 1, timeMs });
-  ledger.verify(3);
-  const [captured, charged, released] = [ledger.hold(10), ledger.hold(20), ledger.hold(30)];
-  ledger.capture(captured, 14);
-  ledger.capture(charged, 20, 'charged');
-  ledger.correct(charged, -6);
-  ledger.extend(released);
-  ledger.release(released);
-  ledger.turn();
-  ledger.hold(9);
-  return ledger;
 }
