@@ -165,7 +165,7 @@ const LINES = `
     multiIf(line = 'verification' and line_epoch < now_epoch, 'own', line_epoch > now_epoch, 'newer',
             last_number <= if(line = 'adjustment', known_adjustment, known_sequence), 'own',
             is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
-    (${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
+    (${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.last_number}),
     (max(place), argMax(balance.4, place), ${sums.held_micros}),
     ${sums.classes}, ${sums.last_ms}, groupUniqArrayIf(day, has_holds)
   from (
