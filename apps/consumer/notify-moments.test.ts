@@ -14,13 +14,17 @@ const NOON = Date.UTC(2040, 2, 10, 12);
 async function makeEnding(expiresAt: number, grant: { beginsAt: number; expiresAt: number }) {
   const { sql, team } = own;
   const { workspaceId, keyId, billingId } = await own.storeKeyAndBilling();
+  const grantId = newId('grant');
   await sql`update api_keys set expires_at = ${expiresAt} where id = ${keyId}`;
   await sql`
     insert into grants (id, team_id, billing_id, class, amount_micros, priority, begins_at, expires_at)
-    values (${newId('grant')}, ${team.id}, ${billingId}, 'c', 1, 50, ${grant.beginsAt}, ${grant.expiresAt})`;
+    values (${grantId}, ${team.id}, ${billingId}, 'c', 1, 50, ${grant.beginsAt}, ${grant.expiresAt})`;
   await own.listen(workspaceId);
   return {
     workspaceId,
+    keyId,
+    billingId,
+    grantId,
     told: async () =>
       (
         await sql<{ type: string }[]>`select type from webhook_events where workspace_id = ${workspaceId} order by type`
@@ -41,10 +45,15 @@ test('what begins, ends, and ends soon is told in its millisecond, once; a delet
   assert.equal(await deleted.told(), []);
   const rows = await own.sql<{ type: string; data: Record<string, unknown> }[]>`
     select type, data from webhook_events where workspace_id = ${alive.workspaceId} and type like '%.expiring' order by type`;
-  const [grant, key] = rows.map(({ data: { billingId, grantId, apiKeyId, ...data } }) => data);
+  const { billingId, grantId, keyId: apiKeyId } = alive;
   const ends = { daysLeft: 1, expiresAt: NOON + DAY_MS };
-  assert.equal(grant, { externalMeterId: 'm', credits: '0.000001', beginsAt: NOON, ...ends });
-  assert.equal(key, { name: 'k', maskedKey: '', ...ends });
+  assert.equal(
+    rows.map(({ data }) => data),
+    [
+      { billingId, grantId, externalMeterId: 'm', credits: '0.000001', beginsAt: NOON, ...ends },
+      { apiKeyId, name: 'k', maskedKey: '', ...ends },
+    ],
+  );
 });
 
 test('what was stored while a consumer looked is told at the next look, however late that comes', async () => {
