@@ -57,22 +57,27 @@ const (
 
 // New makes a client. It asks nothing of keytally: Ready does.
 func New(options Options) (*Client, error) {
-	api, err := baseURL("URL", options.URL)
-	if err != nil {
-		return nil, err
-	}
-	verify := api
-	if options.VerifyURL != "" {
-		if verify, err = baseURL("VerifyURL", options.VerifyURL); err != nil {
-			return nil, err
+	options.VerifyURL = orDefault(options.VerifyURL, options.URL)
+	for _, one := range []struct {
+		name, value string
+		form        *regexp.Regexp
+		hint        string
+	}{
+		{"URL", options.URL, address, addressHint},
+		{"VerifyURL", options.VerifyURL, address, addressHint},
+		{"Token", options.Token, tokenText, "an access token, e.g. KEYTALLY_TOKEN, without spaces and line breaks"},
+	} {
+		// The messages repeat no value: they end up in logs, and a token may be given as URL by mistake.
+		if one.value == "" {
+			return nil, fmt.Errorf("keytally.New: %s is missing; give %s", one.name, one.hint)
+		}
+		if _, err := url.Parse(one.value); !one.form.MatchString(one.value) || (err != nil && one.form == address) {
+			return nil, fmt.Errorf("keytally.New: %s is wrong; give %s", one.name, one.hint)
 		}
 	}
-	if err := checkToken(options.Token); err != nil {
-		return nil, err
-	}
 	client := &Client{
-		apiURL:        api,
-		verifyURL:     verify,
+		apiURL:        strings.TrimRight(options.URL, "/"),
+		verifyURL:     strings.TrimRight(options.VerifyURL, "/"),
 		token:         options.Token,
 		timeout:       orDefault(options.Timeout, defaultTimeout),
 		verifyTimeout: orDefault(options.VerifyTimeout, defaultVerifyTimeout),
@@ -201,28 +206,8 @@ var (
 	tokenText = regexp.MustCompile(`^[!-~]+$`)
 )
 
-// The messages repeat no value: they end up in logs, and a token may be given as URL by mistake.
-func baseURL(option, value string) (string, error) {
-	if _, err := url.Parse(value); err != nil || !address.MatchString(value) {
-		return "", fmt.Errorf("keytally.New: %s is %s; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's "+
-			"(KEYTALLY_API_URL) for everything else: http:// or https://, without a user name or a password", option, wrongOrMissing(value))
-	}
-	return strings.TrimRight(value, "/"), nil
-}
-
-func checkToken(token string) error {
-	if tokenText.MatchString(token) {
-		return nil
-	}
-	return fmt.Errorf("keytally.New: Token is %s; give an access token, e.g. KEYTALLY_TOKEN, without spaces and line breaks", wrongOrMissing(token))
-}
-
-func wrongOrMissing(value string) string {
-	if value == "" {
-		return "missing"
-	}
-	return "wrong"
-}
+const addressHint = "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else: " +
+	"http:// or https://, without a user name or a password"
 
 // safely calls a function of the program where a panic would end the program: no server waits there, and may recover.
 func safely(name string, call func()) {

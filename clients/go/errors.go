@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -41,12 +40,11 @@ func (e *Error) Error() string {
 	if e.Code == 0 {
 		return e.Message
 	}
-	text := &strings.Builder{}
-	fmt.Fprintf(text, "keytally answered %d: %s", e.Code, e.Message)
+	text := fmt.Sprintf("keytally answered %d: %s", e.Code, e.Message)
 	for _, detail := range e.Details {
-		fmt.Fprintf(text, " (%s %s)", detail.Path, detail.Message)
+		text += fmt.Sprintf(" (%s %s)", detail.Path, detail.Message)
 	}
-	return text.String()
+	return text
 }
 
 // Unwrap gives the error below, such as that of a refused connection.

@@ -85,7 +85,10 @@ func refusalOf(why reason, requestID string, outOfCredits int, now time.Time) Re
 	return refusal
 }
 
+// told has the fields of both bodies, in the order in which the other clients and keytally itself write them.
 type told struct {
+	Status    int    `json:"status,omitempty"`
+	Title     string `json:"title,omitempty"`
 	Code      int    `json:"code"`
 	Message   string `json:"message,omitempty"`
 	RequestID string `json:"requestId"`
@@ -94,29 +97,24 @@ type told struct {
 }
 
 func (r Refusal) told() told {
-	limit := ""
+	fields := told{Code: r.Code, RequestID: r.RequestID, Reason: r.Reason}
 	if r.LimitedBy != nil {
-		limit = r.LimitedBy.Name
+		fields.Limit = r.LimitedBy.Name
 	}
-	return told{r.Code, r.Message, r.RequestID, r.Reason, limit}
+	return fields
 }
 
-// envelope is the body, to the byte as the other clients and keytally itself write it.
 func envelope(refusal Refusal, _ *http.Request) (string, []byte) {
-	return "application/json", jsonOf(struct {
-		Error told `json:"error"`
-	}{refusal.told()})
+	fields := refusal.told()
+	fields.Message = refusal.Message
+	return "application/json", jsonOf(map[string]told{"error": fields})
 }
 
 // ProblemJSON makes problem details (RFC 9457) of a refusal, for GuardOptions.RefusalBody.
 func ProblemJSON(refusal Refusal, _ *http.Request) (contentType string, body []byte) {
 	fields := refusal.told()
-	fields.Message = ""
-	return "application/problem+json", jsonOf(struct {
-		Status int    `json:"status"`
-		Title  string `json:"title"`
-		told
-	}{refusal.Status, refusal.Message, fields})
+	fields.Status, fields.Title = refusal.Status, refusal.Message
+	return "application/problem+json", jsonOf(fields)
 }
 
 func jsonOf(value any) []byte {

@@ -167,7 +167,8 @@ func (c *Client) exchange(ctx context.Context, outgoing *request) (*answer, erro
 	if keeper, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
 		keeper.CloseIdleConnections()
 	}
-	return nil, &Error{Message: "keytally cannot be reached at " + originOf(outgoing.url), cause: err}
+	at, _ := url.Parse(outgoing.url)
+	return nil, &Error{Message: "keytally cannot be reached at " + at.Scheme + "://" + at.Host, cause: err}
 }
 
 func (c *Client) roundTrip(ctx context.Context, outgoing *request) (*answer, error) {
@@ -276,14 +277,6 @@ func decode(received *answer, into any) error {
 		return foreign(received, err)
 	}
 	return nil
-}
-
-func originOf(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	return parsed.Scheme + "://" + parsed.Host
 }
 
 func pauseAfter(attempts int, retryAfter time.Duration) time.Duration {

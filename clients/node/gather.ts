@@ -45,7 +45,8 @@ export function makeGatherer({
   let requestsUnderWay = 0;
   /** Calls off that those who wait are sent as it was planned. */
   let callOff: (() => void) | undefined;
-  const gathers = mayGather();
+  // Workers let no request wait for what another one has sent.
+  const gathers = (globalThis as Runtime).navigator?.userAgent !== 'Cloudflare-Workers';
 
   function ask(attempt: Attempt): Exchange<unknown> {
     const json = JSON.stringify(attempt.input);
@@ -155,11 +156,6 @@ function mayJoin({ input, json }: Call): boolean {
 }
 
 type Runtime = { setImmediate?(task: () => void): void; navigator?: { userAgent?: string } };
-
-// Workers let no request wait for what another one has sent.
-function mayGather(): boolean {
-  return (globalThis as Runtime).navigator?.userAgent !== 'Cloudflare-Workers';
-}
 
 /** Runs a task when the turn's other sockets were read too; where nothing tells that, once the running code is done. Gives what calls it off. */
 function atEndOfTurn(task: () => void): () => void {

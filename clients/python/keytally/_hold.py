@@ -27,10 +27,12 @@ class _Hold:
         self._is_settled = False
         self.cost_at_end: Callable[[], str] = lambda: "0"
 
-    async def _capture(self, usage: str) -> types.CaptureHoldResult:
+    async def _capture(self, usage: str) -> types.CaptureHoldResult | None:
         """
         Of a capture that keytally refused, or that could not be sent, the hold is as it was: captured again, or released at the end.
         """
+        if self.id is None:
+            return None
         is_refused = False
         try:
             captured = await self._operate(CAPTURE, {"holdId": self.id, "usage": usage}, {})
@@ -63,8 +65,6 @@ class Hold(_Hold):
         self._lock = threading.RLock()
 
     def capture(self, usage: str) -> types.CaptureHoldResult | None:
-        if self.id is None:
-            return None
         with self._lock:
             return completed(self._capture(usage))
 
@@ -82,8 +82,6 @@ class AsyncHold(_Hold):
 
     async def capture(self, usage: str) -> types.CaptureHoldResult | None:
         """It is sent, whatever becomes of the caller."""
-        if self.id is None:
-            return None
         return await asyncio.shield(self._background.begin(self._alone(self._capture(usage))))
 
     def end(self) -> asyncio.Future[None]:

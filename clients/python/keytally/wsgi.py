@@ -70,10 +70,7 @@ class KeytallyMiddleware:
 
 
 def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
-    """
-    Debits what a request did cost, for a handler behind a guard with `hold`, and releases the rest. Call it before the answer ends:
-    then what was not captured is released. Of a key without a billing record nothing is held, and `None` comes back.
-    """
+    """As `keytally.asgi.capture`; it is not awaited."""
     hold: Hold = hold_of(request, "capture")
     return hold.capture(usage)
 
