@@ -88,7 +88,8 @@ local function releaseHold(key, one)
   local micros = text and match(text, '^%d+') or '0'
   local function settle(what)
     local fields = { what, '0', one.id, one.epoch, '', '', '', micros, '0', '', one.atMs, key.id, one.usageName, '' }
-    local usedText, used, sequence = readUsed(key.billingKey, 'n' .. one.epoch)
+    local usedText, _, sequence = readUsed(key.billingKey, 'n' .. one.epoch)
+    if not usedText then error('a billing record is gone') end
     local status, detail
     local whole = changeAccount(openAccount(usedText, key.billingKey, one.epoch, sequence), function(account)
       status, detail = settleHold(account, readAsked(table.concat(fields, '\0')))

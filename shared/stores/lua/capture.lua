@@ -36,6 +36,7 @@ local records, opened
 
 local function openRecord(billingKey, shard)
   local usedText, used, sequence = readUsed(billingKey, 'n' .. shard[2])
+  if not usedText then return nil end
   local record = { marks = shard[2] .. ' ' .. (shard[3] or '0') .. ' ' }
   record.account = openAccount(usedText, billingKey, shard[2], sequence)
   nameHolds(record.account)
@@ -76,8 +77,8 @@ local function decide(billingKey, packedCapture)
   if outboxFull then return 'OUTBOX_FULL' end
   local record = records[billingKey]
   if not record then
-    if call('HEXISTS', billingKey, 's') == 0 then return 'ABSENT' end
     record = openRecord(billingKey, shard)
+    if not record then return 'ABSENT' end
     records[billingKey], opened[#opened + 1] = record, record
   end
   return settle(record, packedCapture)

@@ -63,7 +63,10 @@ local function readBalance(one, limitMicros, isNew)
   local billingKey, before, used = one.billingKey, latest[one.billingKey], nil
   local account = before and before.classes and before
   if before then one.usedText, used, one.sequence = before.usedText, before.used, before.sequence
-  else one.usedText, used, one.sequence = readUsed(billingKey, 'n' .. one.epoch) end
+  else
+    one.usedText, used, one.sequence = readUsed(billingKey, 'n' .. one.epoch)
+    if not one.usedText then error('a billing record is gone') end
+  end
   one.used, one.limit = used, tonumber(limitMicros)
   if not (account or one.hold or not used or not one.limit) then return end
 

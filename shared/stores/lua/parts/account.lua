@@ -45,7 +45,7 @@ local function openAccount(usedText, billingKey, epoch, sequence, counters)
   local account = {
     billingKey = billingKey, epoch = epoch, sequence = sequence, settings = settings, counters = counters or {}, lines = {},
     changes = {}, classes = {}, isNew = isNew, used = values[1], held = values[2], total = values[3], expired = values[4],
-    limit = values[5], untilMs = values[6], alertAt = values[7], overdrawn = values[8], kept = values[9],
+    limit = values[5], untilMs = values[6], dueMs = values[6], alertAt = values[7], overdrawn = values[8], kept = values[9],
   }
   -- Behind the values comes where the text ends.
   for i = HOT + 1, isNew and 0 or #values - 1, 3 do

@@ -389,6 +389,8 @@ local function writeAccount(account)
   for _, counters in pairs(account.counters) do writeCounters(counters) end
   if account.hasState and isNumber(account) then call('HDEL', billingKey, 't')
   elseif account.hasState then call('HSET', billingKey, 't', packState(account)) end
+  -- apply.lua puts a record there whose settings it writes.
+  if not account.hasState and account.untilMs == account.dueMs then return end
   local due = sub(billingKey, 1, 5) .. 'due'
   -- Only the sweeper goes by it: whatever is wrong with it, a call at its moment does it.
   if account.untilMs < NEVER then redis.pcall('ZADD', due, format('%d', account.untilMs), billingKey)
