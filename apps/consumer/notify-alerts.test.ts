@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { packAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
+import type { PackedAlert } from '../../shared/stores/account-settings.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { encodeEvent, testEvent } from '../../tests/helpers/events.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
@@ -11,7 +11,8 @@ const LOW: PackedAlert = { name: 'low', kind: 'usedPercent', value: 80 };
 
 /** Appends an event that crosses alerts, each of the same arming. */
 async function append(billingId: string, alerts: PackedAlert[], armed: string, id = newId('evt')): Promise<string> {
-  const crossed = alerts.map((alert) => `${packAlerts([alert]).slice(2)}${armed}\0`).join('');
+  const fields = alerts.map((one) => [one.name, one.kind, one.value, one.kind === 'limit' ? one.limit : '', armed, '']);
+  const crossed = fields.map((ofAlert) => ofAlert.join('\0')).join('');
   const event = testEvent({ id, timeMs: await own.redis.now(), billingId, usedMicros: 5, crossed });
   await own.appendEntry(0, encodeEvent(event));
   return id;

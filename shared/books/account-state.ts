@@ -1,3 +1,4 @@
+import { decode } from '@msgpack/msgpack';
 import { END } from '../stores/fields.ts';
 import { chunks } from '../values/chunks.ts';
 
@@ -23,9 +24,29 @@ export type AccountState = {
   ended: EndedClass[];
 };
 
-/** The version of the settings that the account of such a text took in. */
-export function versionTaken(state: string): number {
-  return Number(state.split(END, 1)[0]);
+/** What of an account changes at moments alone, the field `t` (lua/parts/account-state.lua), as far as it is read here. */
+export type StoredState = {
+  /** Of the settings that were taken in. */
+  version: number;
+  /** Of each class that has not ended, in drawing order. */
+  granted: number[];
+  ended: EndedClass[];
+};
+
+/** Reads the field `t`. Throws where it is damaged. */
+export function readStoredState(text: Buffer | undefined): StoredState {
+  if (!text) return { version: 0, granted: [], ended: [] };
+  const [version, , classes, , ended] = decode(text) as [number, number, [string, ...number[]][], unknown, number[][]];
+  return {
+    version,
+    granted: classes.map((values) => values.at(-1) as number),
+    ended: ended.map(([number = 0, , atMs = 0, , usedMicros = 0, heldMicros = 0]) => ({
+      number,
+      atMs,
+      usedMicros,
+      heldMicros,
+    })),
+  };
 }
 
 /** What calls go by, the field `u` of an account (lua/parts/account.lua). */
@@ -58,26 +79,13 @@ export function readHotAccount(text: Buffer | undefined): HotAccount | undefined
   return { ...amounts, limitMicros: value(4), untilMs: value(5), overdrawnMicros: value(7), classes };
 }
 
-/** Reads the state of an account, of its fields `u` and `t`. */
-export function readAccountState(hot: HotAccount, state: string): AccountState {
-  const fields = state.split(END);
-  let at = 0;
-  const list = (size: number) => Array.from({ length: Number(fields[at++]) }, () => fields.slice(at, (at += size)));
-  const [version = ''] = fields.slice(at, (at += HEAD_FIELDS));
-  const granted = list(CLASS_FIELDS).map((one) => Number(one.at(-1)));
-  list(PENDING_FIELDS);
-  return {
-    version: Number(version),
-    overdrawnMicros: hot.overdrawnMicros,
-    classes: granted.map((grantedMicros, i): OpenClass => {
-      const { number, leftMicros, usedMicros } = hot.classes[i]!;
-      return { number, grantedMicros, usedMicros, heldMicros: grantedMicros - leftMicros - usedMicros };
-    }),
-    ended: list(ENDED_FIELDS).map((one): EndedClass => {
-      const [number = 0, , atMs = 0, , usedMicros = 0, heldMicros = 0] = one.map(Number);
-      return { number, atMs, usedMicros, heldMicros };
-    }),
-  };
+/** The state of an account, of its fields `u` and `t`. */
+export function accountState(hot: HotAccount, { version, granted, ended }: StoredState): AccountState {
+  const classes = granted.map((grantedMicros, i): OpenClass => {
+    const { number, leftMicros, usedMicros } = hot.classes[i]!;
+    return { number, grantedMicros, usedMicros, heldMicros: grantedMicros - leftMicros - usedMicros };
+  });
+  return { version, overdrawnMicros: hot.overdrawnMicros, classes, ended };
 }
 
 /** The state once a grant of a class begins: it pays first what was used beyond all classes. */
@@ -91,7 +99,3 @@ export function withGrant(state: AccountState, number: number, micros: number): 
 }
 
 const HOT_VALUES = 9;
-const HEAD_FIELDS = 2;
-const CLASS_FIELDS = 8;
-const PENDING_FIELDS = 8;
-const ENDED_FIELDS = 6;

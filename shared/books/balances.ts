@@ -6,7 +6,7 @@ import { readRecord, versionOf } from '../stores/records.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { chunks } from '../values/chunks.ts';
-import { readHotAccount, versionTaken, type HotAccount } from './account-state.ts';
+import { readHotAccount, readStoredState, type HotAccount, type StoredState } from './account-state.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 
 /**
@@ -27,7 +27,7 @@ export type Balance = {
   totalMicros?: number;
   expiredMicros?: number;
   /** Its account, and its field `t` (account-state.ts). */
-  account?: { hot: HotAccount; state: string };
+  account?: { hot: HotAccount; state: StoredState };
   /** It has an account that has yet to take in its settings, or will have one. */
   lacksSettings?: boolean;
   /** How many lines of the books it was rebuilt from. */
@@ -96,13 +96,17 @@ async function readPage(node: RedisNode, billings: BillingRef[], found: FoundBal
   const atMs = seconds * 1000 + Math.floor(micros / 1000);
   for (const [i, billing] of billings.entries()) {
     const [error, fields] = answers![1 + shards.length + i]! as [Error | null, Record<string, Buffer>];
-    if (error) found.unknown.push(billing);
-    // A record that was never debited has its settings; one without them is not here.
-    else if (fields.s !== undefined) addBalance(found, billing, atMs, epochs.get(billing.shard)!, fields);
+    try {
+      if (error) throw error;
+      // A record that was never debited has its settings; one without them is not here.
+      if (fields.s !== undefined) addBalance(found, billing, atMs, epochs.get(billing.shard)!, fields);
+    } catch {
+      found.unknown.push(billing);
+    }
   }
 }
 
-/** Adds a balance to those that are found, as far as its counters tell one. */
+/** Adds a balance to those that are found. Throws where its counters tell none. */
 function addBalance(
   found: FoundBalances,
   billing: BillingRef,
@@ -117,14 +121,13 @@ function addBalance(
   const counters = Object.entries(fields).filter(([name]) => !texts.has(name));
   const known = new Map(counters.map(([name, value]) => [name, Number(value)]));
   // One that is set aside has a text in place of its used credits.
-  if ([...known.values(), ...Object.values({ ...hot, classes: 0 })].some(Number.isNaN)) {
-    found.unknown.push(billing);
-    return;
-  }
+  if ([...known.values(), ...Object.values({ ...hot, classes: 0 })].some(Number.isNaN))
+    throw new Error('a counter of a billing record is no number');
   const sequences = [...known].flatMap(([name, value]): [number, number][] =>
     /^n\d+$/.test(name) ? [[Number(name.slice(1)), value]] : [],
   );
-  const [settings = '', state = ''] = [fields['s'], fields['t']];
+  const settings = fields['s'] ?? '';
+  const state = hot && readStoredState(bytes['t']);
   found.balances.push({
     billing,
     atMs,
@@ -132,9 +135,9 @@ function addBalance(
     usedMicros: known.get('u') ?? 0,
     version: versionOf(settings),
     ...amounts,
-    ...(hot && { account: { hot, state } }),
-    lacksSettings: hot
-      ? versionTaken(state) !== versionOf(settings)
+    ...(state && { account: { hot, state } }),
+    lacksSettings: state
+      ? state.version !== versionOf(settings)
       : hasClasses(readRecord('billing', settings).limitMicros),
     counted: known.get('c') ?? 0,
     adjustment: known.get('a') ?? 0,

@@ -42,6 +42,10 @@ export type PackedAlert = { name: string } & (
   | { kind: 'limit'; value: number; limit: string }
 );
 
+// lua/parts/moments.lua has the same names.
+const ENDS = ['endsAtMs', 'rollEndsAtMs', 'rollMaxMicros'] as const;
+const DECLARED = ['ref', 'number', 'priority', ...ENDS, 'firstVersion', 'begunMicros'] as const;
+
 /** Packs the settings of a billing record that has classes; without alerts of its own it has its workspace's. */
 export function packAccountSettings(
   settings: { version: number; billingId: string; answerPart: string; limits?: readonly Limit[] | null },
@@ -49,14 +53,16 @@ export function packAccountSettings(
   alerts?: readonly PackedAlert[],
 ): string {
   const limitMicros = withOwnLimits('', settings.limits ?? null) || ACCOUNT;
-  const record = packRecord('billing', { ...settings, limitMicros }) + classes.length + END;
-  return record + classes.map(pack).join('') + (alerts ? packAlerts(alerts) : END);
-}
-
-/** Their count, and then the fields of each. */
-export function packAlerts(alerts: readonly PackedAlert[]): string {
-  const fields = alerts.map((one) => [one.name, one.kind, one.value, one.kind === 'limit' ? one.limit : '']);
-  return [alerts.length, ...fields.flat()].join(END) + END;
+  const packed = classes.map((one) => [
+    ...DECLARED.map((name) => one[name]),
+    one.pending.map(({ beginsAtMs, micros }) => [beginsAtMs, micros]),
+  ]);
+  return (
+    packRecord('billing', { ...settings, limitMicros }) +
+    JSON.stringify(packed) +
+    END +
+    (alerts ? JSON.stringify(alerts) : '')
+  );
 }
 
 /** An alert on a limit, with its place among the alerts of the record, from 1. */
@@ -64,17 +70,19 @@ export type LimitAlert = { place: number; percent: number; limit: string };
 
 /** The alerts on limits that a billing record has, of its own or of its workspace, by their records in Redis. */
 export function limitAlertsOf(billingRecord: string, workspaceRecord: string): LimitAlert[] {
-  const settings = billingRecord.split(END);
-  const ownAt = hasClasses(settings[2] ?? '') ? CLASSES_AT + 1 + FIELDS_OF_CLASS * Number(settings[CLASSES_AT]) : NaN;
-  if (settings[ownAt]) return readLimitAlerts(settings.slice(ownAt));
-  // Behind the three fields of the record comes the mark.
-  return readLimitAlerts(workspaceRecord.split(END).slice(4));
+  const [, , limitMicros = '', , , own] = billingRecord.split(END);
+  // Behind the three fields of a workspace's record comes the mark.
+  const text = (hasClasses(limitMicros) && own) || workspaceRecord.split(END)[4] || '[]';
+  const alerts = JSON.parse(text) as PackedAlert[];
+  return alerts.flatMap((alert, i) =>
+    alert.kind === 'limit' ? [{ place: i + 1, percent: alert.value, limit: alert.limit }] : [],
+  );
 }
 
 /** What stands behind the record of a workspace with default alerts: a mark of them, by which a lookup is another one, and the alerts. */
 export function packDefaultAlerts(alerts: readonly PackedAlert[]): string {
   if (alerts.length === 0) return '';
-  const packed = packAlerts(alerts);
+  const packed = JSON.stringify(alerts);
   return `.${createHash('sha256').update(packed).digest('base64url').slice(0, 12)}${END}${packed}`;
 }
 
@@ -85,21 +93,3 @@ export function hasClasses(limitMicros: string): boolean {
 
 /** What the limit of a record with classes begins with; its limits over windows stand behind it. */
 const ACCOUNT = '@';
-
-const CLASSES_AT = 4;
-const FIELDS_OF_CLASS = 9;
-const FIELDS_OF_ALERT = 4;
-
-function readLimitAlerts([count = '', ...fields]: string[]): LimitAlert[] {
-  return Array.from({ length: Number(count) }, (_, i) => {
-    const [, kind, percent, limit = ''] = fields.slice(FIELDS_OF_ALERT * i, FIELDS_OF_ALERT * (i + 1));
-    return { place: i + 1, kind, percent: Number(percent), limit };
-  }).filter(({ kind }) => kind === 'limit');
-}
-
-function pack(one: CreditClass): string {
-  const { ref, number, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, firstVersion, begunMicros, pending } = one;
-  const pairs = pending.map(({ beginsAtMs, micros }) => `${beginsAtMs}:${micros}`).join(',');
-  const fields = [ref, number, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, firstVersion, begunMicros, pairs];
-  return fields.join(END) + END;
-}

@@ -59,7 +59,7 @@ const ofLua = [
   ...'and break do else elseif end false for function if in local nil not or repeat return then true until while'.split(
     ' ',
   ),
-  ...'redis cjson struct bit string table math KEYS ARGV ipairs pairs unpack pcall error type tostring tonumber'.split(
+  ...'redis cjson cmsgpack struct bit string table math KEYS ARGV ipairs pairs unpack pcall error type tostring tonumber'.split(
     ' ',
   ),
 ];

@@ -28,8 +28,9 @@ const tables: Record<string, readonly string[]> = {
   question: questionFields,
   keyRecord: recordFields.key,
   workspaceRecord: [...recordFields.workspace, 'alerts'],
-  alerts: ['alertsMark', 'count'],
-  billingRecord: [...recordFields.billing, 'grants'],
+  alerts: ['alertsMark', 'declared'],
+  billingRecord: [...recordFields.billing, 'grants', 'alerts'],
+  grants: ['grants', 'alerts'],
   packedCapture: captureFields,
   packedCancel: cancelFields,
   // The script alone writes and reads what it keeps for an Idempotency-Key.

@@ -1,3 +1,4 @@
+import { decode } from '@msgpack/msgpack';
 import type { Redis } from 'ioredis';
 import { beginEvent, lineId, type UsageEvent } from '../../shared/events/event.ts';
 import { accountInBooks, type Void } from '../../shared/books/rebuilding/lost-accounts.ts';
@@ -360,7 +361,8 @@ export function recordOfProduct(redis: Redis) {
         /** Of each open class. */
         left: new Map(hot.classes.map(({ number, leftMicros }) => [number, BigInt(leftMicros)])),
         crossed: lines.slice(from).flatMap(crossedBy),
-        state: String(state ?? '').split(END),
+        /** Text and arming of each. */
+        alerts: state ? (decode(state) as [number, number, [], [], [], [string, string, number, string][]])[5] : [],
       };
     },
     async remove() {

@@ -218,14 +218,14 @@ export class Record {
     return outcome;
   }
 
-  private compare({ amounts, untilMs, overdrawn, left, state }: Outcome): void {
+  private compare({ amounts, untilMs, overdrawn, left, alerts }: Outcome): void {
     const { model } = this;
     const { sums } = this.product;
     const { used, held, total, expired, limit } = model;
     same('used held total expired limit', amounts, [used, held, total, expired, limit]);
     const next = Math.min(...model.moments(), LATEST);
     if (untilMs > next) throw new Error(`its next moment is ${untilMs}, model ${next}`);
-    this.compareAlerts(state);
+    this.compareAlerts(alerts);
     same('overdrawn', [overdrawn], [model.overdrawn]);
     const [used0 = 0, held0 = 0, expired0 = 0] = sums.get(0) ?? [];
     same('overdrawn by lines', [used0 + held0 + expired0], [overdrawn]);
@@ -247,18 +247,17 @@ export class Record {
   }
 
   /** Crossed as often as in the model, each arming once, and armed as there. */
-  private compareAlerts(fields: string[]): void {
+  private compareAlerts(alerts: Outcome['alerts']): void {
     const names = this.crossed.map(({ name }) => name);
     same('alerts crossed', names, this.model.crossed);
     const armings = new Set(this.crossed.map(({ name, armed }) => `${name} ${armed}`));
     same('alerts that were crossed twice', [this.crossed.length - armings.size], [0]);
-    const state = fields.slice(-1 - 5 * this.alerts.length, -1);
-    const armed = this.alerts.map(({ name }, i) => [name, state[5 * i], state[5 * i + 4] !== ''].join());
+    const armed = alerts.map(([text, , , armed]) => [text.split('\0', 1)[0], armed !== ''].join());
     const isArmed = (name: string) => [...this.model.armed].some((alert) => alert.name === name);
     same(
       'armed',
       armed,
-      this.alerts.map(({ name }) => [name, name, isArmed(name)].join()),
+      this.alerts.map(({ name }) => [name, isArmed(name)].join()),
     );
   }
 }

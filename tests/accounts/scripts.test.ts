@@ -185,6 +185,18 @@ test('a void that Redis hears of after the grant has ended parts it from its cla
   assert.is((await record.verify(0))[0]!.amounts, '21 0 80 9');
 });
 
+test('what ended before the last line of the books has expired, also where they lack the line that said so', async () => {
+  const record = await beginRecord(client, [plain(50), endingClass(NOON + 10, 30)]);
+  await record.verify(13);
+  await setClock(client, NOON + 10);
+  await record.verify(1);
+  assert.equal(record.sums.get(2), [13, 0, 17]);
+  record.sums.set(2, [13, 0, 0]);
+  await record.rebuild();
+  assert.is((await record.verify(0))[0]!.amounts, '14 0 80 17');
+  assert.equal(record.sums.get(2), [13, 0, 17]);
+});
+
 test('a grant that began before Redis heard of its void is voided, and one that did not never counts', async () => {
   const pending = [{ beginsAtMs: NOON + 10, micros: 7 }];
   const record = await beginRecord(client, [plain(50), { ...endingClass(NOON + 100, 20), pending }]);

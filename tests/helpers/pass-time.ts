@@ -4,13 +4,20 @@ import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { turnAccount } from '../../shared/verification/account-turns.ts';
 import type { World } from './world.ts';
 
-// Instants stand in fields of their own, and before the credits of a grant to come. In the name of a class they stay: it is a name.
+// In the name of a class an instant stays: it is a name.
 const MOVE = `
   local by = tonumber(ARGV[1])
   local function earlier(text)
-    return (string.gsub(text, '([%z,])(1[5-9]' .. string.rep('%d', 11) .. ')%f[%D]', function(before, ms)
+    return (string.gsub(text, '([%z%[,])(1[5-9]' .. string.rep('%d', 11) .. ')%f[%D]', function(before, ms)
       return before .. string.format('%d', ms - by)
     end))
+  end
+  local function earlierState(state)
+    for name, value in pairs(state) do
+      if type(value) == 'table' then earlierState(value)
+      elseif type(value) == 'number' and value > 1.5e12 and value < 2e12 then state[name] = value - by end
+    end
+    return state
   end
   local function earlierAccount(text)
     local settings, at = struct.unpack('s', text)
@@ -22,8 +29,11 @@ const MOVE = `
   for i = 1, 2 do
     local fields = redis.call('HGETALL', KEYS[i])
     for at = 1, #fields, 2 do
-      local isAccount = fields[at] == 'u' and string.byte(fields[at + 1]) == 64
-      redis.call('HSET', KEYS[i], fields[at], (isAccount and earlierAccount or earlier)(fields[at + 1]))
+      local name, text = fields[at], fields[at + 1]
+      if name == 'u' and string.byte(text) == 64 then text = earlierAccount(text)
+      elseif name == 't' then text = cmsgpack.pack(earlierState(cmsgpack.unpack(text)))
+      else text = earlier(text) end
+      redis.call('HSET', KEYS[i], name, text)
     end
   end
   for _, id in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do redis.call('ZINCRBY', KEYS[3], -by, id) end

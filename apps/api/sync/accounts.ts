@@ -1,6 +1,6 @@
 import { readBalances, type Balance } from '../../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
-import { readAccountState, type AccountState, type ClassUse } from '../../../shared/books/account-state.ts';
+import { accountState, type AccountState, type ClassUse } from '../../../shared/books/account-state.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { PLAIN_NUMBER } from '../../../shared/stores/account-settings.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -33,7 +33,7 @@ export async function readAccount(redis: ShardedRedis, record: PlainRecord): Pro
 export function accountOf(record: PlainRecord, balance: Balance | undefined): RecordAccount {
   if (!balance) throw new ApiError('redis_unavailable');
   const { account } = balance;
-  const state = account ? readAccountState(account.hot, account.state) : plainState(record, balance);
+  const state = account ? accountState(account.hot, account.state) : plainState(record, balance);
   return { balance, state, forgotten: new Map() };
 }
 

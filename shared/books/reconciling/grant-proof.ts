@@ -1,5 +1,5 @@
 import type { Query } from '../../stores/postgres.ts';
-import { readAccountState } from '../account-state.ts';
+import { accountState } from '../account-state.ts';
 import type { Balance } from '../balances.ts';
 import { sum, type BookedRecord } from '../sums/booked.ts';
 
@@ -52,8 +52,8 @@ export async function proveGrants(
 type Known = { id: string; version: number; lastAdjustment: number; grantedMicros: number; voidedToCome: number[] };
 
 function prove(balance: Balance, { classes }: BookedRecord, row: Known): GrantProof | undefined {
-  const { hot, state: text } = balance.account!;
-  const state = readAccountState(hot, text);
+  const { hot, state: stored } = balance.account!;
+  const state = accountState(hot, stored);
   if (state.version !== row.version || balance.adjustment !== row.lastAdjustment) return undefined;
   const { totalMicros = 0, expiredMicros = 0 } = balance;
   const takenOf = (number: number) => {

@@ -1,9 +1,9 @@
+import { decode, encode } from '@msgpack/msgpack';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
-import { END } from '../../../../shared/stores/fields.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
@@ -222,12 +222,9 @@ async function ledger(id: string): Promise<string[]> {
 async function repeatEnded(id: string, times: number): Promise<void> {
   const record = await recordOf(world.sql, id);
   const { client } = redis.node(record.shard);
-  const fields = (await client.hget(billingKey(record), 't'))!.split(END);
-  const pendingAt = 3 + 8 * Number(fields[2]);
-  const at = pendingAt + 1 + 8 * Number(fields[pendingAt]);
-  assert.is(fields[at], '1');
-  const [number, ...rest] = fields.slice(at + 1, at + 7);
-  const more = Array.from({ length: times }, (_, i) => [String(Number(number) + 1_000 + i), ...rest]);
-  fields.splice(at, 1, String(1 + times), ...more.flat());
-  await client.hset(billingKey(record), 't', fields.join(END));
+  const state = decode((await client.hgetBuffer(billingKey(record), 't'))!) as number[][][];
+  const [[number = 0, ...rest] = []] = state[4]!;
+  state[4] = [...state[4]!, ...Array.from({ length: times }, (_, i) => [number + 1_000 + i, ...rest])];
+  assert.is(state[4].length, 1 + times);
+  await client.hset(billingKey(record), 't', Buffer.from(encode(state)));
 }

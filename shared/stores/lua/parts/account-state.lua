@@ -2,88 +2,64 @@
 -- and alerts (docs/accounts-design.md).
 --
 -- Needs   names time account
--- Defines readList(text, at, names)  a list: the count of its items, and what names say of each; and the place after it
---         CLASS, DECLARED            what makes a class, and a class as settings declare it
+-- Defines readItems(names, items)    lists of values with their names
 --         readState(account, text)   reads it into an account
 --         packState(account)         that text
 --         endedOf(account, number)   what ended lately under a number: { number, from, atMs, taken, used, held }; from is the class of a
 --                                    grant that was voided
 --         forgetEnded(account)       drops what ended, or changed since then, more than a day ago
 --         giveBack(account, micros)  takes from used, and gives it to the classes again
---         readAlerts(text, at)       alerts as settings declare them: their count, then what is said of each
---         takeAlerts(account, declared)   takes in alerts of settings; gives whether any is another one. A new one that used has
---                                    reached already tells nothing
+--         readAlerts(text)           alerts as settings declare them
+--         takeAlerts(account, declared)   takes in alerts of settings. A new one that used has reached already tells nothing
 --         noteCrossed(account, byLimits)   notes alerts on limits as crossed, as crossedByLimits gives them
 --         watchAlerts(account)       arms alerts above used again, and notes those that used has reached since
 --         nextAlert(account)         the used micro-credits at which the next alert is crossed; NO_ALERT without one
 --         crossedPart(account)       what the JSON of the next line has of alerts noted as crossed
--- What stands in each item of a list.
-local CLASS = { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros' }
+-- What stands in each item of a list, in this order.
 local OPEN = { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', 'taken', 'granted' }
 local PENDING = { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', 'beginsAtMs', 'micros' }
-local DECLARED =
-  { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', 'firstVersion', 'begunMicros', 'pending' }
 local ENDED = { 'number', 'from', 'atMs', 'taken', 'used', 'held' }
-local TEXTS = { ref = true, pending = true }
+local ALERT = { 'text', 'kind', 'value', 'armed' }
 
-local function readItem(text, at, names)
-  local item = {}
-  for _, name in ipairs(names) do
-    local value
-    value, at = unpackTexts('s', text, at)
-    item[name] = TEXTS[name] and value or tonumber(value)
+local function readItems(names, items)
+  for i, values in ipairs(items) do
+    items[i] = {}
+    for place, name in ipairs(names) do items[i][name] = values[place] end
   end
-  return item, at
+  return items
 end
 
-local function readList(text, at, names)
-  local items, count = {}, nil
-  count, at = unpackTexts('s', text, at)
-  for i = 1, tonumber(count) do items[i], at = readItem(text, at, names) end
-  return items, at
-end
-
-local function packList(items, names)
-  local texts = { format('%d', #items) }
-  for _, item in ipairs(items) do
-    for _, name in ipairs(names) do texts[#texts + 1] = TEXTS[name] and item[name] or format('%d', item[name]) end
+local function packItems(names, items)
+  local packed = {}
+  for i, item in ipairs(items) do
+    packed[i] = {}
+    for place, name in ipairs(names) do packed[i][place] = item[name] end
   end
-  return table.concat(texts, '\0') .. '\0'
+  return packed
 end
 
--- With what armed each, where they stand in a state.
-local function readAlerts(text, at, isState)
-  local alerts, count = {}, nil
-  count, at = unpackTexts('s', text, at)
-  for i = 1, tonumber(count) do
-    local name, kind, value, limit, after = unpackTexts('ssss', text, at)
-    alerts[i] = { text = string.sub(text, at, after - 1), kind = kind, value = tonumber(value), armed = '' }
-    at = after
-    if isState then alerts[i].armed, at = unpackTexts('s', text, at) end
+local function readAlerts(text)
+  local alerts = cjson.decode(text)
+  for _, alert in ipairs(alerts) do
+    alert.text, alert.armed = format('%s\0%s\0%d\0%s\0', alert.name, alert.kind, alert.value, alert.limit or ''), ''
   end
   return alerts
 end
 
 local function readState(account, text)
-  local version, atMs, classesAt = unpackTexts('ss', text)
-  account.version, account.atMs = tonumber(version), tonumber(atMs)
-  local classes, at = readList(text, classesAt, OPEN)
-  for i, class in ipairs(classes) do
+  local version, atMs, classes, pending, ended, alerts = unpack(cmsgpack.unpack(text))
+  for i, class in ipairs(readItems(OPEN, classes)) do
     for name, value in pairs(class) do account.classes[i][name] = value end
   end
-  account.pending, at = readList(text, at, PENDING)
-  account.ended, at = readList(text, at, ENDED)
-  account.alerts = readAlerts(text, at, true)
-  account.hasState = true
+  account.version, account.atMs, account.pending, account.ended = version, atMs, readItems(PENDING, pending), readItems(ENDED, ended)
+  account.alerts, account.hasState = readItems(ALERT, alerts), true
 end
 
 local function packState(account)
-  local texts = {
-    format('%d\0%d\0', account.version, account.atMs), packList(account.classes, OPEN),
-    packList(account.pending, PENDING), packList(account.ended, ENDED), format('%d\0', #account.alerts),
-  }
-  for _, alert in ipairs(account.alerts) do texts[#texts + 1] = alert.text .. alert.armed .. '\0' end
-  return table.concat(texts)
+  return cmsgpack.pack({
+    account.version, account.atMs, packItems(OPEN, account.classes), packItems(PENDING, account.pending),
+    packItems(ENDED, account.ended), packItems(ALERT, account.alerts),
+  })
 end
 
 local function endedOf(account, number)
@@ -143,17 +119,13 @@ local function arm(account, alert)
 end
 
 local function takeAlerts(account, declared)
-  local known, taken, changed = {}, {}, #declared ~= #account.alerts
-  for i, alert in ipairs(account.alerts) do
-    known[alert.text] = alert
-    changed = changed or declared[i].text ~= alert.text
-  end
+  local known, taken = {}, {}
+  for _, alert in ipairs(account.alerts) do known[alert.text] = alert end
   for i, alert in ipairs(declared) do
     taken[i] = known[alert.text] or alert
     if not known[alert.text] and crossedAt(account, alert) > account.used then arm(account, alert) end
   end
   account.alerts = taken
-  return changed
 end
 
 local function noteCrossed(account, byLimits)

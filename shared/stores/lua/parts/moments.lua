@@ -15,6 +15,10 @@
 --         writeAccount(account)   after its lines were appended: all of it
 --         changeAccount(account, change)   brings it up to date and, unless more fell due than one call does, makes a change; writes what it
 --                                 became, its lines first. Gives whether it did, and what change(account) gave
+-- What makes a class, and what settings say of one.
+local CLASS = { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros' }
+local DECLARED =
+  { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', 'firstVersion', 'begunMicros', 'pending' }
 local OVERDRAWN, PLAIN_CLASS, MOST_STEPS = 0, 1, 100
 
 -- The default alerts of a record's workspace, and a mark that changes with them; '' without any.
@@ -24,8 +28,8 @@ local function workspaceAlerts(billingKey)
   if not workspaceRecord or find(workspaceRecord, '\0-\0', 1, true) then return '', {} end
   local version, defaultRatePerSecond, defaultAddressList, alertsAt = unpackFields('sss', workspaceRecord)
   if alertsAt > #workspaceRecord then return '', {} end
-  local alertsMark, countAt = unpackFields('s', workspaceRecord, alertsAt)
-  return alertsMark, readAlerts(workspaceRecord, countAt)
+  local alertsMark, declaredAt = unpackFields('s', workspaceRecord, alertsAt)
+  return alertsMark, readAlerts(sub(workspaceRecord, declaredAt))
 end
 
 local function hasClasses(billingRecord, billingKey)
@@ -52,15 +56,15 @@ local function readSettings(billingRecord, billingKey)
     settings.declared = {
       {
         ref = '', number = PLAIN_CLASS, priority = 50, endsAtMs = NEVER, rollEndsAtMs = 0, rollMaxMicros = 0, firstVersion = 0,
-        begunMicros = microsOf(said.totalCredits), pending = '',
+        begunMicros = microsOf(said.totalCredits), pending = {},
       },
     }
     return settings
   end
-  local at
-  settings.declared, at = readList(billingRecord, grantsAt, DECLARED)
-  -- Behind them its own alerts, in place of those of its workspace.
-  if at <= #billingRecord and string.byte(billingRecord, at) ~= 0 then settings.alerts = readAlerts(billingRecord, at) end
+  local grants, alertsAt = unpackFields('s', billingRecord, grantsAt)
+  settings.declared = readItems(DECLARED, cjson.decode(grants))
+  -- Its own alerts come in place of those of its workspace.
+  if alertsAt <= #billingRecord then settings.alerts = readAlerts(sub(billingRecord, alertsAt)) end
   return settings
 end
 
@@ -79,9 +83,9 @@ end
 -- Parts what a class has by an instant from the grants that are to come, which it adds to a list; gives the first.
 local function begunUntil(one, atMs, coming)
   local micros = one.begunMicros
-  for beginsAtMs, more in string.gmatch(one.pending, '(%d+):(%d+)') do
-    if tonumber(beginsAtMs) <= atMs then micros = micros + tonumber(more)
-    elseif coming then coming[#coming + 1] = classLike(one, { beginsAtMs = tonumber(beginsAtMs), micros = tonumber(more) }) end
+  for _, grant in ipairs(one.pending) do
+    if grant[1] <= atMs then micros = micros + grant[2]
+    elseif coming then coming[#coming + 1] = classLike(one, { beginsAtMs = grant[1], micros = grant[2] }) end
   end
   return micros
 end
@@ -262,9 +266,11 @@ local function makeClasses(account, lastMs, sums)
     end
   end
   for _, one in pairs(known) do
-    change(account, one.number, 0, -one.lost, one.isOver and one.lost or 0)
+    -- What ended has expired, also where the books lack the line that said so.
+    local expired = one.isOver and one.lost + max(0, (one.granted or 0) - one.used - one.held - one.lost) or 0
+    change(account, one.number, 0, -one.lost, expired)
+    account.expired = account.expired + expired
     if one.isOver then
-      account.expired = account.expired + one.lost
       account.ended[#account.ended + 1], account.kept = one, account.kept + one.held
     elseif one.taken > 0 then
       one.left = one.granted - one.used - one.held
