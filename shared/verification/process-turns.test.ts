@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeSlots } from './slots.ts';
@@ -16,12 +15,4 @@ test('a call of another team goes on before most of two hundred long ones that c
   await Promise.all(asked.filter((turn) => turn !== undefined));
   assert.is(order.length, 201 - atOnce);
   assert.ok(order.indexOf('good') < 10, `${order.indexOf('good')} others went on first`);
-});
-
-test('the calls of one turn of the event loop do not wait unless they are many, and every turn has as many', async () => {
-  const { wait } = makeProcessTurns(makeSlots(400));
-  for (let turn = 0; turn < 100; turn++) {
-    for (let call = 0; call < 30; call++) assert.is(wait('team', 200), undefined, `turn ${turn}, call ${call}`);
-    await nextTurn();
-  }
 });

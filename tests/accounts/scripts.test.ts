@@ -280,19 +280,6 @@ test('an alert that is armed again by the script that crosses it, before any lin
   assert.equal([armed.length, new Set(armed).size], [2, 2]);
 });
 
-test('alerts of its own hold in place of the default ones, an empty list too', async () => {
-  const record = await beginRecord(client, [plain(100)], { alerts: [percent(80, 'low')] });
-  const declare = (credits: number, version: number, alerts?: []) =>
-    record.declare(settingsOf(record.billingId, [plain(credits)], { version, alerts }));
-  await declareDefaultAlerts(client, [percent(10, 'default')]);
-  await record.verify(50);
-  await declare(100, 2, []);
-  await record.verify(40);
-  await declare(1_000, 3);
-  await record.verify(10);
-  assert.equal(told(record), ['verification', 'verification', 'turn', 'verification default']);
-});
-
 function percent(value: number, name: string) {
   return { name, kind: 'usedPercent' as const, value };
 }

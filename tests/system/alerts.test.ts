@@ -60,12 +60,13 @@ test('each crossing is in the list once its event is booked, in pages, newest fi
 test('defaultAlerts of a workspace hold for its records without alerts of their own, until they are cleared', async () => {
   const id = await newWorkspace(world, { defaultAlerts: [LOW] });
   const [plain, own] = [await newRecord({}, id), await newRecord({ alerts: [LEFT] }, id)];
-  for (const { use } of [plain, own]) await use('80');
+  const none = await newRecord({ alerts: [] }, id);
+  for (const { use } of [plain, own, none]) await use('80');
   await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultAlerts: null }));
   const never = await newRecord({}, id);
   for (const { use } of [own, never]) await use('15');
   const names = async (record: typeof own) => (await record.told()).map(({ name }) => name);
-  assert.equal([await names(plain), await names(own), await names(never)], [['low'], ['left'], []]);
+  assert.equal(await Promise.all([plain, own, none, never].map(names)), [['low'], ['left'], [], []]);
 });
 
 /** A record with these fields, and a key that draws on it. */

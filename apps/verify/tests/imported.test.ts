@@ -5,7 +5,6 @@ import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone, readRecord } from '../../../shared/stores/records.ts';
 import { hashForTeam, hashKeyText, hashShard, keyShard } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { makeBackground } from '../../api/tests/helpers/background.ts';
 import { joinWorld } from '../../../tests/helpers/world.ts';
 
 // Imported keys live as our own do; the simulator changes, deletes and restores them.
@@ -18,7 +17,7 @@ const meter = await customers.newMeter({ totalCredits: '100' });
 
 test('its text lives on for the grace of a rotation, with and without a meter, and no longer', async () => {
   for (const fields of [{}, { externalMeterId: meter }]) {
-    const key = foreignOutside(meter);
+    const key = foreignOutside();
     const id = await importKey(key, fields);
     const rotated = (await must(200, rotate(id, { graceSeconds: 3_600 }))).body.apiKey.key as string;
     assert.is(keyShard(rotated), 'externalMeterId' in fields ? meterShard(workspaceId, meter) : homeOf(key));
@@ -32,7 +31,7 @@ test('its text lives on for the grace of a rotation, with and without a meter, a
 });
 
 test('a rotation without grace ends its text at once, in the shard of its hash too, and importing it again brings nothing back', async () => {
-  const key = foreignOutside(meter);
+  const key = foreignOutside();
   const id = await importKey(key, { externalMeterId: meter });
   await must(200, rotate(id));
   assert.is((await answer(key)).status, 'INVALID');
@@ -45,7 +44,7 @@ test('a rotation without grace ends its text at once, in the shard of its hash t
 });
 
 test('a key without a meter is given its first one for all its secrets, is billed from then on, and keeps it', async () => {
-  const [own, imported] = [await customers.newKey(), foreignOutside(meter)];
+  const [own, imported] = [await customers.newKey(), foreignOutside()];
   const ids = [own.id, await importKey(imported)];
   const later = (await must(200, rotate(own.id, { graceSeconds: 3_600 }))).body.apiKey.key as string;
   const usage = async (key: string) => (await must(200, customers.verify({ key, billing: { usage: '1' } }))).body;
@@ -82,26 +81,14 @@ test('a leaked one is found in a text, disabled and named without its secret', a
   assert.is((await answer(key)).status, 'DISABLED');
 });
 
-test('it is refused once its workspace is deleted, and leaves Redis, the shard of its hash too', async () => {
-  const id = await newWorkspace(world);
-  const key = foreignOutside(meter, id);
-  await importKey(key, { externalMeterId: meter, workspaceId: id });
-  assert.is((await answer(key)).status, 'VALID');
-  assert.equal(await gone(key, id), [false, false]);
-  await must(200, world.call('delete', `/api/v1/workspace/${id}`));
-  assert.is((await answer(key)).status, 'INVALID');
-  const background = makeBackground(world);
-  await background.removeUntil(async () => (await gone(key, id)).every(Boolean));
-});
-
 function foreign(): string {
   return `sk-${randomBytes(24).toString('hex')}`;
 }
 
 /** One whose hash is not in the shard of a meter. */
-function foreignOutside(meter: string, workspace = workspaceId): string {
+function foreignOutside(): string {
   const text = foreign();
-  return homeOf(text) === meterShard(workspace, meter) ? foreignOutside(meter, workspace) : text;
+  return homeOf(text) === meterShard(workspaceId, meter) ? foreignOutside() : text;
 }
 
 function homeOf(text: string): number {
@@ -115,8 +102,8 @@ function nameOf(text: string): string {
 }
 
 /** Whether a text has left the shard of its hash, and that of the meter. */
-async function gone(key: string, workspace = workspaceId): Promise<boolean[]> {
-  const shards = [homeOf(key), meterShard(workspace, meter)];
+async function gone(key: string): Promise<boolean[]> {
+  const shards = [homeOf(key), meterShard(workspaceId, meter)];
   const found = await Promise.all(shards.map((shard) => redis.get(stored(shard, key))));
   return found.map((record) => isGone(record ?? ''));
 }
