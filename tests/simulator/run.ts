@@ -48,6 +48,7 @@ const AIMED_LOSSES: [at: string, fate: Fate, becomes: Becomes][] = [
   ['callBuffer', 'done', 'its tail lost'],
   ['insert into usage_events', 'done', 'its tail lost'],
   ['insert into usage_events', 'paused', 'emptied'],
+  ['insert into usage_events', 'paused', 'emptied'],
   ['acknowledge', 'done', 'those of a replica that lagged'],
 ];
 /** The faults, each of which can be switched off. */
@@ -72,9 +73,9 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
   let isJobUnderWay = false;
-  let aimed: { at: string; fate: Fate; after?: () => Promise<void> } | undefined;
+  let aimed: { at: string; fate: Fate; after?: () => Promise<void> }[] = [];
   let shortFor = 0;
-  let next: (() => Promise<void>) | undefined;
+  let next: (() => Promise<void>)[] = [];
   simulation.setFates(fateOf);
   servers.postgres.setCommitFates((readsOnly) => {
     if (commitsTroubled === 0 || readsOnly) return 'done';
@@ -108,10 +109,11 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   return result;
 
   function fateOf({ server, label }: Request<unknown>): Fate {
-    if (aimed && label.includes(aimed.at)) {
-      const { fate, after } = aimed;
-      [aimed, next] = [undefined, after];
-      return fate;
+    const aim = aimed.find(({ at }) => label.includes(at));
+    if (aim) {
+      aimed = aimed.filter((one) => one !== aim);
+      if (aim.after) next.push(aim.after);
+      return aim.fate;
     }
     if (troubled?.server !== server) return 'done';
     troubled.left -= 1;
@@ -150,8 +152,8 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   async function runOne(): Promise<boolean> {
     const ran = await simulation.runOne();
     const then = next;
-    next = undefined;
-    await then?.();
+    next = [];
+    for (const one of then) await one();
     return ran;
   }
 
@@ -180,20 +182,19 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
         return;
       }
       case 'pauses':
-        aimed = { at: random.pick(AIMS), fate: 'paused' };
         if (random.chance(0.5)) {
           // Another change overtakes the one that stands still.
           const { promise, resolve } = Promise.withResolvers<void>();
-          aimed = { at: 'apply', fate: 'paused', after: async () => resolve() };
+          aimed.push({ at: 'apply', fate: 'paused', after: async () => resolve() });
           void actions.changeTwice(promise);
-        }
+        } else aimed.push({ at: random.pick(AIMS), fate: 'paused' });
         return;
       case 'losses': {
         if (!servers.redis.isUp()) return servers.redis.start();
         if (random.chance(0.5)) {
           // Just after events were read from it, or are in the books; or while a consumer has them in its hands.
           const [at, fate, becomes] = random.pick(AIMED_LOSSES);
-          aimed = { at, fate, after: () => loseAndStart(becomes) };
+          aimed.push({ at, fate, after: () => loseAndStart(becomes) });
           return;
         }
         await lose(random.weighted(LOSSES) as Becomes);
@@ -202,7 +203,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       }
       case 'messages': {
         if (random.chance(0.4)) {
-          aimed = { at: random.pick(AIMS), fate: random.pick(['refused', 'lost', 'lost', 'late']) };
+          aimed.push({ at: random.pick(AIMS), fate: random.pick(['refused', 'lost', 'lost', 'late']) });
           return;
         }
         troubled = {
@@ -276,7 +277,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   /** Faults end, everything runs, and what was begun comes to its end; then the proofs. */
   async function rest(): Promise<void> {
     say('faults end');
-    [troubled, aimed, next] = [undefined, undefined, undefined];
+    [troubled, aimed, next] = [undefined, [], []];
     simulation.resume();
     servers.redis.setShort(false);
     commitsTroubled = 0;
