@@ -1,6 +1,8 @@
+import { basename } from 'node:path';
+
 // Rules of our own for oxlint (.oxlintrc.json).
 
-type Context = { report(problem: { node: unknown; message: string }): void };
+type Context = { filename: string; report(problem: { node: unknown; message: string }): void };
 type Text = { value: unknown };
 type Name = { type: string; name?: string };
 type Import = { source: Text; importKind: 'type' | 'value'; specifiers: { imported?: { name: string } }[] };
@@ -11,9 +13,20 @@ const QUERY = /\b(?:from|into|join|table)\s+(?:usage_events|usage_days|booked_da
 const members = ['Date.now', 'performance.now', 'Math.random', 'AbortSignal.timeout'];
 const calls = ['setTimeout', 'setInterval'];
 
+// Words that had several meanings: docs/concepts.md#words-of-the-inside has those that are used.
+const gone = ['tell', 'tells', 'teller', 'telling', 'told', 'places'];
+type Exported = { declaration?: (Named & { declarations?: Named[] }) | null };
+type Named = { id?: { name?: string } | null };
+
+/** Whether a name in camelCase, kebab-case or the like has a word that has gone. */
+function hasGoneWord(name = ''): boolean {
+  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').toLowerCase();
+  return words.split(/[^a-z]+/).some((word) => gone.includes(word));
+}
+
 /** A rule that reports what its visitors find. */
-function rule(message: string, visit: (report: (node: unknown) => void) => object) {
-  return { create: (context: Context) => visit((node) => context.report({ node, message })) };
+function rule(message: string, visit: (report: (node: unknown) => void, file: string) => object) {
+  return { create: (context: Context) => visit((node) => context.report({ node, message }), context.filename) };
 }
 
 export default {
@@ -41,6 +54,14 @@ export default {
       (report) => ({
         ImportDeclaration: (node: Import) =>
           node.source.value === 'postgres' && node.importKind !== 'type' && report(node),
+      }),
+    ),
+    'gone-words': rule(
+      'the name has a word of several meanings: take notify, log, send, callback, or slot',
+      (report, file) => ({
+        Program: (node: unknown) => hasGoneWord(basename(file)) && report(node),
+        ExportNamedDeclaration: ({ declaration: one }: Exported) =>
+          [...(one?.declarations ?? []), one].some((named) => hasGoneWord(named?.id?.name)) && report(one),
       }),
     ),
     // So that a test can give its own.

@@ -28,9 +28,12 @@ const files: [folder: string, text: string, rule?: string][] = [
   ['apps/api/commands', driver('type ')],
   ['shared/events', 'export const now = Date.now();\n', 'own(given-time)'],
   ['shared/events', 'export const now = new Date(0);\n'],
+  ['apps/api/http', 'export function tellWebhooks() {}\n', 'own(gone-words)'],
+  ['apps/api/http', 'export const madePlaces = 1;\n', 'own(gone-words)'],
+  ['apps/api/http', 'export const intelligible = 1;\n'],
 ];
 
-test('the linter refuses queries on the books, who says that a workspace was allowed, the published driver, and who takes the time himself, but where they belong', () => {
+test('the linter refuses queries on the books, who says that a workspace was allowed, the published driver, who takes the time himself, and words that are gone, but where they belong', () => {
   for (const file of ['.oxlintrc.json', 'tests/linter/own.ts']) {
     mkdirSync(join(project, file, '..'), { recursive: true });
     copyFileSync(join(checkout, file), join(project, file));
