@@ -108,7 +108,7 @@ test('a mark that changes while its day is summed up is not cleared', async () =
       name === 'command'
         ? async (...args: Parameters<typeof target.command>) => {
             await target.command(...args);
-            await own.book(NOON, late);
+            if (late.length > 0) await own.book(NOON, late);
             late = [];
           }
         : Reflect.get(target, name, target),

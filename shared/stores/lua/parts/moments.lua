@@ -244,7 +244,8 @@ local function makeClasses(account, lastMs, sums)
     local taken = begunUntil(one, lastMs, account.pending)
     if one.rollEndsAtMs > 0 and one.endsAtMs <= lastMs then one.endsAtMs, one.rollEndsAtMs = one.rollEndsAtMs, 0 end
     known[one.number] = classLike(one, {
-      taken = taken, granted = taken, used = 0, held = 0, lost = 0, from = 0, atMs = one.endsAtMs, isOver = one.endsAtMs <= lastMs,
+      taken = taken, granted = taken, used = 0, held = 0, lost = 0, expired = 0, from = 0, atMs = one.endsAtMs,
+      isOver = one.endsAtMs <= lastMs,
     })
     account.total = account.total + taken
   end
@@ -254,23 +255,27 @@ local function makeClasses(account, lastMs, sums)
     if sum.number == OVERDRAWN then
       account.overdrawn = micros
     elseif of then
-      of.used, of.held, of.lost, of.granted = sum.used, sum.held, sum.lost, of.granted - sum.expired
+      of.used, of.held, of.lost, of.expired, of.granted = sum.used, sum.held, sum.lost, sum.expired, of.granted - sum.expired
       if from == of then of.isOver, of.atMs = true, sum.voidedAtMs end
     else
       known[sum.number] = {
         number = sum.number, from = sum.from, atMs = sum.voidedAtMs, taken = micros, used = sum.used, held = sum.held, lost = sum.lost,
-        isOver = true,
+        expired = sum.expired, isOver = true,
       }
       -- What settings no longer declare has ended.
       if from then from.granted = from.granted - micros else account.total = account.total + micros end
     end
   end
   for _, one in pairs(known) do
-    -- What ended has expired, also where the books lack the line that said so.
-    local expired = one.isOver and one.lost + max(0, (one.granted or 0) - one.used - one.held - one.lost) or 0
-    change(account, one.number, 0, -one.lost, expired)
-    account.expired = account.expired + expired
+    change(account, one.number, 0, -one.lost, 0)
     if one.isOver then
+      -- What is left of it has expired, also where the books lack the line that said so, or have two, of which one came late.
+      local share = one.granted and one.granted + one.expired or one.taken
+      local beyond = max(0, one.used + one.held - share)
+      local expired = share + beyond - one.used - one.held - one.expired
+      one.used, account.expired, account.overdrawn = one.used - beyond, account.expired + expired, account.overdrawn + beyond
+      change(account, one.number, -beyond, 0, expired)
+      change(account, OVERDRAWN, beyond, 0, 0)
       account.ended[#account.ended + 1], account.kept = one, account.kept + one.held
     elseif one.taken > 0 then
       one.left = one.granted - one.used - one.held
