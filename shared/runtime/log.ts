@@ -1,4 +1,5 @@
 import { pino, type Logger, type LoggerOptions } from 'pino';
+import { makeLogOutput } from './log-output.ts';
 
 export type { Logger };
 
@@ -30,17 +31,14 @@ export function makeLogger(program: string, level: string, to: LogOutput = stand
   return pino(options, to);
 }
 
-// While a disk is full, lines wait up to this limit; those beyond it are lost.
-const WAITING_BYTES = 8 * 1024 * 1024;
+let output: ReturnType<typeof makeLogOutput> | undefined;
 
-/**
- * No failure to write ends or holds up the program: what is not written is tried again with the next line. pino is given `write` alone:
- * at a fatal line it would flush, which tries for as long as a disk is full.
- */
-function standardOutput(): LogOutput {
-  const output = pino.destination({ dest: 1, sync: true, maxLength: WAITING_BYTES, retryEAGAIN: () => false });
-  output.on('error', () => {});
-  return { write: (line) => output.write(line) };
+function standardOutput(): ReturnType<typeof makeLogOutput> {
+  if (!output) {
+    output = makeLogOutput(1);
+    process.on('exit', output.flushSync);
+  }
+  return output;
 }
 
 // Database drivers put query parameters and connection options into their errors, so only these fields are logged.
