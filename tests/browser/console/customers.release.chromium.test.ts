@@ -88,6 +88,8 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
     ['Movements', 'usage: tokens'],
   ] as const)
     await inTable(page, table, text);
+  const [, first] = await page.getByRole('region', { name: 'Usage by day' }).getByRole('row').allInnerTexts();
+  assert.match(first!, 'images', 'names from A to Z within a day');
 
   const month = await page.getByLabel('Month', { exact: true }).inputValue();
   for (const [button, path] of [

@@ -35,6 +35,11 @@ export function lastDays(timeZone?: string): { from: string; to: string } {
   return { from: dayIn(Date.now() - (DAYS - 1) * DAY_MS), to: dayIn(Date.now()) };
 }
 
+/** Rows with those of the newest period first; within one they keep their order. */
+export function newestFirst<Row>(rows: readonly Row[], startOf: (row: Row) => string): Row[] {
+  return rows.toSorted((a, b) => (startOf(a) < startOf(b) ? 1 : startOf(a) > startOf(b) ? -1 : 0));
+}
+
 /** What names the period of a row that begins at `start`, a text of the api; of a week its Monday. */
 export function periodOf(start: string, interval: Interval = 'day'): string {
   if (interval !== 'week') return start.slice(0, LENGTHS[interval]);

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { addressOf, call, type Input } from '../data/call.ts';
 import { usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
-import { DAYS, lastDays, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
+import { DAYS, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { Form, SaveButton } from '../parts/form.tsx';
 import { Page, Section } from '../parts/page.tsx';
@@ -92,7 +92,7 @@ export function UsagePage() {
         label="Usage"
         columns={columnsOf(shown)}
         // A long answer comes page by page, from its first day on.
-        pages={isWhole && items.length <= ROWS ? { ...pages, items: items.toReversed() } : pages}
+        pages={isWhole && items.length <= ROWS ? { ...pages, items: newestFirst(items, ({ start }) => start) } : pages}
         empty="Nothing was used in this time. Verify a key with a cost, and it shows here within seconds."
       />
     </Page>
@@ -133,7 +133,7 @@ export function LastUsage({ of, title = 'Usage', action, empty }: LastUsageProps
             <Table
               label="Usage by day"
               columns={columnsOf({ groupBy: 'usageName', interval: 'day', timezone: 'UTC' })}
-              items={data.toReversed()}
+              items={newestFirst(data, ({ start }) => start)}
             />
           </>
         );

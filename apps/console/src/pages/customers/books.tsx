@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { addressOf, call, type Output } from '../../data/call.ts';
 import { useAnswer } from '../../data/hooks.ts';
+import { newestFirst } from '../../data/time.ts';
 import { Field, Form, SaveButton } from '../../parts/form.tsx';
 import { Section } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
@@ -95,7 +96,7 @@ export function Statement({ bid }: { bid?: string }) {
             <Table
               label="Movements"
               columns={movementColumns}
-              items={statement.movements.toReversed()}
+              items={newestFirst(statement.movements, ({ day }) => day)}
               empty="Nothing moved in this month. Choose another one above."
             />
           </>
