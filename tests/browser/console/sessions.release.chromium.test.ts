@@ -65,6 +65,10 @@ test('who could not be signed out is told so, and is signed in still', async () 
   await page.route('**/console/session', away);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('alert').getByText('cannot be reached').waitFor();
+  // As a proxy answers that has no server behind it.
+  await page.route('**/console/session', (route) => route.fulfill({ status: 502, body: '<h1>Bad Gateway</h1>' }));
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('alert').getByText("keytally can't be reached right now; try again.").waitFor();
   await page.unroute('**/console/session');
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();

@@ -114,7 +114,10 @@ async function send<Answer>(method: string, path: string, options: Options<Answe
   try {
     const response = await fetch(path, { method, headers: sent, body: body ?? null });
     if (response.ok) return await read(response);
-    throw errorOf({ status: response.status, headers: response.headers, text: await response.text() });
+    const error = errorOf({ status: response.status, headers: response.headers, text: await response.text() });
+    if (error.code !== 0) throw error;
+    // Something between the browser and the api answered, in a form of its own.
+    throw new KeytallyError("keytally can't be reached right now; try again.", { status: error.status, code: 0 });
   } catch (error) {
     if (error instanceof KeytallyError) throw error;
     // An answer may also end in its middle.
