@@ -113,6 +113,7 @@ test('scopes and tokens are made, changed and ended; a token has the rights that
 test('a workspace is made, chosen, changed, limited and deleted, once its name is typed', async () => {
   const { page, close } = await own.open('settings');
   await inTable(page, 'Quota of the team', 'keys');
+  await page.getByText(/^Signed in until \d+ \w+ \d{4}, \d\d:\d\d\. The token may: .*workspace:write/).waitFor();
   await press(page, 'keytally');
   await answer(page, 'New workspace', 'New workspace', { Name: 'Short' });
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();

@@ -16,6 +16,7 @@ export type Session = {
   tokenName: string;
   permissions: string[];
   workspaceIds?: string[];
+  expiresAt?: string;
 };
 
 /** A refusal or failure of the api, with what it said and the request's id; without a status, what the page itself says. */

@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso/router';
 import { call, Problem, type Input } from '../data/call.ts';
-import { useAnswer, useWorkspace } from '../data/hooks.ts';
+import { useAnswer, useSession, useWorkspace } from '../data/hooks.ts';
 import { Ask } from '../parts/dialog.tsx';
 import { limitKind } from '../parts/limits.tsx';
 import { OwnList } from '../parts/own-list.tsx';
@@ -17,9 +17,10 @@ const quotaColumns: readonly Column<Quota>[] = [
   { title: 'At most', amount: 'limit' },
 ];
 
-/** The workspace's defaults, and the team's quota. */
+/** The workspace's defaults, the team's quota, and what the session may do, and until when. */
 export function Settings() {
   const { id, workspace } = useWorkspace();
+  const { session } = useSession();
   const seconds = workspace.defaultExpiration;
   const change = (what: Change) => call('patch /api/v1/workspace/{id}', { id, ...what });
   return (
@@ -51,6 +52,9 @@ export function Settings() {
         items={({ quota }) => Object.entries(quota).map(([name, one]): Quota => ({ name, ...one }))}
         columns={quotaColumns}
       />
+      <p class="muted">
+        Signed in until <Time at={session.expiresAt} />. The token may: {session.permissions.join(', ')}.
+      </p>
     </Page>
   );
 }
