@@ -1,4 +1,5 @@
 import { PER_PATTERN } from '../../shared/contract/limits.ts';
+import { formatSum } from '../../shared/values/credits.ts';
 
 // What the forms have in common: reading one field of a key.
 
@@ -101,17 +102,21 @@ export function timeOf(column: string, text: string | undefined): number | undef
   return at;
 }
 
-/** An amount: databases write floating-point numbers as 334, 0.000021 or 2.1e-05. */
-export function amountOf(column: string, text: string): number {
-  if (/^\d{1,30}(\.\d{0,60})?(e[+-]?\d{1,2})?$/i.test(text)) return Number(text);
-  throw new Error(`${column} is no amount such as 12.5`);
+const DECIMALS = 18;
+const amount = /^(\d{1,30})(?:\.(\d{0,60}))?(?:[eE]([+-]?\d{1,2}))?$/;
+
+/** An amount in parts of 10^-18: databases write floating-point numbers as 334, 0.000021 or 2.1e-05. */
+export function amountOf(column: string, text: string): bigint {
+  const [, whole, fraction = '', exponent = '0'] = amount.exec(text) ?? [];
+  if (whole === undefined) throw new Error(`${column} is no amount such as 12.5`);
+  const shift = DECIMALS - fraction.length + Number(exponent);
+  const digits = BigInt(whole + fraction);
+  return shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
 }
 
-/** An amount as credits, to six decimals; nothing for one below 0. */
-export function creditsOf(amount: number): string {
-  return Math.max(0, amount)
-    .toFixed(6)
-    .replace(/\.?0+$/, '');
+/** An amount as credits, rounded down to six decimals; nothing for one below 0. */
+export function creditsOf(parts: bigint): string {
+  return formatSum(parts <= 0n ? 0n : parts / 10n ** BigInt(DECIMALS - 6));
 }
 
 const units = { day: 86_400_000, hour: 3_600_000, minute: 60_000, second: 1_000 };

@@ -234,6 +234,20 @@ test('a time is read in the forms of ISO 8601 and Unix alone; a key with any oth
   for (const row of rows) assert.match(refusalOf(row), /is no time such as/);
 });
 
+test('an amount becomes credits by its digits, rounded down to six decimals', () => {
+  const amounts = {
+    '8999999999.999999': '8999999999.999999',
+    '0.9999999': '0.999999',
+    '1e30': '1000000000000000000000000000000',
+    '2.1e-05': '0.000021',
+  };
+  const rows = rowsIn('litellm', csv('token,max_budget', ...Object.keys(amounts).map((amount) => `sk-1,${amount}`)));
+  assert.equal(
+    rows.map((row) => 'budget' in row && row.budget?.billing?.['credits']),
+    Object.values(amounts),
+  );
+});
+
 test('a name that is too long ends in a whole character', () => {
   const [row] = rowsIn('unkey', csv('key,name', `k,${'\u{1f600}'.repeat(200)}`));
   assert.is(itemOf(row!).name, '\u{1f600}'.repeat(64));
