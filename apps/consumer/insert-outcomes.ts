@@ -42,6 +42,7 @@ export function makeInsertOutcomes({ sql, redis, books, metrics, log, clock }: O
         if (refused < REFUSED_AT_MOST) throw error;
         metrics.droppedOutcomes.inc(some.length);
         log.error({ error, rows: some.length }, 'outcomes were dropped');
+        refused = 0;
       }
     }
     refused = 0;

@@ -233,6 +233,7 @@ create table changes (
 );
 create index on changes (tx);
 create index changes_waiting on changes (id) where applied_at is null;
+create index changes_of_adjustments on changes (shard) where kind = 'adjustment' and applied_at is not null;
 create index changes_waiting_of_entity on changes (entity_id) where applied_at is null;
 
 -- The epoch of each Redis shard. It outlives Redis, because a repeated epoch could hide a lost event.

@@ -102,7 +102,9 @@ export async function beginBooks(client: Client, backup: string): Promise<void> 
       if (row) throw new Error('the books hold usage already: restore into empty servers');
     }
   }
-  for (const { table } of tables) await client.command({ query: `truncate table ${nameOf(table)}` });
+  // The sums of days, too: they are made again of what is loaded.
+  for (const name of [...tables.map(({ table }) => nameOf(table)), 'usage_days', 'booked_days'])
+    await client.command({ query: `truncate table ${name}` });
   await client.command({ query: `create or replace table ${LOADING} (backup String) engine = TinyLog` });
   await client.insert({ table: LOADING, values: [{ backup }], format: 'JSONEachRow' });
 }

@@ -4,7 +4,8 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { amountOf, knownLimits, packCounters, type KnownLimit } from '../../../shared/stores/known-limits.ts';
 import type { LimitPlace } from '../../../shared/stores/limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { RebuildStores, WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
+import { byHalves } from '../../../shared/books/by-halves.ts';
+import { requireBooks, type RebuildStores, type WriteGrant } from '../../../shared/books/rebuilding/rebuild.ts';
 import { sum } from '../../../shared/books/sums/booked.ts';
 import { readCounted } from '../../../shared/books/sums/counted-by-limits.ts';
 import { batchesById } from '../sync/batches.ts';
@@ -14,12 +15,18 @@ const FILL_WITHIN_MS = 2_000;
 /**
  * Sets what limits of keys and billing records have counted in windows of the calendar to what the books have, in an emptied shard;
  * those that slide begin anew. What holds reserve is added to it when they come back. It costs a query for each page of those with
- * limits. Without what the books have of one the shard stays closed: nothing would set its limits later.
+ * limits, and where the books can't answer that, for halves of it. Without what the books have of one the shard stays closed: nothing would set its limits later.
  */
 export async function fillLimits(stores: RebuildStores, shard: number, grant: WriteGrant): Promise<void> {
-  for await (const keys of keysWithLimits(stores.sql, shard)) await fill(stores, shard, grant, keys, 'key_id');
-  for await (const records of recordsWithLimits(stores.sql, shard))
-    await fill(stores, shard, grant, records, 'billing_id');
+  for (const [pages, column] of [
+    [keysWithLimits(stores.sql, shard), 'key_id'],
+    [recordsWithLimits(stores.sql, shard), 'billing_id'],
+  ] as const)
+    for await (const owners of pages) {
+      const fillSome = (some: Owner[]) => fill(stores, shard, grant, some, column);
+      const [failed] = await byHalves(owners, fillSome, () => requireBooks(stores));
+      if (failed) throw new Error(`the limits of ${failed.item.id} can't be filled`, { cause: failed.error });
+    }
 }
 
 /** A key, or the billing record itself. Its counters go by its name in Redis. */

@@ -74,7 +74,8 @@ async function makeDue(tx: Transaction, redis: ShardedRedis, { id, billingId, te
     await tx`update grant_schedules set next_at = null where id = ${id}`;
     return 0;
   }
-  await readHeard(redis, record);
+  // What is set aside, or damaged, may not have heard of a void.
+  if (!(await readHeard(redis, record))) throw new ApiError('redis_unavailable');
   const maker = { teamId, tokenId: schedule.tokenId, requestId: schedule.requestId };
   const notGranted = await makePeriods(tx, schedule, maker, record.nowMs, { limited: false });
   const origin = { teamId, tokenId: null, operation: 'grant schedule', requestId: null };

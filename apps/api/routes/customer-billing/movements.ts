@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { crossedAlert, type Alert } from '../../../../shared/contract/alerts.ts';
-import { invalidField } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import {
   credits,
   id,
@@ -88,7 +88,9 @@ export const refillBilling = route('post', '/api/v1/customer-billing/refill', {
       throw invalidField('/refill', 'must be above 0 and at most 9000000000, with at most six decimals');
 
     const before = await requireBillingOfMeter(sql, caller, body, { lock: true });
+    // What is set aside, or damaged, may not have heard of a void.
     const balance = await readHeard(redis, before);
+    if (!balance) throw new ApiError('redis_unavailable');
     const nowMs = clock.now();
     const grant = { id: newId('grant'), amountMicros, priority: 50, beginsAt: nowMs, expiresAt: null };
     await addGrant(sql, before, grant, { ...caller, requestId }, nowMs, { limited: false });
