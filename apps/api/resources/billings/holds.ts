@@ -24,14 +24,12 @@ const WITHIN_MS = 2_000;
 const HOLDS_AT_ONCE = 200;
 
 /**
- * Reads the next open holds of a billing record after a place, those that end first, first. 503 where the shard is closed. All of the
- * record are read, at most 10,000, in steps that keep Redis from others for a moment alone.
+ * Reads the open holds of a billing record, at most 10,000, those that end first, first, in steps that keep Redis from others for a
+ * moment alone. 503 where the shard is closed.
  */
 export async function readOpenHolds(
   redis: ShardedRedis,
   { shard, workspaceId, externalMeterId }: BillingRef,
-  after: string,
-  take: number,
 ): Promise<OpenHold[]> {
   await requireOpen(redis, WITHIN_MS, [shard]);
   const { client } = redis.node(shard);
@@ -44,13 +42,10 @@ export async function readOpenHolds(
     const [next, fields] = await withTimeout(redis.clock, WITHIN_MS, scanned).catch((cause: unknown) => {
       throw new ApiError('redis_unavailable', { cause });
     });
-    for (const [holdId, text] of chunks(fields, 2)) {
-      const hold = readOpenHold(holdId!, text!);
-      if (hold.id > after) found.set(holdId!, hold);
-    }
+    for (const [holdId, text] of chunks(fields, 2)) found.set(holdId!, readOpenHold(holdId!, text!));
     cursor = next;
   } while (cursor !== '0');
-  return [...found.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1)).slice(0, take);
+  return [...found.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
 }
 
 // A place is the end of a hold and its 26 characters: several may end in one ms.

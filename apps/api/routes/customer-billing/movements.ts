@@ -161,7 +161,9 @@ export const listHolds = listRoute('/api/v1/customer-billing/{bid}/holds', 'hold
         createdAt: new Date(openedMs),
         expiresAt: endsAtMs,
       });
-    return { read: (after, take) => readOpenHolds(redis, record, after, take), present: answer };
+    const open = await readOpenHolds(redis, record);
+    const read = async (after: string, take: number) => open.filter(({ id }) => id > after).slice(0, take);
+    return { read, present: answer };
   },
 });
 
