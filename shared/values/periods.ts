@@ -27,8 +27,9 @@ export type Divided = { startMs: number; endMs: number; timezone: string; interv
  * is one period that has nothing.
  */
 export function periodsOf({ startMs, endMs, timezone, interval }: Divided): Periods {
+  const clock = clockOf(timezone);
   const cuts = [startMs];
-  for (const atMs of beginningsAfter(startMs, timezone, interval)) {
+  for (const atMs of beginningsAfter(startMs, clock, interval)) {
     if (atMs >= endMs) break;
     cuts.push(atMs);
   }
@@ -38,14 +39,14 @@ export function periodsOf({ startMs, endMs, timezone, interval }: Divided): Peri
     const quarter = quarterOf(cutMs);
     if (quarter === quarters.at(-1) && startMs < endMs) continue;
     quarters.push(quarter);
-    days.push(Math.min(firstDayFrom(cutMs, timezone), LAST_DAY));
+    days.push(Math.min(firstDayFrom(cutMs, clock), LAST_DAY));
   }
-  const [wholeEndMs = endMs] = beginningsAfter(endMs - 1, timezone, interval);
+  const [wholeEndMs = endMs] = beginningsAfter(endMs - 1, clock, interval);
   return {
     timezone,
     quarters,
     days,
-    whole: [quarterOf(wholeStart(startMs, timezone, interval)), quarterOf(wholeEndMs)],
+    whole: [quarterOf(wholeStart(startMs, clock, interval)), quarterOf(wholeEndMs)],
   };
 }
 
@@ -81,7 +82,11 @@ export function cutPeriods(periods: Periods): number[] {
 
 /** Moments, in Unix ms and in their order, as RFC 3339 with the offset of the zone. */
 export function momentTexts(moments: readonly number[], timezone: string): string[] {
-  return moments.map((ms) => inZone(ms, timezone).toString({ smallestUnit: 'second', timeZoneName: 'never' }));
+  const { spanAt } = clockOf(timezone);
+  return moments.map((ms) => {
+    const { offsetMs, offset } = spanAt(ms);
+    return `${new Date(ms + offsetMs).toISOString().slice(0, -'.000Z'.length)}${offset}`;
+  });
 }
 
 /** Whether every period consists of whole days in UTC, which are its days. */
@@ -125,32 +130,62 @@ function quarterOf(ms: number): number {
   return Math.floor(ms / QUARTER_MS);
 }
 
+type Clock = ReturnType<typeof clockOf>;
+
+/** The clocks of a zone. They are seldom changed, so what is known from one instant up to the next change is kept: to ask takes microseconds. */
+function clockOf(timezone: string) {
+  let span = { fromMs: 0, toMs: 0, offsetMs: 0, offset: '' };
+
+  function spanAt(ms: number): typeof span {
+    if (ms >= span.fromMs && ms < span.toMs) return span;
+    const at = inZone(ms, timezone);
+    span = {
+      fromMs: ms,
+      toMs: at.getTimeZoneTransition('next')?.epochMilliseconds ?? Infinity,
+      offsetMs: at.offsetNanoseconds / 1_000_000,
+      offset: at.toString({ timeZoneName: 'never' }).slice(-'+00:00'.length),
+    };
+    return span;
+  }
+
+  return {
+    timezone,
+    spanAt,
+    /** The first instant of a day, counted from 1970. */
+    startOfDay(day: number): number {
+      const { fromMs, toMs, offsetMs } = spanAt(day * DAY_MS);
+      const atMs = day * DAY_MS - offsetMs;
+      // No change is so large that clocks showed it before, too.
+      if (atMs >= fromMs + DAY_MS && atMs < toMs) return atMs;
+      return startOf(Temporal.PlainDate.from(dateOf(day)), timezone);
+    },
+  };
+}
+
 /** The first day, since 1970, that begins in a zone at an instant or after it. */
-function firstDayFrom(atMs: number, timezone: string): number {
-  const date = inZone(atMs, timezone).toPlainDate();
-  return dayNumber(date.toString()) + (startOf(date, timezone) < atMs ? 1 : 0);
+function firstDayFrom(atMs: number, clock: Clock): number {
+  const day = Math.floor((atMs + clock.spanAt(atMs).offsetMs) / DAY_MS);
+  return clock.startOfDay(day) < atMs ? day + 1 : day;
 }
 
 /** Where periods begin after an instant. Hours are full ones of the clocks, and begin where these are changed, too. */
-function* beginningsAfter(atMs: number, timezone: string, interval: Interval | undefined): Generator<number> {
+function* beginningsAfter(atMs: number, clock: Clock, interval: Interval | undefined): Generator<number> {
   if (interval === undefined) return;
-  if (interval === 'hour') for (let hourMs = atMs; ;) yield (hourMs = hourAfter(hourMs, timezone));
-  let date = inZone(windowAt(interval, timezone, atMs).endMs, timezone).toPlainDate();
-  for (; ; date = date.add({ [`${interval}s`]: 1 })) yield startOf(date, timezone);
+  if (interval === 'hour') for (let hourMs = atMs; ;) yield (hourMs = hourAfter(hourMs, clock));
+  let date = inZone(windowAt(interval, clock.timezone, atMs).endMs, clock.timezone).toPlainDate();
+  for (; ; date = date.add({ [`${interval}s`]: 1 })) yield clock.startOfDay(dayNumber(date.toString()));
 }
 
-function hourAfter(atMs: number, timezone: string): number {
-  const at = inZone(atMs, timezone);
-  const offsetMs = at.offsetNanoseconds / 1_000_000;
-  const fullHourMs = (Math.floor((atMs + offsetMs) / HOUR_MS) + 1) * HOUR_MS - offsetMs;
-  return Math.min(fullHourMs, at.getTimeZoneTransition('next')?.epochMilliseconds ?? Infinity);
+function hourAfter(atMs: number, clock: Clock): number {
+  const { offsetMs, toMs } = clock.spanAt(atMs);
+  return Math.min((Math.floor((atMs + offsetMs) / HOUR_MS) + 1) * HOUR_MS - offsetMs, toMs);
 }
 
 /** Where the period of an instant begins. */
-function wholeStart(atMs: number, timezone: string, interval: Interval | undefined): number {
+function wholeStart(atMs: number, clock: Clock, interval: Interval | undefined): number {
   if (interval === undefined) return atMs;
-  if (interval !== 'hour') return windowAt(interval, timezone, atMs).startMs;
+  if (interval !== 'hour') return windowAt(interval, clock.timezone, atMs).startMs;
   let startMs = atMs - 2 * HOUR_MS;
-  for (let next = startMs; next <= atMs; next = hourAfter(next, timezone)) startMs = next;
+  for (let next = startMs; next <= atMs; next = hourAfter(next, clock)) startMs = next;
   return startMs;
 }
