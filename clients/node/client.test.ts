@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { joinWorld } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
 import { makeClient } from './client.ts';
-import { displayForms, each, keytally, type KeytallyError } from './index.ts';
+import { displayForms, each, keepUsage, keytally, type ClientOptions, type KeytallyError } from './index.ts';
 import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { makeClock } from './helpers/clock.ts';
 import { failure } from './helpers/failure.ts';
@@ -90,6 +90,13 @@ test('an error that keytally answered has its status, code, request id and detai
   assert.equal([api.seen.length, retried], [1, []]);
 });
 
+test('details of an error that are not as keytally writes them are left out', async () => {
+  for (const details of [null, 'name', [null], [{ path: 1, message: 'm' }]]) {
+    verify.next({ status: 400, body: { error: { code: 40001, message: 'm', details } } });
+    assert.equal((await failure(client.verify({ key: 'x' }))).details, [], JSON.stringify(details));
+  }
+});
+
 test('a call whose answer is lost is repeated with its Idempotency-Key, and counts once', async () => {
   const meter = { workspaceId, externalMeterId: 'lost' };
   await client.billing.create({ ...meter, totalCredits: '100' });
@@ -169,6 +176,16 @@ test('an onRetry that throws ends no call, and a signal that aborts ends it betw
   verify.fate = 'refuse';
   const thrown = await stopping.verify({ key: 'x' }, { signal: controller.signal }).catch((error: unknown) => error);
   assert.is(thrown, reason);
+});
+
+test('an unknown option is named', () => {
+  const misspelt = { url: 'http://a', token: 'x', verifyURL: 'http://b' } as ClientOptions;
+  assert.throws(() => keytally(misspelt), /verifyURL is not an option; the options are url, verifyUrl,/);
+  const kept = { onLost() {}, atmost: 1 };
+  assert.throws(
+    () => keepUsage(client, kept),
+    /^keepUsage\(\): atmost is not an option; the options are onLost, atMost$/,
+  );
 });
 
 test('the client shows the same display forms as the service', () => {

@@ -2,6 +2,7 @@ import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
 import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { noteClock, systemClock, type Clock } from './clock.ts';
+import { unknownOption } from './option-names.ts';
 import { callBack } from './callback.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
@@ -56,12 +57,24 @@ export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof opera
 const TIMEOUT_MS = 30_000;
 const VERIFY_TIMEOUT_MS = 1_000;
 
+const optionNames: Record<keyof ClientOptions, true> = {
+  url: true,
+  verifyUrl: true,
+  token: true,
+  timeoutMs: true,
+  verifyTimeoutMs: true,
+  fetch: true,
+  onRetry: true,
+};
+
 /** A client of keytally: each operation is a function that takes its path, query and body as one object. */
 export function keytally(options: ClientOptions): Keytally {
   return makeClient(options, systemClock);
 }
 
 export function makeClient(options: ClientOptions, clock: Clock): Keytally {
+  const unknown = unknownOption(options, optionNames);
+  if (unknown) throw new TypeError(`keytally(): ${unknown}`);
   const { timeoutMs = TIMEOUT_MS, verifyTimeoutMs = VERIFY_TIMEOUT_MS } = options;
   const api = baseUrl('url', options.url);
   const verify = options.verifyUrl === undefined ? api : baseUrl('verifyUrl', options.verifyUrl);

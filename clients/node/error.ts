@@ -94,12 +94,20 @@ export function errorIn(body: unknown): ErrorInBody | undefined {
   return {
     code: code!,
     message: typeof message === 'string' ? message : `error ${code}`,
-    details: Array.isArray(details) ? details : [],
+    details: areDetails(details) ? details : [],
   };
 }
 
 function statusOf(code: number): number {
   return Math.floor(code / 100);
+}
+
+// What answers in the place of keytally may have others.
+function areDetails(given: unknown): given is Details {
+  const isText = (value: unknown) => typeof value === 'string';
+  return (
+    Array.isArray(given) && given.every((one: Details[number] | null) => isText(one?.path) && isText(one?.message))
+  );
 }
 
 function parsed(text: string): unknown {

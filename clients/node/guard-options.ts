@@ -1,5 +1,6 @@
 import type { KeptUsage, VerifyInput } from './kept-usage.ts';
 import type { HeaderOf } from './key.ts';
+import { unknownOption } from './option-names.ts';
 import type { Refusal, RefusalBody } from './refusal.ts';
 
 /** What a request costs, as decimal text, and the name under which its usage is counted. */
@@ -55,13 +56,24 @@ export class OptionError extends TypeError {
   override readonly name = 'OptionError';
 }
 
-const names = 'cost hold scopes route ip idempotencyKey outOfCredits refusalBody open onError'.split(' ');
+const names: Record<keyof GuardOptions<never>, true> = {
+  cost: true,
+  hold: true,
+  scopes: true,
+  route: true,
+  ip: true,
+  idempotencyKey: true,
+  outOfCredits: true,
+  refusalBody: true,
+  open: true,
+  onError: true,
+};
 
 /** Throws where a program would give away what it sells: with a wrong cost, or with `cots`, which would be free, it does not start. */
 export function checkOptions<Request>(options: GuardOptions<Request>): void {
   const { cost, hold, open, outOfCredits } = options;
-  const unknown = Object.keys(options).find((name) => !names.includes(name));
-  if (unknown) throw new OptionError(`${unknown} is not an option; the options are ${names.join(', ')}`);
+  const unknown = unknownOption(options, names);
+  if (unknown) throw new OptionError(unknown);
   // One that is there but undefined, such as an unset environment variable, must not mean "free".
   if ('cost' in options && typeof cost !== 'function') costOf(cost);
   if (outOfCredits !== undefined && outOfCredits !== 429)

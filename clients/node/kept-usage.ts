@@ -3,6 +3,7 @@ import { callBack } from './callback.ts';
 import { clockOf } from './clock.ts';
 import type { Contract } from './contract.ts';
 import { isPassing, KeytallyError } from './error.ts';
+import { unknownOption } from './option-names.ts';
 import type { Status } from './status.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
@@ -37,7 +38,10 @@ const PAUSE_MS = 1_000;
 const FLUSH_MS = 10_000;
 
 /** Keeps, in memory, the usage of requests that passed while keytally was unavailable, and sends it again until it is decided. */
-export function keepUsage(client: Keytally, { onLost, atMost = 10_000 }: KeptUsageOptions): KeptUsage {
+export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsage {
+  const unknown = unknownOption<KeptUsageOptions>(options, { onLost: true, atMost: true });
+  if (unknown) throw new TypeError(`keepUsage(): ${unknown}`);
+  const { onLost, atMost = 10_000 } = options;
   const clock = clockOf(client);
   const calls = new Set<KeptCall>();
   let sending: Promise<void> | undefined;
