@@ -89,13 +89,13 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 		return nil, reason{name: string(StatusInvalid)}
 	}
 	asked, err := g.options.verification(keys[0], r)
+	given := ""
+	if err == nil {
+		given, err = g.options.idempotencyKeyOf(r)
+	}
 	if err != nil {
 		report(err)
 		return nil, reason{name: "FAILED"}
-	}
-	given := ""
-	if g.options.IdempotencyKey != nil {
-		given = g.options.IdempotencyKey(r)
 	}
 	call := keptCall{verification: asked, idempotencyKey: orDefault(given, newID())}
 	open := g.options.Open

@@ -36,9 +36,14 @@ func get(t testing.TB, url, key string) (int, string) {
 
 func TestAFunctionThatFailsOrGivesNothingRefusesTheRequest(t *testing.T) {
 	client := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x"})
+	away, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}})
+	must(t, err)
+	away.keep(keptCall{verification: Verification{Key: "key_x"}}, false)
 	for said, options := range map[string]GuardOptions{
 		"scopes is nil": {ScopesFunc: func(*http.Request) ([]WantedScope, error) { return nil, nil }},
 		"no price":      {HoldFunc: func(*http.Request) (HoldOptions, error) { return HoldOptions{}, errors.New("no price") }},
+		// Kept, its usage could never be sent.
+		"idempotencyKey is \"a b\"": {Open: away, IdempotencyKey: func(*http.Request) string { return "a b" }},
 	} {
 		var told error
 		options.OnError = func(err error, _ *http.Request) { told = err }

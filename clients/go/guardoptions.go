@@ -111,6 +111,18 @@ func (o *GuardOptions) verification(key string, r *http.Request) (Verification, 
 	return asked, nil
 }
 
+// idempotencyKeyOf gives the Idempotency-Key that the options give a request; "": a new one.
+func (o *GuardOptions) idempotencyKeyOf(r *http.Request) (string, error) {
+	given := ""
+	if o.IdempotencyKey != nil {
+		given = o.IdempotencyKey(r)
+	}
+	if given != "" && !isPrintable(given, longestHeader) {
+		return "", fmt.Errorf("idempotencyKey is %.100q; it must be 1 to 255 visible ASCII characters", given)
+	}
+	return given, nil
+}
+
 const (
 	longestRoute = 1024
 	mostCredits  = 9_000_000_000
