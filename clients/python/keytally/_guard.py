@@ -18,8 +18,8 @@ from keytally import types
 from keytally._background import call_back
 from keytally._client import AsyncClient, Client
 from keytally._contract import REFUSALS
-from keytally._guard_options import Request, RequestT, check_options, verify_input
-from keytally._hold import hold_for
+from keytally._guard_options import Request, RequestT, check_options, idempotency_key_of, verify_input
+from keytally._hold import OnFailure, hold_for
 from keytally._kept import AsyncKeptUsage, KeptCall, KeptUsage
 from keytally._key import keys_of
 from keytally._refusal import Answer, Refusal, RefusalBody, answer_to, rate_limit_headers, reason_of
@@ -116,14 +116,15 @@ class Guard(Generic[RequestT]):
                 values[name] = await value
         report = partial(self._report, asked, request_id)
         try:
-            call = KeptCall(verify_input(keys[0], values, request), values.get("idempotency_key"))
+            given_key = idempotency_key_of(values.get("idempotency_key"))
+            call = KeptCall(verify_input(keys[0], values, request), given_key)
         except OptionError as error:
             report(error)
             raise _Refused("FAILED") from None
         try:
             if self._open and self._open.away:
                 raise KeytallyError("keytally is unavailable, and no more usage can be kept", status=0)
-            answer = await call.send(self._client, {"request_id": request_id})
+            answer = await self._verify(call, request_id, report)
         except asyncio.CancelledError:
             # keytally may hold credits, or do so soon, and only its answer would tell the id.
             if "hold" in values:
@@ -138,6 +139,26 @@ class Guard(Generic[RequestT]):
         if "hold" in self._given:
             hold = hold_for(self._client, answer["hold"]["id"] if "hold" in answer else None, report)
         return Outcome(headers, None, answer, hold)
+
+    async def _verify(self, call: KeptCall, request_id: str, report: OnFailure) -> types.Decision:
+        asking = call.send(self._client, {"request_id": request_id})
+        if not (call.is_repeatable and "hold" in self._given and isinstance(self._client, AsyncClient)):
+            return await asking
+        task = self._client._background.begin(asking)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # It may not be cancelled at keytally, and only its answer tells the id of what is held.
+            self._client._later(self._release(report, task))
+            raise
+
+    async def _release(self, report: OnFailure, asking: asyncio.Task[types.Decision]) -> None:
+        try:
+            answer = await asking
+        except Exception as error:
+            return report(error)
+        if "hold" in answer:
+            await hold_for(self._client, answer["hold"]["id"], report)._settle()
 
     def _unanswered(self, call: KeptCall, cause: Exception, report: Callable[..., None]) -> Outcome:
         code = cause.code if isinstance(cause, KeytallyError) else 0

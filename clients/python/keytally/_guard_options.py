@@ -90,6 +90,9 @@ def check_options(given: dict[str, Any], out_of_credits: int | None, *, has_open
     # One that is there but None, such as an unset environment variable, must not mean "free".
     if not callable(given.get("cost", "0")):
         _cost_of(given.get("cost", "0"))
+    key = given.get("idempotency_key")
+    if key is not None and not callable(key):
+        raise OptionError(f"idempotency_key is {_shown(key)}; it must be a function of the request")
     if "hold" in given and has_open:
         raise OptionError("hold is there beside open, which keeps costs that were not held")
     if out_of_credits not in (None, 429):
@@ -118,6 +121,13 @@ def _cost_of(cost: object) -> Cost:
     if not is_right or float(str(usage)) > _MOST_CREDITS:
         raise OptionError(f'cost is {_shown(usage)}; it must be decimal text such as "1" or "0.25"')
     return cast(Cost, given)
+
+
+def idempotency_key_of(given: object) -> str | None:
+    """The Idempotency-Key that the options give a request; `None`: a new one. Raises an `OptionError` for a wrong one."""
+    if given is None or (isinstance(given, str) and re.fullmatch("[!-~]{1,255}", given)):
+        return given
+    raise OptionError(f"idempotency_key is {_shown(given)}; it must be 1 to 255 visible ASCII characters")
 
 
 def _route_of(route: str) -> str:

@@ -82,7 +82,17 @@ class AsyncHold(_Hold):
 
     async def capture(self, usage: str) -> types.CaptureHoldResult | None:
         """It is sent, whatever becomes of the caller."""
-        return await asyncio.shield(self._background.begin(self._alone(self._capture(usage))))
+        capturing = self._background.begin(self._alone(self._capture(usage)))
+        try:
+            return await asyncio.shield(capturing)
+        except asyncio.CancelledError:
+            capturing.add_done_callback(self._tell_failure)
+            raise
+
+    def _tell_failure(self, capturing: asyncio.Task[types.CaptureHoldResult | None]) -> None:
+        error = None if capturing.cancelled() else capturing.exception()
+        if isinstance(error, Exception):
+            self._on_failure(error)
 
     def end(self) -> asyncio.Future[None]:
         """Settles what was not captured, once the answer has ended. Who waits for it may be cancelled, as with its request."""

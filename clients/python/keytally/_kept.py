@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from keytally import types
@@ -56,6 +57,7 @@ class _Kept(Generic[ClientT]):
         self._lock = threading.Lock()
         # After a fork, the parent still has its calls, and sends them.
         self._calls: list[KeptCall] = []
+        self._is_sending = False
         self.away = False
         """Whether nobody of keytally answered when last asked: until it is back, requests do not wait for it."""
 
@@ -69,10 +71,13 @@ class _Kept(Generic[ClientT]):
             self.away = self.away or not was_answered
             if len(self._calls) >= self._at_most:
                 return False
-            if not self._calls:
-                # Not waited for: `flush` is for the end of the process.
-                self._client._later(self._send(), is_awaited=False)
             self._calls.append(call)
+            # Where no thread can be started now, the next request that passes tries it again.
+            with suppress(RuntimeError):
+                if not self._is_sending:
+                    # Not waited for: `flush` is for the end of the process.
+                    self._client._later(self._send(), is_awaited=False)
+                    self._is_sending = True
         return True
 
     async def _send(self) -> None:
@@ -88,7 +93,8 @@ class _Kept(Generic[ClientT]):
                     call_back("on_lost", self._on_lost, call.input, outcome)
                 with self._lock:
                     self._calls.remove(call)
-                    if not self._calls:
+                    self._is_sending = len(self._calls) > 0
+                    if not self._is_sending:
                         return
 
     async def _outcome_of(self, call: KeptCall) -> Lost | None:

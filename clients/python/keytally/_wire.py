@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from keytally._options import CallOptions
-from keytally.errors import KeytallyError
+from keytally.errors import Detail, KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
@@ -142,6 +142,16 @@ def _error_code(told: Any) -> int:
     return code if type(code) is int and 400 <= code // 100 <= 599 else 0
 
 
+def _details_of(error: dict[str, Any]) -> list[Detail]:
+    # What answers in the place of keytally may have others.
+    details = error.get("details")
+    return details if isinstance(details, list) and all(map(_is_detail, details)) else []
+
+
+def _is_detail(one: Any) -> bool:
+    return isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("path", "message"))
+
+
 def _parsed(text: str) -> Any:
     """What JSON says; `None` where it is none."""
     try:
@@ -173,7 +183,7 @@ def _told_error(error: dict[str, Any], status: int, answer: Answer, retry_after:
         status=status,
         code=error.get("code", 0),
         request_id=answer.headers.get("x-request-id"),
-        details=error.get("details") or (),
+        details=_details_of(error),
         retry_after=retry_after,
     )
 

@@ -9,6 +9,7 @@ import time
 import unittest
 from decimal import Decimal
 from typing import Any, cast
+from unittest.mock import patch
 
 from fastapi import Request, Response
 from stack import (
@@ -41,6 +42,7 @@ class Mistakes(unittest.TestCase):
             ({"cost": 0.25}, r"cost is 0\.25 \(float\); it must be decimal text such as"),
             ({"cost": os.environ.get("NO_SUCH_VARIABLE")}, "cost is None"),
             ({"cost": {"usageName": "tokens"}}, "cost is None"),
+            ({"idempotency_key": "orders"}, 'idempotency_key is "orders"; it must be a function of the request'),
             ({"hold": {"expiresIn": 60}, "open": kept}, "hold is there beside open"),
         ]
         for wrong, message in cases:
@@ -55,6 +57,19 @@ class Mistakes(unittest.TestCase):
             guarded = wsgi.KeytallyMiddleware(lambda *_: [], client, hold=none, scopes=lambda _: none)
             guarded({"REQUEST_METHOD": "GET", "HTTP_X_API_KEY": "k"}, lambda *_: None)
             self.assertEqual((asked[0].body["billing"]["hold"], asked[0].body["requestedScopes"]), (None, None))
+
+    def test_a_wrong_idempotency_key_refuses_the_request_before_its_usage_is_kept(self) -> None:
+        client = new_client("http://127.0.0.1:1")
+        kept = KeptUsage(client, on_lost=lambda *_: None)
+        kept.keep(KeptCall({"key": "k"}))
+        wrong: list[Any] = ["a b", "a" * 256, "", 1]
+        statuses: list[str] = []
+        guarded = wsgi.KeytallyMiddleware(
+            lambda *_: [], client, open=kept, idempotency_key=lambda _: wrong.pop(), on_error=no_error
+        )
+        while wrong:
+            guarded({"REQUEST_METHOD": "GET", "HTTP_X_API_KEY": "k"}, lambda status, *_: statuses.append(status[:3]))
+        self.assertEqual((statuses, kept.size), (["500"] * 4, 1))
 
     def test_a_handler_without_a_guard_is_told_so(self) -> None:
         for handler in (lambda: wsgi.identity_of({}), lambda: wsgi.capture(object(), "1")):
@@ -92,6 +107,15 @@ class KeptCalls(unittest.TestCase):
                 kept.keep(KeptCall({"key": key}, "b"), was_answered=True)
             self.assertEqual((kept.flush(60), lost), (0, ["DOUBTFUL", *[KeytallyError] * 2]))
             self.assertEqual([one.keys for one in asked], [["good"]])
+
+    def test_where_no_thread_can_be_started_the_next_one_starts_it(self) -> None:
+        with serving(as_valid) as (url, asked), new_client(url) as client:
+            kept = KeptUsage(client, on_lost=lambda *_: None)
+            with patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
+                self.assertTrue(kept.keep(KeptCall({"key": "a"}), was_answered=True))
+            self.assertEqual(kept.flush(0.01), 1)
+            kept.keep(KeptCall({"key": "b"}), was_answered=True)
+            self.assertEqual((kept.flush(60), [one.keys for one in asked]), (0, [["a"], ["b"]]))
 
 
 HELD = {"status": "VALID", "hold": {"id": "h-1"}}
@@ -142,6 +166,22 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
                 await asyncio.to_thread(eventually, "on_error failed", lambda: len(logs.output) == 1)
                 self.assertRegex(str(told), "not cancelled: .*no such key")
 
+    async def test_one_under_the_options_idempotency_key_is_decided_and_its_hold_released(self) -> None:
+        with serving(hold_up) as (url, asked):
+            async with new_async_client(url) as client:
+                guarded: Any = asgi.KeytallyMiddleware(
+                    no_app, client, cost="1", hold=HOLD, idempotency_key=lambda _: "order-1"
+                )
+                scope = {"type": "http", "path": "/", "headers": [(b"x-api-key", b"k")]}
+                deciding = asyncio.ensure_future(guarded(scope, receive, no_app))
+                await asyncio.to_thread(eventually, "keytally is asked", lambda: len(asked) == 1)
+                deciding.cancel()
+                await asyncio.wait([deciding])
+                asked[0].answer(200, HELD)
+                await asyncio.to_thread(eventually, "it is released", lambda: len(asked) == 2)
+                self.assertEqual((asked[1].path, asked[1].body), (RELEASE, {"holdId": "h-1"}))
+                asked[1].answer(200, {})
+
 
 REFUSED = {"error": {"code": 40001, "message": "usage is no decimal number"}}
 CAPTURE, RELEASE = "/api/v1/usage/capture", "/api/v1/usage/release"
@@ -163,18 +203,18 @@ class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
         hold.end()
         return first
 
-    async def test_a_capture_whose_caller_is_cancelled_is_sent_all_the_same_and_releases_where_it_is_refused(
+    async def test_a_capture_whose_caller_is_cancelled_is_sent_all_the_same_and_where_it_is_refused_told_and_released(
         self,
     ) -> None:
-        answers: list[tuple[int, object, str]] = [(503, {}, CAPTURE), (400, REFUSED, RELEASE)]
-        for status, body, next_path in answers:
+        answers: list[tuple[int, object, str, int]] = [(503, {}, CAPTURE, 0), (400, REFUSED, RELEASE, 1)]
+        for status, body, next_path, count in answers:
             told: list[Exception] = []
             with serving(hold_up) as (url, asked):
                 async with new_async_client(url) as client:
                     first = await self.cancel_capture(AsyncHold(client, "h-1", told.append), "3", asked)
                     first.answer(status, body)
                     (await self.asked(asked, 2)).answer(200, {})
-                self.assertEqual(([one.path for one in asked], told), ([CAPTURE, next_path], []))
+                self.assertEqual(([one.path for one in asked], len(told)), ([CAPTURE, next_path], count))
 
     async def test_a_client_that_is_closed_settles_what_is_held_first(self) -> None:
         told: list[Exception] = []
@@ -206,6 +246,10 @@ class HoldsOfThreads(unittest.IsolatedAsyncioTestCase):
             with self.assertRaisesRegex(KeytallyError, "no decimal number"):
                 await capturing
             self.assertEqual([one.path for one in asked], [CAPTURE, RELEASE])
+
+
+def no_error(*_: object) -> None:
+    pass
 
 
 async def no_app(*_: object) -> None:

@@ -109,6 +109,20 @@ class OtherServers(unittest.IsolatedAsyncioTestCase):
                 with self.assertRaisesRegex(KeytallyError, "in time"):
                     await async_client.verify({"key": "k"}, timeout=1)
 
+    async def test_details_that_are_not_as_keytally_writes_them_are_left_out(self) -> None:
+        right = [{"path": "key", "message": "is wrong"}]
+        cases: list[tuple[Any, Any]] = [(None, []), ("name", []), ([None], []), ([{"path": 1, "message": "m"}], [])]
+        answers = [*cases, (right, right)]
+
+        def decide(asked: Asked) -> None:
+            asked.answer(400, {"error": {"code": 40001, "message": "m", "details": answers[0][0]}})
+
+        with serving(decide) as (url, _), new_client(url) as client:
+            while answers:
+                with self.assertRaises(KeytallyError) as raised:
+                    client.verify({"key": "k"})
+                self.assertEqual(raised.exception.details, answers.pop(0)[1])
+
     async def test_an_on_retry_that_raises_ends_no_call(self) -> None:
         statuses = [503, 503, 200, 200]
 
