@@ -48,7 +48,7 @@ export async function call<O extends Operation, I extends Input<O>>(
 export const CHANGED = 'keytally-changed';
 
 /** Has every part read again, once whoever made the change has gone on: a page that is left reads nothing. */
-export function readAgain(): void {
+function readAgain(): void {
   setTimeout(() => dispatchEvent(new Event(CHANGED)));
 }
 

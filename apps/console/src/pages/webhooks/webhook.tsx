@@ -1,10 +1,11 @@
+import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, readAgain, type Input } from '../../data/call.ts';
-import { useAnswer, useWorkspace, type ItemOf } from '../../data/hooks.ts';
+import { call, type Input } from '../../data/call.ts';
+import { useAnswer, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
 import { Ask, AskDialog, Opens } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
-import { Page } from '../../parts/page.tsx';
-import { List } from '../../parts/table.tsx';
+import { Page, Section } from '../../parts/page.tsx';
+import { PagedTable } from '../../parts/table.tsx';
 import { Amount, Facts, Loaded, State, Time } from '../../parts/text.tsx';
 import { eventField, isGivenUp, webhookState, type Webhook as One } from './webhooks.tsx';
 
@@ -36,7 +37,7 @@ export function Webhook({ id: wid }: { id: string }) {
               ['Id', <code>{webhook.id}</code>],
             ]}
           />
-          <Deliveries of={webhook.id} />
+          <Deliveries of={webhook} onTried={read.reload} />
         </Page>
       )}
     </Loaded>
@@ -96,30 +97,46 @@ function Actions({ of: { id: wid, enabled, events, url } }: { of: One }) {
 
 type Delivery = ItemOf<'get /api/v1/webhook/{wid}/deliveries'>;
 
+// As long as a try may take.
+const SOON_MS = 60_000;
+const AGAIN_MS = 1_500;
+
 const states = { DELIVERED: ['good', 'Delivered'], FAILED: ['bad', 'Failed'], WAITING: ['idle', 'Waiting'] } as const;
 
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
-function Deliveries({ of: wid }: { of: string }) {
+function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried(): void }) {
+  const pages = usePages('get /api/v1/webhook/{wid}/deliveries', { wid, limit: 50 });
+  const { items, reload } = pages;
+  // What is tried any moment shows by itself, and may have changed the webhook's state.
+  useEffect(() => {
+    if (items.length > 0) onTried();
+    // What waits for a webhook that is disabled is not tried.
+    const isDue = ({ state, nextTryAt = '' }: Delivery) =>
+      state === 'WAITING' && Date.parse(nextTryAt) < Date.now() + SOON_MS;
+    if (!enabled || !items.some(isDue)) return undefined;
+    const timer = setTimeout(reload, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [items, enabled]);
   const opened = (one: Delivery) => (
     <Opens text={one.type} look="link">
       <Opened wid={wid} of={one} />
     </Opens>
   );
   return (
-    <List
-      title="Deliveries"
-      action={<Form submit="Look again" look="minor" onSubmit={async () => readAgain()} />}
-      of="get /api/v1/webhook/{wid}/deliveries"
-      input={{ wid, limit: 50 }}
-      columns={[
-        { title: 'Event', cell: opened },
-        { title: 'Told', width: '12.5rem', time: 'createdAt' },
-        { title: 'State', width: '8rem', state: ({ state }) => states[state] },
-        { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length },
-        { title: 'Last answer', text: ({ tries }) => answerOf(tries.at(-1)), none: 'not tried yet' },
-      ]}
-      empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
-    />
+    <Section title="Deliveries" action={<Form submit="Look again" look="minor" onSubmit={async () => reload()} />}>
+      <PagedTable
+        label="Deliveries"
+        pages={pages}
+        columns={[
+          { title: 'Event', cell: opened },
+          { title: 'Told', width: '12.5rem', time: 'createdAt' },
+          { title: 'State', width: '8rem', state: ({ state }) => states[state] },
+          { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length },
+          { title: 'Last answer', text: ({ tries }) => answerOf(tries.at(-1)), none: 'not tried yet' },
+        ]}
+        empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
+      />
+    </Section>
   );
 }
 
