@@ -64,6 +64,16 @@ test('every page and dialog fits its window, keeps to WCAG 2.2 AA, and makes no 
   await close();
 });
 
+test('the overview has each usage once, with its sum of all days, the largest first', async () => {
+  const { page, close } = await own.open('overview');
+  await page.goto(at('overview'));
+  const rows = page.getByRole('region', { name: 'Credits used by usage' }).getByRole('row');
+  await rows.first().waitFor();
+  const names = (await rows.allInnerTexts()).map((text) => /forecast|archive/.exec(text)?.[0]);
+  assert.equal(names, [undefined, 'forecast', 'archive', undefined]);
+  await close();
+});
+
 test('a token that only reads is offered nothing that changes anything, on any page', async () => {
   const reading = ['workspace', 'key', 'billing', 'usage', 'webhook', 'audit', 'link'] as const;
   const token = await own.world.newToken(

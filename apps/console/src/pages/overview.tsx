@@ -38,6 +38,7 @@ export function Overview() {
           action={<PageLink to="usage">All usage</PageLink>}
           of={{ workspaceId }}
           empty="Nothing was used. Verify a key with a cost, and it shows here."
+          isSum
         />
       )}
     </Page>

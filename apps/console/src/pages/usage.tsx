@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { formatSum } from '../../../../shared/values/credits.ts';
 import { addressOf, call, type Input } from '../data/call.ts';
 import { usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
 import { DAYS, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
@@ -105,10 +106,12 @@ type LastUsageProps = {
   title?: string;
   action?: ComponentChildren;
   empty: string;
+  /** Each usage once, with its sum, in place of its days. */
+  isSum?: true;
 };
 
 /** What was used in the last 30 days, by usage name, as chart and table. */
-export function LastUsage({ of, title = 'Usage', action, empty }: LastUsageProps) {
+export function LastUsage({ of, title = 'Usage', action, empty, isSum }: LastUsageProps) {
   const days = lastDays();
   const asked = of && { ...of, ...days, groupBy: 'usageName', limit: MOST_ROWS };
   const read = useRead<{ data: readonly Row[]; nextCursor?: string }>(
@@ -131,9 +134,9 @@ export function LastUsage({ of, title = 'Usage', action, empty }: LastUsageProps
           <>
             <UsageChart rows={data} {...days} interval="day" />
             <Table
-              label="Usage by day"
-              columns={columnsOf({ groupBy: 'usageName', interval: 'day', timezone: 'UTC' })}
-              items={newestFirst(data, ({ start }) => start)}
+              label={isSum ? 'Credits used by usage' : 'Usage by day'}
+              columns={columnsOf({ groupBy: 'usageName', interval: 'day', timezone: 'UTC' }).slice(isSum ? 1 : 0)}
+              items={isSum ? sumsOf(data) : newestFirst(data, ({ start }) => start)}
             />
           </>
         );
@@ -174,6 +177,17 @@ function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'int
     { title: 'Credits', amount: 'totalBillingUsage' },
     { title: 'Events', width: '8rem', amount: 'events' },
   ];
+}
+
+// The rows of a name as one, the largest first.
+function sumsOf(rows: readonly Row[]): Row[] {
+  const micros = (row: Row) => BigInt(Math.round(Number(row.totalBillingUsage) * 1_000_000));
+  const sums = [...Map.groupBy(rows, nameOf).values()].map((all) => ({
+    ...all[0]!,
+    totalBillingUsage: formatSum(all.reduce((sum, row) => sum + micros(row), 0n)),
+    events: all.reduce((sum, { events }) => sum + events, 0),
+  }));
+  return sums.toSorted((a, b) => Number(micros(b) - micros(a)));
 }
 
 function meterOf({ billingId, externalMeterId = billingId }: Row) {
