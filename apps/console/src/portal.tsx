@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, leavePortal, openPortal } from './data/call.ts';
-import { EndedContext, useAll, useAnswer, useRead } from './data/hooks.ts';
+import { EndedContext, readItems, useRead } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
 import { Grants } from './pages/customers/grants.tsx';
@@ -109,13 +109,18 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
 }
 
 function Balance() {
-  const read = useAnswer('get /api/v1/portal/billing', {});
-  const grants = useAll('get /api/v1/portal/grants', { limit: 200 });
+  const read = useRead(async () => {
+    const [{ billing }, grants] = await Promise.all([
+      call('get /api/v1/portal/billing', {}),
+      readItems('get /api/v1/portal/grants', { limit: 200 }),
+    ]);
+    return { billing, grants };
+  }, '');
   return (
     <Section title="Balance" of={read}>
-      {({ billing }) => (
+      {({ billing, grants }) => (
         <>
-          <Credits billing={billing} grants={grants.items} />
+          <Credits billing={billing} grants={grants} />
           <Grants of={grants} empty="No credits yet. Ask for some where you got this link." />
         </>
       )}

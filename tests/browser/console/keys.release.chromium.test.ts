@@ -1,12 +1,33 @@
 import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
-import { inTable, rowOf } from './helpers/browser.ts';
+import { eventually } from '../../helpers/world.ts';
+import { inTable, rowOf, settled } from './helpers/browser.ts';
 import { answer, confirm, fill, focused, press, pressClose, tick } from './helpers/keyboard.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
 // Every task of the pages of keys, by keyboard alone.
 
 const { test, own } = await consoleSuite('keys in the console');
+
+test('a search without a find stops after 20 pages, and looks further where one asks', async () => {
+  const { page, close } = await own.open('keys');
+  let reads = 0;
+  await page.route('**/api-keys?*', (route) => {
+    reads += 1;
+    return route.fulfill({ json: { apiKeys: [], nextCursor: `${reads}` } });
+  });
+  await fill(page, { 'Find keys': 'nowhere' });
+  const stopsAfter = async (pages: number) => {
+    await eventually(`${pages} pages are read`, async () => reads === pages);
+    await page.getByText('Nothing more was found so far.').waitFor();
+    await settled(page);
+    assert.is(reads, pages);
+  };
+  await stopsAfter(20);
+  await press(page, 'Look further');
+  await stopsAfter(40);
+  await close();
+});
 
 test('a key is made, copied, found, edited, limited, granted scopes, rotated, disabled and deleted, each in force', async () => {
   const scope = { name: 'Invoices', representation: 'invoices' };

@@ -112,38 +112,55 @@ type Shown<Item, On> = {
   /** What these items were read on: until a new first page is there, those of before stay. */
   readOn: On;
   isWhole: boolean;
+  /** How many pages in a row had nothing to keep. */
+  emptyPages: number;
   cursor?: string | undefined;
 };
 export type Pages<Item, On = unknown> = Shown<Item, On> & Omit<Read<unknown>, 'value'>;
 
 const NO_ITEMS: never[] = [];
+/** As much of a list as is shown at once. */
+export const MOST_ITEMS = 10_000;
+
+async function readPage<O extends Operation>(operation: O, input: ListInput<O>, cursor: string | undefined) {
+  const answer = await call(operation, { ...input, cursor } as Input<O>);
+  const { nextCursor } = answer as { nextCursor?: string };
+  return { items: Object.values(answer).find(Array.isArray) as ItemOf<O>[], nextCursor };
+}
+
+/** The first items of a list, at most `MOST_ITEMS`. */
+export async function readItems<O extends Operation>(operation: O, input: ListInput<O>): Promise<ItemOf<O>[]> {
+  const items: ItemOf<O>[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await readPage(operation, input, cursor);
+    items.push(...page.items);
+    cursor = page.nextCursor;
+  } while (cursor !== undefined && items.length < MOST_ITEMS);
+  return items;
+}
 
 /** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. */
 export function usePages<O extends Operation>(
   operation: O,
-  input: ListInput<O> | undefined,
+  input: ListInput<O>,
   keep: (item: ItemOf<O>) => boolean = () => true,
-): Pages<ItemOf<O>, ListInput<O> | undefined> {
-  type Known = Shown<ItemOf<O>, ListInput<O> | undefined>;
-  const nothing: Known = { items: NO_ITEMS, readOn: input, isWhole: false };
-  const { value = nothing, ...read } = useRead<Known>(async ({ items, cursor } = nothing) => {
-    if (!input) return undefined;
-    const answer = await call(operation, { ...input, cursor } as Input<O>);
-    const { nextCursor } = answer as { nextCursor?: string };
+): Pages<ItemOf<O>, ListInput<O>> {
+  type Known = Shown<ItemOf<O>, ListInput<O>>;
+  const nothing: Known = { items: NO_ITEMS, readOn: input, isWhole: false, emptyPages: 0 };
+  const { value = nothing, ...read } = useRead<Known>(async ({ items, cursor, emptyPages } = nothing) => {
+    const page = await readPage(operation, input, cursor);
     // A page of a search may be empty, and the next one not.
-    const found = (Object.values(answer).find(Array.isArray) as ItemOf<O>[]).filter(keep);
-    return { items: [...items, ...found], cursor: nextCursor, readOn: input, isWhole: nextCursor === undefined };
+    const found = page.items.filter(keep);
+    return {
+      items: [...items, ...found],
+      cursor: page.nextCursor,
+      readOn: input,
+      isWhole: page.nextCursor === undefined,
+      emptyPages: found.length > 0 ? 0 : emptyPages + 1,
+    };
   }, JSON.stringify(input));
   return { ...value, ...read };
-}
-
-/** Reads a list to its end. */
-export function useAll<O extends Operation>(operation: O, input: ListInput<O> | undefined) {
-  const pages = usePages(operation, input);
-  useEffect(() => {
-    if (!pages.isWhole && !pages.problem) pages.more();
-  }, [pages.items]);
-  return pages;
 }
 
 /** Tells what went wrong. A session that has ended shows the page where one signs in. */

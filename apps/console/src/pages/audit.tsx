@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Input } from '../data/call.ts';
-import { useAll, useMay, type ItemOf } from '../data/hooks.ts';
+import { readItems, useMay, useRead, type ItemOf } from '../data/hooks.ts';
 import { Dialog, Opens } from '../parts/dialog.tsx';
 import { Form } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
@@ -52,8 +52,9 @@ export function Audit() {
 
 /** The names of the team's access tokens by id, where the session may read them. */
 function useTokenNames(): ReadonlyMap<string, string> {
-  const { items } = useAll('get /api/v1/access-token', useMay()('token:write') ? { limit: 200 } : undefined);
-  return useMemo(() => new Map(items.map(({ id, name }) => [id, name])), [items]);
+  const mayRead = useMay()('token:write');
+  const { value } = useRead(async () => (mayRead ? readItems('get /api/v1/access-token', { limit: 200 }) : []), '');
+  return useMemo(() => new Map(value?.map(({ id, name }) => [id, name])), [value]);
 }
 
 /** Whose token made a change. */

@@ -40,6 +40,7 @@ type TableProps<Item> = {
 
 const ROWS_BEYOND = 12;
 const FEW = 40;
+const EMPTY_PAGES = 20;
 
 /** A list as a table. Of a long one only the rows in sight are in the page, so that any number of them scrolls. */
 export function Table<Item>(props: TableProps<Item>) {
@@ -117,11 +118,22 @@ type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'more'> & {
 
 /** A list that is read page by page. What was read stays where a further page fails, and waits for another try. */
 export function PagedTable<Item>({ pages, ...props }: PagedProps<Item>) {
-  const { problem, more, items, isWhole } = pages;
+  const { problem, more, items, isWhole, emptyPages } = pages;
+  const isPaused = !isWhole && emptyPages > 0 && emptyPages % EMPTY_PAGES === 0;
+  const table = { ...props, items, isWhole: isWhole || isPaused, ...(!problem && { more }) };
   return (
     <>
       <ProblemNote problem={problem} onRetry={more} />
-      {(!problem || items.length > 0) && <Table {...props} {...{ items, isWhole }} {...(!problem && { more })} />}
+      {(!problem || items.length > 0) && <Table {...table} empty={!isPaused && props.empty} />}
+      {/* A search that finds little ends by itself, so that an open page does not read all of a long list. */}
+      {isPaused && (
+        <p role="status">
+          Nothing more was found so far.{' '}
+          <button type="button" class="outline small" onClick={more}>
+            Look further
+          </button>
+        </p>
+      )}
     </>
   );
 }

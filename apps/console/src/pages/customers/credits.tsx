@@ -1,5 +1,6 @@
 import { formatCredits, parseSignedCredits } from '../../../../../shared/values/credits.ts';
 import type { Output } from '../../data/call.ts';
+import { MOST_ITEMS } from '../../data/hooks.ts';
 import { Amount, Legend, State, type Standing } from '../../parts/text.tsx';
 import type { Grant } from './grants.tsx';
 
@@ -22,10 +23,13 @@ export function Credits({ billing, grants }: { billing: Billing; grants: readonl
       <p class="big">
         <Amount of={billing.availableCredits} /> <small>credits available</small> <State of={billingState(billing)} />
       </p>
-      <figure class="bar" aria-label="Credits of the record">
-        <DrawnBar parts={parts} />
-        <Legend of={told.map((one) => ({ ...one, amount: formatCredits(one.micros) }))} />
-      </figure>
+      {/* What is left is told by grant: not where there are more of them than were read. */}
+      {grants.length < MOST_ITEMS && (
+        <figure class="bar" aria-label="Credits of the record">
+          <DrawnBar parts={parts} />
+          <Legend of={told.map((one) => ({ ...one, amount: formatCredits(one.micros) }))} />
+        </figure>
+      )}
     </>
   );
 }

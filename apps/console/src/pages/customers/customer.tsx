@@ -1,5 +1,5 @@
 import { call, type Input } from '../../data/call.ts';
-import { useAll, useAnswer, useMay } from '../../data/hooks.ts';
+import { readItems, useMay, useRead } from '../../data/hooks.ts';
 import { Ask, Opens } from '../../parts/dialog.tsx';
 import { limitKind } from '../../parts/limits.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
@@ -25,20 +25,25 @@ const linkNeeds = ['link:write', 'key:read', 'billing:read', 'usage:read'] as co
 
 /** One billing record: what it has, where that came from and where it went. */
 export function Customer({ id: bid }: { id: string }) {
-  const read = useAnswer('get /api/v1/customer-billing/{bid}', { bid });
-  return <Loaded of={read}>{({ billing }) => <CustomerPage billing={billing} />}</Loaded>;
+  const read = useRead(async () => {
+    const [{ billing }, grants] = await Promise.all([
+      call('get /api/v1/customer-billing/{bid}', { bid }),
+      readItems('get /api/v1/customer-billing/{bid}/grants', { bid, limit: 200 }),
+    ]);
+    return { billing, grants };
+  }, bid);
+  return <Loaded of={read}>{(value) => <CustomerPage {...value} />}</Loaded>;
 }
 
-function CustomerPage({ billing }: { billing: Billing }) {
+function CustomerPage({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
   const may = useMay();
   const { id: bid, workspaceId, externalMeterId } = billing;
-  const grants = useAll('get /api/v1/customer-billing/{bid}/grants', { bid, limit: 200 });
   const now = async () => (await call('get /api/v1/customer-billing/{bid}', { bid })).billing;
   const change: OnChange = (what) => call('patch /api/v1/customer-billing/{bid}', { bid, ...what });
   const needs = 'billing:write';
   return (
     <Page title={externalMeterId} action={<Actions of={billing} onChange={change} />}>
-      <Balance billing={billing} grants={grants.items} />
+      <Balance billing={billing} grants={grants} />
       {may('usage:read') && (
         <>
           <LastUsage

@@ -1,9 +1,9 @@
 import { call } from '../../data/call.ts';
-import type { ItemOf, Pages } from '../../data/hooks.ts';
+import type { ItemOf } from '../../data/hooks.ts';
 import { viewerZone } from '../../data/time.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Section } from '../../parts/page.tsx';
-import { List, PagedTable, type Column } from '../../parts/table.tsx';
+import { List, Table, type Column } from '../../parts/table.tsx';
 import { grouped } from '../../parts/text.tsx';
 
 export type Grant = ItemOf<'get /api/v1/customer-billing/{bid}/grants'>;
@@ -27,7 +27,7 @@ const columns: readonly Column<Grant>[] = [
 ];
 
 /** Where the credits came from, and what of each is left; in the console each of a record can be voided. */
-export function Grants({ of: grants, empty, bid = '' }: { of: Pages<Grant>; empty: string; bid?: string }) {
+export function Grants({ of: grants, empty, bid = '' }: { of: readonly Grant[]; empty: string; bid?: string }) {
   const voids = ({ id: gid, name = 'the grant', state, remainingCredits }: Grant) =>
     (state === 'ACTIVE' || state === 'PENDING') && (
       <Ask
@@ -41,10 +41,10 @@ export function Grants({ of: grants, empty, bid = '' }: { of: Pages<Grant>; empt
     );
   return (
     <Section title="Grants">
-      <PagedTable
+      <Table
         label="Grants"
         columns={[...columns, { title: 'Void', width: '6rem', needs, cell: voids }]}
-        pages={grants}
+        items={grants}
         empty={empty}
       />
     </Section>
