@@ -1,9 +1,10 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../../tests/helpers/eventually.ts';
 import { readJson } from './files.ts';
+import { PART_BYTES } from './log-file.ts';
 import { freePorts } from './ports.ts';
 import { identify, isAlive } from './processes.ts';
 import { answersOk, type Program } from './program.ts';
@@ -40,6 +41,19 @@ test('a program that is not ready in time is stopped; one that may be late runs 
   process.kill(before.pid, 'SIGKILL');
   await eventually('it runs again', async () => ![undefined, before.pid].includes(processes().late?.pid));
   await supervisor.stop([]);
+});
+
+test('a log that can not be shortened is told, once, and keeps no other one from it', async () => {
+  const own = join(folder, 'logs');
+  // Where the copy of its head would be written.
+  mkdirSync(join(own, 'supervisor.log.new'), { recursive: true });
+  for (const name of ['supervisor', 'other']) writeFileSync(join(own, `${name}.log`), Buffer.alloc(PART_BYTES + 1));
+  said.length = 0;
+  const { supervisor } = supervise('logs');
+  await supervisor.add(await serving('other'));
+  await eventually('it is shortened', () => Promise.resolve(existsSync(join(own, 'other.log.1'))));
+  await supervisor.stop([]);
+  assert.is(said.filter((line) => line.startsWith('the logs or processes.json could not be written')).length, 1);
 });
 
 function supervise(name: string, readyWithinMs = 120_000) {

@@ -125,7 +125,7 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
   async function keepHouse(): Promise<void> {
     let told = '';
     while (!over.signal.aborted) {
-      const failed = await tidy().then(() => '', describeFailure);
+      const failed = (await tidy()).join('; ');
       // Once, not every second for as long as a disk is full.
       if (failed !== '' && failed !== told) say(`the logs or processes.json could not be written: ${failed}`);
       told = failed;
@@ -133,9 +133,24 @@ export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options)
     }
   }
 
-  async function tidy(): Promise<void> {
-    if (!isListed) writeRecords(folder, [...running.values()]);
-    isListed = true;
-    for (const file of ['supervisor', ...kept.keys()].map(logFile)) while (await shortenLog(file));
+  /** Does each part even where another one fails. Gives what failed. */
+  async function tidy(): Promise<string[]> {
+    const failures = new Set<string>();
+    const attempt = async (work: () => unknown) => {
+      try {
+        await work();
+      } catch (error) {
+        failures.add(describeFailure(error));
+      }
+    };
+    await attempt(() => {
+      if (!isListed) writeRecords(folder, [...running.values()]);
+      isListed = true;
+    });
+    for (const file of ['supervisor', ...kept.keys()].map(logFile))
+      await attempt(async () => {
+        while (await shortenLog(file));
+      });
+    return [...failures];
   }
 }
