@@ -1,4 +1,3 @@
-import { number } from './print.ts';
 import { table } from '../shared/values/table.ts';
 
 /** A figure with what it must and should reach. For a ratio of latencies or memory, less is better. */
@@ -44,4 +43,14 @@ function reaches({ value, lessIsBetter }: Figure, target: number): boolean {
 
 function shown(value: number): string {
   return value >= 100 ? number(value) : value.toFixed(2);
+}
+
+/** The value below which this part (0 to 1) of the sorted values lies. */
+export function percentile(sorted: number[], part: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? NaN;
+}
+
+/** A whole number with commas. */
+export function number(value: number): string {
+  return Math.round(value).toLocaleString('en');
 }

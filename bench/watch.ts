@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { number } from './print.ts';
+import { number } from './results.ts';
 
 /** What a process has used. */
 export type Usage = { cpuSeconds: number; rssMb: number; peakMb: number };

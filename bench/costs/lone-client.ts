@@ -1,7 +1,7 @@
 // Verifies keys with the client, one at a time: GET /?seconds=N answers how it went. PORT, VERIFY_URL, TOKEN, BODIES.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { percentile } from '../print.ts';
+import { percentile } from '../results.ts';
 import { keytally } from '../../clients/node/index.ts';
 import type { Round } from '../wrk.ts';
 

@@ -1,6 +1,5 @@
-import { number } from '../print.ts';
 import { table } from '../../shared/values/table.ts';
-import { ms, type HowLong, type Part } from '../results.ts';
+import { number, ms, type HowLong, type Part } from '../results.ts';
 import { mediansOf, runRounds, type Seen } from '../rounds.ts';
 import type { Stage } from '../stage.ts';
 import { answerOf, makeWorld } from '../world.ts';

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { percentile } from '../print.ts';
+import { percentile } from '../results.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
 import { yieldCores } from '../../apps/stack/process/program.ts';
 import { ourProgram } from '../../apps/stack/servers/programs.ts';
