@@ -124,7 +124,8 @@ export function asksOf({ caller }: Beginning, api: SimulatedApi, { verify }: Sim
     read: async (operationId, params, query = {}) => (await api.handle(caller, { operationId, params, query })).body,
     async verify(text) {
       const call = { caller, body: { key: text }, clientAddress: '192.0.2.1', idempotencyKey: undefined };
-      return JSON.parse((await verify(call)).body);
+      // A clock that has just jumped may make it late once.
+      return JSON.parse((await verify(call).catch(() => verify(call))).body);
     },
   };
 }
