@@ -42,7 +42,7 @@ export type PackedAlert = { name: string } & (
   | { kind: 'limit'; value: number; limit: string }
 );
 
-// lua/parts/moments.lua has the same names.
+// lua/parts/account-state.lua has the same names.
 const ENDS = ['endsAtMs', 'rollEndsAtMs', 'rollMaxMicros'] as const;
 const DECLARED = ['ref', 'number', 'priority', ...ENDS, 'firstVersion', 'begunMicros'] as const;
 

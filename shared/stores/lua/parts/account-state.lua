@@ -2,7 +2,8 @@
 -- and alerts (docs/accounts-design.md).
 --
 -- Needs   names time account
--- Defines readItems(names, items)    lists of values with their names
+-- Defines ITEMS                      the names of what stands in an item of each kind
+--         readItems(kind, items)     lists of values with their names
 --         readState(account, text)   reads it into an account
 --         packState(account)         that text
 --         endedOf(account, number)   what ended lately under a number: { number, from, atMs, taken, used, held }; from is the class of a
@@ -16,24 +17,26 @@
 --         nextAlert(account)         the used micro-credits at which the next alert is crossed; NO_ALERT without one
 --         crossedPart(account)       what the JSON of the next line has of alerts noted as crossed
 -- What stands in each item of a list, in this order.
-local OPEN = { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', 'taken', 'granted' }
-local PENDING = { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', 'beginsAtMs', 'micros' }
-local ENDED = { 'number', 'from', 'atMs', 'taken', 'used', 'held' }
-local ALERT = { 'text', 'kind', 'value', 'armed' }
+local function ofClass(...) return { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', ... } end
+local ITEMS = {
+  class = ofClass(), declared = ofClass('firstVersion', 'begunMicros', 'pending'), open = ofClass('taken', 'granted'),
+  pending = ofClass('beginsAtMs', 'micros'), ended = { 'number', 'from', 'atMs', 'taken', 'used', 'held' },
+  alert = { 'text', 'kind', 'value', 'armed' },
+}
 
-local function readItems(names, items)
+local function readItems(kind, items)
   for i, values in ipairs(items) do
     items[i] = {}
-    for place, name in ipairs(names) do items[i][name] = values[place] end
+    for place, name in ipairs(ITEMS[kind]) do items[i][name] = values[place] end
   end
   return items
 end
 
-local function packItems(names, items)
+local function packItems(kind, items)
   local packed = {}
   for i, item in ipairs(items) do
     packed[i] = {}
-    for place, name in ipairs(names) do packed[i][place] = item[name] end
+    for place, name in ipairs(ITEMS[kind]) do packed[i][place] = item[name] end
   end
   return packed
 end
@@ -48,17 +51,17 @@ end
 
 local function readState(account, text)
   local version, atMs, classes, pending, ended, alerts = unpack(cmsgpack.unpack(text))
-  for i, class in ipairs(readItems(OPEN, classes)) do
+  for i, class in ipairs(readItems('open', classes)) do
     for name, value in pairs(class) do account.classes[i][name] = value end
   end
-  account.version, account.atMs, account.pending, account.ended = version, atMs, readItems(PENDING, pending), readItems(ENDED, ended)
-  account.alerts, account.hasState = readItems(ALERT, alerts), true
+  account.version, account.atMs, account.pending, account.ended = version, atMs, readItems('pending', pending), readItems('ended', ended)
+  account.alerts, account.hasState = readItems('alert', alerts), true
 end
 
 local function packState(account)
   return cmsgpack.pack({
-    account.version, account.atMs, packItems(OPEN, account.classes), packItems(PENDING, account.pending),
-    packItems(ENDED, account.ended), packItems(ALERT, account.alerts),
+    account.version, account.atMs, packItems('open', account.classes), packItems('pending', account.pending),
+    packItems('ended', account.ended), packItems('alert', account.alerts),
   })
 end
 

@@ -15,10 +15,6 @@
 --         writeAccount(account)   after its lines were appended: all of it
 --         changeAccount(account, change)   brings it up to date and, unless more fell due than one call does, makes a change; writes what it
 --                                 became, its lines first. Gives whether it did, and what change(account) gave
--- What makes a class, and what settings say of one.
-local CLASS = { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros' }
-local DECLARED =
-  { 'ref', 'number', 'priority', 'endsAtMs', 'rollEndsAtMs', 'rollMaxMicros', 'firstVersion', 'begunMicros', 'pending' }
 local OVERDRAWN, PLAIN_CLASS, MOST_STEPS = 0, 1, 100
 
 -- The default alerts of a record's workspace, and a mark that changes with them; '' without any.
@@ -62,7 +58,7 @@ local function readSettings(billingRecord, billingKey)
     return settings
   end
   local grants, alertsAt = unpackFields('s', billingRecord, grantsAt)
-  settings.declared = readItems(DECLARED, cjson.decode(grants))
+  settings.declared = readItems('declared', cjson.decode(grants))
   -- Its own alerts come in place of those of its workspace.
   if alertsAt <= #billingRecord then settings.alerts = readAlerts(sub(billingRecord, alertsAt)) end
   return settings
@@ -76,7 +72,7 @@ local function drawnFirst(a, b)
 end
 
 local function classLike(one, more)
-  for _, name in ipairs(CLASS) do more[name] = one[name] end
+  for _, name in ipairs(ITEMS.class) do more[name] = one[name] end
   return more
 end
 
@@ -234,6 +230,13 @@ local function takeSettings(account, settings)
   return walk(account, atMs)
 end
 
+-- What a class paid beyond what it has is overdrawn.
+local function overdraw(account, one, beyond)
+  one.used, account.overdrawn = one.used - beyond, account.overdrawn + beyond
+  change(account, one.number, -beyond, 0, 0)
+  change(account, OVERDRAWN, beyond, 0, 0)
+end
+
 -- The classes of an account of which lines sum up to this, as of the last of them: { number, used, held, lost, expired, from, voidedAtMs }
 -- (restoreAccount). All moments until then were done.
 local function makeClasses(account, lastMs, sums)
@@ -273,22 +276,19 @@ local function makeClasses(account, lastMs, sums)
       local share = one.granted and one.granted + one.expired or one.taken
       local beyond = max(0, one.used + one.held - share)
       local expired = share + beyond - one.used - one.held - one.expired
-      one.used, account.expired, account.overdrawn = one.used - beyond, account.expired + expired, account.overdrawn + beyond
-      change(account, one.number, -beyond, 0, expired)
-      change(account, OVERDRAWN, beyond, 0, 0)
+      overdraw(account, one, beyond)
+      account.expired = account.expired + expired
+      change(account, one.number, 0, 0, expired)
       account.ended[#account.ended + 1], account.kept = one, account.kept + one.held
     elseif one.taken > 0 then
       one.left = one.granted - one.used - one.held
       account.classes[#account.classes + 1] = one
       -- Of a plain record all is its plain class's.
       local beyond = max(0, -one.left)
-      one.left, one.used, account.overdrawn = one.left + beyond, one.used - beyond, account.overdrawn + beyond
-      change(account, one.number, -beyond, 0, 0)
-      change(account, OVERDRAWN, beyond, 0, 0)
+      one.left = one.left + beyond
+      overdraw(account, one, beyond)
     elseif one.used > 0 then
-      account.overdrawn = account.overdrawn + one.used
-      change(account, one.number, -one.used, 0, 0)
-      change(account, OVERDRAWN, one.used, 0, 0)
+      overdraw(account, one, one.used)
     end
   end
   table.sort(account.classes, drawnFirst)
