@@ -24,31 +24,6 @@ export type AccountState = {
   ended: EndedClass[];
 };
 
-/** What of an account changes at moments alone, the field `t` (lua/parts/account-state.lua), as far as it is read here. */
-export type StoredState = {
-  /** Of the settings that were taken in. */
-  version: number;
-  /** Of each class that has not ended, in drawing order. */
-  granted: number[];
-  ended: EndedClass[];
-};
-
-/** Reads the field `t`. Throws where it is damaged. */
-export function readStoredState(text: Buffer | undefined): StoredState {
-  if (!text) return { version: 0, granted: [], ended: [] };
-  const [version, , classes, , ended] = decode(text) as [number, number, [string, ...number[]][], unknown, number[][]];
-  return {
-    version,
-    granted: classes.map((values) => values.at(-1) as number),
-    ended: ended.map(([number = 0, , atMs = 0, , usedMicros = 0, heldMicros = 0]) => ({
-      number,
-      atMs,
-      usedMicros,
-      heldMicros,
-    })),
-  };
-}
-
 /** What calls go by, the field `u` of an account (lua/parts/account.lua). */
 export type HotAccount = {
   usedMicros: number;
@@ -79,13 +54,23 @@ export function readHotAccount(text: Buffer | undefined): HotAccount | undefined
   return { ...amounts, limitMicros: value(4), untilMs: value(5), overdrawnMicros: value(7), classes };
 }
 
-/** The state of an account, of its fields `u` and `t`. */
-export function accountState(hot: HotAccount, { version, granted, ended }: StoredState): AccountState {
-  const classes = granted.map((grantedMicros, i): OpenClass => {
-    const { number, leftMicros, usedMicros } = hot.classes[i]!;
-    return { number, grantedMicros, usedMicros, heldMicros: grantedMicros - leftMicros - usedMicros };
-  });
-  return { version, overdrawnMicros: hot.overdrawnMicros, classes, ended };
+/** Reads the state of an account, of its fields `u` and `t` (lua/parts/account-state.lua). Throws where that is damaged. */
+export function readAccountState(hot: HotAccount, text: Buffer | undefined): AccountState {
+  const { overdrawnMicros } = hot;
+  if (!text) return { version: 0, overdrawnMicros, classes: [], ended: [] };
+  const [version, , open, , ended] = decode(text) as [number, number, [string, ...number[]][], unknown, number[][]];
+  return {
+    version,
+    overdrawnMicros,
+    classes: open.map((values, i): OpenClass => {
+      const { number, leftMicros, usedMicros } = hot.classes[i]!;
+      const grantedMicros = values.at(-1) as number;
+      return { number, grantedMicros, usedMicros, heldMicros: grantedMicros - leftMicros - usedMicros };
+    }),
+    ended: ended.map(([number = 0, , atMs = 0, , usedMicros = 0, heldMicros = 0]): EndedClass => {
+      return { number, atMs, usedMicros, heldMicros };
+    }),
+  };
 }
 
 /** The state once a grant of a class begins: it pays first what was used beyond all classes. */

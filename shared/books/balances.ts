@@ -6,7 +6,7 @@ import { readRecord, versionOf } from '../stores/records.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { chunks } from '../values/chunks.ts';
-import { readHotAccount, readStoredState, type HotAccount, type StoredState } from './account-state.ts';
+import { readAccountState, readHotAccount, type AccountState, type HotAccount } from './account-state.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 
 /**
@@ -26,8 +26,8 @@ export type Balance = {
   /** Of an account: all credits that have begun, and those of them that expired. */
   totalMicros?: number;
   expiredMicros?: number;
-  /** Its account, and its field `t` (account-state.ts). */
-  account?: { hot: HotAccount; state: StoredState };
+  /** Its account, and when something of it falls due. */
+  account?: { untilMs: number; state: AccountState };
   /** It has an account that has yet to take in its settings, or will have one. */
   lacksSettings?: boolean;
   /** How many lines of the books it was rebuilt from. */
@@ -127,7 +127,7 @@ function addBalance(
     /^n\d+$/.test(name) ? [[Number(name.slice(1)), value]] : [],
   );
   const settings = fields['s'] ?? '';
-  const state = hot && readStoredState(bytes['t']);
+  const state = hot && readAccountState(hot, bytes['t']);
   found.balances.push({
     billing,
     atMs,
@@ -135,7 +135,7 @@ function addBalance(
     usedMicros: known.get('u') ?? 0,
     version: versionOf(settings),
     ...amounts,
-    ...(state && { account: { hot, state } }),
+    ...(state && { account: { untilMs: hot.untilMs, state } }),
     lacksSettings: state
       ? state.version !== versionOf(settings)
       : hasClasses(readRecord('billing', settings).limitMicros),

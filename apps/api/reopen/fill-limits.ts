@@ -15,7 +15,8 @@ const FILL_WITHIN_MS = 2_000;
 /**
  * Sets what limits of keys and billing records have counted in windows of the calendar to what the books have, in an emptied shard;
  * those that slide begin anew. What holds reserve is added to it when they come back. It costs a query for each page of those with
- * limits, and where the books can't answer that, for halves of it. Without what the books have of one the shard stays closed: nothing would set its limits later.
+ * limits, and where the books can't answer that, for halves of it. Without what the books have of one the shard stays closed: nothing
+ * would set its limits later.
  */
 export async function fillLimits(stores: RebuildStores, shard: number, grant: WriteGrant): Promise<void> {
   for (const [pages, column] of [

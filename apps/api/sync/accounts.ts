@@ -1,6 +1,6 @@
 import { readBalances, type Balance } from '../../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
-import { accountState, type AccountState, type ClassUse } from '../../../shared/books/account-state.ts';
+import type { AccountState, ClassUse } from '../../../shared/books/account-state.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { PLAIN_NUMBER } from '../../../shared/stores/account-settings.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -17,7 +17,7 @@ type PlainRecord = BillingRef & { totalMicros: number };
 /** Reads a record's balance, after turning its account where something is due or its settings are new; undefined where Redis does not know it. */
 export async function readTurned(redis: ShardedRedis, record: BillingRef): Promise<Balance | undefined> {
   const [balance] = await readBalances(redis, [record]);
-  const isDue = balance?.account && balance.account.hot.untilMs <= balance.atMs;
+  const isDue = balance?.account && balance.account.untilMs <= balance.atMs;
   if (!isDue && !balance?.lacksSettings) return balance;
   await turnAccount(redis, record.shard, billingKey(record));
   const [turned] = await readBalances(redis, [record]);
@@ -32,8 +32,7 @@ export async function readAccount(redis: ShardedRedis, record: PlainRecord): Pro
 /** The account of a record by its balance; that of a plain one is its one class. 503 where Redis does not know it. */
 export function accountOf(record: PlainRecord, balance: Balance | undefined): RecordAccount {
   if (!balance) throw new ApiError('redis_unavailable');
-  const { account } = balance;
-  const state = account ? accountState(account.hot, account.state) : plainState(record, balance);
+  const state = balance.account?.state ?? plainState(record, balance);
   return { balance, state, forgotten: new Map() };
 }
 

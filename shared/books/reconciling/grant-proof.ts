@@ -1,5 +1,4 @@
 import type { Query } from '../../stores/postgres.ts';
-import { accountState } from '../account-state.ts';
 import type { Balance } from '../balances.ts';
 import { sum, type BookedRecord } from '../sums/booked.ts';
 
@@ -23,7 +22,7 @@ export async function proveGrants(
   sql: Query,
   compared: { balance: Balance; booked: BookedRecord }[],
 ): Promise<Map<string, GrantProof>> {
-  const asked = compared.filter(({ balance: { account, atMs } }) => account && account.hot.untilMs > atMs);
+  const asked = compared.filter(({ balance: { account, atMs } }) => account && account.untilMs > atMs);
   if (asked.length === 0) return new Map();
   const rows = await sql<Known[]>`
     select b.id, b.version, b.last_adjustment, (b.total_micros + b.granted_micros + coalesce(u.micros, 0))::bigint as granted_micros,
@@ -52,8 +51,7 @@ export async function proveGrants(
 type Known = { id: string; version: number; lastAdjustment: number; grantedMicros: number; voidedToCome: number[] };
 
 function prove(balance: Balance, { classes }: BookedRecord, row: Known): GrantProof | undefined {
-  const { hot, state: stored } = balance.account!;
-  const state = accountState(hot, stored);
+  const { state } = balance.account!;
   if (state.version !== row.version || balance.adjustment !== row.lastAdjustment) return undefined;
   const { totalMicros = 0, expiredMicros = 0 } = balance;
   const takenOf = (number: number) => {
