@@ -39,7 +39,7 @@ test('that falls silent is ended, and a next one made; not one whose answer wait
 
 test('that is waited for may be refused before there is a server', async () => {
   const own = await makeOwnRedis('late');
-  await own.end('SIGKILL');
+  await own.end();
   const node = connectNode(own.url, makeLogger('test', 'silent'), systemClock);
   try {
     const refused = new Promise((resolve) => node.client.once('error', resolve));

@@ -68,9 +68,9 @@ await runInTestFolder(async (folder) => {
   if (problems > 0) process.exitCode = 1;
 });
 
-/** All of them; those whose name or file has a text in it; or the six of a day of the month. */
+/** All of them; those whose name, file or test has a text in it; or the six of a day of the month. */
 function choose(all: Mutant[], { only, day }: { only: string; day: string }): Mutant[] {
-  const named = all.filter(({ name, file }) => `${name} ${file}`.includes(only));
+  const named = all.filter(({ name, file, seenBy }) => `${name} ${file} ${seenBy}`.includes(only));
   if (named.length === 0) throw new StackError(`there is no fault like ${only}`);
   if (day === '') return named;
   return Array.from(
