@@ -88,6 +88,8 @@ test('an error that keytally answered has its status, code, request id and detai
   assert.equal([error.status, error.code, error.requestId, error.isAway], [400, 40001, 'mine', false]);
   assert.is(error.details[0]!.path, '/name');
   assert.equal([api.seen.length, retried], [1, []]);
+  const [ofBatch] = await Promise.all([failure(clocked.verify({} as never)), clocked.verify({ key: 'x' })]);
+  assert.equal([ofBatch.status, ofBatch.code, ofBatch.details.length, verify.seen.length], [400, 40001, 1, 1]);
 });
 
 test('details of an error that are not as keytally writes them are left out', async () => {
@@ -149,12 +151,6 @@ test('a call that hangs is given up after half of its time, early enough for ano
   assert.is((await failure(nobody.workspaces.list())).message, 'keytally cannot be reached at http://127.0.0.1:1');
   verify.fate = 'pass';
   assert.equal([await nobody.ready(), await client.ready()], [false, true]);
-});
-
-test('what keytally answered counts where a later attempt got no answer of its own', async () => {
-  verify.next(50301);
-  verify.fate = 'refuse';
-  assert.is((await failure(clocked.verify({ key: 'x' }))).code, 50301);
 });
 
 test('an onRetry that throws ends no call, and a signal that aborts ends it between two attempts too', async () => {

@@ -7,7 +7,7 @@ import { joinWorld } from '../../tests/helpers/world.ts';
 import { frameworks } from './helpers/frameworks.ts';
 import { listen, type App } from './helpers/listen.ts';
 import { makeProxy } from './helpers/proxy.ts';
-import { capture, captureAtEnd, keytally, nodeGuard } from './index.ts';
+import { capture, captureAtEnd, identityOf, keytally, nodeGuard } from './index.ts';
 
 const started: App[] = [];
 const errors: Error[] = [];
@@ -148,7 +148,8 @@ test('what was answered while the key was verified stays, and nothing stays held
   assert.match(asked(), 'release');
 });
 
-test('a handler without a guard that holds is told so', async () => {
+test('a handler without a guard, or without one that holds, is told so', async () => {
+  assert.throws(() => identityOf({}), /no keytally guard/);
   assert.throws(() => captureAtEnd({}, () => '1'), /captureAtEnd\(\): no keytally guard with a hold/);
   assert.match(String(await caught(capture({}, '1'))), /capture\(\): no keytally guard with a hold/);
 });
