@@ -42,8 +42,6 @@ export function makeLedger(billingId: string, begin: Begin) {
       ),
     release: ({ holdId, micros }: Hold) =>
       write(0, -micros, (place) => testLine('release', { ...place, holdId, holdMicros: micros, usageName })),
-    correct: ({ holdId }: Hold, micros: number) =>
-      write(micros, 0, (place) => testLine('correction', { ...place, holdId, holdMicros: 0, usageName })),
     turn: () => write(0, 0, (place) => testLine('turn', { ...place, keyId: '' })),
   };
 }

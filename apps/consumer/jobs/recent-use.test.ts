@@ -4,9 +4,11 @@ import { eventColumns, type UsageEvent } from '../../../shared/events/event.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { makeConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeLedger } from '../helpers/ledger.ts';
 import { copyRecentUse } from './recent-use.ts';
 
 const HOUR_MS = 3_600_000;
+const NOON = Date.UTC(2026, 2, 10, 12);
 const never = new AbortController().signal;
 const own = await makeConsumerWorld();
 
@@ -48,4 +50,17 @@ test('last use and used credits are copied to Postgres; unknown keys and late ev
   ]);
   await copyRecentUse(own, never);
   assert.equal(await read(), { usedMicros: 100, version: 1, untouched: true, lastUsedAt: now + 5 });
+});
+
+test('a hold is a use of its key, and what ends it is none: a key is not used again after it was deleted', async () => {
+  const { sql } = own;
+  const { keyId, billingId } = await own.storeKeyAndBilling();
+  const ledger = makeLedger(billingId, { epoch: 1, timeMs: NOON, keyId });
+  const hold = ledger.hold(5);
+  ledger.at(NOON + 60_000).capture(hold, 5);
+  await own.book(NOON, ledger.events);
+  await copyRecentUse(own, never);
+  const [used] = await sql`select last_used_at as at from key_last_used where key_id = ${keyId}`;
+  const [record] = await sql`select used_micros as micros from billing_records where id = ${billingId}`;
+  assert.equal([used!['at'], record!['micros']], [NOON, 5]);
 });
