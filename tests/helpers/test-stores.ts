@@ -32,7 +32,6 @@ export async function connectTestStores(): Promise<TestStores> {
   await sql`delete from job_watermarks`;
   await sql`delete from usage_marks`;
   const { client: books } = stores.books;
-  await books.command({ query: 'system start merges usage_events' });
   for (const table of TABLES) await books.command({ query: `truncate table ${table}` });
   return { ...stores, team: await newTeam(sql) };
 }

@@ -11,7 +11,7 @@ export function needsKafka(file: string): boolean {
 
 /** Whether a test file uses the run's broker. Other files that need Kafka start one of their own. */
 export function sharesBroker(file: string): boolean {
-  return needsKafka(file) && /makeKafkaWorld\(|make\w*World\([^;]*BUS: 'kafka'/.test(readFileSync(file, 'utf8'));
+  return needsKafka(file) && /World\([^;]*BUS: 'kafka'/.test(readFileSync(file, 'utf8'));
 }
 
 /**

@@ -25,16 +25,12 @@ type ToldEvent = {
   data: Record<string, string | number | object | undefined>;
 };
 
-/** The fields of an outbox event that a test chooses. */
-type TestEntry = { id?: string; seq?: number };
-
 // These tests make things fail on purpose.
 const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
-const KEY = newId('key');
 
-export async function makeConsumerWorld(of?: TestStores) {
-  const stores = of ?? (await connectTestStores());
+export async function makeConsumerWorld() {
+  const stores = await connectTestStores();
   // Without the scripts no shard is open.
   await stores.redis.node(0).script('group', [keyspace.outbox(0)], [OUTBOX_GROUP], 5_000);
   return {
@@ -47,19 +43,18 @@ export async function makeConsumerWorld(of?: TestStores) {
   };
 }
 
-/** So many events of one record, by their sequence numbers. */
-export function numbered(count: number): TestEntry[] {
-  return Array.from({ length: count }, (_, i) => ({ seq: i + 1 }));
-}
-
 function outboxTools(stores: TestStores) {
   const { redis } = stores;
   const node = redis.node(0);
   const metrics = makeMetrics('test');
-  const reader = (name: string, claimIdleMs = 30_000, forgetIdleMs = 3_600_000): Source =>
-    makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs, forgetIdleMs, disk: anyDisk });
-  const encode = (billingId: string, timeMs: number, { id = newId('evt'), seq = 1 }: TestEntry) =>
-    encodeEvent(testEvent({ id, timeMs, keyId: KEY, billingId, usedMicros: seq, sequence: seq, route: '/r' }));
+  const reader = (name: string): Source =>
+    makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, disk: anyDisk });
+  /** So many events of a record, as JSON. */
+  const eventsOf = async (billingId: string, count: number): Promise<string[]> => {
+    const timeMs = await redis.now();
+    const numbers = Array.from({ length: count }, (_, i) => i + 1);
+    return numbers.map((sequence) => encodeEvent(testEvent({ timeMs, billingId, usedMicros: sequence, sequence })));
+  };
   return {
     metrics,
     /** A reader of all outboxes, under a consumer's name. */
@@ -79,30 +74,17 @@ function outboxTools(stores: TestStores) {
       assert.match(String(died), /it died/);
     },
     /** Appends an entry as it is. */
-    appendEntry: (shard: number, ...lines: (string | Buffer)[]) =>
+    appendEntry: (shard: number, ...lines: string[]) =>
       node.client.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, Buffer.from(lines.join('\n'), 'latin1')),
-    /** Appends events as verify.lua does, and gives their ids. */
-    async append(billingId: string, entries: TestEntry[]): Promise<string[]> {
-      const timeMs = await redis.now();
-      const ids = entries.map(({ id = newId('evt') }) => id);
-      const pipeline = node.client.pipeline();
-      for (const [i, entry] of entries.entries())
-        pipeline.xadd(
-          keyspace.outbox(shardOf(billingId)),
-          '*',
-          EVENT_FIELD,
-          encode(billingId, timeMs, { ...entry, id: ids[i]! }),
-        );
-      for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
-      return ids;
+    /** Appends so many events of a record as verify.lua does, each by a script of its own. */
+    async append(billingId: string, count: number): Promise<void> {
+      for (const event of await eventsOf(billingId, count)) await this.appendEntry(shardOf(billingId), event);
     },
-    /** Appends events as verify.lua does with those of one script, and lines that are none after the first of them. */
-    async appendTogether(billingId: string, entries: TestEntry[], others: string[] = []): Promise<void> {
-      const timeMs = await redis.now();
-      const lines: (string | Buffer)[] = entries.map((entry) => encode(billingId, timeMs, entry));
-      lines.splice(1, 0, ...others);
-      await this.appendEntry(shardOf(billingId), ...lines);
-      await node.client.incrby(keyspace.more(shardOf(billingId)), lines.length - 1);
+    /** Appends them as verify.lua does with those of one script, and lines that are none after the first of them. */
+    async appendTogether(billingId: string, count: number, others: string[] = []): Promise<void> {
+      const [first = '', ...more] = await eventsOf(billingId, count);
+      await this.appendEntry(shardOf(billingId), first, ...others, ...more);
+      await node.client.incrby(keyspace.more(shardOf(billingId)), more.length + others.length);
     },
     /** Entries in all outboxes, and how many of them were delivered but not acknowledged. */
     async waiting(): Promise<{ entries: number; pending: number }> {
@@ -136,16 +118,11 @@ function booksTools(stores: TestStores) {
       return sql<{ day: string; mark: number }[]>`
         select day, mark from usage_marks where billing_id = ${billingId} order by day`;
     },
-    /** From here on no merge makes one of two rows of an event, and nothing can be deleted, until `connectTestStores` is called. */
-    async stopMerges(): Promise<void> {
-      await books.client.command({ query: 'system stop merges usage_events' });
-    },
-    /** How many rows, distinct events and micro-credits the books have of a record. */
-    async booked(billingId: string): Promise<{ physical: number; events: number; cost: number }> {
-      const [row] = await rows<{ physical: number; events: number; cost: number }>(
-        `select toUInt32(count()) as physical, toUInt32(uniqExact(event_id)) as events,
-                (select toFloat64(sum(cost_micros)) from usage_events final where billing_id = {billingId:String}) as cost
-         from usage_events where billing_id = {billingId:String}`,
+    /** How many events and micro-credits the books have of a record. */
+    async booked(billingId: string): Promise<{ events: number; cost: number }> {
+      const [row] = await rows<{ events: number; cost: number }>(
+        `select toUInt32(count()) as events, toFloat64(sum(cost_micros)) as cost
+         from usage_events final where billing_id = {billingId:String}`,
         { billingId },
       );
       return row!;
