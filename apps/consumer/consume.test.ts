@@ -1,4 +1,4 @@
-// What a consumer reads, and what becomes of it; that none is lost and each counts once wherever a consumer dies, the simulator proves.
+// What a consumer reads, and what becomes of it. That each event counts once wherever a consumer dies, the simulator proves.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
@@ -15,6 +15,24 @@ import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.
 
 let own: ConsumerWorld;
 test.before.each(async () => void (own = await makeConsumerWorld()));
+
+test('what a consumer has inserted and Redis then lost is read, wherever it died', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, 3);
+  await own.carryUntil('noting late events');
+  await own.node.client.del(keyspace.outbox(shardOf(billingId)));
+  assert.is((await own.booked(billingId)).events, 3);
+  assert.is((await own.changedDays(billingId)).length, 1, 'its day is read from its events');
+});
+
+test('what a consumer has inserted while Redis is away is noted, for whoever opens its shard', async () => {
+  const { billingId } = await own.storeKeyAndBilling();
+  await own.append(billingId, 3);
+  await own.node.client.hset(keyspace.meta(0), 'owner', 'of an older run');
+  // It asks for Redis's clock then.
+  await own.carryUntil('marking changed days');
+  assert.is((await own.sql`select from unsettled_records where billing_id = ${billingId}`).count, 1);
+});
 
 test('a consumer that is stopped finishes the batch in its hands, and leaves all others untouched', async () => {
   await own.append(newId('bill'), 10);
