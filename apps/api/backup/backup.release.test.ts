@@ -1,18 +1,19 @@
 // A backup of one world's databases, loaded into empty ones on the same servers: row by row the same, or refused.
-import { Readable, Writable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { rejects } from 'node:assert/strict';
+import { PassThrough, Readable } from 'node:stream';
+import { buffer as bufferOf, text } from 'node:stream/consumers';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { booksProxy } from '../../../tests/helpers/books-proxy.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
+import { eventually } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
 import { takeBackup } from './take.ts';
+import { callsOf, makeCustomers, makeWorld, must, newWorkspace } from '../tests/helpers/calls.ts';
 
 const quiet = () => {};
 let backup: Buffer;
@@ -20,6 +21,7 @@ let target: { sql: Sql; books: Books; clickhouseUrl: string; cluster: string };
 
 const world = await makeWorld(['verify', 'consumer']);
 const { books, redis } = world;
+const { make } = callsOf(world);
 test.after(async () => void (await Promise.all([target?.sql.end(), target?.books.close()])));
 
 test('a backup has every row of every table, and a load writes each as it was', async () => {
@@ -27,15 +29,10 @@ test('a backup has every row of every table, and a load writes each as it was', 
   const customers = makeCustomers(world, workspaceId);
   const key = await customers.meteredKey('100');
   const metadata = { text: 'a\\nb\n"{}\u0001', deep: [{ z: 1, a: null }] };
-  await must(201, world.call('post', '/api/v1/api-key', { name: '\\N', workspaceId, metadata }));
-  await must(201, world.call('post', '/api/v1/jwt', { payload: {} }));
+  await make('/api/v1/api-key', { name: '\\N', workspaceId, metadata });
+  await make('/api/v1/jwt', { payload: {} });
   await must(200, customers.verify({ key: key.key }));
-  await must(
-    201,
-    world.call('post', '/console/session', undefined, {
-      headers: { 'Sec-Fetch-Site': 'same-origin', 'X-Keytally-Session': '1' },
-    }),
-  );
+  await make('/console/session', undefined, { 'Sec-Fetch-Site': 'same-origin', 'X-Keytally-Session': '1' });
   await insertHistory(100_500);
   await insertRefusals(100_500);
 
@@ -55,12 +52,9 @@ test('a backup has every row of every table, and a load writes each as it was', 
   assert.is(marks!.length, 1, 'the one day of the workspace is to be summed up again');
   for (const table of ['usage_events', 'refusals', 'recent_refusals'])
     assert.equal(await fingerprint(target.books, table), await fingerprint(books, table));
-  const addresses = `select count() from recent_refusals where client_address != ''`;
-  assert.is(
-    (await text((await target.books.client.exec({ query: addresses })).stream)).trim(),
-    '0',
-    'none is in a file',
-  );
+  const query = `select count() from recent_refusals where client_address != ''`;
+  const addresses = await text((await target.books.client.exec({ query })).stream);
+  assert.is(addresses.trim(), '0', 'none is in a file');
   assert.equal(await sequences(target.sql), await sequences(world.sql));
   const [{ old }] = await target.sql<[{ old: number }]>`
     select count(*) as old from changes where tx <> (select min(tx) from changes)`;
@@ -68,27 +62,26 @@ test('a backup has every row of every table, and a load writes each as it was', 
 });
 
 test('a load refuses servers that hold anything; one that is cut off leaves no settings, and the next one is whole', async () => {
-  await assertRefused(loadBackup(target, stream(backup), quiet), /holds the settings of a team already/);
+  await rejects(loadBackup(target, stream(backup), quiet), /holds the settings of a team already/);
   const other = await emptyDatabases('other');
-  await assertRefused(loadBackup(other, stream(backup.subarray(0, backup.length - 1_000)), quiet), /cut off/);
+  await rejects(loadBackup(other, stream(backup.subarray(0, backup.length - 1_000)), quiet), /cut off/);
   assert.is((await other.sql`select from teams`).length, 0);
   await loadBackup(other, stream(backup), quiet);
   await assertLoaded(other);
   await other.sql.unsafe('set session_replication_role = replica; truncate teams cascade');
-  await assertRefused(loadBackup(other, stream(backup), quiet), /the books hold usage already/);
+  await rejects(loadBackup(other, stream(backup), quiet), /the books hold usage already/);
   await Promise.all([other.sql.end(), other.books.close()]);
 });
 
 test('a load that is cut off after Postgres was whole is finished by the same file, and by no other', async () => {
   const other = await emptyDatabases('other');
   await loadWithoutEnd(other);
-  const later = zstdDecompressSync(backup).toString('latin1').replace('"settingsAt":"2', '"settingsAt":"3');
-  const another = stream(zstdCompressSync(Buffer.from(later, 'latin1')));
-  await assertRefused(loadBackup(other, another, quiet), /holds the settings of a team already/);
+  const another = stream(edited('"settingsAt":"2', '"settingsAt":"3'));
+  await rejects(loadBackup(other, another, quiet), /holds the settings of a team already/);
   const { rows } = await loadBackup(other, stream(backup), quiet);
   assert.is(rows['books/usage_events'], 100_501);
   await assertLoaded(other);
-  await assertRefused(loadBackup(other, stream(backup), quiet), /holds the settings of a team already/);
+  await rejects(loadBackup(other, stream(backup), quiet), /holds the settings of a team already/);
   await Promise.all([other.sql.end(), other.books.close()]);
 });
 
@@ -102,7 +95,7 @@ async function loadWithoutEnd(other: Awaited<ReturnType<typeof emptyDatabases>>)
     if (!body.toString().startsWith('drop table if exists loading_backup')) return 'passed';
     throw new Error('the machine died');
   });
-  await assertRefused(loadBackup({ ...other, clickhouseUrl: proxy.url }, stream(backup), quiet), /hang up/);
+  await rejects(loadBackup({ ...other, clickhouseUrl: proxy.url }, stream(backup), quiet), /hang up/);
   proxy.close();
   assert.is((await other.sql`select from teams`).length, 1);
 }
@@ -110,24 +103,20 @@ async function loadWithoutEnd(other: Awaited<ReturnType<typeof emptyDatabases>>)
 test('a file that is damaged anywhere, cut off or something else is refused by what is wrong', async () => {
   const check = (bytes: Uint8Array) => checkBackup(stream(Buffer.from(bytes)), quiet);
   assert.is((await check(backup)).header.format, 1);
-  await assertRefused(check(Buffer.from('#!/bin/sh\n')), /no backup made by make backup/);
-  await assertRefused(check(Buffer.alloc(0)), /cut off/);
+  await rejects(check(Buffer.from('#!/bin/sh\n')), /no backup made by make backup/);
+  await rejects(check(Buffer.alloc(0)), /cut off/);
   for (const share of [0.01, 0.3, 0.9]) {
-    await assertRefused(check(backup.subarray(0, Math.floor(backup.length * share))), /cut off/);
+    await rejects(check(backup.subarray(0, Math.floor(backup.length * share))), /cut off/);
     const flipped = Buffer.from(backup);
     flipped[Math.floor(backup.length * share)]! ^= 4;
-    await assertRefused(check(flipped), /damaged|cut off|no backup/);
+    await rejects(check(flipped), /damaged|cut off|no backup/);
   }
-  const plain = zstdDecompressSync(backup);
-  const unread = zstdCompressSync(Buffer.from(plain.toString('latin1').replace('"format"', '"format'), 'latin1'));
-  await assertRefused(check(unread), /damaged: a line of it is no JSON/);
-  const edit = (from: string, to: string) =>
-    zstdCompressSync(Buffer.from(plain.toString('latin1').replace(from, to), 'latin1'));
-  await assertRefused(
-    check(edit('0001_keys.sql', '9999_keys.sql')),
-    /a newer version of keytally made it \(9999_keys\.sql\)/,
-  );
-  await assertRefused(check(edit('"format":1', '"format":2')), /a newer version of keytally made it/);
+  for (const [from, to, told] of [
+    ['"format"', '"format', /damaged: a line of it is no JSON/],
+    ['0001_keys.sql', '9999_keys.sql', /a newer version of keytally made it \(9999_keys\.sql\)/],
+    ['"format":1', '"format":2', /a newer version of keytally made it/],
+  ] as const)
+    await rejects(check(edited(from, to)), told);
 });
 
 test('a master key that does not open the signing keys is refused before anything is loaded', async () => {
@@ -142,8 +131,13 @@ test('a master key that does not open the signing keys is refused before anythin
 
 test('a backup fails, and says why, while no consumer moves the books on', async () => {
   await world.consumer!.stop();
-  await assertRefused(take(500), /the books hold usage from before .* alone, .* is a consumer running\?/);
+  await rejects(take(500), /the books hold usage from before .* alone, .* is a consumer running\?/);
 });
+
+/** The backup with a text in place of another one. */
+function edited(from: string, to: string): Buffer {
+  return zstdCompressSync(Buffer.from(zstdDecompressSync(backup).toString('latin1').replace(from, to), 'latin1'));
+}
 
 function stream(bytes: Buffer): Readable {
   // In pieces, as a file is read.
@@ -156,21 +150,11 @@ function stream(bytes: Buffer): Readable {
 }
 
 async function take(patienceMs = 60_000): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  const out = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      chunks.push(chunk);
-      done();
-    },
-  });
+  const out = new PassThrough();
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 4, statementTimeoutMs: 0, everyTeam: true });
-  try {
-    const stores = { sql, redis, books, log: makeLogger('test', 'silent') };
-    await takeBackup({ ...stores, patienceMs, version: 'test' }, out, quiet);
-  } finally {
-    await sql.end();
-  }
-  return Buffer.concat(chunks);
+  const stores = { sql, redis, books, log: makeLogger('test', 'silent') };
+  const taking = takeBackup({ ...stores, patienceMs, version: 'test' }, out, quiet).finally(() => sql.end());
+  return (await Promise.all([bufferOf(out), taking]))[0];
 }
 
 /** Events of one record on one day, more than two pages of them. */
@@ -240,12 +224,4 @@ async function fingerprint({ client }: Books, table: string): Promise<string> {
 async function sequences(sql: Sql) {
   return sql`select sequencename, nextval(sequencename::text::regclass) as next from pg_sequences
     where sequencename <> 'usage_marks_seq' order by 1`;
-}
-
-async function assertRefused(work: Promise<unknown>, message: RegExp): Promise<void> {
-  const error = await work.then(
-    () => new Error('it was not refused'),
-    (error: unknown) => error as Error,
-  );
-  assert.match(error.message, message, error.stack);
 }

@@ -3,8 +3,9 @@ import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
-import { must } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld } from '../../../tests/helpers/world.ts';
+import { eventually } from '../../../tests/helpers/world.ts';
+import { callsOf, columns, makeWorld, must } from '../tests/helpers/calls.ts';
+import { urlOfApi } from '../tests/helpers/own-api.ts';
 
 const execute = promisify(execFile);
 const world = await makeWorld(['verify']);
@@ -19,37 +20,26 @@ test('everything that the team had is refused, each with a line in the audit log
   for (const token of [team.token, team.child])
     await eventually('refused', async () => (await verify(token, '')) === 401);
   const token = await newOperatorToken(team.id);
+  const later = callsOf(world, token);
   for (const key of team.keys) assert.is(await verify(token, key), 'DISABLED');
-  assert.is(
-    (await must(200, world.call('post', '/api/v1/jwt/verify', { jwt: team.jwt }, { token }))).body.status,
-    'INVALID',
-  );
-  const { webhook } = (await must(200, world.call('get', `/api/v1/webhook/${team.webhook}`, undefined, { token })))
-    .body;
+  assert.is(await later.post('/api/v1/jwt/verify', { jwt: team.jwt }), 'INVALID');
+  const webhook = await later.read(`/api/v1/webhook/${team.webhook}`);
   assert.equal([webhook.enabled, webhook.disabledReason], [false, 'REQUESTED']);
-  const link = await must(200, world.call('get', `/api/v1/link-token/${team.link}`, undefined, { token }));
-  assert.is(link.body.valid, false);
+  assert.is(await later.read(`/api/v1/link-token/${team.link}`), false, 'it is not valid');
   const audited = await world.sql<{ resource: string; n: number }[]>`
     select resource, count(*)::int as n from audit_log
     where team_id = ${team.id} and operation = 'npm run revoke-team' and token_id is null group by resource order by resource`;
-  assert.equal(
-    audited.map(({ resource, n }) => [resource, n]),
-    [
-      ['access_token', 3],
-      ['api_key', 3],
-      ['link_token', 1],
-      ['signing_key', 2],
-      ['webhook', 1],
-    ],
-  );
+  assert.equal(columns(audited, 'resource', 'n'), [
+    ['access_token', 3],
+    ['api_key', 3],
+    ['link_token', 1],
+    ['signing_key', 2],
+    ['webhook', 1],
+  ]);
   assert.is(await verify(others.token, others.keys[0]!), 'VALID');
-  assert.is(
-    (await must(200, world.call('post', '/api/v1/jwt/verify', { jwt: others.jwt }, { token: others.token }))).body
-      .status,
-    'VALID',
-  );
+  assert.is(await callsOf(world, others.token).post('/api/v1/jwt/verify', { jwt: others.jwt }), 'VALID');
   // The team begins anew.
-  await must(201, world.call('post', '/api/v1/jwt', { payload: {} }, { token }));
+  await later.make('/api/v1/jwt', { payload: {} });
 });
 
 test('a command that is killed in the middle is finished by the next one', async () => {
@@ -70,7 +60,7 @@ test('a command that is killed in the middle is finished by the next one', async
   // What could be ended at once was: no token of the team writes.
   for (const one of [team.token, team.child, before]) assert.is((await mint(one)).status, 401);
   assert.match((await run(['--team', team.id]).ended).stdout, /: 0 access tokens, 2 API keys, 1 link tokens\n$/);
-  await must(200, world.call('get', '/api/v1/workspace', undefined, { token }));
+  await callsOf(world, token).read('/api/v1/workspace');
   const [lines] = await world.sql<[{ n: number }]>`
       select count(*)::int as n from audit_log where team_id = ${team.id} and operation = 'npm run revoke-team' and resource = 'api_key'`;
   assert.is(lines.n, 2, 'none twice');
@@ -78,17 +68,16 @@ test('a command that is killed in the middle is finished by the next one', async
 
 async function makeTeam(keyCount: number) {
   const team = await world.newTeam();
-  const options = { token: team.token };
-  const made = async (path: string, body: object) => (await must(201, world.call('post', path, body, options))).body;
-  const workspaceId: string = (await made('/api/v1/workspace', { name: 'w' })).workspace.id;
+  const { make } = callsOf(world, team.token);
+  const { id: workspaceId } = await make('/api/v1/workspace', { name: 'w' });
   const keys: string[] = [];
-  for (let i = 0; i < keyCount; i++) keys.push((await made('/api/v1/api-key', { name: 'k', workspaceId })).apiKey.key);
+  for (let i = 0; i < keyCount; i++) keys.push((await make('/api/v1/api-key', { name: 'k', workspaceId })).key);
   const child: string = (await must(201, mint(team.token))).body.accessToken.token;
   await must(201, mint(child));
-  const link: string = (await made('/api/v1/link-token', { workspaceId, customerId: 'c' })).linkToken.token;
-  const { jwt }: { jwt: string } = await made('/api/v1/jwt', { payload: { role: 'admin' } });
+  const link: string = (await make('/api/v1/link-token', { workspaceId, customerId: 'c' })).token;
+  const jwt: string = await make('/api/v1/jwt', { payload: { role: 'admin' } });
   const hook = { url: 'https://hooks.example.com', events: ['key.created'] };
-  const webhook: string = (await made('/api/v1/webhook', hook)).webhook.id;
+  const webhook: string = (await make('/api/v1/webhook', hook)).id;
   return { ...team, keys, child, link, jwt, webhook };
 }
 
@@ -113,9 +102,7 @@ type Ended = { code: number | null; stdout: string; stderr: string };
 
 /** Runs the command with the same rights as beside the api. */
 function run(args: string[]) {
-  const url = new URL(process.env.TEST_API_POSTGRES_URL!);
-  url.pathname = new URL(world.env.DATABASE_URL!).pathname;
-  const env = { ...process.env, ...world.env, DATABASE_URL: url.href };
+  const env = { ...process.env, ...world.env, DATABASE_URL: urlOfApi(world) };
   const running = execute(process.execPath, ['apps/api/commands/revoke-team.ts', ...args], { env });
   const ended: Promise<Ended> = running.then(
     (output) => ({ code: 0, ...output }),

@@ -4,6 +4,14 @@ import * as assert from 'uvu/assert';
 import { makeWorld } from '../../../tests/helpers/world.ts';
 
 const world = await makeWorld();
+const strict = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+  'x-frame-options': 'DENY',
+  'cross-origin-opener-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+};
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   world.call('get', path, undefined, { token: null, headers });
@@ -14,20 +22,9 @@ test('every path of the console, and the portal, is one page, which may run its 
   for (const path of ['/console/', '/console/w/ws_1/keys', '/console/w/..%2f..%2fetc/passwd', '/portal'])
     assert.is((await get(path)).text, page.text, path);
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
-  for (const answer of [
-    page,
-    await get('/portal'),
-    ...(await Promise.all(assetsOf(page.text).map((path) => get(path)))),
-  ]) {
-    const { headers } = answer;
-    assert.is(
-      headers.get('content-security-policy'),
-      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-    );
-    assert.is(headers.get('x-frame-options'), 'DENY');
-    assert.is(headers.get('cross-origin-opener-policy'), 'same-origin');
-    assert.is(headers.get('referrer-policy'), 'no-referrer');
-    assert.is(headers.get('x-content-type-options'), 'nosniff');
+  for (const path of ['/console', '/portal', ...assetsOf(page.text)]) {
+    const { headers } = await get(path);
+    for (const [name, value] of Object.entries(strict)) assert.is(headers.get(name), value, path);
   }
   assert.not.match(page.text, /<style|style=|<script(?! type="module" (?:async )?src=)| on\w+=/);
 });
@@ -37,13 +34,8 @@ test('the page is asked for each time, and its files, whose names have a hash, a
   assert.match(page.headers.get('cache-control') ?? '', /no-store|no-cache/);
   const assets = assetsOf(page.text);
   const built = readdirSync(new URL('../../console/dist/assets', import.meta.url));
-  assert.equal(
-    assets.toSorted(),
-    built
-      .filter((name) => name !== 'licences.txt')
-      .map((name) => `/console/assets/${name}`)
-      .toSorted(),
-  );
+  const named = built.filter((name) => name !== 'licences.txt').map((name) => `/console/assets/${name}`);
+  assert.equal(assets.toSorted(), named.toSorted());
   for (const path of assets) {
     assert.match(path, /-[A-Z0-9]{8}\.(js|css)$/);
     const answer = await get(path);
@@ -58,13 +50,10 @@ test('what is not a file of the console, and another method, is refused', async 
   for (const path of [
     '/console/assets/',
     '/console/assets/x.js',
-    '/console/assets/../index.html',
+    '/console/assets/%2e%2e%2fpackage.json',
     '/consolexyz',
-    '/console/assets/%2e%2e/index.html',
   ])
-    assert.ok([404, 200].includes((await get(path)).status), path);
-  assert.is((await get('/console/assets/x.js')).status, 404);
-  assert.is((await get('/consolexyz')).status, 404);
+    assert.is((await get(path)).status, 404, path);
   const posted = await world.call('post', '/console', {}, { token: null });
   assert.equal([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
 });

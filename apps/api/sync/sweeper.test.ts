@@ -5,15 +5,15 @@ import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
-import { makeCustomers, must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
-import { makeWorld, once } from '../../../tests/helpers/world.ts';
 import { sweep, moveCheckpoints } from './sweeper.ts';
+import { callsOf, makeCustomers, makeWorld, newWorkspace, once } from '../tests/helpers/calls.ts';
 
 // What can't be brought into force holds up nothing else.
 
 const world = await makeWorld();
 const { redis } = world;
+const { read, make } = callsOf(world);
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 const records = [await accountOf('10'), await accountOf('10'), await accountOf('10')];
@@ -80,9 +80,9 @@ type Damaged = BillingRef & {
 async function accountOf(totalCredits: string): Promise<Damaged> {
   const { id } = await customers.billing(await customers.newMeter({ totalCredits }));
   const grant = { credits: '5', priority: 10 };
-  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: once() }));
+  await make(`/api/v1/customer-billing/${id}/grant`, grant, once());
   // Whoever reads it turns it.
-  await must(200, world.call('get', `/api/v1/customer-billing/${id}`));
+  await read(`/api/v1/customer-billing/${id}`);
   const record = await recordOf(world.sql, id);
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
   const fields = await client.hgetallBuffer(name);

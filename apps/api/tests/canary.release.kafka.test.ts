@@ -3,13 +3,13 @@ import { dirname, join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
-import { must } from '../../../tests/helpers/customers.ts';
 import { startOtlpReceiver } from '../../../tests/helpers/otlp-receiver.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import { eventually, spawnWorld, outputListeners, wireTo } from '../../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { filesWith, formsOf, textOfBooks, textOfPostgres, textOfProcesses, textOfRedis } from './helpers/canary.ts';
 import { guarded, inUsableOrder, makeThings, nameOf, requests, urlOf } from './helpers/requests.ts';
+import { callsOf, must } from './helpers/calls.ts';
 
 // Secrets pass through every operation and every kind of error; then every place that stores anything is searched for them.
 
@@ -142,7 +142,7 @@ test('secrets pass through crashes of a connection, of Redis and of the programs
 
   // A Postgres backend that dies while the key's secret is among the parameters of its statement.
   const api = await world.start('api');
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'crash' }, { token }))).body;
+  const workspace = await callsOf(world, token).make('/api/v1/workspace', { name: 'crash' });
   await world.sql.begin(async (tx) => {
     await tx`lock table key_texts in access exclusive mode`;
     const created = world

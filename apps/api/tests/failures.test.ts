@@ -9,13 +9,13 @@ import { storeWatermark } from '../../../shared/events/watermark.ts';
 import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
-import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { eventually, makeWorld, once as key, wireTo } from '../../../tests/helpers/world.ts';
+import { eventually, once as key, wireTo } from '../../../tests/helpers/world.ts';
 import { TURNS } from '../http/fair-turns.ts';
 import { sweep } from '../sync/sweeper.ts';
 import { startApiBy } from './helpers/own-api.ts';
+import { callsOf, makeCustomers, makeWorld, must, newWorkspace, refused } from './helpers/calls.ts';
 
 // A failure on our side, or on the way to us, has an answer that says so.
 const DEADLINE_MS = 60_000;
@@ -40,6 +40,7 @@ const hung = createServer(
 );
 const world = await makeWorld();
 const { redis } = world;
+const calls = callsOf(world);
 const wire = await wireTo(world.env.DATABASE_URL!, () => {
   const connection = {};
   return (bytes) => {
@@ -88,8 +89,7 @@ test('a body that does not arrive in time is a 408; a request that takes too lon
   assert.is(late!.headers.get('connection'), 'close');
   // In the middle of its transaction.
   begins = (deadline) => (toPostgres = (bytes) => bytes.includes('insert into workspaces') && deadline());
-  const slow = await world.call('post', `${api.url}/api/v1/workspace`, { name: 'n' }, { token });
-  assert.equal([slow.status, slow.body.error.code], [503, 50307]);
+  await refused(50307, callsOf(world, token).ask('post', `${api.url}/api/v1/workspace`, { name: 'n' }));
   await turnsAreOver(token);
   assert.is((await world.sql`select from workspaces where team_id = ${id}`).length, 0);
 });
@@ -102,15 +102,14 @@ test('a request whose commit runs at its deadline says that it may be stored, an
       if (bytes.includes('insert into workspaces')) writes = connection;
       else if (connection === writes && bytes.includes('commit')) deadline();
     });
-  const slow = await world.call('post', `${api.url}/api/v1/workspace`, { name: 'n' }, { token });
-  assert.equal([slow.status, slow.body.error.code], [503, 50310]);
+  await refused(50310, callsOf(world, token).ask('post', `${api.url}/api/v1/workspace`, { name: 'n' }));
   await turnsAreOver(token);
   assert.is((await world.sql`select from workspaces where team_id = ${id}`).length, 1);
 });
 
 test('while the books hang, a read of them ends at its deadline and gives its turn back', async () => {
   const meter = { workspaceId: await world.newWorkspace(world.team.id), externalMeterId: 'hung' };
-  const { id } = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing;
+  const { id } = await calls.make('/api/v1/customer-billing', meter);
   const reached = Promise.withResolvers<void>();
   let reads = 0;
   asked = (query) => query.includes(id) && ++reads === TURNS.ofToken && reached.resolve();
@@ -119,14 +118,14 @@ test('while the books hang, a read of them ends at its deadline and gives its tu
   const answers = Array.from({ length: TURNS.ofToken }, () => world.call('get', `${api.url}/api/v1/usage/${id}`));
   await reached.promise;
   for (const over of deadlines.splice(0)) over();
-  for (const { body } of await Promise.all(answers)) assert.is(body.error?.code, 50307);
-  await must(200, world.call('get', `${api.url}/api/v1/workspace`));
+  for (const answer of answers) await refused(50307, answer);
+  await calls.read(`${api.url}/api/v1/workspace`);
 });
 
 test('while the books hang or are cut off, what waits for them is a 503 that says when to come back, as a file too', async () => {
   const workspaceId = await world.newWorkspace(world.team.id);
   const meter = { workspaceId, externalMeterId: 'hung' };
-  const { id } = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing;
+  const { id } = await calls.make('/api/v1/customer-billing', meter);
   begins = () => {};
   let late: (() => void)[] = [];
   waits = (ms, work) => {
@@ -157,18 +156,18 @@ test('while the books hang or are cut off, what waits for them is a 503 that say
 test('what a token has waiting is bounded: more gets 429, and another team is answered meanwhile', async () => {
   const [busy, calm] = [await world.newTeam(), await world.newTeam()];
   const list = (path: string, token: string) => world.call('get', path, undefined, { token });
-  let calls: ReturnType<typeof list>[] = [];
+  let lists: ReturnType<typeof list>[] = [];
   await world.sql.begin(async (tx) => {
     // Nothing that reads workspaces ends before this transaction.
     await tx`lock table workspaces in access exclusive mode`;
-    calls = Array.from({ length: TURNS.ofToken + TURNS.waitingOfToken + 1 }, () =>
-      list('/api/v1/workspace?limit=1', busy.token),
-    );
-    const refused = await Promise.race(calls);
-    assert.equal([refused.status, refused.body.error.code, refused.headers.get('retry-after')], [429, 42921, '1']);
+    const waiting = { length: TURNS.ofToken + TURNS.waitingOfToken + 1 };
+    lists = Array.from(waiting, () => list('/api/v1/workspace?limit=1', busy.token));
+    const first = await Promise.race(lists);
+    await refused(42921, first);
+    assert.is(first.headers.get('retry-after'), '1');
     await must(200, list('/api/v1/quota', calm.token));
   });
-  await Promise.all(calls);
+  await Promise.all(lists);
 });
 
 test('a request that loses Postgres in its commit says that it may be stored', async () => {
@@ -177,8 +176,7 @@ test('a request that loses Postgres in its commit says that it may be stored', a
       'begin perform pg_terminate_backend(pg_backend_pid()); return null; end';
     create constraint trigger lose_commit after insert on workspaces deferrable initially deferred
       for each row when (new.name = 'lost') execute function lose_commit()`);
-  const { status, body } = await world.call('post', '/api/v1/workspace', { name: 'lost' });
-  assert.equal([status, body.error?.code], [503, 50310]);
+  await refused(50310, calls.ask('post', '/api/v1/workspace', { name: 'lost' }));
 });
 
 test('a change that Postgres ends in favour of another is made again, and is stored once', async () => {
@@ -201,56 +199,53 @@ test('a change that Postgres ends in favour of another is made again, and is sto
 test('a repetition that arrives while the first request runs is a 409 that says when to try again', async () => {
   await world.sql.begin(async (tx) => {
     await tx`lock table idempotency_keys in exclusive mode`;
-    const answer = await world.call('post', '/api/v1/workspace', { name: 'w' }, { headers: key() });
-    assert.equal([answer.status, answer.body.error.code, answer.headers.get('retry-after')], [409, 40905, '1']);
+    const answer = await calls.ask('post', '/api/v1/workspace', { name: 'w' }, key());
+    await refused(40905, answer);
+    assert.is(answer.headers.get('retry-after'), '1');
   });
 });
 
 test('an internal fault is a 500 that tells nothing about it', async () => {
-  await must(201, world.call('post', '/api/v1/jwt', { payload: {} }));
+  await calls.make('/api/v1/jwt', { payload: {} });
   await world.sql`update signing_keys set private_encrypted = '\\x00' where team_id = ${world.team.id}`;
-  const { body } = await must(500, world.call('post', '/api/v1/jwt', { payload: {} }));
-  const message = 'Something went wrong on our side; it was logged with the request id.';
-  assert.equal([body.error.code, body.error.message], [50001, message]);
+  const { message } = await refused(50001, calls.ask('post', '/api/v1/jwt', { payload: {} }));
+  assert.is(message, 'Something went wrong on our side; it was logged with the request id.');
 });
 
 test('a change that is stored but not in force says so, and comes into force once it can', async () => {
   const record = await recordOf(world.sql, await newRecord());
   // Whoever reads it turns it.
-  await must(200, world.call('get', `/api/v1/customer-billing/${record.id}`));
+  await calls.read(`/api/v1/customer-billing/${record.id}`);
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
   const fields = await client.hgetallBuffer(name);
   await client.hdel(name, 't');
-  const { body } = await must(503, adjust(record.id));
-  assert.is(body.error.code, 50304);
+  await refused(50304, adjust(record.id));
   await client.hset(name, fields);
   await world.sql`update changes set created_at = now() - interval '1 minute' where applied_at is null`;
   await sweep(world.sql, redis);
-  const { billing } = (await must(200, world.call('get', `/api/v1/customer-billing/${record.id}`))).body;
+  const billing = await calls.read(`/api/v1/customer-billing/${record.id}`);
   assert.is(billing.usedCredits, '1');
 });
 
 test('a change that another one has overtaken is not mistaken for one of an older Postgres', async () => {
   // Each connection takes numbers ahead: one change of the api, and its next ones are before the number that others have reached.
   await world.sql`alter sequence changes_id_seq cache 1000`;
-  const make = (name: string) => must(201, world.call('post', '/api/v1/workspace', { name }));
+  const make = (name: string) => calls.make('/api/v1/workspace', { name });
   await Promise.all(Array.from({ length: 20 }, () => make('before')));
   const [{ later }] = await world.sql<[{ later: number }]>`select last_value as later from changes_id_seq`;
   await world.sql`
     insert into changes (id, kind, entity_id, applied_at) overriding system value values (${later}, 'workspace', 'ws_gone', now())`;
   for (const shard of ALL_SHARDS) await redis.node(shard).client.hset(keyspace.meta(shard), 'change', later);
-  const { workspace } = (await make('overtaken')).body;
-  const [{ id }] = await world.sql<
-    [{ id: number }]
-  >`select min(id) as id from changes where entity_id = ${workspace.id}`;
-  assert.ok(id < later);
+  const workspace = await make('overtaken');
+  const [first] = await world.sql<[{ id: number }]>`
+    select min(id) as id from changes where entity_id = ${workspace.id}`;
+  assert.ok(first.id < later);
 });
 
 // Last: it ends that api.
 test('without Postgres its operations are a 503; clients that leave before their answer are no errors in the log', async () => {
   await wire.cut();
-  const answer = await world.call('get', `${api.url}/api/v1/workspace`);
-  assert.equal([answer.status, answer.body.error.code], [503, 50302]);
+  await refused(50302, calls.ask('get', `${api.url}/api/v1/workspace`));
   for (let i = 0; i < 20; i++) {
     const socket = connect(Number(new URL(api.url).port), '127.0.0.1');
     await once(socket, 'connect');
@@ -266,21 +261,17 @@ test('without Postgres its operations are a 503; clients that leave before their
 async function turnsAreOver(token: string): Promise<void> {
   toPostgres = () => {};
   begins = () => {};
-  for (let i = 0; i < TURNS.ofToken; i++)
-    await must(200, world.call('get', `${api.url}/api/v1/workspace`, undefined, { token }));
+  for (let i = 0; i < TURNS.ofToken; i++) await callsOf(world, token).read(`${api.url}/api/v1/workspace`);
 }
 
 /** A record with an account. */
 async function newRecord(): Promise<string> {
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
-  const customers = makeCustomers(world, workspace.id);
+  const customers = makeCustomers(world, await newWorkspace(world));
   const { id } = await customers.billing(await customers.newMeter({ totalCredits: '10' }));
-  const grant = { credits: '5', priority: 10 };
-  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: key() }));
+  await calls.make(`/api/v1/customer-billing/${id}/grant`, { credits: '5', priority: 10 }, key());
   return id;
 }
 
 function adjust(id: string) {
-  const body = { amount: '1', reason: 'r' };
-  return world.call('post', `/api/v1/customer-billing/${id}/adjustment`, body, { headers: key() });
+  return calls.ask('post', `/api/v1/customer-billing/${id}/adjustment`, { amount: '1', reason: 'r' }, key());
 }

@@ -2,7 +2,8 @@ import { gzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../../shared/contract/errors.ts';
-import { joinWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
+import type { RequestOptions } from '../../../tests/helpers/request.ts';
+import { joinWorld, once, type Answer } from '../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../http/route.ts';
 import {
   guarded,
@@ -10,11 +11,13 @@ import {
   makeThings,
   nameOf,
   requests,
+  sendTo,
   thingsReadBy,
   unknownThing,
-  urlOf,
+  type MadeRequest,
 } from './helpers/requests.ts';
 import { faultsOf, together, valueOf, type Fault } from './helpers/wrong-input.ts';
+import { refused } from './helpers/calls.ts';
 
 // What every operation refuses alike, and what it repeats. Rights are in matrix.test.ts.
 const BODY_LIMIT = 65_536;
@@ -30,39 +33,30 @@ const otherBodies: Record<string, object> = {
 
 test('each field of a body and each parameter of a query is refused by name: of a wrong type, beyond a bound, missing, unknown', async () => {
   const before = await auditLines();
-  let refused = 0;
+  let tried = 0;
   for (const route of guarded) {
     const made = requests[nameOf(route)]!.make(things);
     const body: object = route.accepts ?? route.body;
     // A longer text fits into no body.
     const fits = ({ value }: Fault) => JSON.stringify(value).length < (route.bodyLimit ?? BODY_LIMIT);
-    for (const faults of body ? together(faultsOf(body).filter(fits)) : []) {
-      const wrong = valueOf(faults);
-      for (const answer of await send(route, { ...made, body: wrong }))
-        expectNamed(
-          answer,
-          faults.map(({ at }) => at),
-          nameOf(route),
-        );
-      refused += faults.length;
-    }
     const query = route.query ?? { type: 'object', additionalProperties: false };
     const inUrl = ({ at, value }: Fault) => {
       const [text] = Object.values<unknown>(value);
       return at !== '' && isText(text) && String(text).length < 8_000;
     };
-    for (const faults of together(faultsOf(query).filter(inUrl))) {
-      const wrong = valueOf(faults);
-      for (const answer of await send(route, { ...made, query: wrong }))
-        expectNamed(
-          answer,
-          faults.map(({ at }) => at.slice(1)),
-          nameOf(route),
-        );
-      refused += faults.length;
-    }
+    const wrong = {
+      body: body ? faultsOf(body).filter(fits) : [],
+      query: faultsOf(query).filter(inUrl),
+    };
+    for (const [part, all] of Object.entries(wrong))
+      for (const faults of together(all)) {
+        const places = faults.map(({ at }) => (part === 'query' ? at.slice(1) : at));
+        for (const answer of await send(route, { ...made, [part]: valueOf(faults) }))
+          expectNamed(answer, places, nameOf(route));
+        tried += faults.length;
+      }
   }
-  assert.ok(refused > 500, `only ${refused} faults were tried`);
+  assert.ok(tried > 500, `only ${tried} faults were tried`);
   assert.is(await auditLines(), before, 'nothing was changed');
 });
 
@@ -76,8 +70,7 @@ test('a body that is broken, of another type, compressed or too large is refused
       [gzipSync('{}').toString('latin1'), { 'Content-Encoding': 'gzip' }, errors.encoded_body[0]],
       [large, {}, errors.body_too_large[0]],
     ] as const)
-      for (const answer of await send(route, made, headers, raw))
-        assert.is(answer.body.error?.code, code, `${nameOf(route)}: ${answer.text}`);
+      for (const answer of await send(route, made, { headers, raw })) await refused(code, answer, nameOf(route));
   }
 });
 
@@ -88,8 +81,8 @@ test('an id that is none of ours is unknown, whatever its form', async () => {
       const refusal = foreign ?? unknownThing[name];
       // The others are secrets, of which an answer says no more than that they are not valid.
       if (typeof refusal !== 'number') continue;
-      for (const { body, text } of await send(route, make({ ...things, [name]: 'nonsense' })))
-        assert.is(body.error?.code, refusal, `${nameOf(route)} with ${name}: ${text}`);
+      for (const answer of await send(route, make({ ...things, [name]: 'nonsense' })))
+        await refused(refusal, answer, `${nameOf(route)} with ${name}`);
     }
   }
 });
@@ -99,8 +92,8 @@ test('a cursor that no page has answered is refused by every list', async () => 
   assert.ok(lists.length > 4);
   for (const route of lists) {
     const made = requests[nameOf(route)]!.make(things);
-    for (const { body } of await send(route, { ...made, query: { ...made.query, cursor: 'nonsense' } }))
-      assert.is(body.error?.code, errors.invalid_cursor[0], nameOf(route));
+    for (const answer of await send(route, { ...made, query: { ...made.query, cursor: 'nonsense' } }))
+      await refused(errors.invalid_cursor[0], answer, nameOf(route));
   }
 });
 
@@ -111,23 +104,21 @@ test('a creation repeated with its Idempotency-Key is answered as before and don
     const what = nameOf(route);
     const { make } = requests[what]!;
     const made = make(things);
-    const unusable = await send(route, made, { 'Idempotency-Key': 'x'.repeat(256) });
-    expectNamed(unusable[0]!, ['Idempotency-Key'], what);
-    if (route.idempotencyKeyRequired) {
-      const [without] = await send(route, made, {});
-      assert.is(without!.body.error?.code, errors.idempotency_key_missing[0], what);
-    }
+    const answerTo = async (asked: MadeRequest, headers: Record<string, string>) =>
+      (await send(route, asked, { headers }))[0]!;
+    expectNamed(await answerTo(made, { 'Idempotency-Key': 'x'.repeat(256) }), ['Idempotency-Key'], what);
+    if (route.idempotencyKeyRequired)
+      assert.is((await answerTo(made, {})).body.error?.code, errors.idempotency_key_missing[0], what);
     const headers = once();
-    const [first] = await send(route, made, headers);
-    assert.is(first!.status, route.status ?? 200, `${what}: ${first!.text}`);
+    const first = await answerTo(made, headers);
+    assert.is(first.status, route.status ?? 200, `${what}: ${first.text}`);
     const lines = await auditLines();
-    const [again] = await send(route, made, headers);
-    assert.equal([again!.status, again!.text], [first!.status, first!.text], what);
-    const [reordered] = await send(route, { ...made, body: backwards(made.body) }, headers);
-    assert.equal([reordered!.status, reordered!.text], [first!.status, first!.text], `${what}, in another order`);
+    for (const body of [made.body, backwards(made.body)]) {
+      const again = await answerTo({ ...made, body }, headers);
+      assert.equal([again.status, again.text], [first.status, first.text], what);
+    }
     const other = otherBodies[what] ? { ...made, body: otherBodies[what] } : make(elsewhere);
-    const [mismatch] = await send(route, other, headers);
-    assert.is(mismatch!.body.error?.code, errors.idempotency_mismatch[0], `${what}: ${mismatch!.text}`);
+    assert.is((await answerTo(other, headers)).body.error?.code, errors.idempotency_mismatch[0], what);
     assert.is(await auditLines(), lines, `${what} was done once`);
   }
 });
@@ -140,17 +131,9 @@ function backwards(value: unknown): unknown {
   return Object.fromEntries(fields.toReversed());
 }
 
-/** Sends a request to every server that serves it. */
-function send(
-  route: ApiRoute,
-  made: { path?: Record<string, string>; query?: Record<string, any>; body?: unknown },
-  headers: Record<string, string> = route.idempotencyKeyRequired ? once() : {},
-  raw?: string,
-): Promise<Answer[]> {
-  const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify.url] : [])];
-  const { token } = world.team;
-  const options = { token, headers, ...(raw === undefined ? { body: made.body } : { raw }) };
-  return Promise.all(servers.map((url) => request(url + urlOf(route, made), route.method, options)));
+/** Sends a request to every server that serves it, with our token. */
+function send(route: ApiRoute, made: MadeRequest, options: RequestOptions = {}): Promise<Answer[]> {
+  return sendTo(world, route, made, { token: world.team.token, ...options });
 }
 
 function expectNamed(answer: Answer, places: string[], what: string): void {

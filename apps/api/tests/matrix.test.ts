@@ -1,8 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions, type Permission } from '../../../shared/contract/caller.ts';
-import { makeWorld, once, request, type Answer } from '../../../tests/helpers/world.ts';
-import { must, newWorkspace } from '../../../tests/helpers/customers.ts';
 import type { ApiRoute } from '../http/route.ts';
 import { routes } from '../routes/index.ts';
 import { makeBackground } from './helpers/background.ts';
@@ -12,17 +10,19 @@ import {
   makeThings,
   nameOf,
   requests,
+  sendTo,
   thingsReadBy,
   unknownThing,
-  urlOf,
   type Refusal,
   type Things,
 } from './helpers/requests.ts';
 import { differences, snapshot } from './helpers/snapshot.ts';
+import { callsOf, makeWorld, newWorkspace, refused, type Answer } from './helpers/calls.ts';
 
 // Every operation with every kind of token: a forbidden request is refused and leaves no trace in any store.
 
 const world = await makeWorld(['verify', 'consumer']);
+const calls = callsOf(world);
 const background = makeBackground(world);
 const stranger = (await world.newTeam()).token;
 const [ours, theirs] = await Promise.all([makeThings(world, world.team.token), makeThings(world, stranger)]);
@@ -41,7 +41,7 @@ test('all operations but these need a permission', () => {
 
 test('an unknown token gets 401 from every operation, and changes nothing', async () => {
   const { token: revoked, accessToken } = await newToken();
-  await must(200, world.call('delete', `/api/v1/access-token/${accessToken.id}`));
+  await calls.remove(`/api/v1/access-token/${accessToken.id}`);
   const { token: expired, accessToken: passing } = await newToken({ expiresAt: Date.now() + 60_000 });
   await world.sql`update access_tokens set expires_at = 1 where id = ${passing.id}`;
   await background.apply('token', passing.id);
@@ -59,7 +59,7 @@ test('an unknown token gets 401 from every operation, and changes nothing', asyn
     const [name, token] = strangers[asked++ % strangers.length]!;
     for (const [who, secret, code] of [['no token', null, 40101] as const, [name, token, 40102] as const])
       for (const answer of await send(route, ours, secret)) {
-        assert.equal([answer.status, answer.body.error?.code], [401, code], `${who}: ${nameOf(route)}`);
+        await refused(code, answer, `${who}: ${nameOf(route)}`);
         assert.is(answer.headers.get('www-authenticate'), 'Bearer');
       }
   });
@@ -68,15 +68,14 @@ test('an unknown token gets 401 from every operation, and changes nothing', asyn
 test('a token with every permission except the required one gets 403, and changes nothing', async () => {
   const tokens = await tokensFor((route) => permissions.filter((permission) => permission !== route.permission));
   await unchangedBy(guarded, async (route) => {
-    for (const answer of await send(route, ours, tokens.get(route)!))
-      assert.is(answer.body.error?.code, 40301, nameOf(route));
+    for (const answer of await send(route, ours, tokens.get(route)!)) await refused(40301, answer, nameOf(route));
   });
 });
 
 test('a token limited to another workspace reaches nothing in ours, and changes nothing', async () => {
   const elsewhere = await newWorkspace(world);
   const limited = await world.newToken(world.team.id, permissions, [elsewhere]);
-  const refused = async (route: ApiRoute) => {
+  const reachNothing = async (route: ApiRoute) => {
     const { limited: refusal, make } = requests[nameOf(route)]!;
     for (const answer of await send(route, ours, limited)) expectRefusal(answer, [refusal], nameOf(route));
     // A path with the stranger's own workspace, and then a resource of ours.
@@ -86,11 +85,9 @@ test('a token limited to another workspace reaches nothing in ours, and changes 
       expectRefusal(answer, [unknownThing[second]], nameOf(route));
   };
   const isOfItsOwn = (route: ApiRoute) => requests[nameOf(route)]!.limited === 'their own';
-  await unchangedBy(
-    guarded.filter((route) => !isOfItsOwn(route)),
-    refused,
-  );
-  for (const route of guarded.filter(isOfItsOwn)) await refused(route);
+  const others = guarded.filter((route) => !isOfItsOwn(route));
+  await unchangedBy(others, reachNothing);
+  for (const route of guarded.filter(isOfItsOwn)) await reachNothing(route);
 });
 
 test("another team's token reaches nothing of ours, whichever of the ids is ours, and changes nothing", async () => {
@@ -112,7 +109,7 @@ test("another team's token reaches nothing of ours, whichever of the ids is ours
     for (const answer of await send(route, theirs, stranger)) expectRefusal(answer, ['their own'], nameOf(route));
 });
 
-test('every permitted request succeeds; reading changes nothing, and a change is seen here and leaves one line in the audit log, of what and by which request', async () => {
+test('every permitted request succeeds; reading changes nothing, and a change is seen here and leaves one line in the audit log, of what and by which request, without the secret that it made', async () => {
   // A token can grant only what it holds.
   const granting: Record<string, Permission[]> = {
     '/api/v1/access-token': ['key:read'],
@@ -136,10 +133,12 @@ test('every permitted request succeeds; reading changes nothing, and a change is
     permitted,
   );
   const before = await look();
+  const secrets = [ours.keyText, ours.linkToken];
   for (const route of inUsableOrder(guarded.filter(changes))) {
     const last = await lastLine();
     const { body, headers } = await permitted(route);
-    const { apiKey, workspace, scope, grant, grantSchedule, billing } = body;
+    const { apiKey, accessToken, linkToken, workspace, scope, grant, grantSchedule, billing } = body;
+    for (const secret of [apiKey?.key, accessToken?.token, linkToken?.token]) if (secret) secrets.push(secret);
     // With a workspace go its webhooks, each with a line of its own.
     const lines = (await changesSince(last)).filter(({ resource }) => !workspace || resource === 'workspace');
     const id = (apiKey ?? workspace ?? scope ?? grant ?? grantSchedule ?? billing)?.id ?? lines[0]?.resourceId;
@@ -151,6 +150,9 @@ test('every permitted request succeeds; reading changes nothing, and a change is
   }
   const seen = differences(before, await look());
   assert.ok(seen.length > 30 && seen.some((name) => name.endsWith(':outbox')), seen.join());
+  const log = JSON.stringify(await world.sql`select * from audit_log`);
+  assert.is(secrets.length, 2 + 4, 'a key, its rotation, a link token and an access token were made');
+  for (const secret of secrets) assert.not.ok(log.includes(secret.slice(10)), 'a secret is in the audit log');
 });
 
 function look(): Promise<Record<string, string>> {
@@ -184,13 +186,8 @@ function expectRefusal(answer: Answer, refusals: Refusal[], what: string): void 
 }
 
 /** Sends an operation's good request to every server that serves it. */
-async function send(route: ApiRoute, things: Things, token: string | null): Promise<Answer[]> {
-  const made = requests[nameOf(route)]!.make(things);
-  const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify!.url] : [])];
-  const headers = route.idempotencyKeyRequired ? once() : {};
-  return Promise.all(
-    servers.map((url) => request(url + urlOf(route, made), route.method, { token, body: made.body, headers })),
-  );
+function send(route: ApiRoute, things: Things, token: string | null): Promise<Answer[]> {
+  return sendTo(world, route, requests[nameOf(route)]!.make(things), { token });
 }
 
 /** Every subset that is not empty. */
@@ -213,6 +210,6 @@ async function tokensFor(granted: (route: ApiRoute) => readonly Permission[]): P
 
 async function newToken(body: object = {}) {
   const fields = { name: 'n', permissions: [...permissions], ...body };
-  const { accessToken } = (await must(201, world.call('post', '/api/v1/access-token', fields))).body;
+  const accessToken = await calls.make('/api/v1/access-token', fields);
   return { token: accessToken.token as string, accessToken };
 }

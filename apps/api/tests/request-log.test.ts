@@ -1,9 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeTestClock } from '../../../tests/helpers/clock.ts';
-import { must } from '../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../tests/helpers/world.ts';
 import { startApiBy } from './helpers/own-api.ts';
+import { column, joinWorld, must } from './helpers/calls.ts';
 
 const clock = makeTestClock(Date.now());
 const world = await joinWorld();
@@ -23,10 +22,7 @@ test('strangers get one line a second, refused or answered, which counts those w
   await ask();
   await clock.advance(1_001);
   await ask();
-  assert.equal(
-    requests().map(({ notLogged }) => notLogged),
-    [undefined, 9],
-  );
+  assert.equal(column(requests(), 'notLogged'), [undefined, 9]);
 });
 
 test('a client with a known token has a line for each request, also for one that is refused', async () => {
@@ -38,8 +34,5 @@ test('a client with a known token has a line for each request, also for one that
     ['/api/v1/workspace', 200],
   ] as const)
     await must(status, world.call('get', api.url + path, undefined, { token }));
-  assert.equal(
-    requests().map(({ status }) => status),
-    [200, 403, 200],
-  );
+  assert.equal(column(requests(), 'status'), [200, 403, 200]);
 });

@@ -2,78 +2,72 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
-import { makeCustomers, must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
-import { makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts';
+import { callsOf, makeWorld, must, once } from '../../tests/helpers/calls.ts';
+import { makeRecords, type Grant } from '../../tests/helpers/records.ts';
 import { makeDuePeriods } from './schedule-job.ts';
 
+const DAY = 86_400_000;
+const daily = { credits: '1', every: 'day', anchorAt: Date.now() - DAY / 2 };
 const world = await makeWorld();
 const { redis } = world;
-const workspaceId = await newWorkspace(world);
-const customers = makeCustomers(world, workspaceId);
-
-const DAY = 86_400_000;
+const records = await makeRecords(world);
 
 test('nothing is granted, refilled or voided of a record while Redis has yet to hear of an earlier change of it', async () => {
-  const changes: [number, (one: Made, grantId: string, scheduleId: string) => Promise<Answer>][] = [
-    [200, refill],
-    [201, grant],
-    [201, schedule],
-    [200, voidOf],
-    [
-      200,
-      ({ id }, _, scheduleId) => world.call('delete', `/api/v1/customer-billing/${id}/grant-schedule/${scheduleId}`),
-    ],
-  ];
-  const refused = async (column: string, [status, change]: (typeof changes)[number]) => {
-    const one = await record();
-    const granted = (await must(201, grant(one))).body.grant.id;
-    const made = (await must(201, schedule(one))).body.grantSchedule.id;
+  const isRefused = async (column: string, which: number) => {
+    const one = await newRecord();
+    const [status, method, path, body] = changesOf(one)[which]!;
+    const change = () => world.call(method, path, body, { headers: once() });
     const before = await stateOf(one);
-    const unheard = (by: number) =>
-      world.sql`update billing_records set ${world.sql(column)} = ${world.sql(column)} + ${by} where id = ${one.id}`;
-    await unheard(1);
-    const { status: refusal, body, headers } = await change(one, granted, made);
-    assert.equal([refusal, body.error?.code, headers.get('retry-after')], [503, 50301, '1']);
-    assert.match(body.error.message, 'nothing was stored');
+    await hideFromRedis(one, column, 1);
+    const answer = await change();
+    assert.equal([answer.status, answer.body.error?.code, answer.headers.get('retry-after')], [503, 50301, '1']);
+    assert.match(answer.body.error.message, 'nothing was stored');
     assert.equal(await stateOf(one), before);
-    await unheard(-1);
-    await must(status, change(one, granted, made));
+    await hideFromRedis(one, column, -1);
+    await must(status, change());
   };
   // Each waits a while for Redis to hear.
-  await Promise.all(['version', 'last_adjustment'].flatMap((column) => changes.map((one) => refused(column, one))));
+  const columns = ['version', 'last_adjustment'];
+  await Promise.all(columns.flatMap((column) => [0, 1, 2, 3, 4].map((which) => isRefused(column, which))));
 });
 
 test('no period of a record is made while Redis has yet to hear of an earlier change of it, and those of others are', async () => {
-  const [one, other] = [await record(), await record()];
-  for (const each of [one, other]) {
-    await must(201, schedule(each));
-    await passTime(world, redis, each.id, DAY);
-  }
-  const unheard = (by: number) =>
-    world.sql`update billing_records set last_adjustment = last_adjustment + ${by} where id = ${one.id}`;
-  await unheard(1);
+  const [one, other] = [await newRecord(), await newRecord()];
+  for (const { id } of [one, other]) await passTime(world, redis, id, DAY);
+  await hideFromRedis(one, 'last_adjustment', 1);
   await makePeriods();
   assert.equal([await periodsOf(one), await periodsOf(other)], [3, 4]);
-  await unheard(-1);
+  await hideFromRedis(one, 'last_adjustment', -1);
   await makePeriods();
   assert.is(await periodsOf(one), 4);
 });
 
-type Made = { id: string; meter: string };
+type Made = Awaited<ReturnType<typeof newRecord>>;
 
-async function record(): Promise<Made> {
-  const { meter } = await customers.meteredKey('10');
-  return { meter, id: (await customers.billing(meter)).id };
+/** A record with a grant and a schedule. */
+async function newRecord() {
+  const { id, meter } = await records.record('10');
+  const grantId = await records.granted(id, { credits: '5' });
+  const schedule = await callsOf(world).make(`${records.path(id)}/grant-schedule`, daily, once());
+  return { id, meter, grantId, scheduleId: schedule.id as string };
 }
 
-function grant({ id }: Made): Promise<Answer> {
-  return world.call('post', `/api/v1/customer-billing/${id}/grant`, { credits: '5' }, { headers: once() });
+/** What may be asked for a record, with the status of its success. */
+function changesOf({ id, meter, grantId, scheduleId }: Made) {
+  const [path, { workspaceId }] = [records.path(id), records];
+  return [
+    [200, 'post', '/api/v1/customer-billing/refill', { workspaceId, externalMeterId: meter, refill: '3' }],
+    [201, 'post', `${path}/grant`, { credits: '5' }],
+    [201, 'post', `${path}/grant-schedule`, daily],
+    [200, 'post', `${path}/grant/${grantId}/void`, { reason: 'r' }],
+    [200, 'delete', `${path}/grant-schedule/${scheduleId}`],
+  ] as const;
 }
 
-function refill({ meter }: Made): Promise<Answer> {
-  const body = { workspaceId, externalMeterId: meter, refill: '3' };
-  return world.call('post', '/api/v1/customer-billing/refill', body);
+/** Counts one more change of a record in Postgres, or one less. */
+function hideFromRedis({ id }: Made, column: string, by: 1 | -1) {
+  return world.sql`update billing_records set ${world.sql(column)} = ${world.sql(column)} + ${by} where id = ${id}`;
 }
 
 /** Makes all periods that are due. */
@@ -82,24 +76,10 @@ async function makePeriods(): Promise<void> {
   await makeDuePeriods(stores, new AbortController().signal);
 }
 
-function schedule({ id }: Made): Promise<Answer> {
-  return world.call('post', `/api/v1/customer-billing/${id}/grant-schedule`, {
-    credits: '1',
-    every: 'day',
-    anchorAt: Date.now() - DAY / 2,
-  });
+async function stateOf({ id }: Made): Promise<[billing: object, grants: Grant[]]> {
+  return [await records.billing(id), await records.grants(id)];
 }
 
-function voidOf({ id }: Made, grantId: string): Promise<Answer> {
-  return world.call('post', `/api/v1/customer-billing/${id}/grant/${grantId}/void`, { reason: 'r' });
-}
-
-async function periodsOf(one: Made): Promise<number> {
-  const [, grants] = await stateOf(one);
-  return grants.filter(({ scheduleId }: { scheduleId?: string }) => scheduleId !== undefined).length;
-}
-
-async function stateOf({ id, meter }: Made) {
-  const { grants } = (await must(200, world.call('get', `/api/v1/customer-billing/${id}/grants`))).body;
-  return [await customers.billing(meter), grants];
+async function periodsOf({ id }: Made): Promise<number> {
+  return (await records.grants(id)).filter(({ scheduleId }) => scheduleId !== undefined).length;
 }

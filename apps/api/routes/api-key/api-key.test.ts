@@ -3,18 +3,18 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import { keyShard } from '../../../../shared/values/key-text.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
-import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { callsOf, columns, joinWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 const world = await joinWorld();
+const calls = callsOf(world);
 const workspaceId = await newWorkspace(world, { name: 'Acme' });
 for (const representation of ['invoices', 'orders'])
-  await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation }));
+  await calls.make(`/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation });
 
 const asked = (body: object) => world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body });
 const create = async (body: object = {}) => (await must(201, asked(body))).body.apiKey;
 const pathOf = (key: { id: string }) => `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
-const read = async (key: { id: string }) => (await must(200, world.call('get', pathOf(key)))).body.apiKey;
+const read = (key: { id: string }) => calls.read(pathOf(key));
 
 test('a key created with a name alone has the defaults', async () => {
   const { key, ...rest } = await create();
@@ -95,20 +95,17 @@ test('a key is changed setting by setting, and null clears one', async () => {
   const expiresAt = Date.now() + 3_600_000;
   const given = { expiresAt, metadata: { a: 1 }, rateLimitPerSecond: 9, allowedIPs: ['::1'], externalMeterId: 'm' };
   const { key: _, ...made } = await create({ ...given, scopes: [{ representation: 'orders', read: true }] });
-  const change = async (body: object) => (await must(200, world.call('patch', pathOf(made), body))).body.apiKey;
+  const change = (body: object) => calls.change(pathOf(made), body);
   const more = { name: 'Other', enabled: false, expiresAt: expiresAt + 1, metadata: {}, rateLimitPerSecond: 1 };
   const granted = [{ representation: 'invoices', del: true }, { representation: 'orders' }];
   const changed = await change({ ...more, allowedIPs: [], scopes: granted });
   const { updatedAt, scopes } = changed;
   assert.ok(updatedAt > made.updatedAt);
   assert.equal(changed, { ...made, ...more, allowedIPs: [], scopes, updatedAt });
-  assert.equal(
-    scopes.map((scope: Record<string, unknown>) => [scope.representation, scope.read, scope.del]),
-    [
-      ['invoices', false, true],
-      ['orders', false, false],
-    ],
-  );
+  assert.equal(columns(scopes, 'representation', 'read', 'del'), [
+    ['invoices', false, true],
+    ['orders', false, false],
+  ]);
   const none = { expiresAt: null, metadata: null, rateLimitPerSecond: null, allowedIPs: null, scopes: null };
   const cleared = await change(none);
   const left = Object.fromEntries(Object.entries(changed).filter(([name]) => !(name in none)));
@@ -118,13 +115,13 @@ test('a key is changed setting by setting, and null clears one', async () => {
 
 test('deletion is final, stays readable and may be repeated', async () => {
   const { key: _, ...made } = await create();
-  const remove = async () => (await must(200, world.call('delete', pathOf(made)))).body.apiKey;
+  const remove = () => calls.remove(pathOf(made));
   const removed = await remove();
   assert.equal(removed, { ...made, deleted: true, updatedAt: removed.updatedAt });
   assert.equal(await remove(), removed);
   assert.equal(await read(made), removed);
-  assert.is((await world.call('patch', pathOf(made), { enabled: true })).body.error.code, 40903);
-  assert.is((await world.call('post', `${pathOf(made)}/rotate`)).body.error.code, 40903);
+  await refused(40903, calls.ask('patch', pathOf(made), { enabled: true }));
+  await refused(40903, calls.ask('post', `${pathOf(made)}/rotate`));
 });
 
 test('a wrong setting is refused by name and stores nothing, at creation and in a change', async () => {
@@ -152,7 +149,7 @@ test('a wrong setting is refused by name and stores nothing, at creation and in 
   assert.is((await world.sql`select from api_keys where workspace_id = ${workspaceId} and name = 'none'`).length, 0);
   const elsewhere = pathOf(made).replace(workspaceId, await world.newWorkspace(world.team.id));
   for (const method of ['get', 'delete'])
-    assert.is((await world.call(method, elsewhere)).body.error.code, 40403, 'it is a key of its workspace alone');
+    await refused(40403, calls.ask(method, elsewhere), 'it is a key of its workspace alone');
 });
 
 const daily = { name: 'daily', unit: 'requests', limit: 10, per: 'day', timezone: 'Europe/Berlin' };
@@ -163,7 +160,7 @@ const soon = { ...spend, name: 'soon', per: '5 minutes' };
 const wrongWindows = ['1 minute', '60 seconds', '24 hours', '32 days', '2 weeks', '2 years', '05 days', '5minutes', 5];
 const imported = async (key: string, limits: readonly object[]) => {
   const keys = [{ name: 'k', workspaceId, key: `imported-${key}-0123456789`, allowWeak: true, limits }];
-  return (await must(200, world.call('post', '/api/v1/api-key/import', { keys }))).body.results[0];
+  return (await calls.post('/api/v1/api-key/import', { keys }))[0];
 };
 
 test('wrong limits are refused with a 400 that names the field, wherever they are set', async () => {
@@ -185,7 +182,7 @@ test('wrong limits are refused with a 400 that names the field, wherever they ar
       ['/defaultLimits', world.call('post', '/api/v1/workspace', { name: 'w', defaultLimits: limits })],
       ['/limits', world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId: 'm', limits })],
     ] as const)
-      assert.is((await must(400, answer)).body.error.details[0].path, field + path);
+      assert.is((await refused(40001, answer)).details[0].path, field + path);
     assert.is((await imported('wrong', limits)).error.details[0].path, `/limits${path}`);
   }
 });
@@ -205,7 +202,7 @@ test('limits are answered as they were set, changed by PATCH, and cleared by nul
     assert.equal((await change([spend]))[name], [spend]);
     assert.equal(only(await must(200, world.call('get', `${at}/${made.id}`)))[name], [spend]);
     assert.is((await change(null))[name], undefined);
-    const { auditLog } = (await must(200, world.call('get', `/api/v1/audit-log?resourceId=${made.id}`))).body;
+    const auditLog = await calls.read(`/api/v1/audit-log?resourceId=${made.id}`);
     assert.equal(auditLog[1].before[name], limits);
   }
   assert.equal((await imported('right', [daily])).apiKey.limits, [daily], 'an imported key has those of its creation');

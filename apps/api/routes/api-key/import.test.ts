@@ -2,44 +2,51 @@ import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { makeCustomers, must, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, outputListeners } from '../../../../tests/helpers/world.ts';
+import { outputListeners } from '../../../../tests/helpers/world.ts';
+import {
+  callsOf,
+  column,
+  columns,
+  joinWorld,
+  makeCustomers,
+  must,
+  newWorkspace,
+  refused,
+} from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/api-key/import';
 let output = '';
 const hear = (text: string) => void (output += text);
 outputListeners.add(hear);
 const world = await joinWorld();
+const { ask, read, make, post, remove } = callsOf(world);
 const workspaceId = await newWorkspace(world);
 const customers = makeCustomers(world, workspaceId);
 test.after(() => void outputListeners.delete(hear));
 
 test('a key verifies right after its import, from its text and from its hash in each form', async () => {
-  const texts = Array.from({ length: 8 }, foreign);
-  texts[6] = '!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~' + foreign();
-  texts[7] = makeKeyText('other', 17);
-  const secrets = [
-    { key: texts[0] },
-    { hash: hashOf(texts[1]!, 'hex') },
-    { hash: { ...hashOf(texts[2]!, 'hex'), value: sha256(texts[2]!).toString('hex').toUpperCase() } },
-    { hash: hashOf(texts[3]!, 'base64') },
-    { hash: { ...hashOf(texts[4]!, 'base64'), value: sha256(texts[4]!).toString('base64').replace('=', '') } },
-    { hash: { ...hashOf(texts[5]!, 'base64'), value: sha256(texts[5]!).toString('base64url') } },
-    { key: texts[6] },
-    { key: texts[7] },
+  const ours = makeKeyText('other', 17);
+  const forms: [text: string, secretOf: (text: string) => object][] = [
+    [foreign(), (key) => ({ key })],
+    ['!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~' + foreign(), (key) => ({ key })],
+    [ours, (key) => ({ key })],
+    [foreign(), (text) => ({ hash: hashOf(text, 'hex') })],
+    [foreign(), (text) => ({ hash: hashOf(text, 'hex', sha256(text).toString('hex').toUpperCase()) })],
+    [foreign(), (text) => ({ hash: hashOf(text, 'base64') })],
+    [foreign(), (text) => ({ hash: hashOf(text, 'base64', sha256(text).toString('base64').replace('=', '')) })],
+    [foreign(), (text) => ({ hash: hashOf(text, 'base64', sha256(text).toString('base64url')) })],
   ];
-  const results = await importKeys(secrets.map((secret, i) => ({ ...secret, customerId: `customer-${i}` })));
+  const results = await importKeys(forms.map(([text, secretOf], i) => ({ ...secretOf(text), customerId: `c-${i}` })));
   for (const [i, { result, apiKey }] of results.entries()) {
-    assert.is(result, 'imported');
-    const { status, apiKeyId, customerId } = await verify(texts[i]!);
-    assert.equal([status, apiKeyId, customerId], ['VALID', apiKey.id, `customer-${i}`]);
+    const { status, apiKeyId, customerId } = await verify(forms[i]![0]);
+    assert.equal([result, status, apiKeyId, customerId], ['imported', 'VALID', apiKey.id, `c-${i}`]);
   }
-  assert.is(results[7]!.apiKey.maskedKey, maskKeyText(texts[7]));
+  assert.is(results[2]!.apiKey.maskedKey, maskKeyText(ours));
 });
 
 test('an imported key has every field of a creation, and draws on the billing record of its meter', async () => {
   const path = `/api/v1/workspace/${workspaceId}`;
-  await must(201, world.call('post', `${path}/scope`, { name: 's', representation: 'documents' }));
+  await make(`${path}/scope`, { name: 's', representation: 'documents' });
   const scopes = [{ representation: 'documents', read: true }];
   const fields = {
     name: 'theirs',
@@ -53,14 +60,13 @@ test('an imported key has every field of a creation, and draws on the billing re
     rateLimitPerSecond: 100,
     allowedIPs: ['127.0.0.0/8'],
   };
-  const [key, made] = [foreign(), await must(201, world.call('post', '/api/v1/api-key', { ...fields, workspaceId }))];
+  const key = foreign();
+  const { key: _, ...expected } = await make('/api/v1/api-key', { ...fields, workspaceId });
   const [{ apiKey }] = (await importKeys([{ ...fields, key }])) as [Result];
   const { id, maskedKey, createdAt, updatedAt } = apiKey;
-  const { key: _, ...expected } = made.body.apiKey;
   assert.equal(apiKey, { ...expected, id, maskedKey, createdAt, updatedAt });
-  assert.equal((await world.call('get', `${path}/api-key/${id}`)).body.apiKey, apiKey);
-  const lasting = { name: 'w', defaultExpiration: 3_600 };
-  const other = (await must(201, world.call('post', '/api/v1/workspace', lasting))).body.workspace.id;
+  assert.equal(await read(`${path}/api-key/${id}`), apiKey);
+  const other = await newWorkspace(world, { defaultExpiration: 3_600 });
   const [{ apiKey: passing }] = (await importKeys([{ key: foreign(), workspaceId: other }])) as [Result];
   const left = (passing.expiresAt as number) - Date.now();
   assert.ok(left > 0 && left <= 3_600_000, `${left} ms`);
@@ -83,9 +89,9 @@ test('what is no secret is told in its place, and keeps no other item from its i
     [{ key: 'correct-horse-battery-staple' }, 40031, '/key'],
     [{ key: '${ANON_KEY}', allowWeak: true }, 40030, '/key'],
     [{ key: foreign(), billing: {} }, 40001, '/externalMeterId'],
-    [{ hash: { ...hashOf(good, 'hex'), encoding: 'base64' } }, 40030, '/hash/value'],
-    [{ hash: { ...hashOf(good, 'base64'), encoding: 'hex' } }, 40030, '/hash/value'],
-    [{ hash: { ...hashOf(good, 'hex'), value: 'g'.repeat(64) } }, 40030, '/hash/value'],
+    [{ hash: hashOf(good, 'base64', sha256(good).toString('hex')) }, 40030, '/hash/value'],
+    [{ hash: hashOf(good, 'hex', sha256(good).toString('base64')) }, 40030, '/hash/value'],
+    [{ hash: hashOf(good, 'hex', 'g'.repeat(64)) }, 40030, '/hash/value'],
     [{ key: foreign(), workspaceId: 'ws_unknown' }, 40302, ''],
     [{ key: foreign(), scopes: [{ representation: 'unknown', read: true }] }, 40003, '/scopes/0/representation'],
     [{ key: foreign(), expiresAt: Date.now() - 1 }, 40004, '/expiresAt'],
@@ -146,7 +152,7 @@ test('a text may be a key of two teams, neither of which learns of the other; in
     (await must(200, customers.verify({ key }, options))).body.customerId;
   assert.equal([await customerOf(), await customerOf(theirs)], ['ours', 'theirs']);
   const { id } = results[0]!.apiKey;
-  await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${id}`));
+  await remove(`/api/v1/workspace/${workspaceId}/api-key/${id}`);
   assert.equal([(await verify(key)).status, await customerOf(theirs)], ['DELETED', 'theirs']);
   const { body } = await must(200, world.call('post', '/api/v1/api-key/leaked', { text: key }, theirs));
   assert.is(body.keys[0].result, 'disabled');
@@ -180,9 +186,9 @@ test('a key brings the record of its meter and its credits, once and with itself
   assert.equal(await spend(unlimited, '5'), ['VALID', '-5']);
   assert.is((await verify(wrong)).status, 'INVALID');
   const query = `workspaceId=${workspaceId}&externalMeterId=`;
-  assert.is((await world.call('get', `/api/v1/customer-billing?${query}none`)).body.error.code, 40404);
-  const { id } = (await must(200, world.call('get', `/api/v1/customer-billing?${query}shared`))).body.billing;
-  const { grants } = (await must(200, world.call('get', `/api/v1/customer-billing/${id}/grants`))).body;
+  await refused(40404, ask('get', `/api/v1/customer-billing?${query}none`));
+  const { id } = await read(`/api/v1/customer-billing?${query}shared`);
+  const grants = await read(`/api/v1/customer-billing/${id}/grants`);
   assert.equal(grants.map((one: Record<string, unknown>) => [one['credits'], one['state']]).toSorted(), [
     ['1', 'ACTIVE'],
     ['2', 'ACTIVE'],
@@ -199,26 +205,22 @@ test('a deleted key comes back where that is asked, with its first meter and its
   const [key, replaced] = [foreign(), foreign()];
   const made = await importKeys([{ key, customerId: 'cus_r' }, { key: replaced }]);
   const path = (i: number) => `/api/v1/workspace/${workspaceId}/api-key/${made[i]!.apiKey.id}`;
-  await must(200, world.call('post', `${path(1)}/rotate`));
-  for (const i of [0, 1]) await must(200, world.call('delete', path(i)));
+  await post(`${path(1)}/rotate`);
+  for (const i of [0, 1]) await remove(path(i));
   assert.is((await importKeys([{ key }]))[0]!.result, 'existing');
   assert.is((await verify(key)).status, 'DELETED');
   const item = { key, name: 'again', restore: true, externalMeterId: 'restored', billing: { credits: '3' } };
-  const [one, two, three] = (await importKeys([item, { key: replaced, restore: true }, item])) as [
-    Result,
-    Result,
-    Result,
-  ];
-  assert.equal([one.result, two.result, three.result], ['restored', 'existing', 'existing']);
-  assert.equal([one.apiKey.id, one.apiKey['name'], one.apiKey['deleted']], [made[0]!.apiKey.id, 'again', false]);
+  const back = await importKeys([item, { key: replaced, restore: true }, item]);
+  assert.equal(column(back, 'result'), ['restored', 'existing', 'existing']);
+  assert.equal(columns([back[0]!.apiKey], 'id', 'name', 'deleted'), [[made[0]!.apiKey.id, 'again', false]]);
   const spend = async () => (await must(200, customers.verify({ key, billing: { usage: '1' } }))).body;
   const { status, customerId, billing } = await spend();
   assert.equal([status, customerId, billing.availableCredits], ['VALID', 'cus_r', '2']);
   // It has had its credits: coming back again brings no more.
-  await must(200, world.call('delete', path(0)));
+  await remove(path(0));
   assert.is((await importKeys([item]))[0]!.result, 'restored');
   assert.is((await spend()).billing.availableCredits, '1');
-  await must(200, world.call('delete', path(0)));
+  await remove(path(0));
   const [other] = (await importKeys([{ ...item, externalMeterId: 'another' }])) as [Result];
   assert.is(other.error!.code, 40931);
   assert.is((await verify(key)).status, 'DELETED');
@@ -252,8 +254,8 @@ function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-function hashOf(text: string, encoding: 'hex' | 'base64') {
-  return { algorithm: 'sha256', encoding, value: sha256(text).toString(encoding) };
+function hashOf(text: string, encoding: 'hex' | 'base64', value = sha256(text).toString(encoding)) {
+  return { algorithm: 'sha256', encoding, value };
 }
 
 async function send(items: unknown[], headers: Record<string, string> = {}) {

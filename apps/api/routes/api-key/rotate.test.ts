@@ -3,20 +3,18 @@ import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { readRecord } from '../../../../shared/stores/records.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
-import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
+import { callsOf, joinWorld, must, newWorkspace } from '../../tests/helpers/calls.ts';
 
 const world = await joinWorld();
+const { make, post, change } = callsOf(world);
 const background = makeBackground(world);
 const workspaceId = await newWorkspace(world, { name: 'Acme' });
 
 type Key = { id: string; key: string };
-const create = async (body: object = {}): Promise<Key> =>
-  (await must(201, world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body }))).body.apiKey;
+const create = (body: object = {}): Promise<Key> => make('/api/v1/api-key', { name: 'Robot', workspaceId, ...body });
 const pathOf = (key: { id: string }) => `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
-const rotate = async (key: { id: string }, body?: object): Promise<Key> =>
-  (await must(200, world.call('post', `${pathOf(key)}/rotate`, body))).body.apiKey;
+const rotate = (key: { id: string }, body?: object): Promise<Key> => post(`${pathOf(key)}/rotate`, body);
 const verify = async ({ key }: { key: string }) =>
   (await must(200, world.call('post', '/api/v1/api-key/verify', { key }))).body;
 const statuses = async (keys: Key[]): Promise<string[]> =>
@@ -31,7 +29,7 @@ function stored({ key }: Key) {
 
 test('a rotated key has a new secret and all else as before; the old secret is INVALID at once', async () => {
   const { key: old, ...made } = await create({ prefix: 'acme', externalMeterId: 'm', metadata: { a: 1 } });
-  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultKeyPrefix: 'later' }));
+  await change(`/api/v1/workspace/${workspaceId}`, { defaultKeyPrefix: 'later' });
   const { key, ...rest } = (await rotate(made)) as Key & { updatedAt: string };
   assert.match(key, /^acme_/);
   assert.is.not(key, old);
@@ -47,9 +45,9 @@ test('during a grace, all secrets are one key with its limits; a rotation withou
   const secrets = [first, await rotate(first, { graceSeconds: 60 }), await rotate(first, { graceSeconds: 604_800 })];
   for (const one of secrets) assert.is((await verify(one)).apiKeyId, first.id);
   assert.equal(await statuses(secrets), Array(3).fill('RATE_LIMITED'));
-  await must(200, world.call('patch', pathOf(first), { enabled: false, limits: null }));
+  await change(pathOf(first), { enabled: false, limits: null });
   assert.equal(await statuses(secrets), Array(3).fill('DISABLED'));
-  await must(200, world.call('patch', pathOf(first), { enabled: true }));
+  await change(pathOf(first), { enabled: true });
 
   await world.sql`update key_texts set replaced_at = now() - interval '3 days' where key_id = ${first.id} and replaced_at is not null`;
   const last = await rotate(first, { graceSeconds: 0 });

@@ -2,18 +2,20 @@ import { createHash } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { joinWorld, wireTo } from '../../../../tests/helpers/world.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { makeThings } from '../../tests/helpers/requests.ts';
+import { callsOf, columns, refused } from '../../tests/helpers/calls.ts';
 import { makeKeyText } from '../../../../shared/values/key-text.ts';
 
+// That each operation leaves one line, which tells no secret that it made, is in tests/matrix.test.ts.
 const PATH = '/api/v1/audit-log';
 const world = await joinWorld();
-const things = await makeThings(world, world.team.token);
+const { read, make, change } = callsOf(world);
+const auditLog = (query: string) => read(`${PATH}?${query}`);
+const newWorkspace = (name: string) => make('/api/v1/workspace', { name });
 
 test("a team's first JWT creates its signing key and leaves one line; later JWTs leave none", async () => {
   const { id, token } = await world.newTeam();
-  for (let i = 0; i < 2; i++) await must(201, world.call('post', '/api/v1/jwt', { payload: {} }, { token }));
+  for (let i = 0; i < 2; i++) await callsOf(world, token).make('/api/v1/jwt', { payload: {} });
   const [key] = await world.sql<[{ kid: string }]>`
     select kid from signing_keys where team_id = ${id} and retired_at is null`;
   const lines = await world.sql`select resource, resource_id, after from audit_log where team_id = ${id}`;
@@ -23,18 +25,19 @@ test("a team's first JWT creates its signing key and leaves one line; later JWTs
 test('a line holds the state before and after the change, and a request that changes nothing leaves none', async () => {
   const workspace = await newWorkspace('before');
   const path = `/api/v1/workspace/${workspace.id}`;
-  const { body } = await must(200, world.call('patch', path, { name: 'after', defaultRateLimitPerSecond: 5 }));
-  await must(200, world.call('patch', path, {}));
-  const [made, changed, ...more] = await auditLog(`resourceId=${workspace.id}`);
-  assert.equal(more, []);
-  assert.equal([made.before, made.after], [undefined, workspace]);
-  assert.equal([changed.before, changed.after], [workspace, body.workspace]);
-  assert.match(changed.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  const changed = await change(path, { name: 'after', defaultRateLimitPerSecond: 5 });
+  await change(path, {});
+  const lines = await auditLog(`resourceId=${workspace.id}`);
+  assert.equal(columns(lines, 'before', 'after'), [
+    [undefined, workspace],
+    [workspace, changed],
+  ]);
+  assert.match(lines[1].createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 });
 
 test('a line says from where and by what program the change came, and holds no secret that either carries', async () => {
   const { url } = await world.start('api', { TRUSTED_PROXIES: '127.0.0.0/8,::1' });
-  const secret = things.keyText;
+  const secret = makeKeyText('key', 7);
   const long = 'd'.repeat(240);
   for (const [at, from, by, address, userAgent] of [
     [world.api.url, '203.0.113.7', 'curl/8.14.1', '127.0.0.1', 'curl/8.14.1'],
@@ -44,47 +47,32 @@ test('a line says from where and by what program the change came, and holds no s
     [url, '9'.repeat(5_000), 'e'.repeat(9_000), 'unknown', 'e'.repeat(256)],
   ] as const) {
     const headers = { 'X-Forwarded-For': from, 'User-Agent': by };
-    const made = await must(201, world.call('post', `${at}/api/v1/workspace`, { name: 'from' }, { headers }));
-    const [line] = await auditLog(`resourceId=${made.body.workspace.id}`);
+    const { id } = await make(`${at}/api/v1/workspace`, { name: 'from' }, headers);
+    const [line] = await auditLog(`resourceId=${id}`);
     assert.equal([line.address, line.userAgent, line.actor], [address, userAgent, 'access_token']);
   }
   assert.is((await auditLog('address=203.0.113.7&outcome=changed')).length, 1);
   assert.not.ok((await storedLines()).includes(secret.slice(10)));
 });
 
-test('no secret of a key or a token is in the log', async () => {
-  const make = async (status: number, path: string, body?: object) =>
-    Object.values((await must(status, world.call('post', path, body))).body)[0] as Record<string, string>;
-  const workspaceId = things.workspace;
-  const key = await make(201, '/api/v1/api-key', { name: 'k', workspaceId });
-  const rotated = await make(200, `/api/v1/workspace/${workspaceId}/api-key/${key.id}/rotate`);
-  const token = await make(201, '/api/v1/access-token', { name: 'n', permissions: ['key:read'] });
-  const link = await make(201, '/api/v1/link-token', { workspaceId, customerId: 'c' });
-  const stored = await storedLines();
-  for (const text of [key.key, rotated.key, token.token, link.token]) assert.not.ok(stored.includes(text!.slice(10)));
-});
-
 test('a secret that a client put into a name, an id or metadata is hidden in the log', async () => {
   const secret = makeKeyText('key', 7);
   const encoded = secret.replace('_', '%5F');
   const fields = { customerId: encoded, metadata: { note: [`see ${secret}`] }, externalMeterId: secret };
-  const body = { name: `of ${secret}`, workspaceId: things.workspace, ...fields };
-  const { id } = (await must(201, world.call('post', '/api/v1/api-key', body))).body.apiKey;
+  const { id: workspaceId } = await newWorkspace('of secrets');
+  const { id } = await make('/api/v1/api-key', { name: `of ${secret}`, workspaceId, ...fields });
   const [{ after }] = await auditLog(`resourceId=${id}`);
   assert.equal([after.name, after.customerId, after.metadata], ['of [secret]', '[secret]', { note: ['see [secret]'] }]);
-  const path = `/api/v1/workspace/${things.workspace}/api-key/${id}`;
-  await must(200, world.call('patch', path, { name: `of ${makeKeyText('key', 7)}` }));
+  await change(`/api/v1/workspace/${workspaceId}/api-key/${id}`, { name: `of ${makeKeyText('key', 7)}` });
   assert.is((await auditLog(`resourceId=${id}`)).length, 2, 'another secret is a change');
   assert.not.ok((await storedLines()).includes(secret.slice(4)));
 });
 
 test('a line keeps the size and the digest of a long list, and is small itself', async () => {
   const list = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::/64`);
-  const workspace = await newWorkspace('long');
-  const path = `/api/v1/workspace/${workspace.id}`;
-  await must(200, world.call('patch', path, { defaultAllowedIPs: list }));
-  await must(200, world.call('patch', path, { defaultAllowedIPs: list.slice(1) }));
-  const lines = await auditLog(`resourceId=${workspace.id}`);
+  const { id } = await newWorkspace('long');
+  for (const defaultAllowedIPs of [list, list.slice(1)]) await change(`/api/v1/workspace/${id}`, { defaultAllowedIPs });
+  const lines = await auditLog(`resourceId=${id}`);
   const kept = (of: string[]) => {
     const text = JSON.stringify(of);
     return { omittedBytes: text.length, items: of.length, sha256: createHash('sha256').update(text).digest('hex') };
@@ -118,18 +106,17 @@ test('a change and its line are one transaction: neither exists without the othe
   const wire = await wireTo(world.env.REDIS_URL!);
   const { url } = await world.start('api', { REDIS_URL: wire.url });
   await wire.cut();
-  assert.is((await rename(url, 'refused')).status, 503);
+  await refused(50301, rename(url, 'refused'));
   assert.equal(await state(), before, 'no line without its change');
 });
 
 test('the log is read page by page in either order, and filtered by who and what', async () => {
-  const { token } = await world.newTeam();
-  const post = async (path: string, body: object, by: string) =>
-    Object.values((await must(201, world.call('post', path, body, { token: by }))).body)[0] as Record<string, string>;
-  const other = await post('/api/v1/access-token', { name: 'o', permissions: ['workspace:write'] }, token);
+  const admin = callsOf(world, (await world.newTeam()).token);
+  const other = await admin.make('/api/v1/access-token', { name: 'o', permissions: ['workspace:write'] });
+  const by = callsOf(world, other.token);
   const ids: string[] = [];
-  for (const [i, by] of [token, other.token!, token, other.token!].entries())
-    ids.push((await post('/api/v1/workspace', { name: `w${i}` }, by)).id!);
+  for (const [i, caller] of [admin, by, admin, by].entries())
+    ids.push((await caller.make('/api/v1/workspace', { name: `w${i}` })).id);
   for (const [query, names] of [
     ['order=oldest', 'o w0 w1 w2 w3'],
     ['order=newest', 'w3 w2 w1 w0 o'],
@@ -140,22 +127,14 @@ test('the log is read page by page in either order, and filtered by who and what
     ['to=2020-01-01', ''],
   ] as const) {
     const pages = await readPages<{ after: { name: string } }>(2, (page) =>
-      world.call('get', `${PATH}?${page}&${query}`, undefined, { token }),
+      admin.ask('get', `${PATH}?${page}&${query}`),
     );
     const found = pages.flat().map(({ after }) => after.name);
     assert.is(found.join(' '), names, query);
   }
 });
 
-async function auditLog(query: string) {
-  return (await must(200, world.call('get', `${PATH}?${query}`))).body.auditLog;
-}
-
 /** All lines of our team as they are stored. */
 async function storedLines(): Promise<string> {
   return JSON.stringify(await world.sql`select * from audit_log where team_id = ${world.team.id}`);
-}
-
-async function newWorkspace(name: string) {
-  return (await must(201, world.call('post', '/api/v1/workspace', { name }))).body.workspace;
 }

@@ -4,14 +4,15 @@ import { copyRecentUse } from '../../../consumer/jobs/recent-use.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { rowsRead } from '../../../../tests/helpers/postgres/rows-read.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { billingsAfter } from './records.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
+import { callsOf, column, makeWorld, refused } from '../../tests/helpers/calls.ts';
 
 const HOUR = 3_600_000;
 const MANY = 4_000;
 // Of its own: how Postgres reads a list follows from all that its tables hold.
 const world = await makeWorld(['verify', 'consumer']);
+const calls = callsOf(world);
 const records = await makeRecords(world);
 
 test('a workspace lists its records, each with the shape that it has alone, narrowed to a meter or to what keys of a customer draw on', async () => {
@@ -33,14 +34,10 @@ test('a workspace lists its records, each with the shape that it has alone, narr
     ['customerId=cus.9', long],
     ['customerId=nobody', []],
   ] as const)
-    assert.equal(
-      (await listed(query)).map(({ externalMeterId }) => externalMeterId),
-      meters,
-      query,
-    );
+    assert.equal(column(await listed(query), 'externalMeterId'), meters, query);
   const [first] = await listed('');
   assert.equal(first, await records.billing(first!.id!));
-  assert.is((await world.call('get', `${path()}?availableBelow=9000000001`)).body.error.code, 40001);
+  await refused(40001, calls.ask('get', `${path()}?availableBelow=9000000001`));
 });
 
 test('soon a list has what was used, held, granted and expired', async () => {

@@ -4,16 +4,16 @@ import { spanOfMonth } from '../../../../shared/books/statements/span.ts';
 import { makeStatements } from '../../../../shared/books/statements/statements.ts';
 import { backdate, backdateRows } from '../../../../tests/helpers/backdate.ts';
 import { carryAll } from '../../../../tests/helpers/carry.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
-import { makeWorld } from '../../../../tests/helpers/world.ts';
 import { makeRecords, type Records } from '../../tests/helpers/records.ts';
+import { callsOf, columns, makeWorld, must, refused } from '../../tests/helpers/calls.ts';
 
 const HOUR = 3_600_000;
 const at = Date.parse;
 // Its test carries events, when it has given them their times.
 const world = await makeWorld(['verify']);
 const { books, redis } = world;
+const { ask } = callsOf(world);
 
 // The first one: what was carried once leaves nothing on its way.
 test('a statement says that events are on their way, that the books differ, by how much, and what was lost', async () => {
@@ -129,14 +129,11 @@ test("days and months are those of the workspace's time zone, and a name may rea
   await records.adjust(id, '32', { usageName: 'tokens', day: '2026-11-01' });
   await carryAll({ sql: world.sql, redis, books });
   const made = await exact(records, id, 'month=2026-10');
-  assert.equal(
-    made.movements.map(({ day, kind, name, amount }: any) => [day, kind, name, amount]),
-    [
-      ['2026-10-01', 'usage', '(all)', '2'],
-      ['2026-10-31', 'usage', '(all)', '4'],
-      ['2026-10-31', 'adjustment', 'tokens', '16'],
-    ],
-  );
+  assert.equal(columns(made.movements, 'day', 'kind', 'name', 'amount'), [
+    ['2026-10-01', 'usage', '(all)', '2'],
+    ['2026-10-31', 'usage', '(all)', '4'],
+    ['2026-10-31', 'adjustment', 'tokens', '16'],
+  ]);
   assert.equal([made.opening.used, made.closing.used], ['1', '23']);
 });
 
@@ -145,8 +142,7 @@ test('a statement needs both permissions, and a month or a range of at most 366 
   const path = `${records.path((await records.record()).id)}/statement`;
   for (const permission of ['billing:read', 'usage:read'] as const) {
     const token = await world.newToken(world.team.id, [permission]);
-    const refused = await world.call('get', `${path}?month=2026-10`, undefined, { token });
-    assert.is(refused.body.error.code, 40301, permission);
+    await refused(40301, callsOf(world, token).ask('get', `${path}?month=2026-10`), permission);
   }
   for (const query of [
     '',
@@ -156,7 +152,7 @@ test('a statement needs both permissions, and a month or a range of at most 366 
     'from=2026-10-02&to=2026-10-01',
     'from=2025-01-01&to=2026-01-02',
   ])
-    assert.is((await world.call('get', `${path}?${query}`)).body.error.code, 40001, query);
+    await refused(40001, ask('get', `${path}?${query}`), query);
 });
 
 async function newRecords(timezone = 'UTC'): Promise<Records> {

@@ -4,18 +4,18 @@ import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { proveGrants } from '../../../../shared/books/reconciling/grant-proof.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { readBooked } from '../../../../shared/books/sums/booked.ts';
 import { amountsOf, makeRecords, type Grant } from '../../tests/helpers/records.ts';
+import { callsOf, column, columns, joinWorld, refused } from '../../tests/helpers/calls.ts';
 
 // The contract's section on grants, by what the api answers. What is drawn, and when, is the model's (tests/accounts).
 
 const HOUR = 3_600_000;
 const world = await joinWorld();
 const { redis } = world;
+const { ask, read } = callsOf(world);
 const records = await makeRecords(world);
 
 test('a grant begins at once, and has the priority 50 and no end unless they are given; a wrong one is refused', async () => {
@@ -37,14 +37,14 @@ test('a grant begins at once, and has the priority 50 and no end unless they are
     { credits: '0' },
     { credits: '9000000000.000001' },
   ])
-    assert.is(await records.refused(`${records.path(id)}/grant`, wrong), 40001, JSON.stringify(wrong));
+    await records.refused(40001, `${records.path(id)}/grant`, wrong);
   const other = await records.record();
   const elsewhere = `${records.path(other.id)}/grant/${grant.id}`;
   for (const [method, path, body] of [
     ['get', elsewhere],
     ['post', `${elsewhere}/void`, { reason: 'r' }],
   ] as const)
-    assert.is((await world.call(method, path, body)).body.error.code, 40430, 'it is a grant of its own record alone');
+    await refused(40430, ask(method, path, body), 'it is a grant of its own record alone');
 });
 
 test('what is left of a grant when it ends has expired, and so has what is given back of it, also once the account has forgotten it', async () => {
@@ -64,8 +64,7 @@ test('what is left of a grant when it ends has expired, and so has what is given
   assert.equal((await records.numbers(id)).slice(1, 3), ended);
   assert.equal(await records.amounts(id), ['10', '3.5', '2', '0', '4.5']);
   const [, first] = await records.grants(id);
-  const refused = await records.refused(`${records.path(id)}/grant/${first!.id}/void`, { reason: 'r' });
-  assert.is(refused, 40942, 'what has ended is not voided');
+  await records.refused(40942, `${records.path(id)}/grant/${first!.id}/void`, { reason: 'r' });
 });
 
 test('a grant begins at its time, is PENDING before, and counts in total and in the ledger from then on', async () => {
@@ -90,22 +89,17 @@ test('what is left of a voided grant is gone at once; voided again it answers th
   const one = await records.granted(id, { credits: '5', priority: 10 });
   await records.spend(key, '2');
   const first = await records.voided(id, one, 'ordered twice');
-  const { state, usedCredits, expiredCredits, remainingCredits, reason } = first.grant;
-  const told = [state, usedCredits, expiredCredits, remainingCredits, reason];
-  assert.equal(told, ['VOIDED', '2', '3', '0', 'ordered twice']);
+  const fields = ['state', 'usedCredits', 'expiredCredits', 'remainingCredits', 'reason'];
+  assert.equal(columns([first.grant], ...fields), [['VOIDED', '2', '3', '0', 'ordered twice']]);
   assert.equal(amountsOf(first.billing), ['15', '2', '10', '0', '3']);
   assert.equal(await records.amounts(id), ['15', '2', '10', '0', '3']);
   assert.equal(await records.voided(id, one), first);
   assert.is((await records.spend(key, '10.1')).reason, 'CREDITS_USED_UP');
   assert.is((await records.spend(key, '10')).status, 'VALID');
-  const { auditLog } = await records.get(`/api/v1/audit-log?resourceId=${one}`);
-  assert.equal(
-    auditLog.map(({ operation, before, after }: any) => [operation, before?.credits, after.voidedAt !== undefined]),
-    [
-      ['POST /api/v1/customer-billing/{bid}/grant', undefined, false],
-      ['POST /api/v1/customer-billing/{bid}/grant/{gid}/void', '5', true],
-    ],
-  );
+  const [made, voided, ...more] = await read(`/api/v1/audit-log?resourceId=${one}`);
+  assert.equal([made.operation, made.after.voidedAt], ['POST /api/v1/customer-billing/{bid}/grant', undefined]);
+  const told = [voided.operation, voided.before.credits, voided.after.voidedAt !== undefined, more];
+  assert.equal(told, ['POST /api/v1/customer-billing/{bid}/grant/{gid}/void', '5', true, []]);
 });
 
 test('first credits and refills are grants of priority 50 without an end, listed in pages with the others and voided like them', async () => {
@@ -113,17 +107,13 @@ test('first credits and refills are grants of priority 50 without an end, listed
   await records.refill(meter, '2.5');
   await records.granted(id, { credits: '1' });
   await records.spend(key, '11');
-  const pages = await readPages<Grant>(2, (query) => world.call('get', `${records.path(id)}/grants?${query}`));
-  assert.equal(
-    pages.map((page) => page.map((one) => [one.credits, one.state, one.usedCredits, one.priority, one.expiresAt])),
-    [
-      [
-        ['10', 'USED_UP', '10', 50, undefined],
-        ['2.5', 'ACTIVE', '1', 50, undefined],
-      ],
-      [['1', 'ACTIVE', '0', 50, undefined]],
-    ],
-  );
+  const pages = await readPages<Grant>(2, (query) => ask('get', `${records.path(id)}/grants?${query}`));
+  assert.equal(columns(pages.flat(), 'credits', 'state', 'usedCredits', 'priority', 'expiresAt'), [
+    ['10', 'USED_UP', '10', 50, undefined],
+    ['2.5', 'ACTIVE', '1', 50, undefined],
+    ['1', 'ACTIVE', '0', 50, undefined],
+  ]);
+  assert.equal(column(pages, 'length'), [2, 1]);
   const [first, refilled] = pages.flat();
   await records.voided(id, refilled!.id);
   assert.equal(await records.amounts(id), ['13.5', '11', '1', '0', '1.5']);
@@ -138,7 +128,7 @@ test('a record has at most 16 classes that have not ended, and 64 grants to come
   const { id, meter } = await records.record('1');
   const path = `${records.path(id)}/grant`;
   for (let priority = 0; priority < 15; priority++) await records.granted(id, { credits: '1', priority });
-  assert.is(await records.refused(path, { credits: '1', priority: 90 }), 40940);
+  await records.refused(40940, path, { credits: '1', priority: 90 });
   await records.granted(id, { credits: '1', priority: 3 });
   await records.refill(meter, '1');
 
@@ -149,7 +139,7 @@ test('a record has at most 16 classes that have not ended, and 64 grants to come
     insert into grants select (jsonb_populate_record(g, jsonb_build_object('id', left(g.id, -3) || 'u' || lpad(i::text, 2, '0')))).*
     from grants g, generate_series(1, 62) i where g.id = ${one}`;
   await records.granted(id, toCome);
-  assert.is(await records.refused(path, toCome), 40941);
+  await records.refused(40941, path, toCome);
   await records.granted(id, { credits: '1' });
   assert.equal(await records.amounts(id), ['19', '0', '19', '0', '0']);
 });
@@ -159,13 +149,12 @@ test('once 200 grants of a record ended or were voided within a day none is made
   const kept = await records.granted(id, { credits: '1', priority: 90 });
   await records.voided(id, await records.granted(id, { credits: '1', priority: 10 }));
   await repeatEnded(id, 199);
-  const schedule = { credits: '1', every: 'day' };
   for (const [path, body] of [
     ['grant', { credits: '1' }],
     [`grant/${kept}/void`, { reason: 'r' }],
-    ['grant-schedule', schedule],
+    ['grant-schedule', { credits: '1', every: 'day' }],
   ] as const)
-    assert.is(await records.refused(`${records.path(id)}/${path}`, body), 40944);
+    await records.refused(40944, `${records.path(id)}/${path}`, body);
   await records.refill(meter, '1');
   assert.is((await records.spend(key, '3')).status, 'VALID');
 });
@@ -175,21 +164,12 @@ test('all grants ever are at most 9000000000 credits, those to come and voided o
   await records.granted(id, { credits: '8999999990', priority: 10 });
   await records.voided(id, await records.granted(id, { credits: '4', priority: 20 }));
   await records.granted(id, { credits: '4', beginsAt: Date.now() + HOUR });
-  assert.is(await records.refused(`${records.path(id)}/grant`, { credits: '1.000001' }), 40006);
+  const path = `${records.path(id)}/grant`;
+  await records.refused(40006, path, { credits: '1.000001' });
   const refill = { workspaceId: records.workspaceId, externalMeterId: meter, refill: '1.000001' };
-  assert.is(await records.refused('/api/v1/customer-billing/refill', refill), 40006);
+  await records.refused(40006, '/api/v1/customer-billing/refill', refill);
   await records.granted(id, { credits: '1' });
-  assert.is(await records.refused(`${records.path(id)}/grant`, { credits: '0.000001' }), 40006);
-});
-
-test('grants of a deleted workspace can be read, and no longer made or voided', async () => {
-  const gone = await makeRecords(world);
-  const { id } = await gone.record('3');
-  const one = await gone.granted(id, { credits: '5', priority: 10 });
-  await must(200, world.call('delete', `/api/v1/workspace/${gone.workspaceId}`));
-  assert.is(await gone.refused(`${gone.path(id)}/grant`, { credits: '5' }), 40907);
-  assert.is(await gone.refused(`${gone.path(id)}/grant/${one}/void`, { reason: 'r' }), 40907);
-  assert.is((await gone.get(`${gone.path(id)}/grant/${one}`)).grant.remainingCredits, '5');
+  await records.refused(40006, path, { credits: '0.000001' });
 });
 
 test('reconcile proves the five amounts of a record by its grants, and finds what is not theirs', async () => {
@@ -214,8 +194,7 @@ test('reconcile proves the five amounts of a record by its grants, and finds wha
 });
 
 async function ledger(id: string): Promise<string[]> {
-  const { ledger: rows } = await records.get(`${records.path(id)}/ledger`);
-  return rows.map((row: Record<string, string>) => `${row.amount} ${row.totalCredits}`);
+  return columns(await read(`${records.path(id)}/ledger`), 'amount', 'totalCredits').map((row) => row.join(' '));
 }
 
 /** As if what a record's account has of its one ended grant had happened so many times more. */

@@ -3,13 +3,13 @@ import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, exportJWK, jwtVeri
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
-import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { checkJwt } from '../../resources/jwts/jwts.ts';
 import { claimsOf, keySetOf, makeJwts, PATH } from './helpers/jwts.ts';
+import { callsOf, joinWorld, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 const CLAIM = 'keytally_workspaces';
 const world = await joinWorld();
+const { remove } = callsOf(world);
 const jwts = makeJwts(world);
 const [a, b, c] = [await newWorkspace(world), await newWorkspace(world), await newWorkspace(world)];
 
@@ -107,12 +107,13 @@ test('a JWT of our own key is INVALID with a foreign issuer, a critical header o
 });
 
 test('a payload sets no claim of the service', async () => {
-  const refused = async (payload: string) => {
-    const { error } = (await world.call('post', PATH, undefined, { raw: `{"payload":${payload}}` })).body;
-    return [error.code, error.details[0].path];
-  };
-  assert.equal(await refused('{"exp":5}'), [40005, '/payload/exp']);
-  assert.equal(await refused('{"iss":"me","nbf":1}'), [40005, '/payload/iss']);
+  for (const [payload, place] of [
+    ['{"exp":5}', '/payload/exp'],
+    ['{"iss":"me","nbf":1}', '/payload/iss'],
+  ] as const) {
+    const sent = world.call('post', PATH, undefined, { raw: `{"payload":${payload}}` });
+    assert.is((await refused(40005, sent)).details[0].path, place);
+  }
 });
 
 test('a JWT that is answered again is kept encrypted until then', async () => {
@@ -152,8 +153,8 @@ test('a signer may narrow a JWT to some of its own workspaces, and never name an
     [[newId('ws')], world.team],
     [['x'], world.team],
   ] as const)
-    assert.is(await refused({ workspaceIds }, who), 40302, JSON.stringify(workspaceIds));
-  for (const claim of [[c], null]) assert.is(await refused({ payload: { [CLAIM]: claim } }, limited), 40005);
+    await refused(40302, jwts.signing(who, { workspaceIds }), JSON.stringify(workspaceIds));
+  for (const claim of [[c], null]) await refused(40005, jwts.signing(limited, { payload: { [CLAIM]: claim } }));
 });
 
 test('a JWT of workspaces that the verifying token may not use is INVALID for it, one of a shared workspace is not', async () => {
@@ -169,17 +170,17 @@ test('a JWT whose workspaces are all deleted is INVALID, and none can be signed 
   const [gone, left] = [await newWorkspace(world), await newWorkspace(world)];
   const limited = await limitedTo(gone);
   const [jwt, both] = [await jwts.sign(limited), await jwts.sign(world.team, { workspaceIds: [gone, left] })];
-  await must(200, world.call('delete', `/api/v1/workspace/${gone}`));
+  await remove(`/api/v1/workspace/${gone}`);
   assert.equal(await jwts.verify(world.team, jwt), { status: 'INVALID', reason: 'WORKSPACE_FORBIDDEN' });
   assert.is((await jwts.verify(world.team, both)).status, 'VALID');
-  assert.is(await refused({}, limited), 40302);
+  await refused(40302, jwts.signing(limited));
   assert.equal(decodeJwt(await jwts.sign(await limitedTo(gone, left)))[CLAIM], [left]);
 });
 
 test('a token of more workspaces than a JWT may carry must say which, and the longest JWT fits into a header', async () => {
   const many = await Promise.all(Array.from({ length: 33 }, () => world.newWorkspace(world.team.id)));
   const limited = await limitedTo(...many);
-  assert.is(await refused({}, limited), 40001);
+  await refused(40001, jwts.signing(limited));
   const longest = { payload: { a: 'x'.repeat(4080) }, workspaceIds: many.slice(1), aud: 'x'.repeat(256) };
   const jwt = await jwts.sign(limited, longest);
   assert.ok(jwt.length < 8192, `${jwt.length} characters`);
@@ -191,8 +192,4 @@ function part(value: unknown): string {
 
 async function limitedTo(...workspaceIds: string[]): Promise<{ token: string }> {
   return { token: await world.newToken(world.team.id, ['jwt:sign', 'jwt:verify'], workspaceIds) };
-}
-
-async function refused(body: object, { token }: { token: string }): Promise<number | undefined> {
-  return (await world.call('post', PATH, { payload: {}, ...body }, { token })).body.error?.code;
 }

@@ -5,10 +5,9 @@ import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
 import { makeKeySets, MAX_SHARED_KEYS } from '../../resources/jwts/key-sets.ts';
 import { claimsOf, keySetOf, makeJwts, PATH } from './helpers/jwts.ts';
+import { callsOf, joinWorld, must, refused } from '../../tests/helpers/calls.ts';
 
 const SHARED = '/.well-known/jwks.json';
 const SETTINGS = `${PATH}/settings`;
@@ -167,16 +166,16 @@ test('with the issuer URL, a library finds the key set of a team from its issuer
   const { url } = await world.start('api', { PUBLIC_API_URL: 'https://keys.example.com' });
   const unset = await world.call('patch', SETTINGS, { issuer: 'URL' }, { token });
   assert.is(unset.body.error.code, 40923, 'the operator has not said the URL');
-  const settings = (await must(200, world.call('get', SETTINGS, undefined, { token }))).body.jwtSettings;
+  const settings = await callsOf(world, token).read(SETTINGS);
   assert.equal([settings.issuer, settings.iss], ['TEAM_ID', team.id]);
   const discovery = `${url}/team/${team.id}/.well-known/openid-configuration`;
   for (const at of [discovery, discovery.replace(team.id, 'x')])
-    assert.is((await keySet(at)).body.error.code, 40420, 'its JWTs would not name this issuer');
+    await refused(40420, keySet(at), 'its JWTs would not name this issuer');
   const old = await jwts.sign(team);
   const patched = await must(200, world.call('patch', url + SETTINGS, { issuer: 'URL' }, { token }));
   const { iss, jwksUri } = patched.body.jwtSettings;
   assert.is(iss, `https://keys.example.com/team/${team.id}`);
-  const { jwt } = (await must(201, world.call('post', url + PATH, { payload: {} }, { token }))).body;
+  const jwt = await callsOf(world, token).make(url + PATH, { payload: {} });
   assert.is(decodeJwt(jwt).iss, iss);
   for (const one of [old, jwt]) assert.is((await jwts.verify(team, one)).status, 'VALID');
 
@@ -195,7 +194,7 @@ test('a team publishes a bounded number of keys; beyond it only a rotation that 
     select 'k' || i, ${team.id}, '{"kty":"OKP","crv":"Ed25519","x":"x","kid":"k","alg":"EdDSA","use":"sig"}', now(), 3600
     from generate_series(1, 98) i`;
   assert.is((await jwts.kids(team)).length, 100);
-  assert.is((await world.call('post', `${PATH}/rotate`, undefined, team)).body.error.code, 40921);
+  await refused(40921, jwts.ask(team, '/rotate'));
   await jwts.rotate(team, { retireNow: true });
   assert.is((await jwts.kids(team)).length, 2);
   await jwts.rotate(team);

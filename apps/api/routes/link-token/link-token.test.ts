@@ -1,15 +1,15 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
-import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { callsOf, columns, joinWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/link-token';
 const world = await joinWorld();
+const { ask } = callsOf(world);
 const workspaceId = await newWorkspace(world);
 
-const make = async (body: object) => (await must(201, world.call('post', PATH, body))).body.linkToken;
-const read = async (token: string) => (await must(200, world.call('get', `${PATH}/${token}`))).body;
+const make = (body: object, by?: string) => callsOf(world, by).make(PATH, body);
+const read = async (token: string) => (await must(200, ask('get', `${PATH}/${token}`))).body;
 
 test('a link token is made, validated and revoked: each answer and the audit log tell what it gives, and no table its secret', async () => {
   const billingId = await newBilling(workspaceId);
@@ -29,26 +29,21 @@ test('a link token is made, validated and revoked: each answer and the audit log
     { valid: false, ...fields },
   ];
   assert.equal(await read(token), live);
-  for (let i = 0; i < 2; i++) assert.equal((await world.call('delete', `${PATH}/${token}`)).body, revoked);
+  for (let i = 0; i < 2; i++) assert.equal((await ask('delete', `${PATH}/${token}`)).body, revoked);
   assert.equal(await read(token), revoked);
-  const { auditLog } = (await world.call('get', `/api/v1/audit-log?resourceId=${id}`)).body;
-  assert.equal(
-    auditLog.map((line: { before?: object; after?: object }) => [line.before, line.after]),
-    [
-      [undefined, live],
-      [live, revoked],
-    ],
-  );
+  assert.equal(columns(await callsOf(world).read(`/api/v1/audit-log?resourceId=${id}`), 'before', 'after'), [
+    [undefined, live],
+    [live, revoked],
+  ]);
 });
 
 test('a link token lives as long as it was told to, and still answers its fields when it has expired', async () => {
-  const { id, token, expiresAt } = await make({ workspaceId, customerId: 'c', expiresIn: 86_400 });
+  const body = { workspaceId, customerId: 'c', expiresIn: 86_400 };
+  const { id, token, expiresAt } = await make(body);
   assert.ok(expiresAt > Date.now() + 86_000_000);
   const maker = await world.newToken(world.team.id, ['link:write', 'key:read', 'billing:read', 'usage:read']);
   await world.sql`update access_tokens set expires_at = ${expiresAt - 1} where hash = ${hashKeyText(maker)}`;
-  const sooner = { workspaceId, customerId: 'c', expiresIn: 86_400 };
-  const made = (await must(201, world.call('post', PATH, sooner, { token: maker }))).body.linkToken;
-  assert.is(made.expiresAt, expiresAt - 1, 'its maker lives no longer');
+  assert.is((await make(body, maker)).expiresAt, expiresAt - 1, 'its maker lives no longer');
   // As the database's clock tells it.
   const expire = (ms: number) => world.sql`
     update link_tokens set expires_at = floor(extract(epoch from now()) * 1000) + ${ms} where id = ${id}`;
@@ -63,7 +58,7 @@ test('the billing record of a link token must be one of its workspace', async ()
   const theirs = await world.newTeam();
   const foreign = await newBilling(await world.newWorkspace(theirs.id), theirs.token);
   for (const billingId of ['b', await newBilling(await newWorkspace(world)), foreign])
-    assert.is((await world.call('post', PATH, { workspaceId, customerId: 'c', billingId })).body.error.code, 40404);
+    await refused(40404, ask('post', PATH, { workspaceId, customerId: 'c', billingId }));
 });
 
 test('who makes a link token must hold what it gives', async () => {
@@ -72,18 +67,17 @@ test('who makes a link token must hold what it gives', async () => {
   const rotating = { ...body, permissions: ['rotate'] };
   const looks = await world.newToken(world.team.id, ['link:write', ...gives]);
   const writes = await world.newToken(world.team.id, ['link:write', ...gives, 'key:write']);
-  await must(201, world.call('post', PATH, body, { token: looks }));
-  await must(201, world.call('post', PATH, rotating, { token: writes }));
-  const refusal = async (token: string, asked: object) => (await world.call('post', PATH, asked, { token })).body.error;
-  assert.is((await refusal(looks, rotating)).code, 40303);
+  await make(body, looks);
+  await make(rotating, writes);
+  await refused(40303, callsOf(world, looks).ask('post', PATH, rotating));
   for (const lacking of gives) {
     const token = await world.newToken(world.team.id, ['link:write', ...gives.filter((one) => one !== lacking)]);
-    const { code, message } = await refusal(token, body);
-    assert.equal([code, message.endsWith(`it lacks ${lacking}.`)], [40303, true]);
+    const { message } = await refused(40303, callsOf(world, token).ask('post', PATH, body));
+    assert.match(message, `it lacks ${lacking}.`);
   }
 });
 
-async function newBilling(workspace: string, token = world.team.token): Promise<string> {
-  const body = { workspaceId: workspace, externalMeterId: 'm' };
-  return (await must(201, world.call('post', '/api/v1/customer-billing', body, { token }))).body.billing.id;
+async function newBilling(workspace: string, token?: string): Promise<string> {
+  const meter = { workspaceId: workspace, externalMeterId: 'm' };
+  return (await callsOf(world, token).make('/api/v1/customer-billing', meter)).id;
 }

@@ -2,9 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { readFileRows } from '../../../../tests/helpers/parquet.ts';
-import { makeWorld } from '../../../../tests/helpers/world.ts';
+import { makeWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 // More than one question to the books takes.
 const RECORDS = 210;
@@ -66,7 +65,7 @@ test('a file of too many lines is refused, and its pages are not', async () => {
   for (const { name } of indexes) await world.sql`drop index ${world.sql(name)}`;
   await makeRecords(large, RECORDS + 1, RECORDS + 200_001);
   for (const format of ['csv', 'parquet'])
-    assert.is((await must(400, world.call('get', path({ format, workspaceId: large })))).body.error.code, 40060);
+    await refused(40060, world.call('get', path({ format, workspaceId: large })));
   const page = await must(200, world.call('get', path({ format: 'json', limit: '2', workspaceId: large })));
   const { statements, nextCursor } = page.body;
   assert.equal([statements.length, typeof nextCursor], [2, 'string']);

@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { booksProxy, type Way } from '../../../../tests/helpers/books-proxy.ts';
-import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
 import { readFileRows } from '../../../../tests/helpers/parquet.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { callsOf, joinWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 // Who goes away, and who waits for a place, is in apps/api/http/exports.test.ts.
 const PATH = '/api/v1/usage';
@@ -16,6 +15,7 @@ let allowed = '8';
 let gate = Promise.resolve();
 const world = await joinWorld();
 const { books } = world;
+const calls = callsOf(world);
 const proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async (request): Promise<Way> => {
   request.path = request.path.replace(/max_execution_time=\d+/, `max_execution_time=${allowed}`);
   if (request.path.includes('wait_end_of_query')) await gate;
@@ -25,7 +25,7 @@ const proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async (request): Promi
 const strict = (await world.start('api', { EXPORT_MAX_BYTES: '1000000', CLICKHOUSE_URL: proxy.url })).url;
 const workspaceId = await newWorkspace(world);
 const meter = { workspaceId, externalMeterId: '=acme' };
-const billingId: string = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing.id;
+const billingId: string = (await calls.make('/api/v1/customer-billing', meter)).id;
 const asked = { workspaceId, from: DAY, to: DAY };
 await books.client.command({
   query: `
@@ -83,7 +83,7 @@ test('a team has two exports under way; a third is a 429', async () => {
   const ask = (query: Record<string, string>) => world.call('get', strict + path(query));
   const answers = Array.from({ length: 3 }, () => ask({ format: 'csv', groupBy: 'billing' }));
   // Two are held back: the one that is refused answers first.
-  assert.is((await must(429, Promise.race(answers))).body.error.code, 42922);
+  await refused(42922, Promise.race(answers));
   // Rows are no export.
   await must(200, ask({ limit: '1' }));
   resolve();
@@ -95,14 +95,14 @@ test('a team has two exports under way; a third is a 429', async () => {
 });
 
 test('an export above the limit of bytes is refused before its first byte', async () => {
-  assert.is((await must(400, world.call('get', strict + path({ format: 'csv' })))).body.error.code, 40023);
+  await refused(40023, world.call('get', strict + path({ format: 'csv' })));
   await must(200, world.call('get', strict + path({ format: 'csv', groupBy: 'billing' })));
 });
 
 test('sums that take longer than a request may are a 400 that says how to ask for less', async () => {
   allowed = '0.001';
   for (const query of [{ groupBy: 'usageName' }, { groupBy: 'key' }, { format: 'csv' }])
-    assert.is((await must(400, world.call('get', strict + path(query)))).body.error.code, 40021, JSON.stringify(query));
+    await refused(40021, world.call('get', strict + path(query)), JSON.stringify(query));
 });
 
 function path(query: Record<string, string>): string {

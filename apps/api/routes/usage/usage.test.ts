@@ -5,9 +5,9 @@ import type { UsageGroup } from '../../../../shared/books/usage/sql.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { daysOfUtc } from '../../../../shared/values/periods.ts';
-import { must, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
+import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { refuseTooManyEvents } from '../../resources/usage-rows.ts';
+import { callsOf, column, columns, joinWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 // Usage of a workspace and of a record, as the api answers it. That the sums are those of the events, late ones too, in every
 // zone, interval and grouping, is in shared/books/usage/query.test.ts.
@@ -18,15 +18,16 @@ let first: string;
 let second: string;
 const world = await joinWorld();
 const { books } = world;
+const calls = callsOf(world);
 test.before.each(async () => {
   workspaceId = await newWorkspace(world);
   [first, second] = [await newRecord('of 1'), await newRecord('of 2')];
 });
 
 test('every CSV has a name to be kept under, and begins with a byte order mark where that is asked for', async () => {
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'naïve 日本' }))).body;
+  const workspace = await calls.make('/api/v1/workspace', { name: 'naïve 日本' });
   const meter = { workspaceId: workspace.id, externalMeterId: 'naïve 日本' };
-  const { id } = (await must(201, world.call('post', '/api/v1/customer-billing', meter))).body.billing;
+  const { id } = await calls.make('/api/v1/customer-billing', meter);
   const span = 'from=2026-09-01&to=2026-09-30';
   for (const [path, name] of [
     [`/api/v1/usage/${id}?`, 'usage'],
@@ -36,9 +37,8 @@ test('every CSV has a name to be kept under, and begins with a byte order mark w
     [`/api/v1/statements?workspaceId=${workspace.id}&from=2026-11-01&to=2026-12-31&`, 'statements'],
   ] as const) {
     const read = async (query: string) => {
-      const response = await fetch(`${world.api.url}${path}format=csv${query}`, {
-        headers: { Authorization: `Bearer ${world.team.token}` },
-      });
+      const headers = { Authorization: `Bearer ${world.team.token}` };
+      const response = await fetch(`${world.api.url}${path}format=csv${query}`, { headers });
       assert.is(response.status, 200, path);
       assert.is(response.headers.get('content-disposition'), `attachment; filename="${name}.csv"`, path);
       return Buffer.from(await response.arrayBuffer()).toString();
@@ -74,8 +74,8 @@ test('usage is summed by record and name; groups and filters by key, route and c
     const text = rows.map(({ start, ...row }) => start && Object.values(row).join(' ')).join(', ');
     assert.is(text, expected, JSON.stringify(asked).slice(0, 100));
   }
-  const twice = await must(400, get({ groupBy: 'key,usageName,key' }));
-  assert.is(twice.body.error.details[0].path, 'groupBy', 'each group is named once');
+  const { details } = await refused(40001, get({ groupBy: 'key,usageName,key' }));
+  assert.is(details[0].path, 'groupBy', 'each group is named once');
 });
 
 test('of an answer with more than 1,000 routes the largest have rows of their own, and the others are counted together', async () => {
@@ -89,16 +89,14 @@ test('of an answer with more than 1,000 routes the largest have rows of their ow
   await insert(values);
   const asked = { from: '2026-03-10', to: '2026-03-11', groupBy: 'route', limit: 10_000 };
   const rows = await list(asked);
-  assert.equal(
-    rows.filter(({ other }) => other),
-    [
-      { start: '2026-03-10T00:00:00+00:00', other: true, totalBillingUsage: '3', events: 2 },
-      { start: '2026-03-11T00:00:00+00:00', other: true, totalBillingUsage: '3', events: 1 },
-    ],
-  );
-  const named = new Set(rows.filter(({ other }) => !other).map(({ route }) => route));
-  assert.equal([rows.length, named.size], [1_002, 1_000]);
-  assert.not.ok(['GET /0', 'GET /1', 'GET /2'].some((route) => named.has(route)));
+  const { true: others, undefined: named } = Object.groupBy(rows, ({ other }) => String(other));
+  assert.equal(others, [
+    { start: '2026-03-10T00:00:00+00:00', other: true, totalBillingUsage: '3', events: 2 },
+    { start: '2026-03-11T00:00:00+00:00', other: true, totalBillingUsage: '3', events: 1 },
+  ]);
+  const routes = new Set(column(named!, 'route'));
+  assert.is(routes.size, 1_000);
+  assert.not.ok(['GET /0', 'GET /1', 'GET /2'].some((route) => routes.has(route)));
   const lines = (await get({ ...asked, format: 'csv' })).text.split('\r\n');
   assert.is(lines[0], '"start","route","other","totalBillingUsage","events","partial"');
   assert.is(lines.filter((line) => line.includes(',true,')).length, 2);
@@ -146,18 +144,15 @@ test('pages give each row once, for the bounds of page one; a cursor of another 
   const asked = { from: '2026-03-01', to: '2026-03-31' };
   const whole = await list(asked);
   assert.is(whole.length, 25);
-  const rows: unknown[] = [];
-  let cursor: string | undefined;
-  do {
-    const { body } = await get({ ...asked, limit: 4, ...(cursor && { cursor }) });
-    rows.push(...body.data);
-    cursor = body.nextCursor;
-    if (cursor) assert.is((await get({ ...asked, usageName: 'n1', cursor })).body.error.code, 40007);
-  } while (cursor);
-  assert.equal(rows, whole);
-  const [mark, , , ...rest] = partsOf((await get({ ...asked, limit: 4 })).body.nextCursor);
-  for (const last of [1e12 + 1, 1e15, 6_291_457])
-    assert.is((await get({ ...asked, cursor: cursorOf([mark, last - 1, last, ...rest]) })).body.error.code, 40007);
+  const pages = await readPages(4, (page) => get({ ...asked, ...Object.fromEntries(new URLSearchParams(page)) }));
+  assert.equal(pages.flat(), whole);
+  const { nextCursor: cursor } = (await get({ ...asked, limit: 4 })).body;
+  await refused(40007, get({ ...asked, usageName: 'n1', cursor }));
+  const [mark, , , ...rest] = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+  for (const last of [1e12 + 1, 1e15, 6_291_457]) {
+    const madeUp = JSON.stringify([mark, last - 1, last, ...rest]);
+    await refused(40007, get({ ...asked, cursor: Buffer.from(madeUp).toString('base64url') }));
+  }
   assert.is((await get(asked)).body.openFrom, undefined);
 });
 
@@ -174,7 +169,7 @@ test('by key, more events than are summed at a time, or of more than 92 days, ar
   assert.is(await refusal(['usageName']), undefined);
   await list({ groupBy: 'key', from: '2026-01-01', to: '2026-04-02' });
   for (const more of [{ groupBy: 'key' }, { customerId: 'c' }])
-    assert.is((await get({ ...more, from: '2026-01-01', to: '2026-04-03' })).body.error.code, 40022);
+    await refused(40022, get({ ...more, from: '2026-01-01', to: '2026-04-03' }));
 });
 
 test('rows of a record are sorted by day and then by name, with exact sums and each event counted once', async () => {
@@ -190,18 +185,11 @@ test('rows of a record are sorted by day and then by name, with exact sums and e
     { ...one, billing_id: second, usage_name: 'b', cost_micros: 5 },
   ]);
   await insert([twice]);
-  const row = (day: string, billingUsageName: string, totalBillingUsage: string, events: number) => ({
-    billingId: first,
-    day,
-    totalBillingUsage,
-    billingUsageName,
-    events,
-  });
   const rows = [
-    row('2026-03-28', 'z', '-0.25', 1),
-    row(DAY, '=a,', '8999999999.999999', 3),
-    row(DAY, 'b', '0.000002', 2),
-  ];
+    { day: '2026-03-28', billingUsageName: 'z', totalBillingUsage: '-0.25', events: 1 },
+    { day: DAY, billingUsageName: '=a,', totalBillingUsage: '8999999999.999999', events: 3 },
+    { day: DAY, billingUsageName: 'b', totalBillingUsage: '0.000002', events: 2 },
+  ].map((row) => ({ billingId: first, ...row }));
   assert.equal((await ofRecord(first)).body, { data: rows });
   assert.equal((await ofRecord(await newRecord('none'))).body, { data: [] });
   for (const [query, expected] of [
@@ -242,14 +230,10 @@ test('a closed day comes from its stored sum, which one of fewer events never re
     { cost_micros: 1_000_000, events: 2, all_events: 2 },
   ])
     await insertDays([closed, marked].map((day) => ({ billing_id: first, day, ...sum })));
-  const { data } = (await ofRecord(first)).body;
-  assert.equal(
-    data.map((row: any) => [row.day, row.totalBillingUsage, row.events]),
-    [
-      [closed, '7', 3],
-      [marked, '2', 1],
-    ],
-  );
+  assert.equal(columns((await ofRecord(first)).body.data, 'day', 'totalBillingUsage', 'events'), [
+    [closed, '7', 3],
+    [marked, '2', 1],
+  ]);
 });
 
 test('usage of a record of more than 10,000 rows is refused whole, as JSON and as CSV; fewer days or one name are answered', async () => {
@@ -262,15 +246,14 @@ test('usage of a record of more than 10,000 rows is refused whole, as JSON and a
       all_events: 1,
     })),
   );
-  for (const query of ['', '?format=csv', '?from=2026-03-01'])
-    assert.is((await must(400, ofRecord(first, query))).body.error.code, 40020, query);
+  for (const query of ['', '?format=csv', '?from=2026-03-01']) await refused(40020, ofRecord(first, query), query);
   assert.is((await ofRecord(first, '?to=2026-03-10')).body.data.length, 5_001);
   assert.is((await ofRecord(first, '?usageName=n7')).body.data.length, 1);
 });
 
 async function newRecord(externalMeterId: string): Promise<string> {
   const body = { workspaceId, externalMeterId };
-  return (await must(201, world.call('post', '/api/v1/customer-billing', body))).body.billing.id;
+  return (await calls.make('/api/v1/customer-billing', body)).id;
 }
 
 function get(given: object) {
@@ -286,9 +269,6 @@ async function list(given: object): Promise<any[]> {
 function ofRecord(id: string, query = '') {
   return world.call('get', `${PATH}/${id}${query}`);
 }
-
-const partsOf = (cursor: string) => JSON.parse(Buffer.from(cursor, 'base64url').toString()) as any[];
-const cursorOf = (parts: unknown[]) => Buffer.from(JSON.stringify(parts)).toString('base64url');
 
 type TestEvent = { billing_id: string; time: string; cost_micros: number; [more: string]: string | number };
 

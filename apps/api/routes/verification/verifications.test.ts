@@ -1,11 +1,20 @@
+import { rejects } from 'node:assert/strict';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import { readOutcomes } from '../../../../shared/books/usage/outcomes-query.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
-import { makeCustomers, must, type Customers, newWorkspace } from '../../../../tests/helpers/customers.ts';
-import { joinWorld } from '../../../../tests/helpers/world.ts';
+import {
+  callsOf,
+  column,
+  joinWorld,
+  makeCustomers,
+  must,
+  newWorkspace,
+  refused,
+  type Customers,
+} from '../../tests/helpers/calls.ts';
 
 // What the api answers of the books' decisions. How those come there is in apps/verify/tests/outcomes.test.ts.
 
@@ -19,6 +28,7 @@ let customers: Customers;
 
 const world = await joinWorld();
 const { books } = world;
+const calls = callsOf(world);
 test.before.each(async () => {
   own = await newWorkspace(world);
   customers = makeCustomers(world, own);
@@ -36,8 +46,8 @@ test('decisions are counted by status, reason, limit and key, alone and together
     { ...acme, kind: 'adjustment' },
   ]);
   // Of a count that is told more than once the largest counts, and processes are added.
-  for (const calls of [1, 2, 1]) await refused([{ ...limited, calls }]);
-  await refused([
+  for (const calls of [1, 2, 1]) await refusals([{ ...limited, calls }]);
+  await refusals([
     { ...limited, boot: 'another', calls: 1 },
     { ...disabled, calls: 1 },
     { ...acme, status: 'VALID', limited_by: 'key/tried', would_refuse: true, calls: 2 },
@@ -65,14 +75,15 @@ test('decisions are counted by status, reason, limit and key, alone and together
   }
   const { data } = await counted({ groupBy: '', timezone: 'Asia/Kathmandu', interval: 'hour' });
   assert.equal(data, [{ start: `${day}T17:00:00+05:45`, count: 6 }]);
-  assert.equal(await wrong({ groupBy: 'status,colour' }), ['groupBy', 40001]);
+  const wrong = await refused(40001, ask({ groupBy: 'status,colour' }));
+  assert.is(wrong.details[0].path, 'groupBy');
 });
 
 test('counts by key tell the name that it has now, also of a deleted one, to whoever may read keys', async () => {
   const [renamed, deleted] = [await customers.newKey({ name: 'old' }), await customers.newKey({ name: 'gone' })];
   const path = `/api/v1/workspace/${own}/api-key`;
-  await must(200, world.call('patch', `${path}/${renamed.id}`, { name: 'new' }));
-  await must(200, world.call('delete', `${path}/${deleted.id}`));
+  await calls.change(`${path}/${renamed.id}`, { name: 'new' });
+  await calls.remove(`${path}/${deleted.id}`);
   await happened([{ key_id: renamed.id }, { key_id: deleted.id }]);
   const finance = await world.newToken(world.team.id, ['usage:read']);
   for (const [token, names] of [
@@ -80,8 +91,8 @@ test('counts by key tell the name that it has now, also of a deleted one, to who
     [finance, [undefined, undefined]],
   ] as const) {
     const { data } = await counted({ groupBy: 'key' }, token);
-    const told = new Map(data.map(({ apiKeyId, apiKeyName }) => [apiKeyId, apiKeyName]));
-    assert.equal([told.get(renamed.id), told.get(deleted.id)], names);
+    const nameOf = ({ id }: { id: string }) => data.find(({ apiKeyId }) => apiKeyId === id)!.apiKeyName;
+    assert.equal([nameOf(renamed), nameOf(deleted)], names);
   }
 });
 
@@ -89,14 +100,11 @@ test('calls of the keys that have a meter now are counted, of no more than 1,000
   const externalMeterId = await customers.newMeter({ totalCredits: '2' });
   const keys = [await customers.newKey({ externalMeterId }), await customers.newKey({ externalMeterId })];
   await happened([{ key_id: keys[0]!.id }, { key_id: 'key_elsewhere' }]);
-  await refused([
+  await refusals([
     { key_id: keys[1]!.id, status: 'DISABLED', reason: 'DISABLED', calls: 2 },
     { key_id: 'key_elsewhere', status: 'DISABLED', reason: 'DISABLED', calls: 4 },
   ]);
-  const count = async (meter: string) => {
-    const { data } = await counted({ externalMeterId: meter, groupBy: 'reason' });
-    return textOf(data);
-  };
+  const count = async (meter: string) => textOf((await counted({ externalMeterId: meter, groupBy: 'reason' })).data);
   assert.is(await count(externalMeterId), '1, DISABLED 2');
   assert.is(await count('of nobody'), '');
   // Copies of a key, as the api stores them.
@@ -105,19 +113,18 @@ test('calls of the keys that have a meter now are counted, of no more than 1,000
     from api_keys k, generate_series(1, 998) i where k.id = ${keys[0]!.id}`;
   assert.is(await count(externalMeterId), '1, DISABLED 2');
   await customers.newKey({ externalMeterId });
-  assert.equal(await wrong({ externalMeterId }), [undefined, 40020]);
-  const { error } = (await must(400, world.call('get', '/api/v1/verifications?externalMeterId=m'))).body;
-  assert.equal(error.details, [{ path: 'externalMeterId', message: 'needs workspaceId' }]);
+  await refused(40020, ask({ externalMeterId }));
+  const { details } = await refused(40001, calls.ask('get', '/api/v1/verifications?externalMeterId=m'));
+  assert.equal(details, [{ path: 'externalMeterId', message: 'needs workspaceId' }]);
 });
 
 test('refusals of unknown keys are read without a workspace, by tokens of the whole team', async () => {
-  await refused([{ status: 'INVALID', reason: 'MALFORMED', calls: 2, workspace_id: '' }]);
+  await refusals([{ status: 'INVALID', reason: 'MALFORMED', calls: 2, workspace_id: '' }]);
   const path = `/api/v1/verifications?groupBy=reason&from=${day}&to=${day}`;
-  const { data } = (await must(200, world.call('get', path))).body;
-  assert.is(textOf(data), 'MALFORMED 2');
-  const token = await world.newToken(world.team.id, ['usage:read'], [own]);
-  await must(403, world.call('get', path, undefined, { token }));
-  await must(200, world.call('get', `${path}&workspaceId=${own}`, undefined, { token }));
+  assert.is(textOf(await calls.read(path)), 'MALFORMED 2');
+  const limited = callsOf(world, await world.newToken(world.team.id, ['usage:read'], [own]));
+  await must(403, limited.ask('get', path));
+  await limited.read(`${path}&workspaceId=${own}`);
 });
 
 test('an answer of too many rows, or counted from too much of the books, is refused with what would be less', async () => {
@@ -127,17 +134,13 @@ test('an answer of too many rows, or counted from too much of the books, is refu
       select {team:String}, {own:String}, toDateTime({at:UInt32}, 'UTC'), 'DISABLED', toString(number), 'b', 1 from numbers(20000)`,
     query_params: { team: world.team.id, own, at },
   });
+  const asked = { teamId: world.team.id, workspace: allowWorkspace(own), cuts: [at, at + 60], filters: {} };
   const read = (groupBy: 'key'[], rows: number, most: number) =>
-    readOutcomes(
-      books,
-      { teamId: world.team.id, workspace: allowWorkspace(own), cuts: [at, at + 60], groupBy, filters: {} },
-      { rows, read: most },
-    ).catch((error: Error) => error.message);
-  const [all] = (await read([], 1, 100_000)) as { calls: number }[];
-  assert.is(all!.calls, 20_000);
+    readOutcomes(books, { ...asked, groupBy }, { rows, read: most });
+  assert.equal(column(await read([], 1, 100_000), 'calls'), [20_000]);
   assert.is((await read(['key'], 20_000, 100_000)).length, 20_000);
-  assert.match((await read(['key'], 19_999, 100_000)) as string, 'more than 19999 rows');
-  assert.match((await read([], 1, 10_000)) as string, 'more than 10000 events and counts; ask for a shorter time');
+  await rejects(read(['key'], 19_999, 100_000), /more than 19999 rows/);
+  await rejects(read([], 1, 10_000), /more than 10000 events and counts; ask for a shorter time/);
 });
 
 test('the last hundred decisions of a key or a meter tell when, and why it was refused', async () => {
@@ -154,15 +157,15 @@ test('the last hundred decisions of a key or a meter tell when, and why it was r
   ]);
   const limitedBy = { on: 'key', name: 'daily', limit: 1 };
   const refusal = (key_id: string, reason: string, secondsAgo: number, limited_by = '') => {
-    const refused = { workspace_id: own, refusal_id: newId('evt'), external_meter_id: meter, status: 'RATE_LIMITED' };
-    return { ...refused, key_id, reason, limited_by, ...at(secondsAgo) };
+    const alike = { workspace_id: own, refusal_id: newId('evt'), external_meter_id: meter, status: 'RATE_LIMITED' };
+    return { ...alike, key_id, reason, limited_by, ...at(secondsAgo) };
   };
   await insert('recent_refusals', [
     refusal(id, 'RATE_LIMIT', 30, JSON.stringify(limitedBy)),
     refusal(other.id, 'DISABLED', 10),
   ]);
   const recent = async (query: Record<string, string>) => {
-    const { data } = (await must(200, world.call('get', `/api/v1/verifications/recent?${searchOf(query)}`))).body;
+    const data = await calls.read(`/api/v1/verifications/recent?${searchOf(query)}`);
     return data.map(({ time, apiKeyId, reason, limitedBy: limit, route }: any) => {
       return [(now - Date.parse(time)) / 1_000, apiKeyId, reason, limit, route];
     });
@@ -175,15 +178,13 @@ test('the last hundred decisions of a key or a meter tell when, and why it was r
   assert.equal(await recent({ apiKeyId: id }), ofKey);
   const ofMeter = { workspaceId: own, externalMeterId: meter };
   assert.equal(await recent(ofMeter), [[10, other.id, 'DISABLED', undefined, undefined], ...ofKey]);
-  await insert(
-    'recent_refusals',
-    Array.from({ length: 99 }, () => refusal(id, 'DISABLED', 5)),
-  );
+  const many = Array.from({ length: 99 }, () => refusal(id, 'DISABLED', 5));
+  await insert('recent_refusals', many);
   const last = await recent({ apiKeyId: id });
   assert.equal([last.length, last.at(-1)], [100, ofKey[0]]);
   for (const query of [{}, { apiKeyId: id, workspaceId: own }, { workspaceId: own }, { externalMeterId: 'm' }]) {
-    const { error } = (await must(400, world.call('get', `/api/v1/verifications/recent?${searchOf(query)}`))).body;
-    assert.match(error.message, 'workspaceId with externalMeterId');
+    const wrong = calls.ask('get', `/api/v1/verifications/recent?${searchOf(query)}`);
+    assert.match((await refused(40001, wrong)).message, 'workspaceId with externalMeterId');
   }
 });
 
@@ -194,36 +195,29 @@ const valuesOf = (row: Counted) => Object.values({ ...row, start: '' }).filter((
 const textOf = (rows: Counted[]) => rows.map((row) => valuesOf(row).join(' ')).join(', ');
 
 /** Asks for the counts of the workspace on the day. */
-async function counted(query: Record<string, string>, token = world.team.token) {
+function ask(query: Record<string, string>, token?: string) {
   const search = searchOf({ workspaceId: own, from: day, to: day, ...query });
-  const { body } = await must(200, world.call('get', `/api/v1/verifications?${search}`, undefined, { token }));
-  return body as { data: Counted[]; wouldRefuse: Counted[] };
+  return callsOf(world, token).ask('get', `/api/v1/verifications?${search}`);
 }
 
-/** The parameter that a refusal names, and its code. */
-async function wrong(query: Record<string, string>) {
-  const search = searchOf({ workspaceId: own, from: day, to: day, ...query });
-  const { error } = (await must(400, world.call('get', `/api/v1/verifications?${search}`))).body;
-  return [error.details?.[0].path, error.code];
+async function counted(query: Record<string, string>, token?: string) {
+  return (await must(200, ask(query, token))).body as { data: Counted[]; wouldRefuse: Counted[] };
 }
 
 /** Counts of refusals, as processes told them. */
-function refused(counts: object[]): Promise<unknown> {
+function refusals(counts: object[]): Promise<unknown> {
   const cell = { team_id: world.team.id, workspace_id: own, minute: noon / 1_000, boot: 'boot' };
-  return insert(
-    'refusals',
-    counts.map((one) => ({ ...cell, ...one })),
-  );
+  const cells = counts.map((one) => ({ ...cell, ...one }));
+  return insert('refusals', cells);
 }
 
 /** Events of calls that were VALID, and others. */
 function happened(events: Record<string, string>[]): Promise<unknown> {
-  const event = { workspace_id: own, kind: 'verification', time: `${day} 12:00:00` };
-  const values = events.map((one) => ({ ...event, event_id: newId('evt'), ...one }) as typeof event);
-  return insert(
-    'usage_events',
-    values.map((one) => ({ ...one, day: one.time.slice(0, 10) })),
-  );
+  const values = events.map(({ time = `${day} 12:00:00`, ...one }) => {
+    const event = { workspace_id: own, kind: 'verification', event_id: newId('evt') };
+    return { ...event, ...one, time, day: time.slice(0, 10) };
+  });
+  return insert('usage_events', values);
 }
 
 function insert(table: string, values: object[]): Promise<unknown> {

@@ -1,51 +1,47 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyShard } from '../../../../shared/values/key-text.ts';
-import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
-import { joinWorld, type Answer } from '../../../../tests/helpers/world.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
+import { callsOf, column, joinWorld, makeCustomers, must, refused } from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/workspace';
 const REFUSED = { status: 'INVALID', reason: 'NOT_FOUND' };
 const world = await joinWorld();
+const { ask, read, make, post, remove } = callsOf(world);
 const background = makeBackground(world);
 
 test('a workspace is created, read, listed and changed', async () => {
   const { id: teamId, token } = await world.newTeam();
-  const call = (method: string, path: string, body?: object) => world.call(method, path, body, { token });
-  const { workspace } = (await must(201, call('post', PATH, { name: 'Acme' }))).body;
+  const by = callsOf(world, token);
+  const workspace = await by.make(PATH, { name: 'Acme' });
   const { id, createdAt } = workspace;
   assert.match(id, /^ws_[0-9a-z]{26}$/);
   const fields = { id, name: 'Acme', teamId, defaultAllowedIPs: [], keepClientAddresses: true, timezone: 'UTC' };
   assert.equal(workspace, { ...fields, createdAt, updatedAt: createdAt });
 
   const path = `${PATH}/${id}`;
-  assert.equal((await call('get', path)).body, { workspace });
+  assert.equal(await by.read(path), workspace);
   const changes = { defaultKeyPrefix: 'acme', defaultAllowedIPs: ['10.0.0.0/8'], timezone: 'Asia/Kathmandu' };
   const more = { defaultRateLimitPerSecond: 5, defaultExpiration: 60 };
-  const changed = (await must(200, call('patch', path, { ...changes, ...more }))).body.workspace;
+  const changed = await by.change(path, { ...changes, ...more });
   assert.equal(changed, { ...workspace, ...changes, ...more, updatedAt: changed.updatedAt });
-  const cleared = (await must(200, call('patch', path, { defaultKeyPrefix: null, defaultAllowedIPs: null }))).body
-    .workspace;
+  const cleared = await by.change(path, { defaultKeyPrefix: null, defaultAllowedIPs: null });
   const { defaultKeyPrefix: _, ...kept } = changed;
   assert.equal(cleared, { ...kept, defaultAllowedIPs: [], updatedAt: cleared.updatedAt });
-  assert.equal((await call('get', PATH)).body.workspaces, [cleared]);
+  assert.equal(await by.read(PATH), [cleared]);
 });
 
 test('a time zone must be one that is known', async () => {
   const id = await world.newWorkspace(world.team.id);
   for (const timezone of ['Mars/Base', '+02:00', 'UTC; drop'])
-    for (const asked of [
-      world.call('patch', `${PATH}/${id}`, { timezone }),
-      world.call('post', PATH, { name: 'w', timezone }),
-    ])
-      assert.is((await must(400, asked)).body.error.details[0].path, '/timezone', timezone);
+    for (const asked of [ask('patch', `${PATH}/${id}`, { timezone }), ask('post', PATH, { name: 'w', timezone })])
+      assert.is((await refused(40001, asked)).details[0].path, '/timezone', timezone);
 });
 
 test('a kept refusal is answered again, with the request id of the repetition', async () => {
   const body = { name: 'k', workspaceId: 'ws_01h455vb4pex5vsknk084sn02q', expiresAt: 1 };
   const create = (id: string) =>
-    world.call('post', '/api/v1/api-key', body, { headers: { 'Idempotency-Key': 'refused', 'X-Request-Id': id } });
+    ask('post', '/api/v1/api-key', body, { 'Idempotency-Key': 'refused', 'X-Request-Id': id });
   const [first, again] = [await create('first'), await create('again')];
   assert.is(first.body.error.requestId, 'first');
   assert.equal(again.body.error, { ...first.body.error, requestId: 'again' });
@@ -62,10 +58,9 @@ test('a name that people see is not blank and hides nothing, and letters, emoji 
 
 test('a deleted workspace is answered once more; from then on it is unknown, and its name is free', async () => {
   const { path, workspace } = await newWorkspace('Acme');
-  const { body } = await must(200, world.call('delete', path));
-  const { updatedAt } = body.workspace;
-  assert.ok(updatedAt > workspace.updatedAt);
-  assert.equal(body, { workspace: { ...workspace, updatedAt } });
+  const removed = await remove(path);
+  assert.ok(removed.updatedAt > workspace.updatedAt);
+  assert.equal(removed, { ...workspace, updatedAt: removed.updatedAt });
   for (const [method, more, sent] of [
     ['delete', ''],
     ['get', ''],
@@ -74,14 +69,13 @@ test('a deleted workspace is answered once more; from then on it is unknown, and
     ['get', '/scopes'],
     ['post', '/scope', { name: 's', representation: 's' }],
   ] as const)
-    assert.is(codeOf(await world.call(method, path + more, sent)), 40302, `${method} ${more}`);
-  const listed = (await must(200, world.call('get', '/api/v1/workspace'))).body.workspaces;
-  assert.not.ok(listed.some(({ id }: { id: string }) => id === workspace.id));
-  await must(201, world.call('post', '/api/v1/workspace', { name: 'Acme' }));
+    await refused(40302, ask(method, path + more, sent), `${method} ${more}`);
+  assert.not.ok(column(await read('/api/v1/workspace'), 'id').includes(workspace.id));
+  await make('/api/v1/workspace', { name: 'Acme' });
 
-  const [line] = (
-    await must(200, world.call('get', `/api/v1/audit-log?resourceId=${workspace.id}`))
-  ).body.auditLog.filter(({ operation }: { operation: string }) => operation.startsWith('DELETE'));
+  const [line] = (await read(`/api/v1/audit-log?resourceId=${workspace.id}`)).filter(
+    ({ operation }: { operation: string }) => operation.startsWith('DELETE'),
+  );
   assert.equal([line.resource, line.before, line.after], ['workspace', workspace, undefined]);
 });
 
@@ -92,62 +86,62 @@ test('a token that is limited to a deleted workspace and another goes on in the 
   const [lost, kept] = [await first.customers.newKey(), await second.customers.newKey()];
   const found = async ({ key }: { key: string }) => (await first.customers.verify({ key }, { token })).body.status;
   assert.is(await found(lost), 'VALID');
-  await must(200, world.call('delete', first.path));
+  await remove(first.path);
   assert.equal([await found(lost), await found(kept)], ['INVALID', 'VALID']);
-  await must(200, world.call('get', second.path, undefined, { token }));
+  await callsOf(world, token).read(second.path);
   const wanted = { name: 't', permissions: ['key:verify'], workspaceIds: ids };
-  assert.is(codeOf(await world.call('post', '/api/v1/access-token', wanted)), 40008);
+  await refused(40008, ask('post', '/api/v1/access-token', wanted));
 });
 
 test('its keys are refused by the very next verification, in every shard and on every server; their link tokens too', async () => {
   const { path, customers, workspace } = await newWorkspace('many');
   const keys = await Promise.all(Array.from({ length: 12 }, () => customers.newKey()));
   keys.push(await customers.meteredKey('10'));
-  await must(200, world.call('post', `${path}/api-key/${keys[0]!.id}/rotate`, { graceSeconds: 600 }));
+  await post(`${path}/api-key/${keys[0]!.id}/rotate`, { graceSeconds: 600 });
   const other = await (await newWorkspace('other')).customers.newKey();
   assert.ok(new Set(keys.map(({ key }) => keyShard(key))).size > 3);
   // Twice: the second answer comes from a lookup that verify has kept.
   for (const { key } of [...keys, ...keys]) assert.is((await customers.verify({ key })).body.status, 'VALID');
   const link = { workspaceId: workspace.id, customerId: 'c' };
-  const { token } = (await must(201, world.call('post', '/api/v1/link-token', link))).body.linkToken;
-  await must(200, world.call('delete', path));
+  const { token } = await make('/api/v1/link-token', link);
+  await remove(path);
   for (const url of [world.verify.url, world.api.url])
     for (const { key } of keys) assert.equal((await customers.verify({ key }, { url })).body, REFUSED);
   assert.is((await customers.verify({ key: other.key })).body.status, 'VALID');
   assert.equal((await world.call('get', `/api/v1/link-token/${token}`)).body, { valid: false });
-  assert.is(codeOf(await world.call('delete', `/api/v1/link-token/${token}`)), 40406);
-  assert.is(codeOf(await world.call('post', '/api/v1/link-token', link)), 40302);
-  assert.is(codeOf(await world.call('post', '/api/v1/api-key', { name: 'k', workspaceId: workspace.id })), 40302);
+  await refused(40406, ask('delete', `/api/v1/link-token/${token}`));
+  await refused(40302, ask('post', '/api/v1/link-token', link));
+  await refused(40302, ask('post', '/api/v1/api-key', { name: 'k', workspaceId: workspace.id }));
 });
 
 test('its books can be read as before, and no longer change', async () => {
   const { path, customers, workspace } = await newWorkspace('books');
   const { key, meter } = await customers.meteredKey('10');
   const { id } = await customers.billing(meter);
+  const grant = await make(`/api/v1/customer-billing/${id}/grant`, { credits: '1' });
   await must(200, customers.verify({ key, billing: { usage: '2.5' } }));
   const named = { workspaceId: workspace.id, externalMeterId: meter };
-  await must(200, world.call('post', '/api/v1/customer-billing/refill', { ...named, refill: 5 }));
-  await must(200, world.call('delete', path));
+  await post('/api/v1/customer-billing/refill', { ...named, refill: 5 });
+  await remove(path);
   const at = `/api/v1/customer-billing/${id}`;
   await world.booked();
-  const { billing } = (await must(200, world.call('get', at))).body;
-  assert.equal([billing.totalCredits, billing.usedCredits], ['15', '2.5']);
-  assert.is((await must(200, world.call('get', `${at}/ledger`))).body.ledger.length, 1);
-  const { reconciliation } = (await must(200, world.call('get', `${at}/reconciliation`))).body;
+  const billing = await read(at);
+  assert.equal([billing.totalCredits, billing.usedCredits], ['16', '2.5']);
+  assert.is((await read(`${at}/ledger`)).length, 2);
+  assert.is((await read(`${at}/grant/${grant.id}`)).remainingCredits, '1');
+  const reconciliation = await read(`${at}/reconciliation`);
   assert.equal([reconciliation.status, reconciliation.bookedCredits], ['EXACT', '2.5']);
-  const { data } = (await must(200, world.call('get', `/api/v1/usage/${id}`))).body;
+  const data = await read(`/api/v1/usage/${id}`);
   assert.equal([data.length, data[0].totalBillingUsage], [1, '2.5']);
-  const headers = { 'Idempotency-Key': 'books' };
-  for (const refused of [
-    world.call('patch', at, { allowOverages: true }),
-    world.call('post', `${at}/adjustment`, { amount: '1', reason: 'r' }, { headers }),
-  ])
-    assert.is(codeOf(await refused), 40907);
-  for (const refused of [
-    world.call('post', '/api/v1/customer-billing/refill', { ...named, refill: 5 }),
-    world.call('post', '/api/v1/customer-billing', { ...named, externalMeterId: 'another' }),
-  ])
-    assert.is(codeOf(await refused), 40302);
+  for (const [code, method, changed, body] of [
+    [40907, 'patch', at, { allowOverages: true }],
+    [40907, 'post', `${at}/adjustment`, { amount: '1', reason: 'r' }],
+    [40907, 'post', `${at}/grant`, { credits: '5' }],
+    [40907, 'post', `${at}/grant/${grant.id}/void`, { reason: 'r' }],
+    [40302, 'post', '/api/v1/customer-billing/refill', { ...named, refill: 5 }],
+    [40302, 'post', '/api/v1/customer-billing', { ...named, externalMeterId: 'another' }],
+  ] as const)
+    await refused(code, ask(method, changed, body), changed);
 });
 
 test('a key that is made while its workspace is being deleted is refused and leaves like all others', async () => {
@@ -170,10 +164,6 @@ test('a key that is made while its workspace is being deleted is refused and lea
 });
 
 async function newWorkspace(name: string) {
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name }))).body;
+  const workspace = await make('/api/v1/workspace', { name });
   return { workspace, customers: makeCustomers(world, workspace.id), path: `/api/v1/workspace/${workspace.id}` };
-}
-
-function codeOf(answer: Answer): number {
-  return answer.body.error?.code;
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { once, type World } from '../../../../tests/helpers/world.ts';
+import { refused } from './calls.ts';
 
 /** What a test does with the billing records of a workspace of its own, by the api's operations; each must succeed. */
 export async function makeRecords(world: World, fields: object = {}) {
@@ -39,9 +40,9 @@ export async function makeRecords(world: World, fields: object = {}) {
     /** Draws credits, by verify; gives its answer. */
     spend: async (key: string, usage: string, more: object = {}) =>
       (await must(200, customers.verify({ key, billing: { usage, ...more } }))).body,
-    /** The error code that a creation is refused with. */
-    refused: async (at: string, body?: object): Promise<number | undefined> =>
-      (await world.call('post', at, body, { headers: once() })).body.error?.code,
+    /** Asks for what is refused with an error code. */
+    refused: (code: number, at: string, body?: object) =>
+      refused(code, world.call('post', at, body, { headers: once() }), JSON.stringify(body)),
     amounts: async (id: string) => amountsOf(await billing(id)),
     /** The state of each grant, what it gave, what of it has expired, and what is left; first credits are the first one. */
     numbers: async (id: string) =>

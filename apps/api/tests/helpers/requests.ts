@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { errors } from '../../../../shared/contract/errors.ts';
-import { once, type World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
+import { request, type RequestOptions } from '../../../../tests/helpers/request.ts';
+import { once, type Answer, type World } from '../../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../../http/route.ts';
 import { routes } from '../../routes/index.ts';
 
@@ -217,6 +218,14 @@ function requestOf(path: string, { body, query, ...answers }: Given): MatrixRequ
 export function urlOf(route: ApiRoute, { path = {}, query }: MadeRequest): string {
   const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name]!));
   return query ? `${filled}?${new URLSearchParams(query).toString()}` : filled;
+}
+
+/** Sends a request to every server that serves its operation. */
+export function sendTo(world: World, route: ApiRoute, made: MadeRequest, options: RequestOptions): Promise<Answer[]> {
+  const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify!.url] : [])];
+  const headers = route.idempotencyKeyRequired ? once() : {};
+  const sent = { headers, ...(options.raw === undefined && { body: made.body }), ...options };
+  return Promise.all(servers.map((url) => request(url + urlOf(route, made), route.method, sent)));
 }
 
 /** Which of the resources a request names. */

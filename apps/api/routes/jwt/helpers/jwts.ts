@@ -8,15 +8,19 @@ export type Team = { id: string; token: string };
 
 /** What tests do with the JWTs of teams, by the api's operations; each must succeed. */
 export function makeJwts(world: World) {
-  const post = async (status: number, { token }: { token: string }, path: string, body?: object) =>
-    (await must(status, world.call('post', PATH + path, body, { token }))).body;
+  const ask = ({ token }: { token: string }, path: string, body?: object) =>
+    world.call('post', PATH + path, body, { token });
+  const signing = (team: { token: string }, body: object = {}) => ask(team, '', { payload: {}, ...body });
+  const post = async (team: { token: string }, path: string, body?: object) =>
+    (await must(200, ask(team, path, body))).body;
   return {
-    sign: async (team: { token: string }, body: object = {}): Promise<string> =>
-      (await post(201, team, '', { payload: {}, ...body })).jwt,
-    verify: (team: { token: string }, jwt: string) => post(200, team, '/verify', { jwt }),
-    rotate: async (team: { token: string }, body?: object): Promise<string> =>
-      (await post(200, team, '/rotate', body)).kid,
-    revoke: (team: { token: string }, body: object) => post(200, team, '/revoke', body),
+    ask,
+    signing,
+    sign: async (team: { token: string }, body?: object): Promise<string> =>
+      (await must(201, signing(team, body))).body.jwt,
+    verify: (team: { token: string }, jwt: string) => post(team, '/verify', { jwt }),
+    rotate: async (team: { token: string }, body?: object): Promise<string> => (await post(team, '/rotate', body)).kid,
+    revoke: (team: { token: string }, body: object) => post(team, '/revoke', body),
     /** The ids of the keys that a team publishes: the current one, the next one, earlier ones. */
     kids: async ({ id }: Team): Promise<string[]> => {
       const { body } = await must(200, world.call('get', keySetOf({ id }), undefined, { token: null }));
