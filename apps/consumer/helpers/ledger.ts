@@ -7,8 +7,8 @@ type Begin = { epoch: number; timeMs: number; sequence?: number; usedMicros?: nu
 
 /** Writes lines of an account as its scripts do: numbered without a gap, each with what is used and reserved after it. */
 export function makeLedger(billingId: string, begin: Begin) {
-  const { epoch, keyId = newId('key') } = begin;
-  let { timeMs, sequence = 0, usedMicros = 0 } = begin;
+  const { keyId = newId('key') } = begin;
+  let { epoch, timeMs, sequence = 0, usedMicros = 0 } = begin;
   let heldMicros = 0;
   const events: UsageEvent[] = [];
 
@@ -29,6 +29,12 @@ export function makeLedger(billingId: string, begin: Begin) {
     /** Goes on at another time. */
     at(ms: number) {
       timeMs = ms;
+      return this;
+    },
+    /** Goes on in another epoch, where numbers begin again. */
+    inEpoch(next: number) {
+      epoch = next;
+      sequence = 0;
       return this;
     },
     verify: (micros: number) => write(micros, 0, (place) => testEvent({ ...place, usageName: 'calls' })),
