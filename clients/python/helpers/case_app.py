@@ -29,6 +29,7 @@ _kept._PAUSE = 0.05
 URL = os.environ["VERIFY_URL"]
 TOKEN = os.environ["TOKEN"]
 SECONDS = int(os.environ["VERIFY_TIMEOUT_MS"]) / 1000
+UNGUARDED = ("/errors", "/kept", "/ready", "/workspace", "/client", "/guard", "/batch", "/verify")
 HOLD = {"expiresIn": 600}
 COSTS_AT_END = {
     "at-end": "4",
@@ -135,6 +136,44 @@ def guards_of(
     }
 
 
+def answers_of(client: Any, kept: Any, client_kind: Any, middleware: Any, call: Any) -> Any:
+    """Answers paths without a guard; `call` calls a method of the client, and waits for it as its kind needs."""
+
+    async def outcome_of(input: Any) -> object:
+        try:
+            return {"status": (await call(client.verify, input))["status"]}
+        except KeytallyError as error:
+            return error_of(error)
+
+    async def workspace_of(id: str) -> object:
+        try:
+            return {"status": str(await call(client.workspaces.get, {"id": id}))}
+        except Exception as error:
+            return error_of(error)
+
+    async def answer(path: str, query: Any, body: bytes) -> object:
+        match path:
+            case "/errors":
+                return told_errors()
+            case "/kept":
+                return told_usage(kept)
+            case "/ready":
+                return {"ready": await call(client.ready)}
+            case "/workspace":
+                return await workspace_of(query["id"])
+            case "/client":
+                return make_client(client_kind, body)
+            case "/guard":
+                return make_guard(middleware, client, body)
+            case "/batch":
+                return results_of((await call(client.verify_batch, {"verifications": json.loads(body)}))["results"])
+            case "/verify":
+                return await asyncio.gather(*(outcome_of(one) for one in json.loads(body)))
+        raise LookupError(path)
+
+    return answer
+
+
 def serve_asgi(*, by_dependency: bool) -> None:
     client = AsyncClient(url=URL, token=TOKEN, verify_timeout=SECONDS)
     impatient = AsyncClient(url=URL, token=TOKEN, verify_timeout=0.5)
@@ -148,47 +187,16 @@ def serve_asgi(*, by_dependency: bool) -> None:
 
     guards = guards_of(client, impatient, wrong, kept, query_of)
 
-    @app.get("/errors")
-    async def errors() -> Any:
-        return told_errors()
+    async def call(method: Any, *given: Any) -> Any:
+        return await method(*given)
 
-    @app.get("/kept")
-    async def kept_usage() -> Any:
-        return told_usage(kept)
+    answer = answers_of(client, kept, AsyncClient, asgi.KeytallyMiddleware, call)
 
-    @app.get("/ready")
-    async def ready() -> object:
-        return {"ready": await client.ready()}
+    async def unguarded(request: Request) -> Any:
+        return await answer(request.url.path, request.query_params, await request.body())
 
-    @app.get("/workspace")
-    async def workspace(id: str) -> object:
-        try:
-            return {"status": str(await client.workspaces.get({"id": id}))}
-        except Exception as error:
-            return error_of(error)
-
-    @app.post("/client")
-    async def settings(request: Request) -> object:
-        return make_client(AsyncClient, await request.body())
-
-    @app.post("/guard")
-    async def guard(request: Request) -> object:
-        return make_guard(asgi.KeytallyMiddleware, client, await request.body())
-
-    @app.post("/batch")
-    async def batch(request: Request) -> object:
-        found = await client.verify_batch({"verifications": json.loads(await request.body())})
-        return results_of(found["results"])
-
-    @app.post("/verify")
-    async def verify(request: Request) -> object:
-        async def outcome_of(input: Any) -> object:
-            try:
-                return {"status": (await client.verify(input))["status"]}
-            except KeytallyError as error:
-                return error_of(error)
-
-        return await asyncio.gather(*(outcome_of(one) for one in json.loads(await request.body())))
+    for path in UNGUARDED:
+        app.api_route(path, methods=["GET", "POST"])(unguarded)
 
     async def identity(request: Request) -> Any:
         return asgi.identity_of(request)
@@ -240,47 +248,18 @@ def serve_wsgi() -> None:
     app.logger.disabled = True
     guards = guards_of(client, impatient, wrong, kept, lambda request: request.query)
 
-    @app.get("/errors")
-    def errors() -> Any:
-        return told_errors()
+    threads = ThreadPoolExecutor(64)
 
-    @app.get("/kept")
-    def kept_usage() -> Any:
-        return told_usage(kept)
+    async def call(method: Any, *given: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(threads, method, *given)
 
-    @app.get("/ready")
-    def ready() -> Any:
-        return {"ready": client.ready()}
+    answer = answers_of(client, kept, Client, wsgi.KeytallyMiddleware, call)
 
-    @app.get("/workspace")
-    def workspace() -> Any:
-        try:
-            return {"status": str(client.workspaces.get({"id": request.args["id"]}))}
-        except Exception as error:
-            return error_of(error)
+    def unguarded() -> Any:
+        return jsonify(asyncio.run(answer(request.path, request.args, request.get_data())))
 
-    @app.post("/client")
-    def settings() -> Any:
-        return make_client(Client, request.get_data())
-
-    @app.post("/guard")
-    def guard() -> Any:
-        return make_guard(wsgi.KeytallyMiddleware, client, request.get_data())
-
-    @app.post("/batch")
-    def batch() -> Any:
-        return results_of(client.verify_batch({"verifications": json.loads(request.get_data())})["results"])
-
-    @app.post("/verify")
-    def verify() -> Any:
-        def outcome_of(input: Any) -> object:
-            try:
-                return {"status": client.verify(input)["status"]}
-            except KeytallyError as error:
-                return error_of(error)
-
-        with ThreadPoolExecutor(64) as threads:
-            return jsonify(list(threads.map(outcome_of, json.loads(request.get_data()))))
+    for path in UNGUARDED:
+        app.add_url_rule(path, view_func=unguarded, methods=["GET", "POST"])
 
     @app.get("/hold/<what>")
     def hold(what: str) -> Any:
