@@ -2,95 +2,48 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
 import { removeExpired } from './expire.ts';
 
 const never = new AbortController().signal;
+const MINUTE_MS = 60_000;
+type Fields = Record<string, string | number | Date>;
 let own: ConsumerWorld;
 test.before.each(async () => {
   own = await makeConsumerWorld();
   await own.sql`delete from changes`;
 });
 
-type Kept = {
-  table: string;
-  column: string;
-  gone: string;
-  kept: string;
-  insert(name: string, age: string): PromiseLike<unknown>;
-};
-
-/** What is kept for a time: how old a row is that goes, and one that stays. */
-async function keptFor(): Promise<Kept[]> {
-  const { sql, team } = own;
-  const { workspaceId, billingId } = await own.storeKeyAndBilling();
-  return [
-    {
-      table: 'idempotency_keys',
-      column: 'key_hash',
-      gone: '24 hours 1 minute',
-      kept: '23 hours 59 minutes',
-      insert: (name, age) => sql`
-        insert into idempotency_keys (token_id, team_id, key_hash, request_hash, created_at)
-        values (${team.tokenId}, ${team.id}, ${name}, '', now() - ${age}::interval)`,
-    },
-    {
-      table: 'link_tokens',
-      column: 'hash',
-      gone: '31 days',
-      kept: '29 days',
-      insert: (name, age) => sql`
-        insert into link_tokens (id, team_id, workspace_id, customer_id, created_by, hash, expires_at)
-        values (${newId('link')}, ${team.id}, ${workspaceId}, 'c', ${team.tokenId}, ${name}, extract(epoch from now() - ${age}::interval) * 1000)`,
-    },
-    {
-      table: 'sessions',
-      column: 'hash',
-      gone: '1 second',
-      kept: '-1 hour',
-      insert: (name, age) => sql`
-        insert into sessions (id, team_id, token_id, hash, expires_at)
-        values (${newId('sess')}, ${team.id}, ${team.tokenId}, ${name}, now() - ${age}::interval)`,
-    },
-    {
-      table: 'revoked_jwts',
-      column: 'jti',
-      gone: '1 second',
-      kept: '-1 hour',
-      insert: (name, age) => sql`
-        insert into revoked_jwts (team_id, jti, expires_at) values (${team.id}, ${name}, now() - ${age}::interval)`,
-    },
-    {
-      table: 'alerts_told',
-      column: 'name',
-      gone: '91 days',
-      kept: '89 days',
-      insert: (name, age) => sql`
-        insert into alerts_told (id, team_id, billing_id, name, "when", event_id, at, used_micros, armed, created_at)
-        values (${newId('alert')}, ${team.id}, ${billingId}, ${name}, '{}', '', 0, 0, '', now() - ${age}::interval)`,
-    },
-    {
-      table: 'signing_keys',
-      column: 'kid',
-      gone: '31 days',
-      kept: '29 days',
-      insert: (name, age) => sql`
-        insert into signing_keys (kid, team_id, public_jwk, retired_at) values (${name}, ${team.id}, '{}', now() - ${age}::interval)`,
-    },
-  ];
-}
-
 test('rows are removed once their time is over, and not before', async () => {
   const { sql, team } = own;
-  for (const { table, column, gone, kept, insert } of await keptFor()) {
+  const { workspaceId, billingId } = await own.storeKeyAndBilling();
+  const ofLink = { workspaceId, customerId: 'c', createdBy: team.tokenId };
+  const ofAlert = { billingId, when: '{}', eventId: '', at: 0, usedMicros: 0, armed: '' };
+  // For how long rows are kept after an instant, the column with their name, and their other fields.
+  const tables: [table: string, keptMs: number, name: string, fields: (at: Date) => Fields][] = [
+    ['idempotencyKeys', DAY_MS, 'keyHash', (at) => ({ tokenId: team.tokenId, requestHash: '', createdAt: at })],
+    ['linkTokens', 30 * DAY_MS, 'hash', (at) => ({ id: newId('link'), ...ofLink, expiresAt: at.getTime() })],
+    ['sessions', 0, 'hash', (at) => ({ id: newId('sess'), tokenId: team.tokenId, expiresAt: at })],
+    ['revokedJwts', 0, 'jti', (at) => ({ expiresAt: at })],
+    ['alertsTold', 90 * DAY_MS, 'name', (at) => ({ id: newId('alert'), ...ofAlert, createdAt: at })],
+    // It is in key sets for five minutes more.
+    ['signingKeys', 30 * DAY_MS + 5 * MINUTE_MS, 'kid', (at) => ({ publicJwk: '{}', retiredAt: at })],
+  ];
+  for (const [table, keptMs, name, fields] of tables) {
     const [expired, stays] = [randomUUID(), randomUUID()];
-    await insert(expired, gone);
-    await insert(stays, kept);
+    for (const [row, agoMs] of [
+      [expired, keptMs + MINUTE_MS],
+      [stays, keptMs - MINUTE_MS],
+    ] as const) {
+      const values = { teamId: team.id, ...fields(new Date(Date.now() - agoMs)), [name]: row };
+      await sql`insert into ${sql(table)} ${sql(values)}`;
+    }
     await removeExpired(sql, never);
     const left = await sql<{ name: string }[]>`
-      select ${sql(column)}::text as name from ${sql(table)} where team_id = ${team.id}`;
+      select ${sql(name)}::text as name from ${sql(table)} where team_id = ${team.id}`;
     assert.equal(
-      left.map(({ name }) => name),
+      left.map((row) => row.name),
       [stays],
       table,
     );
