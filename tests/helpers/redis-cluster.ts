@@ -18,7 +18,7 @@ const SLOTS = 16_384;
 const NODE_TIMEOUT_MS = 10_000;
 
 /** Starts three primaries, each with a replica, as a real Redis Cluster. Members i and i + 3 hold the same slots at first. */
-export async function startRedisCluster(folder: string, nodeTimeoutMs = NODE_TIMEOUT_MS): Promise<Member[]> {
+export async function startRedisCluster(folder: string): Promise<Member[]> {
   const binary = await ensureRedis(() => {});
   const ports: number[] = [];
   while (ports.length < 2 * PRIMARIES) {
@@ -26,7 +26,7 @@ export async function startRedisCluster(folder: string, nodeTimeoutMs = NODE_TIM
     const [port = 0] = await freePorts(1, [], 22_700);
     if (await reservePort(port + 10_000)) ports.push(port);
   }
-  const members = await Promise.all(ports.map((port) => startMember(binary, folder, port, nodeTimeoutMs)));
+  const members = await Promise.all(ports.map((port) => startMember(binary, folder, port)));
   atEnd(async () => {
     for (const member of members) member.client.disconnect();
     await Promise.all(members.map(kill));
@@ -93,7 +93,7 @@ export async function isInSync(replica: Member): Promise<boolean> {
   return /role:slave/.test(info) && /master_link_status:up/.test(info);
 }
 
-export async function isPrimary(member: Member): Promise<boolean> {
+async function isPrimary(member: Member): Promise<boolean> {
   return /role:master/.test(await member.client.info('replication'));
 }
 
@@ -123,9 +123,9 @@ export function until(look: () => Promise<boolean>): Promise<boolean> {
   return eventually(look.toString(), () => look().catch(() => false));
 }
 
-async function startMember(binary: string, folder: string, port: number, nodeTimeoutMs: number): Promise<Member> {
+async function startMember(binary: string, folder: string, port: number): Promise<Member> {
   const plain = redisProgram({ binary, folder: join(folder, String(port)), port, settings: { appendfsync: 'no' } });
-  const clusterArgs = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)];
+  const clusterArgs = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(NODE_TIMEOUT_MS)];
   const more = ['--cluster-replica-validity-factor', '0', '--repl-diskless-sync-delay', '0', '--databases', '1'];
   const program = { ...plain, args: [...plain.args, ...clusterArgs, ...more] };
   const log = join(folder, `${port}.log`);
