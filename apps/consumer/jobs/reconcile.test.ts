@@ -234,23 +234,34 @@ const cases: { [what: string]: Case } = {
     booksLack: ({ kind }) => kind === 'release',
     found: ['MISSING', 0, -7, [4, 6, 1, 0]],
   },
-  'events of three days and two epochs are missing': {
+  'nothing of it is in the books': {
+    write: lines(1, 2),
+    booksLack: () => true,
+    found: ['MISSING', 3 * CREDIT, 0, [0, undefined, 2, undefined]],
+  },
+  'events of five days and two epochs are missing': {
     write: (ledger) => {
-      ledger.inEpoch(TEST_EPOCH - 1).at(Date.now() - 3 * DAY_MS);
-      lines(1, 2, 3)(ledger);
-      lines(4, 5)(ledger.at(Date.now() - 2 * DAY_MS));
-      lines(6, 7, 8)(ledger.inEpoch(TEST_EPOCH).at(Date.now() - DAY_MS));
+      ledger.inEpoch(TEST_EPOCH - 1);
+      for (const [day, credits] of [
+        [1, 2],
+        [3, 4],
+        [5, 6, 7],
+        [8, 9],
+      ].entries())
+        lines(...credits)(ledger.at(Date.now() - (6 - day) * DAY_MS));
+      lines(10, 11, 12)(ledger.inEpoch(TEST_EPOCH).at(Date.now() - 2 * DAY_MS));
     },
-    booksLack: ({ costMicros }) => [3, 5, 6, 8].includes(costMicros / CREDIT),
-    // What of 11 credits the end of one epoch cost, and what the beginning of the next, nobody knows.
+    booksLack: ({ costMicros }) => [2, 6, 9, 10, 12].includes(costMicros / CREDIT),
+    // What of 19 credits the end of one epoch cost, and what the beginning of the next, nobody knows.
     found: [
       'MISSING',
-      22 * CREDIT,
+      39 * CREDIT,
       0,
-      [2, 4, 1, 3 * CREDIT],
-      [4, undefined, 1, undefined],
+      [1, 3, 1, 2 * CREDIT],
+      [5, 7, 1, 6 * CREDIT],
+      [8, undefined, 1, undefined],
       [0, 2, 1, undefined],
-      [2, undefined, 1, 8 * CREDIT],
+      [2, undefined, 1, 12 * CREDIT],
     ],
   },
   'a turn is missing': {
