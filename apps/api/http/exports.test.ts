@@ -10,12 +10,10 @@ import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts
 import { makeHttpServer } from '../../../shared/http/http-server.ts';
 import { makeSendExport } from './exports.ts';
 
-const servers: Server[] = [];
+let server: Server;
 test.after.each(() => {
-  for (const server of servers.splice(0)) {
-    server.closeAllConnections();
-    server.close();
-  }
+  server.closeAllConnections();
+  server.close();
 });
 
 test('a team has so many exports under way, all teams so many, and so many are made at a time, in turn', async () => {
@@ -27,7 +25,6 @@ test('a team has so many exports under way, all teams so many, and so many are m
   await arrival();
   const refused = await get('a');
   assert.equal([refused.status, refused.headers.get('retry-after')], [429, '10']);
-  assert.is(((await refused.json()) as any).error.code, 42922);
   const other = get('b');
   await arrival();
   assert.is((await get('c')).status, 429);
@@ -118,8 +115,7 @@ async function serve(limits: Partial<Parameters<typeof makeSendExport>[0]>) {
       ctx.body = errorEnvelope(known, '');
     }
   });
-  const server = makeHttpServer(app.callback()).listen(0, '127.0.0.1');
-  servers.push(server);
+  server = makeHttpServer(app.callback()).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
@@ -133,9 +129,10 @@ async function serve(limits: Partial<Parameters<typeof makeSendExport>[0]>) {
 }
 
 function endless(): Readable {
-  return new Readable({
-    read() {
-      this.push(Buffer.alloc(64 * 1024, 'x'));
-    },
-  });
+  const part = Buffer.alloc(64 * 1024, 'x');
+  return Readable.from(
+    (function* () {
+      for (;;) yield part;
+    })(),
+  );
 }

@@ -1,6 +1,7 @@
+import { rejects, throws } from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
-import { connect } from 'node:net';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Caller } from '../../../shared/contract/caller.ts';
@@ -34,13 +35,8 @@ test('a token never has all turns of its team, nor a team all turns', async () =
 });
 
 test('what waits is bounded for a team and for all; a refused call has begun nothing, and others go on', async () => {
-  const { turns, began, endAll, refusals } = makeStage({
-    running: 1,
-    ofTeam: 1,
-    ofToken: 1,
-    waitingOfTeam: 3,
-    waiting: 4,
-  });
+  const limits = { running: 1, ofTeam: 1, ofToken: 1, waitingOfTeam: 3, waiting: 4 };
+  const { turns, began, endAll, refusals } = makeStage(limits);
   for (let i = 0; i < 10; i++) turns('a', 'one');
   for (let i = 0; i < 10; i++) turns('b', 'one');
   await settled();
@@ -54,44 +50,25 @@ test('a failed call gives its turn back', async () => {
   const fair = makeFairTurns({ ...TURNS, running: 1, ofTeam: 1, ofToken: 1 });
   for (let i = 0; i < 3; i++) {
     const failed = fair.inTurn(callerOf('a', 'one'), () => Promise.reject(new Error('failed')));
-    await failed.then(
-      () => assert.unreachable(),
-      (error: Error) => assert.is(error.message, 'failed'),
-    );
+    await rejects(failed, /failed/);
   }
   assert.is(await fair.inTurn(callerOf('b', 'one'), async () => 'ran'), 'ran');
 });
 
 test('a team whose clients do not read their answers gets no more of them, until one is read or gone', async () => {
   const fair = makeFairTurns();
-  const server = createServer((_, response) => answers.push(response));
-  const answers: ServerResponse[] = [];
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  const clients = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')];
-  for (const socket of clients) {
-    socket.pause().write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-    await once(server, 'request');
-  }
-  const [slow, other] = answers as [ServerResponse, ServerResponse];
+  const [socket, response] = [new Socket(), new ServerResponse(new IncomingMessage(new Socket()))];
+  response.assignSocket(socket);
   const bytes = TURNS.unsentOfTeam + 1;
-  slow.end(Buffer.alloc(bytes));
-  fair.countUnsent(callerOf('a', 'one'), bytes, slow);
-  assert.throws(
-    () => fair.requireRoom(callerOf('a', 'two')),
-    (error: ApiError) => error.errorName === 'too_many_waiting',
-  );
+  fair.countUnsent(callerOf('a', 'one'), bytes, response);
+  throws(() => fair.requireRoom(callerOf('a', 'two')), { errorName: 'too_many_waiting' });
   fair.requireRoom(callerOf('b', 'one'));
-  clients[0]!.destroy();
-  await once(slow, 'close');
+  socket.destroy();
+  await once(response, 'close');
   fair.requireRoom(callerOf('a', 'two'));
   // A client that left before its answer counts for nothing.
-  fair.countUnsent(callerOf('a', 'one'), bytes, slow);
+  fair.countUnsent(callerOf('a', 'one'), bytes, response);
   fair.requireRoom(callerOf('a', 'two'));
-  other.end();
-  clients[1]!.destroy();
-  server.close();
 });
 
 test('a customer of the portal has 20 calls a second, a token its own limit, and neither holds up another', async () => {
@@ -106,10 +83,7 @@ test('a customer of the portal has 20 calls a second, a token its own limit, and
     const clock = makeTestClock();
     const limit = limitCalls(perSecond, clock);
     for (let i = 0; i < most; i++) limit(caller);
-    assert.throws(
-      () => limit(caller),
-      (error: ApiError) => error.errorName === 'too_many_calls' && error.headers['Retry-After'] === '1',
-    );
+    throws(() => limit(caller), { errorName: 'too_many_calls', headers: { 'Retry-After': '1' } });
     limit(other);
     await clock.advance(1_000);
     limit(caller);

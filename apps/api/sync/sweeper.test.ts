@@ -4,8 +4,8 @@ import { readBalances } from '../../../shared/books/balances.ts';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { newId } from '../../../shared/values/ids.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
+import { leaveAdjustment } from '../tests/helpers/background.ts';
 import { sweep, moveCheckpoints } from './sweeper.ts';
 import { callsOf, makeCustomers, makeWorld, newWorkspace, once } from '../tests/helpers/calls.ts';
 
@@ -26,9 +26,9 @@ test('adjustments of records that are damaged wait, each, and hold up no other c
     ({ client, name, fields }) => client.hset(name, 'u', fields.u!.subarray(0, 8)),
     ({ client, name }) => client.hset(name, 'a', 'x'),
   ];
-  for (const [i, { id, shard }] of records.entries()) {
-    await damages[i]!(records[i]!);
-    await leaveAdjustments(id, shard, 2);
+  for (const [i, one] of records.entries()) {
+    await damages[i]!(one);
+    for (const number of [1, 2]) await leaveAdjustment(world, one, { number, credits: number, minutesAgo: 1 });
   }
   const token = await leaveToken();
   assert.is(await sweep(world.sql, redis), 7);
@@ -117,19 +117,4 @@ async function leaveToken(): Promise<{ id: string; shard: number; name: string }
 async function leaveChange(id: string, shard: number): Promise<void> {
   await world.sql`
     insert into changes (kind, entity_id, shard, created_at) values ('billing', ${id}, ${shard}, now() - interval '1 minute')`;
-}
-
-/** The same of adjustments by 1, 2, 3… credits. */
-async function leaveAdjustments(id: string, shard: number, count: number): Promise<void> {
-  await world.sql`update billing_records set last_adjustment = ${count} where id = ${id}`;
-  for (let number = 1; number <= count; number++) {
-    const entityId = newId('evt');
-    await world.sql`
-      insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
-      select ${entityId}, ${world.team.id}, ${id}, ${number}, ${number * 1_000_000}, 'default', '2026-02-01', 'r', min(id), 'r'
-      from access_tokens where team_id = ${world.team.id}`;
-    await world.sql`
-      insert into changes (kind, entity_id, shard, created_at)
-      values ('adjustment', ${entityId}, ${shard}, now() - interval '1 minute')`;
-  }
 }

@@ -34,11 +34,8 @@ const world = await spawnWorld(['verify'], {
 const { books } = world;
 const programs = [world.api, world.verify!, await world.start('relay'), await world.start('consumer')];
 const redis = world.redis.node(0).client;
-const made = await must(
-  201,
-  world.call('post', '/api/v1/access-token', { name: 'canary', permissions: [...permissions] }),
-);
-const token: string = made.body.accessToken.token;
+const tokenFields = { name: 'canary', permissions: [...permissions] };
+const { token }: { token: string } = await callsOf(world).make('/api/v1/access-token', tokenFields);
 // Markers that a search must find lie beside the secrets: without them, finding nothing would prove nothing.
 const things = await makeThings(world, token);
 secrets.push(token, things.keyText, things.linkToken, things.jwt);
@@ -47,19 +44,17 @@ test('secrets pass through every operation', async () => {
   const body = { key: things.keyText, route: marker, billing: { usage: '1', usageName: marker } };
   const written = secrets.slice(0, 4).flatMap((secret) => [secret, ...encodings(secret)]);
   const free = written.map((text) => ({ route: `GET /${text}`, billing: { usage: '1', usageName: `u ${text}` } }));
-  for (const { url } of [world.api, world.verify!]) {
+  for (const { url } of [world.api, world.verify!])
     for (const text of [{}, ...free.filter(({ billing }) => billing.usageName.length <= 128)]) {
       const answer = await must(200, world.call('post', url + VERIFY_PATH, { ...body, ...text }, marked()));
       assert.is(answer.body.status, 'VALID', answer.text);
     }
-  }
-  for (const shown of [{ 'X-Api-Key': things.keyText }, { Authorization: `Basic ${btoa(`${things.keyText}:`)}` }]) {
+  for (const shown of [{ 'X-Api-Key': things.keyText }, { Authorization: `Basic ${btoa(`${things.keyText}:`)}` }])
     for (const text of written) {
       const path = `/gateway/plain/usage=1,name=${marker}/${text}?key=${text}`;
       const passed = await fetch(world.verify!.url + path, { headers: { 'X-Keytally-Token': token, ...shown } });
       assert.is(passed.status, 200, await passed.text());
     }
-  }
   for (const route of inUsableOrder(guarded)) {
     const { method, path } = route;
     const name = nameOf(route);
@@ -72,15 +67,15 @@ test('secrets pass through every operation', async () => {
     const once = method === 'post' && !isBatch ? { 'Idempotency-Key': idempotencyKey } : {};
     const answer = await world.call(method, urlOf(route, made), sent, marked(once));
     assert.ok(answer.status < 300, `${name}: ${answer.text}`);
-    for (const made of Object.values<any>(answer.body)) {
+    for (const made of Object.values<any>(answer.body))
       for (const text of [made?.key, made?.token, made]) if (isSecret(text)) secrets.push(text);
-    }
   }
   assert.is(secrets.length, 4 + 5, 'the requests created a key, its rotation, a link token, an access token and a JWT');
 });
 
 test('secrets pass through every kind of error, and no answer repeats them', async () => {
-  const workspace = `/api/v1/workspace/${things.workspace}`;
+  const workspaceId = things.workspace;
+  const workspace = `/api/v1/workspace/${workspaceId}`;
   for (const secret of secrets.slice(0, 4)) {
     const wrong: [method: string, path: string, body?: unknown, options?: object][] = [
       ['get', `/${secret}`],
@@ -94,11 +89,7 @@ test('secrets pass through every kind of error, and no answer repeats them', asy
       ['post', '/api/v1/workspace', { name: { [secret]: secret }, [secret]: 1 }],
       ['post', '/api/v1/workspace', { name: 'n', defaultAllowedIPs: [secret], defaultKeyPrefix: secret }],
       ['post', '/api/v1/api-key', { name: 'n', workspaceId: secret }],
-      [
-        'post',
-        '/api/v1/api-key',
-        { name: 'n', workspaceId: things.workspace, scopes: [{ representation: secret.slice(0, 100) }] },
-      ],
+      ['post', '/api/v1/api-key', { name: 'n', workspaceId, scopes: [{ representation: secret.slice(0, 100) }] }],
       ['post', '/api/v1/jwt', { payload: { [secret]: secret, iss: secret } }],
       ['post', '/api/v1/jwt/verify', { jwt: secret, more: secret }],
       ['post', '/api/v1/access-token', { name: 'n', permissions: [secret], workspaceIds: [secret] }],
@@ -167,7 +158,7 @@ test('the secrets are nowhere, and the markers beside them are found', async () 
   const told = ['"verify key"', '"relay usage event"', '"insert usage event"', 'keytally_http_request_seconds'];
   await eventually('the collector has it', async () => told.every((one) => inTelemetry().includes(one)));
   const metrics = await Promise.all(programs.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
-  const places: [place: string, text: string, shown: string][] = [
+  const texts: [place: string, text: string, shown: string][] = [
     ['logs', output, marker],
     ['metrics', metrics.join('\n'), 'keytally_http_request_seconds'],
     ['telemetry', inTelemetry(), things.key],
@@ -176,7 +167,7 @@ test('the secrets are nowhere, and the markers beside them are found', async () 
     ['the books', await inBooks(), marker],
     ['process lists', textOfProcesses(), 'apps/api/main.ts'],
   ];
-  for (const [place, text, shown] of places) {
+  for (const [place, text, shown] of texts) {
     assert.ok(text.includes(shown), `${place} could not be searched`);
     const found = needles.filter((needle) => text.includes(needle));
     assert.equal(found, [], `${place} hold a secret`);
@@ -184,19 +175,11 @@ test('the secrets are nowhere, and the markers beside them are found', async () 
   // What the servers store on disk (tables, write-ahead logs, Kafka's records) and log. Not what other tests store.
   const run = dirname(process.env.TEST_FOLDER!);
   const files = readdirSync(run).filter((name) => !name.startsWith('slot-'));
-  const searched = (texts: string[]) =>
-    filesWith(
-      files.map((name) => join(run, name)),
-      texts,
-    );
-  for (const [place, shown] of [
-    ['postgres', things.workspace],
-    ['redis', things.key],
-    ['kafka', marker],
-  ] as const) {
-    await eventually(`the files of ${place} could be searched`, async () =>
-      searched([shown]).some((file) => file.startsWith(join(run, place))),
-    );
+  const places = files.map((name) => join(run, name));
+  const searched = (texts: string[]) => filesWith(places, texts);
+  for (const [place, shown] of Object.entries({ postgres: things.workspace, redis: things.key, kafka: marker })) {
+    const isSearched = () => searched([shown]).some((file) => file.startsWith(join(run, place)));
+    await eventually(`the files of ${place} could be searched`, async () => isSearched());
   }
   assert.equal(searched(needles), []);
 });

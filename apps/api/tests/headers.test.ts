@@ -9,16 +9,13 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 // Headers of answers. tests/helpers/contract.ts checks those that every answer must have, in every test.
 
 const OURS = 'https://app.example.com';
-const preflight = {
-  Origin: OURS,
-  'Access-Control-Request-Method': 'POST',
-  'Access-Control-Request-Headers': 'authorization',
-};
+const wanted = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'authorization' };
+const preflight = { Origin: OURS, ...wanted };
 
 const world = await makeWorld(['verify']);
 
 test('where clients speak TLS, browsers are told to use nothing else, except by what a gateway hands on', async () => {
-  const wanted = 'max-age=31536000';
+  const always = 'max-age=31536000';
   for (const program of ['api', 'verify'] as const) {
     const { url } = await world.start(program, { TLS_BY_PROXY: 'true' });
     const answers = [
@@ -29,7 +26,7 @@ test('where clients speak TLS, browsers are told to use nothing else, except by 
       ...(await speak(url, ['NONSENSE\r\n\r\n'])).answers,
     ];
     for (const { headers, status } of answers)
-      assert.is(headers.get('strict-transport-security'), wanted, `${program} ${status}`);
+      assert.is(headers.get('strict-transport-security'), always, `${program} ${status}`);
     if (program === 'api') continue;
     const handedOn = await fetch(`${url}/gateway/envoy`, { headers: { 'X-Keytally-Token': world.team.token } });
     assert.ok(handedOn.status >= 400);
@@ -43,11 +40,7 @@ test('no answer lets a web page of another origin in, unless its origin is confi
     const answer = await world.call('options', url + VERIFY_PATH, undefined, { headers: preflight });
     assert.is(answer.status, 405);
     const read = await world.call('get', `${url}/healthz`, undefined, { headers: { Origin: OURS } });
-    for (const { headers } of [answer, read])
-      assert.equal(
-        [...headers.keys()].filter((name) => name.startsWith('access-control')),
-        [],
-      );
+    for (const { headers } of [answer, read]) assert.not.match([...headers.keys()].join(), 'access-control', url);
   }
 });
 
@@ -59,10 +52,8 @@ test('CORS_ORIGINS lets in pages of these origins only, also to read errors, and
   assert.match(asked.headers.get('access-control-allow-methods')!, /\bPATCH\b/);
   assert.match(asked.headers.get('access-control-allow-headers')!, /\bAuthorization\b/);
   for (const token of [world.team.token, null]) {
-    const { headers } = await world.call('get', `${url}/api/v1/workspace`, undefined, {
-      token,
-      headers: { Origin: OURS },
-    });
+    const options = { token, headers: { Origin: OURS } };
+    const { headers } = await world.call('get', `${url}/api/v1/workspace`, undefined, options);
     assert.is(headers.get('access-control-allow-origin'), OURS);
     assert.match(headers.get('access-control-expose-headers')!, /\bX-Request-Id\b/);
     assert.match(headers.get('vary')!, /\bOrigin\b/);
@@ -73,7 +64,7 @@ test('CORS_ORIGINS lets in pages of these origins only, also to read errors, and
     `${OURS}.evil.example`,
     `${OURS}:8443`,
     'null',
-    'http://app.example.com',
+    OURS.replace('s:', ':'),
   ]) {
     const { headers } = await world.call('get', `${url}/api/v1/workspace`, undefined, { headers: { Origin } });
     assert.not.ok(headers.get('access-control-allow-origin'), Origin);

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { readTeam } from '../commands/tool.ts';
 import { urlOfApi } from './helpers/own-api.ts';
-import { callsOf, joinWorld, must } from './helpers/calls.ts';
+import { callsOf, joinWorld } from './helpers/calls.ts';
 
 // The operator's tokens: how a team gets its first token, and another where it lost all. Revoking is in routes/access-token.
 
@@ -14,14 +14,11 @@ test('the command creates the team and its first token, with every permission, i
   const team = `team of ${world.team.id}`;
   const [first, second] = [run('--team', team).stdout.trim(), run('--team', team).stdout.trim()];
   for (const token of [first, second]) await callsOf(world, token).make('/api/v1/workspace', { name: 'w' });
-  const { accessTokens } = (await must(200, world.call('get', '/api/v1/access-token', undefined, { token: second })))
-    .body;
+  const accessTokens = await callsOf(world, second).read('/api/v1/access-token');
   assert.is(accessTokens.length, 2, 'both are of the same team');
   for (const one of accessTokens)
     assert.equal([one.name, one.permissions.toSorted()], ['operator', [...permissions].toSorted()]);
-  const path = `/api/v1/audit-log?resource=access_token`;
-  const auditLog = await callsOf(world, first).read(path);
-  for (const line of auditLog) {
+  for (const line of await callsOf(world, first).read('/api/v1/audit-log?resource=access_token')) {
     assert.equal([line.operation, line.actor], ['npm run token', 'operator']);
     assert.not.ok('tokenId' in line || 'address' in line || 'userAgent' in line, 'nobody with a token asked for it');
   }

@@ -52,17 +52,14 @@ test('a change without its team filter changes rows of its own team only, and cr
     await rejects(() => asOther(change), /row-level security/);
 });
 
-test('the team of a transaction ends with the transaction', async () => {
+test("the team of a transaction ends with it, and a team's read-only connection cannot write", async () => {
   // One connection: a leftover of the first transaction would show in the second.
   assert.is((await asTeam(asApi, other.id)`select id from workspaces`).length, 1);
   assert.is((await asApi`select id from workspaces`).length, 0);
-});
-
-test("a team's read-only connection cannot write", async () => {
   await rejects(async () => asTeam(asApi, other.id)`update workspaces set name = 'x'`, /read-only transaction/);
 });
 
-test('each table with rows of teams has that one policy for the api', async () => {
+test('each table with rows of teams has that one policy for the api; no row can point into another team, not even one that the operator writes: each reference between two such tables includes the team', async () => {
   const unguarded = await world.sql`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'team_id'
     where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace
@@ -70,9 +67,6 @@ test('each table with rows of teams has that one policy for the api', async () =
         select qual || ' ' || cmd from pg_policies p where p.tablename = c.relname and permissive = 'PERMISSIVE'
           and roles && array['keytally_api', 'public']::name[]))`;
   assert.equal([...unguarded], []);
-});
-
-test('no row can point into another team, not even one that the operator writes: each reference between two such tables includes the team', async () => {
   const loose = await world.sql`
     select k.conname as name from pg_constraint k
     where k.contype = 'f' and k.connamespace = 'public'::regnamespace and k.confrelid <> 'teams'::regclass

@@ -1,6 +1,6 @@
+import { throws } from 'node:assert/strict';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import type { RecordAccount } from '../../sync/accounts.ts';
 import { requireFewEnded, stateOf, type GrantRow } from './grants.ts';
@@ -32,8 +32,5 @@ test('at most 200 grants end within a day; those that ended longer ago keep no o
   require(ended);
   const today = ended.map((one) => ({ ...one, atMs: DAY_MS + 1 }));
   require(today.slice(1));
-  assert.throws(
-    () => require(today),
-    ({ errorName }: ApiError) => errorName === 'grant_ended_limit_reached',
-  );
+  throws(() => require(today), { errorName: 'grant_ended_limit_reached' });
 });

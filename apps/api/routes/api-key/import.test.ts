@@ -144,10 +144,7 @@ test('a text may be a key of two teams, neither of which learns of the other; in
   assert.equal(await verify(key), { status: 'INVALID', reason: 'MALFORMED' }, 'for us it is no key');
   await importKeys([{ key: ours, workspaceId: await newWorkspace(world) }]);
   const results = await importKeys([{ key, customerId: 'ours' }, { hash: hashOf(key, 'hex') }, { key: ours }]);
-  assert.equal(
-    results.map(({ result, error }) => result ?? error!.code),
-    ['imported', 'existing', 40930],
-  );
+  assert.equal(outcomesOf(results), ['imported', 'existing', 40930]);
   const customerOf = async (options?: { token: string }) =>
     (await must(200, customers.verify({ key }, options))).body.customerId;
   assert.equal([await customerOf(), await customerOf(theirs)], ['ours', 'theirs']);
@@ -171,10 +168,7 @@ test('a key brings the record of its meter and its credits, once and with itself
     { key: wrong, externalMeterId: 'none', billing: { credits: '9000000000', schedule } },
   ];
   const results = await importKeys(items);
-  assert.equal(
-    results.map(({ result, error }) => result ?? error!.code),
-    ['imported', 'imported', 'imported', 'imported', 40932, 40006],
-  );
+  assert.equal(outcomesOf(results), ['imported', 'imported', 'imported', 'imported', 40932, 40006]);
   assert.ok((await importKeys(items.slice(0, 4))).every(({ result }) => result === 'existing'));
   const spend = async (key: string, usage: string) => {
     const { status, billing } = (await must(200, customers.verify({ key, billing: { usage } }))).body;
@@ -245,6 +239,8 @@ type Result = {
   apiKey: { id: string; maskedKey: string } & Record<string, unknown>;
   error?: { code: number; message: string; details?: { path: string }[] };
 };
+
+const outcomesOf = (results: Result[]) => results.map(({ result, error }) => result ?? error!.code);
 
 function foreign(): string {
   return `sk-${randomBytes(16).toString('hex')}`;

@@ -52,7 +52,7 @@ test('filters narrow a list, alone and together, page by page, each key once and
     assert.is(names.join(''), found, filter);
   }
   for (const listed of (await list('')).body.apiKeys as Key[]) {
-    assert.equal((await world.call('get', `${path}/api-key/${listed.id}`)).body.apiKey, listed);
+    assert.equal(await calls.read(`${path}/api-key/${listed.id}`), listed);
     assert.is(listed.key, undefined);
   }
   await refused(40001, list('enabled=true&enabled=false'));
@@ -91,10 +91,6 @@ test('a filter that few of many keys fit reads a bounded number of them for a pa
     ['deleted=true&enabled=false', []],
   ] as const) {
     const pages = await readPages<Key>(50, (page) => list(`${page}&${query}`));
-    assert.equal(
-      pages.map((page) => page.map(({ name }) => name)),
-      [[], found],
-      'the first page reads others',
-    );
+    assert.equal([pages.length, pages[0], column(pages[1]!, 'name')], [2, [], found], 'the first page reads others');
   }
 });

@@ -4,10 +4,10 @@ import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { readRecord } from '../../../../shared/stores/records.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
-import { callsOf, joinWorld, must, newWorkspace } from '../../tests/helpers/calls.ts';
+import { callsOf, column, joinWorld, must, newWorkspace } from '../../tests/helpers/calls.ts';
 
 const world = await joinWorld();
-const { make, post, change } = callsOf(world);
+const { read, make, post, change } = callsOf(world);
 const background = makeBackground(world);
 const workspaceId = await newWorkspace(world, { name: 'Acme' });
 
@@ -17,8 +17,7 @@ const pathOf = (key: { id: string }) => `/api/v1/workspace/${workspaceId}/api-ke
 const rotate = (key: { id: string }, body?: object): Promise<Key> => post(`${pathOf(key)}/rotate`, body);
 const verify = async ({ key }: { key: string }) =>
   (await must(200, world.call('post', '/api/v1/api-key/verify', { key }))).body;
-const statuses = async (keys: Key[]): Promise<string[]> =>
-  (await Promise.all(keys.map(verify))).map((answer) => answer.status as string);
+const statuses = async (keys: Key[]): Promise<string[]> => column(await Promise.all(keys.map(verify)), 'status');
 const valid = (count: number) => Array<string>(count).fill('VALID');
 
 /** What Redis has under the name of a secret. */
@@ -35,7 +34,7 @@ test('a rotated key has a new secret and all else as before; the old secret is I
   assert.is.not(key, old);
   assert.is(keyShard(key), keyShard(old));
   assert.equal(rest, { ...made, maskedKey: `${key.slice(0, 9)}****${key.slice(-4)}`, updatedAt: rest.updatedAt });
-  assert.equal((await world.call('get', pathOf(made))).body.apiKey, rest);
+  assert.equal(await read(pathOf(made)), rest);
   assert.is((await verify({ key })).status, 'VALID');
   assert.equal(await verify({ key: old }), { status: 'INVALID', reason: 'NOT_FOUND' });
 });

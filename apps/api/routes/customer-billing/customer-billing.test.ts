@@ -2,12 +2,11 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { dayOf } from '../../../../shared/events/event.ts';
-import { newId } from '../../../../shared/values/ids.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { readPages } from '../../../../tests/helpers/read-pages.ts';
-import { makeBackground } from '../../tests/helpers/background.ts';
+import { leaveAdjustment, makeBackground } from '../../tests/helpers/background.ts';
 import { makeRecords } from '../../tests/helpers/records.ts';
-import { callsOf, codesOf, column, joinWorld, must, once } from '../../tests/helpers/calls.ts';
+import { callsOf, codesOf, column, columns, joinWorld, must, once } from '../../tests/helpers/calls.ts';
 
 const PATH = '/api/v1/customer-billing';
 const REFILL = `${PATH}/refill`;
@@ -15,32 +14,28 @@ const REFILL = `${PATH}/refill`;
 const FIRST_DAY = `${new Date().toISOString().slice(0, 7)}-01`;
 const world = await joinWorld();
 const { redis } = world;
-const calls = callsOf(world);
+const { ask, read, make, post, change } = callsOf(world);
 const records = await makeRecords(world);
 const usedOf = async (id: string) => (await records.billing(id)).usedCredits;
 
 test('a billing record is created, read by meter and by id, and changed', async () => {
   const externalMeterId = 'meter / 1 ü';
   const asked = { workspaceId: records.workspaceId, externalMeterId };
-  const made = (await must(201, world.call('post', PATH, asked))).body;
-  const { billing } = made;
+  const billing = await make(PATH, asked);
   assert.match(billing.id, /^bill_[0-9a-z]{26}$/);
   assert.match(billing.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  const zero = Object.fromEntries(
-    ['total', 'used', 'available', 'held', 'expired'].map((name) => [`${name}Credits`, '0']),
-  );
+  const zero = { totalCredits: '0', usedCredits: '0', availableCredits: '0', heldCredits: '0', expiredCredits: '0' };
   const { id, createdAt } = billing;
   assert.equal(billing, { ...zero, ...asked, id, allowOverages: false, createdAt, updatedAt: createdAt });
   const byMeter = `${PATH}?${new URLSearchParams(asked).toString()}`;
-  for (const path of [byMeter, records.path(id)]) assert.equal(await records.get(path), made);
+  for (const path of [byMeter, records.path(id)]) assert.equal(await read(path), billing);
 
-  const change = async (body: object) => (await must(200, world.call('patch', records.path(id), body))).body;
-  const changed = (await change({ allowOverages: true, spendCap: '007.50' })).billing;
+  const changed = await change(records.path(id), { allowOverages: true, spendCap: '007.50' });
   assert.equal(changed, { ...billing, allowOverages: true, spendCap: '7.5', updatedAt: changed.updatedAt });
-  const cleared = await change({ spendCap: null });
+  const cleared = await change(records.path(id), { spendCap: null });
   const { spendCap: _, ...uncapped } = changed;
-  assert.equal(cleared.billing, { ...uncapped, updatedAt: cleared.billing.updatedAt }, 'what is not named stays');
-  assert.equal(await records.get(byMeter), cleared);
+  assert.equal(cleared, { ...uncapped, updatedAt: cleared.updatedAt }, 'what is not named stays');
+  assert.equal(await read(byMeter), cleared);
 });
 
 test('a new record has the given settings, in canonical form; an alert names a limit by any name that it can have', async () => {
@@ -49,11 +44,8 @@ test('a new record has the given settings, in canonical form; an alert names a l
   const alerts = [{ name: 'low', when: { limit: name, usedPercent: 80 } }];
   const given = { totalCredits: '0012.340000', allowOverages: true, spendCap: '0', limits, alerts };
   const body = { workspaceId: records.workspaceId, externalMeterId: 'given', ...given };
-  const billing = await calls.make(PATH, body);
-  assert.equal(
-    [billing.totalCredits, billing.spendCap, billing.allowOverages, billing.alerts],
-    ['12.34', '0', true, alerts],
-  );
+  const { totalCredits, spendCap, allowOverages, alerts: told } = await make(PATH, body);
+  assert.equal([totalCredits, spendCap, allowOverages, told], ['12.34', '0', true, alerts]);
   for (const wrong of [{ totalCredits: '1.0000001' }, { totalCredits: '9000000000.000001' }, { spendCap: '1e3' }])
     await records.refused(40001, PATH, { ...body, externalMeterId: 'none', ...wrong });
 });
@@ -67,14 +59,14 @@ test('an alert on a limit that its record does not have for a day, a week or a m
   const body = { workspaceId: records.workspaceId, externalMeterId: 'warned', alerts };
   const made = (await must(201, world.call('post', PATH, body))).body;
   assert.equal([made.billing.alerts, pathsOf(made)], [alerts, ['/alerts/1/when/limit']]);
-  for (const [change, paths] of [
+  for (const [changes, paths] of [
     [{ limits: [{ ...limit, name: 'other', per: 'day' }] }, ['/alerts/1/when/limit']],
     [{ limits: [{ ...limit, per: 'hour' }] }, ['/alerts/1/when/limit']],
     [{ limits: [{ ...limit, per: 'week' }] }, undefined],
     [{ limits: null }, ['/alerts/1/when/limit']],
     [{ alerts: null }, undefined],
   ] as const)
-    assert.equal(pathsOf((await must(200, world.call('patch', records.path(made.billing.id), change))).body), paths);
+    assert.equal(pathsOf((await must(200, ask('patch', records.path(made.billing.id), changes))).body), paths);
 });
 
 test('a workspace has one record for each meter, also when several are created at once', async () => {
@@ -82,7 +74,7 @@ test('a workspace has one record for each meter, also when several are created a
   const answers = await Promise.all(Array.from({ length: 8 }, () => world.call('post', PATH, body)));
   assert.equal(codesOf(answers), [201, ...Array<number>(7).fill(40902)]);
   const { workspaceId } = await makeRecords(world);
-  await calls.make(PATH, { ...body, workspaceId });
+  await make(PATH, { ...body, workspaceId });
 });
 
 test('usedCredits is what Redis counts, and the snapshot where Redis does not know the record', async () => {
@@ -109,8 +101,8 @@ test('each refill adds exactly its amount, a decimal text or a number, and write
   ] as const;
   for (const [amount, , total] of refills) assert.is((await records.refill(meter, amount)).billing.totalCredits, total);
   const asked = { workspaceId: records.workspaceId, externalMeterId: meter, refill: 5 };
-  await calls.post(REFILL, asked, { ...once(), 'X-Request-Id': 'refill-7' });
-  const pages = await readPages<any>(3, (query) => world.call('get', `${records.path(id)}/ledger?${query}`));
+  await post(REFILL, asked, { ...once(), 'X-Request-Id': 'refill-7' });
+  const pages = await readPages<any>(3, (query) => ask('get', `${records.path(id)}/ledger?${query}`));
   const lines = pages.flat();
   assert.equal(column(lines, 'amount'), [...refills.map(([, amount]) => amount), '5']);
   const last = lines.at(-1);
@@ -120,20 +112,16 @@ test('each refill adds exactly its amount, a decimal text or a number, and write
   assert.match(last.id, /^ledger_[0-9a-z]{26}$/);
 });
 
-test('a refill beside an open hold is in the total at once, before any call', async () => {
+test('a refill beside an open hold is in the total at once, before any call; concurrent ones all count', async () => {
   const { id, meter, key } = await records.record('5');
   await records.customers.hold({ key }, '2');
   assert.is((await records.refill(meter, 3)).billing.totalCredits, '8');
   assert.equal(await records.amounts(id), ['8', '0', '6', '2', '0']);
-});
-
-test('concurrent refills all count', async () => {
-  const { id, meter } = await records.record();
   const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => records.refill(meter, i + 0.000001)));
   assert.is(new Set(answers.map(({ billing }) => billing.totalCredits)).size, 12);
-  const { ledger } = await records.get(`${records.path(id)}/ledger?limit=200`);
-  assert.equal([ledger.length, ledger.at(-1).totalCredits], [12, '66.000012']);
-  assert.is((await records.billing(id)).totalCredits, '66.000012');
+  const ledger = await read(`${records.path(id)}/ledger?limit=200`);
+  assert.equal([ledger.length, ledger.at(-1).totalCredits], [13, '74.000012']);
+  assert.is((await records.billing(id)).totalCredits, '74.000012');
 });
 
 test('a number that is no exact amount, and a text that is none, is refused', async () => {
@@ -161,14 +149,14 @@ test('an adjustment is in the balance at once and in the books on its day, with 
   assert.is(await usedOf(id), '13', 'a correction is a fact, whatever the limit');
   assert.is((await records.spend(key, '0.1')).status, 'USAGE_LIMITED');
   await world.booked();
-  const { data } = await records.get(`/api/v1/usage/${id}`);
-  assert.is(data[0].day, FIRST_DAY);
+  const [first, ...others] = await read(`/api/v1/usage/${id}`);
+  // An adjustment is no verification.
+  const told = columns([first], 'day', 'billingUsageName', 'totalBillingUsage', 'events');
+  assert.equal(told, [[FIRST_DAY, '[secret]', '-1.5', 0]]);
   // The spending may lie on two days.
-  const names = new Set<string>(data.map((row: { billingUsageName: string }) => row.billingUsageName));
-  assert.equal([...names].toSorted(), ['[secret]', 'default']);
-  assert.equal(data[0].totalBillingUsage, '-1.5');
-  const events = data.map((row: { events: number }) => row.events);
-  assert.equal([events[0], events.reduce((sum: number, n: number) => sum + n)], [0, 2], 'no verifications');
+  assert.equal([...new Set(column(others, 'billingUsageName'))], ['default']);
+  const events = column(others, 'events').reduce((sum, some) => sum + some);
+  assert.is(events, 2);
   assert.is((await records.proof(id)).status, 'EXACT');
 });
 
@@ -190,16 +178,7 @@ test('concurrent adjustments get consecutive numbers, none is lost, and applied 
 test('the next adjustment applies first the one before it that is stored and not in force', async () => {
   const { id } = await records.record();
   // A process commits number 1 and dies before applying it.
-  const { shard } = await recordOf(world.sql, id);
-  const entityId = newId('evt');
-  await world.sql.begin(async (tx) => {
-    await tx`update billing_records set last_adjustment = 1 where id = ${id}`;
-    await tx`
-      insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
-      select ${entityId}, ${world.team.id}, ${id}, 1, 3000000, 'default', ${FIRST_DAY}, 'r', min(id), 'r'
-      from access_tokens where team_id = ${world.team.id}`;
-    await tx`insert into changes (kind, entity_id, shard) values ('adjustment', ${entityId}, ${shard})`;
-  });
+  await leaveAdjustment(world, await recordOf(world.sql, id), { number: 1, credits: 3 });
   assert.is((await records.adjust(id, '-1')).number, 2, 'no more is given back than will have been used');
   assert.is(await usedOf(id), '2', 'the one before it was applied first');
 });

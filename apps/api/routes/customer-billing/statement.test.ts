@@ -6,7 +6,7 @@ import { backdate, backdateRows } from '../../../../tests/helpers/backdate.ts';
 import { carryAll } from '../../../../tests/helpers/carry.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { makeRecords, type Records } from '../../tests/helpers/records.ts';
-import { callsOf, columns, makeWorld, must, refused } from '../../tests/helpers/calls.ts';
+import { callsOf, column, columns, makeWorld, must, refused } from '../../tests/helpers/calls.ts';
 
 const HOUR = 3_600_000;
 const at = Date.parse;
@@ -174,14 +174,10 @@ async function exact(records: Records, id: string, query: string) {
 
 /** Adds in micro-credits, by an arithmetic of its own. */
 function addsUp({ opening, movements, closing }: any): void {
-  const micros = (text: string) => {
-    const [whole = '', fraction = ''] = text.replace('-', '').split('.');
-    return BigInt(whole + fraction.padEnd(6, '0')) * (text.startsWith('-') ? -1n : 1n);
-  };
+  const micros = (text: string) => Math.round(Number(text) * 1e6);
   for (const balance of ['total', 'used', 'expired']) {
-    const sum = movements
-      .filter((one: any) => one.balance === balance)
-      .reduce((all: bigint, { amount }: any) => all + micros(amount), micros(opening[balance]));
+    const moved = column(movements, 'amount').filter((_, i) => movements[i].balance === balance);
+    const sum = moved.reduce((all, amount) => all + micros(amount), micros(opening[balance]));
     assert.is(sum, micros(closing[balance]), balance);
   }
   assert.is(micros(closing.remaining), micros(closing.total) - micros(closing.used) - micros(closing.expired));

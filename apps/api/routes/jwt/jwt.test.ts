@@ -34,11 +34,8 @@ test('a JWT is signed, verified by the service, and verified by its published ke
   assert.is(outside.payload.sub, 'user-1');
 
   const plain = decodeJwt(await jwts.sign(team));
-  assert.equal(
-    [plain.exp! - plain.iat!, 'aud' in plain],
-    [3600, false],
-    'it lives for an hour, and names no recipient',
-  );
+  assert.is(plain.exp! - plain.iat!, 3600, 'it lives for an hour');
+  assert.not.ok('aud' in plain, 'it names no recipient');
 });
 
 test('a JWT expires on the second, and then keeps its payload', async () => {
@@ -130,12 +127,8 @@ test('a JWT carries the workspaces that its signer is limited to, and verifying 
   const both = [a, b].toSorted();
   const { exp, [CLAIM]: claim } = decodeJwt(jwt);
   assert.equal(claim, both);
-  const answer = await jwts.verify(world.team, jwt);
-  assert.equal(
-    answer,
-    { status: 'VALID', payload: {}, exp, workspaceIds: both },
-    'the claim is not part of the payload',
-  );
+  const valid = { status: 'VALID', payload: {}, exp, workspaceIds: both };
+  assert.equal(await jwts.verify(world.team, jwt), valid, 'the claim is not part of the payload');
   const wide = await jwts.sign(world.team);
   assert.not.ok(CLAIM in decodeJwt(wide));
   assert.not.ok('workspaceIds' in (await jwts.verify(world.team, wide)));

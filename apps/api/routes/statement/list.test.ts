@@ -27,17 +27,12 @@ test('CSV and Parquet have one line for each record, the same ones, in Parquet a
   writeFileSync(file, Buffer.from(await answer.arrayBuffer()));
   const types = (await readFileRows(`describe file('${file}', Parquet)`)).map(({ name, type }) => `${name} ${type}`);
   assert.is(names.filter((name) => !otherTypes[name]).length, 14);
-  assert.equal(
-    types.map((type) => type.replace(/Nullable\((.*)\)$/, '$1')),
-    names.map((name) => `${name} ${otherTypes[name] ?? 'Decimal(18, 6)'}`),
-  );
+  const expected = names.map((name) => `${name} ${otherTypes[name] ?? 'Decimal(18, 6)'}`);
+  assert.is(types.join().replaceAll(/Nullable\((\w+)\)/g, '$1'), expected.join());
   const rows = await readFileRows(`select * from file('${file}', Parquet) order by billingId`);
   assert.is(rows[1].externalMeterId, '=m;2');
   const textOf = (row: any) => names.map((name) => (name === 'externalMeterId' ? '' : row[name])).join();
-  assert.equal(
-    rows.map(textOf),
-    lines.map((line) => line.replace(/"'=m;\d+"/, '')),
-  );
+  assert.is(rows.map(textOf).join('\n'), lines.join('\n').replaceAll(/"'=m;\d+"/g, ''));
   // Days instead of a month give the same lines, and other days others.
   const ofDays = async (from: string) => {
     const days = { month: '', from, to: '2026-10-31', format: 'csv' };

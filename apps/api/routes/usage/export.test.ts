@@ -87,9 +87,8 @@ test('a team has two exports under way; a third is a 429', async () => {
   // Rows are no export.
   await must(200, ask({ limit: '1' }));
   resolve();
-  const statuses = (await Promise.all(answers)).map(({ status }) => status);
   assert.equal(
-    statuses.toSorted((a, b) => a - b),
+    (await Promise.all(answers)).map(({ status }) => status).toSorted((a, b) => a - b),
     [200, 200, 429],
   );
 });

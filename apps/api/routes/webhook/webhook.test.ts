@@ -8,6 +8,7 @@ import { readPages } from '../../../../tests/helpers/read-pages.ts';
 import { fillWith } from '../../../../tests/helpers/waiting-deliveries.ts';
 import { resealOnce } from '../../resources/reseal.ts';
 import { callsOf, codesOf, column, joinWorld, must, refused } from '../../tests/helpers/calls.ts';
+import { undone } from '../../tests/helpers/undone.ts';
 
 type Made = { id: string; secret: string };
 
@@ -106,20 +107,14 @@ test('when the master key is changed, secrets are sealed again and stay what the
   const webhook = await made();
   const { secret } = await by.post(`${pathOf(webhook)}/rotate`);
   const sealer = webhookSealer([fresh]);
-  // It is rolled back: the api of this stack has the old key alone.
-  const undone = new Error('undone');
-  let row: Record<string, any> | undefined;
-  await world.sql
-    .begin(async (tx) => {
-      await resealOnce(tx, [fresh, old], makeLogger('test', 'silent'));
-      [row] = await tx`select * from webhooks where id = ${webhook.id}`;
-      throw undone;
-    })
-    .catch((error: unknown) => assert.is(error, undone));
-  const opened = [row!.secretSealed, row!.previousSealed].map((one) =>
-    sealer.unseal(one, webhookSecretPlace(webhook.id)),
-  );
-  assert.equal([...opened, row!.sealedUnder], [secret, webhook.secret, sealer.keyName]);
+  // It is undone: the api of this stack has the old key alone.
+  const [row] = await undone(world.sql, async (tx) => {
+    await resealOnce(tx, [fresh, old], makeLogger('test', 'silent'));
+    return tx`select * from webhooks where id = ${webhook.id}`;
+  });
+  const { secretSealed, previousSealed, sealedUnder } = row!;
+  const opened = [secretSealed, previousSealed].map((one) => sealer.unseal(one, webhookSecretPlace(webhook.id)));
+  assert.equal([...opened, sealedUnder], [secret, webhook.secret, sealer.keyName]);
 });
 
 test('an unknown delivery, and one of another webhook, are not delivered again', async () => {
@@ -140,8 +135,6 @@ test('deliveries are listed newest first, page by page', async () => {
   const ids: string[] = [];
   for (let i = 0; i < 5; i++) ids.unshift((await deliver(webhook)).id);
   const pages = await readPages(2, (query) => by.ask('get', `${pathOf(webhook)}/deliveries?${query}`));
-  assert.equal(
-    pages.map((page) => column(page, 'id')),
-    [ids.slice(0, 2), ids.slice(2, 4), ids.slice(4)],
-  );
+  assert.equal(column(pages.flat(), 'id'), ids);
+  assert.equal(column(pages, 'length'), [2, 2, 1]);
 });

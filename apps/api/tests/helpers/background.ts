@@ -1,3 +1,5 @@
+import type { BillingRef } from '../../../../shared/books/billing-refs.ts';
+import { newId } from '../../../../shared/values/ids.ts';
 import { sweep } from '../../sync/sweeper.ts';
 import { removeDeleted } from '../../sync/remove-deleted.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
@@ -33,4 +35,23 @@ export function makeBackground({ sql, redis }: World) {
 /** The headers of an access token that no program has in its memory of callers: it looks the token up for each request. */
 export function lookedUp(token: string): { Authorization: string } {
   return { Authorization: `Bearer${' '.repeat(128)}${token}` };
+}
+
+/**
+ * What a process leaves that dies after its commit: an adjustment of a record of which Redis has yet to hear, so many minutes later.
+ */
+export async function leaveAdjustment(
+  { sql, team }: World,
+  { id, shard }: BillingRef,
+  { number, credits, minutesAgo = 0 }: { number: number; credits: number; minutesAgo?: number },
+): Promise<void> {
+  const entityId = newId('evt');
+  await sql`update billing_records set last_adjustment = ${number} where id = ${id}`;
+  await sql`
+    insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
+    select ${entityId}, ${team.id}, ${id}, ${number}, ${credits * 1_000_000}, 'default', '2026-02-01', 'r', min(id), 'r'
+    from access_tokens where team_id = ${team.id}`;
+  await sql`
+    insert into changes (kind, entity_id, shard, created_at)
+    values ('adjustment', ${entityId}, ${shard}, now() - make_interval(mins => ${minutesAgo}))`;
 }

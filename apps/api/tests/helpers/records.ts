@@ -1,12 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
-import { once, type World } from '../../../../tests/helpers/world.ts';
-import { refused } from './calls.ts';
+import type { World } from '../../../../tests/helpers/world.ts';
+import { makeCustomers, must, newWorkspace, once, refused } from './calls.ts';
 
 /** What a test does with the billing records of a workspace of its own, by the api's operations; each must succeed. */
 export async function makeRecords(world: World, fields: object = {}) {
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }))).body;
-  const workspaceId: string = workspace.id;
+  const workspaceId = await newWorkspace(world, fields);
   const customers = makeCustomers(world, workspaceId);
   const path = (id: string) => `/api/v1/customer-billing/${id}`;
   const post = async (status: number, at: string, body?: object) =>

@@ -1,30 +1,32 @@
 import { randomBytes } from 'node:crypto';
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { errors } from '../../../../shared/contract/errors.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
 import { request, type RequestOptions } from '../../../../tests/helpers/request.ts';
-import { once, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import type { World } from '../../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../../http/route.ts';
 import { routes } from '../../routes/index.ts';
+import { callsOf, must, once, type Answer } from './calls.ts';
 
-/** The resources of one team that requests name. */
-export type Things = {
-  workspace: string;
-  scope: string;
-  key: string;
-  keyText: string;
-  billing: string;
-  grant: string;
-  schedule: string;
-  linkToken: string;
-  token: string;
-  jwt: string;
-  holdToCapture: string;
-  holdToRelease: string;
-  holdToExtend: string;
-  webhook: string;
-  delivery: string;
+/** The resources of one team that requests name, and the error code for one that is unknown or belongs to somebody else. */
+export const unknownThing = {
+  workspace: 40302,
+  scope: 40402,
+  key: 40403,
+  keyText: 0,
+  billing: 40404,
+  grant: 40430,
+  schedule: 40431,
+  linkToken: 40406,
+  token: 40405,
+  jwt: 0,
+  holdToCapture: 40450,
+  holdToRelease: 40450,
+  holdToExtend: 40450,
+  webhook: 40460,
+  delivery: 40461,
 };
+
+export type Things = Record<keyof typeof unknownThing, string>;
 
 /**
  * The answer that a token must get when it may not see what the request names:
@@ -49,25 +51,6 @@ export type MatrixRequest = {
 type Given = Partial<Omit<MatrixRequest, 'make'>> & {
   body?: object | ((things: Things) => object);
   query?: (things: Things) => Record<string, string>;
-};
-
-/** The error code for a resource that is unknown or belongs to somebody else. */
-export const unknownThing: Record<keyof Things, number> = {
-  workspace: 40302,
-  scope: 40402,
-  key: 40403,
-  keyText: 0,
-  billing: 40404,
-  grant: 40430,
-  schedule: 40431,
-  linkToken: 40406,
-  token: 40405,
-  jwt: 0,
-  holdToCapture: 40450,
-  holdToRelease: 40450,
-  holdToExtend: 40450,
-  webhook: 40460,
-  delivery: 40461,
 };
 
 const forbidden = { code: 40302, message: errors.workspace_forbidden[1] };
@@ -244,24 +227,21 @@ export function inUsableOrder<Route extends { method: string; path: string }>(ro
 
 /** Creates one of each resource in a new workspace of the token's team. Both teams use the same names. */
 export async function makeThings(world: World, token: string): Promise<Things> {
-  const make = async (path: string, body: object) => {
-    const headers = once();
-    return (await must(201, world.call('post', path, body, { token, headers }))).body;
-  };
-  const workspace = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
+  const make = (path: string, body: object) => callsOf(world, token).make(path, body, once());
+  const { id: workspace } = await make('/api/v1/workspace', { name: 'w' });
   const scope = await make(`/api/v1/workspace/${workspace}/scope`, { name: 's', representation: REPRESENTATION });
   const fields = { workspaceId: workspace, externalMeterId: METER };
-  const billing = await make('/api/v1/customer-billing', { ...fields, totalCredits: '100' });
-  const grant = await make(`/api/v1/customer-billing/${billing.billing.id}/grant`, { credits: '1' });
+  const { id: billing } = await make('/api/v1/customer-billing', { ...fields, totalCredits: '100' });
+  const grant = await make(`/api/v1/customer-billing/${billing}/grant`, { credits: '1' });
   const plan = { credits: '1', every: 'year', anchorAt: IN_2100 };
-  const schedule = await make(`/api/v1/customer-billing/${billing.billing.id}/grant-schedule`, plan);
+  const schedule = await make(`/api/v1/customer-billing/${billing}/grant-schedule`, plan);
   const key = await make('/api/v1/api-key', { name: 'k', ...fields });
   const link = await make('/api/v1/link-token', { workspaceId: workspace, customerId: 'c' });
   const spare = await make('/api/v1/access-token', { name: 'spare', permissions: ['key:read'] });
-  const { jwt } = await make('/api/v1/jwt', { payload: {} });
+  const jwt = await make('/api/v1/jwt', { payload: {} });
   const told = { url: 'https://hooks.example.com', events: ['month.closed'], workspaceId: workspace };
-  const { webhook } = await make('/api/v1/webhook', told);
-  const { delivery } = await make(`/api/v1/webhook/${webhook.id}/test`, {});
+  const webhook = await make('/api/v1/webhook', told);
+  const delivery = await make(`/api/v1/webhook/${webhook.id}/test`, {});
   // A month that is being closed, long from now, after one that no job looks at: so none closes it.
   await world.sql`
     insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, looked_at)
@@ -271,25 +251,25 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   // One event, so that the books are not empty.
   const verify = (body: object, headers = once()) =>
     world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token, headers });
-  await must(200, verify({ key: key.apiKey.key }));
+  await must(200, verify({ key: key.key }));
   // Of a record of their own: requests change the other one, and then its account turns, which is an event, too.
   const ofHolds = { workspaceId: workspace, externalMeterId: 'holds' };
   await make('/api/v1/customer-billing', { ...ofHolds, totalCredits: '100' });
-  const holding = (await make('/api/v1/api-key', { name: 'k', ...ofHolds })).apiKey.key;
+  const { key: holding } = await make('/api/v1/api-key', { name: 'k', ...ofHolds });
   const hold = async () => {
     const body = { key: holding, billing: { usage: '1', hold: { expiresIn: 3600 } } };
     return (await must(200, verify(body))).body.hold.id as string;
   };
   return {
     workspace,
-    scope: scope.scope.id,
-    key: key.apiKey.id,
-    keyText: key.apiKey.key,
-    billing: billing.billing.id,
-    grant: grant.grant.id,
-    schedule: schedule.grantSchedule.id,
-    linkToken: link.linkToken.token,
-    token: spare.accessToken.id,
+    scope: scope.id,
+    key: key.id,
+    keyText: key.key,
+    billing,
+    grant: grant.id,
+    schedule: schedule.id,
+    linkToken: link.token,
+    token: spare.id,
     jwt,
     webhook: webhook.id,
     delivery: delivery.id,

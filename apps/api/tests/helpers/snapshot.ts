@@ -8,15 +8,9 @@ type Stores = { sql: Sql; redis: Redis };
 // Tables that change without a permitted request: the progress of jobs, the times of last use, and the answers kept under
 // an Idempotency-Key, since refusals are kept too; the chain of the audit log, and its lines of refused attempts. Below, also the copies of the credits that Redis counts,
 // when a job looks at a workspace again, and what a team's kept answers take.
-const notedByJobs = [
-  'job_watermarks',
-  'key_last_used',
-  'token_last_used',
-  'idempotency_keys',
-  'audit_unchained',
-  'audit_chain',
-];
-
+const notedByJobs = 'job_watermarks key_last_used token_last_used idempotency_keys audit_unchained audit_chain'.split(
+  ' ',
+);
 const copied = ['used_micros', 'held_micros', 'expired_micros', 'total_of_account_micros', 'month_due_at'];
 
 const NOTHING = 'nothing';
