@@ -174,8 +174,9 @@ test('with events all the time, none waits longer than 1.6 s for its fsync, its 
   };
   const node = { ...own.node, clock: { ...clock, monotonic: () => atMs, sleep } };
   const persistence = 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
-  const time = async () => (await own.node.client.time()).map(String);
-  const disk = makeDiskMark({ ...node, client: { time, info: async () => persistence } as never });
+  const exec = async () => [await own.node.client.time(), persistence].map((answer) => [null, answer]);
+  const pipeline = { time: () => pipeline, info: () => pipeline, exec };
+  const disk = makeDiskMark({ ...node, client: { pipeline: () => pipeline } as never });
   const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk });
   const waited: number[] = [];
   while (waited.length < 40) {
