@@ -1,5 +1,4 @@
-import { redisTimeMs } from './known-server.ts';
-import { runPipeline } from './pipeline.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 import type { RedisNode } from './redis-node.ts';
 
 /** Tells what a server has surely brought to its disk. */
@@ -52,10 +51,11 @@ export function makeDiskMark(node: RedisNode): DiskMark {
   async function lookOnce(): Promise<void> {
     const sentAt = node.clock.monotonic();
     // The clock is read first: what carries an earlier time was written before INFO looked.
-    const pipeline = node.client.pipeline().time().info('persistence');
-    const [time, persistence] = await runPipeline(node.clock, pipeline, ANSWER_WITHIN_MS);
+    const answers = Promise.all([node.client.time(), node.client.info('persistence')]);
+    const [[seconds, micros], persistence] = await withTimeout(node.clock, ANSWER_WITHIN_MS, answers);
     if (node.runId() !== ofServer) throw new Error('another redis server answers');
-    note({ sentAt, answeredAt: node.clock.monotonic(), redisMs: redisTimeMs(time) }, String(persistence));
+    const redisMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    note({ sentAt, answeredAt: node.clock.monotonic(), redisMs }, persistence);
   }
 
   function note(look: Look, persistence: string): void {

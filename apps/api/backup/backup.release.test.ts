@@ -5,15 +5,14 @@ import { buffer as bufferOf, text } from 'node:stream/consumers';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import postgres from '../../../shared/stores/postgres-driver.ts';
 import { booksProxy } from '../../../tests/helpers/books-proxy.ts';
-import { eventually } from '../../../tests/helpers/world.ts';
+import { emptyPostgres, eventually } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
 import { takeBackup } from './take.ts';
-import { callsOf, makeCustomers, makeWorld, must, newWorkspace } from '../tests/helpers/calls.ts';
+import { callsOf, column, makeCustomers, makeWorld, must, newWorkspace } from '../tests/helpers/calls.ts';
 
 const quiet = () => {};
 let backup: Buffer;
@@ -179,39 +178,24 @@ async function insertRefusals(count: number): Promise<void> {
 }
 
 async function emptyDatabases(suffix: string) {
-  const at = (url: string) => {
-    const there = new URL(url);
-    there.pathname += `_${suffix}`;
-    return there;
-  };
-  const [inPostgres, inClickHouse] = [at(world.env.DATABASE_URL!), at(world.env.CLICKHOUSE_URL!)];
-  const admin = postgres(process.env.TEST_POSTGRES_URL!, { max: 1, onnotice: () => {} });
-  const name = inPostgres.pathname.slice(1);
-  await admin`drop database if exists ${admin(name)} with (force)`;
-  await admin`create database ${admin(name)}`;
-  await admin.end();
-  await books.client.command({ query: `drop database if exists ${inClickHouse.pathname.slice(1)}` });
-  return {
-    sql: connectPostgres(inPostgres.href, { max: 2, statementTimeoutMs: 0 }),
-    clickhouseUrl: inClickHouse.href,
-    cluster: '',
-    books: connectClickHouse(inClickHouse.href),
-  };
+  const clickhouseUrl = `${world.env.CLICKHOUSE_URL!}_${suffix}`;
+  await books.client.command({ query: `drop database if exists ${new URL(clickhouseUrl).pathname.slice(1)}` });
+  const sql = connectPostgres(await emptyPostgres(suffix), { max: 2, statementTimeoutMs: 0 });
+  return { sql, clickhouseUrl, cluster: '', books: connectClickHouse(clickhouseUrl) };
 }
 
 async function everyRow(sql: Sql): Promise<Record<string, string[]>> {
   const tables = await sql<{ name: string }[]>`
     select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
       and relname not in ('schema_migrations', 'job_watermarks') order by 1`;
-  // A load gives rows transaction ids of the new cluster.
-  const ids: Record<string, string> = { changes: ',[0-9]+,"' };
-  const found: [string, string[]][] = [];
+  const found: Record<string, string[]> = {};
   for (const { name } of tables) {
-    const rows = await sql<{ line: string }[]>`
-      select regexp_replace(t::text, ${ids[name] ?? '^$'}, ',"') as line from ${sql(name)} t order by 1`;
-    found.push([name, rows.map(({ line }) => line)]);
+    // A load gives rows transaction ids of the new cluster.
+    const id = name === 'changes' ? ',[0-9]+,"' : '^$';
+    const rows = await sql`select regexp_replace(t::text, ${id}, ',"') as line from ${sql(name)} t order by 1`;
+    found[name] = column(rows, 'line');
   }
-  return Object.fromEntries(found);
+  return found;
 }
 
 async function fingerprint({ client }: Books, table: string): Promise<string> {

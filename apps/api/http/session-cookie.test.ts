@@ -17,12 +17,6 @@ function read(overTls: boolean, method: string, headers: Record<string, string>)
   }
 }
 
-test('over TLS the cookie is bound to the host and to TLS', () => {
-  const stored = (overTls: boolean) => makeSessionCookies(overTls, 'keytally').store('s', 5);
-  assert.is(stored(true), '__Host-keytally=s; Max-Age=5; Path=/; HttpOnly; SameSite=Strict; Secure');
-  assert.is(stored(false), 'keytally=s; Max-Age=5; Path=/; HttpOnly; SameSite=Strict');
-});
-
 test('a cookie counts for pages of its own origin alone, a change only with the header of our page, and never beside Authorization', () => {
   const elsewhere = 'session_elsewhere';
   for (const [method, headers, expected, overTls = true] of [

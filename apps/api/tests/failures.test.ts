@@ -80,8 +80,10 @@ test('an api looks by itself for what waits, is due or deleted, has ended, or is
   pauses = systemClock.sleep;
 });
 
-test('a body that does not arrive in time is a 408; a request that takes too long is a 503, and nothing is stored', async () => {
+test('a body that does not arrive in time is a 408; a request that takes too long is a 503, and nothing is stored; one whose commit runs by then says that it may be stored, and is', async () => {
   const { id, token } = await world.newTeam();
+  const make = () => callsOf(world, token).ask('post', `${api.url}/api/v1/workspace`, { name: 'n' });
+  const stored = async () => (await world.sql`select from workspaces where team_id = ${id}`).count;
   const head = `POST /api/v1/workspace HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n`;
   begins = (deadline) => setImmediate(deadline);
   const [late] = (await speak(api.url, [`${head}Content-Length: 100\r\n\r\n{`])).answers;
@@ -89,27 +91,23 @@ test('a body that does not arrive in time is a 408; a request that takes too lon
   assert.is(late!.headers.get('connection'), 'close');
   // In the middle of its transaction.
   begins = (deadline) => (toPostgres = (bytes) => bytes.includes('insert into workspaces') && deadline());
-  await refused(50307, callsOf(world, token).ask('post', `${api.url}/api/v1/workspace`, { name: 'n' }));
+  await refused(50307, make());
   await turnsAreOver(token);
-  assert.is((await world.sql`select from workspaces where team_id = ${id}`).length, 0);
-});
-
-test('a request whose commit runs at its deadline says that it may be stored, and is', async () => {
-  const { id, token } = await world.newTeam();
+  assert.is(await stored(), 0);
   let writes: object | undefined;
   begins = (deadline) =>
     (toPostgres = (bytes, connection) => {
       if (bytes.includes('insert into workspaces')) writes = connection;
       else if (connection === writes && bytes.includes('commit')) deadline();
     });
-  await refused(50310, callsOf(world, token).ask('post', `${api.url}/api/v1/workspace`, { name: 'n' }));
+  await refused(50310, make());
   await turnsAreOver(token);
-  assert.is((await world.sql`select from workspaces where team_id = ${id}`).length, 1);
+  assert.is(await stored(), 1);
 });
 
 test('while the books hang, a read of them ends at its deadline and gives its turn back', async () => {
-  const meter = { workspaceId: await world.newWorkspace(world.team.id), externalMeterId: 'hung' };
-  const { id } = await calls.make('/api/v1/customer-billing', meter);
+  const workspaceId = await world.newWorkspace(world.team.id);
+  const { id } = await calls.make('/api/v1/customer-billing', { workspaceId, externalMeterId: 'hung' });
   const reached = Promise.withResolvers<void>();
   let reads = 0;
   asked = (query) => query.includes(id) && ++reads === TURNS.ofToken && reached.resolve();
@@ -124,8 +122,7 @@ test('while the books hang, a read of them ends at its deadline and gives its tu
 
 test('while the books hang or are cut off, what waits for them is a 503 that says when to come back, as a file too', async () => {
   const workspaceId = await world.newWorkspace(world.team.id);
-  const meter = { workspaceId, externalMeterId: 'hung' };
-  const { id } = await calls.make('/api/v1/customer-billing', meter);
+  const { id } = await calls.make('/api/v1/customer-billing', { workspaceId, externalMeterId: 'hung' });
   begins = () => {};
   let late: (() => void)[] = [];
   waits = (ms, work) => {
@@ -197,17 +194,12 @@ test('a change that Postgres ends in favour of another is made again, and is sto
 });
 
 test('a repetition that arrives while the first request runs is a 409 that says when to try again', async () => {
-  const id = key();
-  const both = await world.sql.begin(async (tx) => {
-    await tx`lock table workspaces in share mode`;
-    const asked = [1, 2].map(() => calls.ask('post', '/api/v1/workspace', { name: 'w' }, id));
-    const answer = await Promise.race(asked);
+  await world.sql.begin(async (tx) => {
+    await tx`lock table idempotency_keys in exclusive mode`;
+    const answer = await calls.ask('post', '/api/v1/workspace', { name: 'w' }, key());
     await refused(40905, answer);
     assert.is(answer.headers.get('retry-after'), '1');
-    return { asked };
   });
-  const statuses = (await Promise.all(both.asked)).map(({ status }) => status);
-  assert.ok(statuses.includes(201) && statuses.includes(409), statuses.join());
 });
 
 test('an internal fault is a 500 that tells nothing about it', async () => {

@@ -50,7 +50,9 @@ test('CORS_ORIGINS lets in pages of these origins only, also to read errors, and
   assert.is(asked.status, 204);
   assert.is(asked.headers.get('access-control-allow-origin'), OURS);
   assert.match(asked.headers.get('access-control-allow-methods')!, /\bPATCH\b/);
-  assert.match(asked.headers.get('access-control-allow-headers')!, /\bAuthorization\b/);
+  const allowed = asked.headers.get('access-control-allow-headers')!;
+  assert.match(allowed, /\bAuthorization\b/);
+  assert.not.match(allowed, /x-keytally/i, 'no page of another origin uses a session of the console or the portal');
   for (const token of [world.team.token, null]) {
     const options = { token, headers: { Origin: OURS } };
     const { headers } = await world.call('get', `${url}/api/v1/workspace`, undefined, options);

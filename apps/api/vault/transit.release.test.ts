@@ -83,14 +83,10 @@ test('each failure exits with 1, prints no key, and says what to change', async 
   assert.match(late, /did not answer within 0\.2 s$/);
 });
 
-function settings(given: Record<string, string | undefined>): Record<string, string> {
-  const all = { VAULT_ADDR, VAULT_TOKEN: DECRYPTER, ...given };
-  return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined));
-}
-
 function vaultKey(given: Record<string, string | undefined>): Promise<{ code: number; out: string; err: string }> {
+  const env = { VAULT_ADDR, VAULT_TOKEN: DECRYPTER, ...given };
   return new Promise((resolve) => {
-    execFile(process.execPath, [COMMAND], { env: settings(given) }, (error, out, err) =>
+    execFile(process.execPath, [COMMAND], { env }, (error, out, err) =>
       resolve({ code: error ? Number(error.code) : 0, out: out.trim(), err }),
     );
   });

@@ -4,12 +4,13 @@ import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
 import { makeDuePeriods } from '../../resources/grants/schedule-job.ts';
-import { makeRecords } from '../../tests/helpers/records.ts';
-import { callsOf, column, columns, joinWorld, refused } from '../../tests/helpers/calls.ts';
+import { makeRecords, type Grant } from '../../tests/helpers/records.ts';
+import { callsOf, column, columns, joinWorld, must, once, refused } from '../../tests/helpers/calls.ts';
 
 // The contract's lines on schedules of grants. When periods begin is shared/values/calendar's.
 
 const DAY = 86_400_000;
+const daily = { credits: '1', every: 'day', anchorAt: Date.now() - DAY / 2 };
 const at = (text: string) => Temporal.Instant.from(text).epochMilliseconds;
 const world = await joinWorld();
 const { redis } = world;
@@ -97,10 +98,67 @@ test('wrong schedules are refused, and an eleventh one of a record', async () =>
   const { id } = await records.record();
   const wrong = [{ credits: '0' }, { timezone: 'Mars/Olympus' }, { timezone: '+05:45' }, { endsAt: Date.now() - 1 }];
   for (const more of wrong) await records.refused(40001, pathOf(id), { credits: '1', every: 'day', ...more });
-  const daily = { credits: '1', every: 'day', anchorAt: at('2100-01-01T00:00Z') };
-  for (let i = 0; i < 10; i++) await schedule(id, daily);
-  await records.refused(40943, pathOf(id), daily);
+  const later = { ...daily, anchorAt: at('2100-01-01T00:00Z') };
+  for (let i = 0; i < 10; i++) await schedule(id, later);
+  await records.refused(40943, pathOf(id), later);
 });
+
+test('nothing is granted, refilled or voided of a record while Redis has yet to hear of an earlier change of it', async () => {
+  const isRefused = async (column: string, which: number) => {
+    const one = await recordWithSchedule();
+    const [status, method, path, body] = changesOf(one)[which]!;
+    // Its whole address: a call by a path alone is repeated until it is decided.
+    const change = () => world.call(method, world.api.url + path, body, { headers: once() });
+    const before = await stateOf(one);
+    await hideFromRedis(one, column, 1);
+    const answer = await change();
+    assert.equal([answer.status, answer.body.error?.code, answer.headers.get('retry-after')], [503, 50301, '1']);
+    assert.match(answer.body.error.message, 'nothing was stored');
+    assert.equal(await stateOf(one), before);
+    await hideFromRedis(one, column, -1);
+    await must(status, change());
+  };
+  // Each waits a while for Redis to hear.
+  const columns = ['version', 'last_adjustment'];
+  await Promise.all(columns.flatMap((column) => [0, 1, 2, 3, 4].map((which) => isRefused(column, which))));
+});
+
+test('no period of a record is made while Redis has yet to hear of an earlier change of it, and those of others are', async () => {
+  const [one, other] = [await recordWithSchedule(), await recordWithSchedule()];
+  for (const { id } of [one, other]) await passTime(world, redis, id, DAY);
+  await hideFromRedis(one, 'last_adjustment', 1);
+  await makePeriods();
+  assert.equal([await periodsOf(one), await periodsOf(other)], [3, 4]);
+  await hideFromRedis(one, 'last_adjustment', -1);
+  await makePeriods();
+  assert.is(await periodsOf(one), 4);
+});
+
+type Made = Awaited<ReturnType<typeof recordWithSchedule>>;
+
+/** A record with a grant and a schedule. */
+async function recordWithSchedule() {
+  const { id, meter } = await records.record('10');
+  const grantId = await records.granted(id, { credits: '5' });
+  return { id, meter, grantId, scheduleId: (await schedule(id, daily)).id as string };
+}
+
+/** What may be asked for a record, with the status of its success. */
+function changesOf({ id, meter, grantId, scheduleId }: Made) {
+  const [path, { workspaceId }] = [records.path(id), records];
+  return [
+    [200, 'post', '/api/v1/customer-billing/refill', { workspaceId, externalMeterId: meter, refill: '3' }],
+    [201, 'post', `${path}/grant`, { credits: '5' }],
+    [201, 'post', `${path}/grant-schedule`, daily],
+    [200, 'post', `${path}/grant/${grantId}/void`, { reason: 'r' }],
+    [200, 'delete', `${path}/grant-schedule/${scheduleId}`],
+  ] as const;
+}
+
+/** Counts one more change of a record in Postgres, or one less. */
+function hideFromRedis({ id }: Made, column: string, by: 1 | -1) {
+  return world.sql`update billing_records set ${world.sql(column)} = ${world.sql(column)} + ${by} where id = ${id}`;
+}
 
 /** Makes what is due, beside the api, which does the same: one of them makes a period. */
 async function makePeriods(): Promise<void> {
@@ -114,4 +172,12 @@ function pathOf(id: string): string {
 
 function schedule(id: string, body: object) {
   return make(pathOf(id), body);
+}
+
+async function stateOf({ id }: Made): Promise<[billing: object, grants: Grant[]]> {
+  return [await records.billing(id), await records.grants(id)];
+}
+
+async function periodsOf({ id }: Made): Promise<number> {
+  return (await records.grants(id)).filter(({ scheduleId }) => scheduleId !== undefined).length;
 }

@@ -117,24 +117,15 @@ test('when the master key is changed, secrets are sealed again and stay what the
   assert.equal([...opened, sealedUnder], [secret, webhook.secret, sealer.keyName]);
 });
 
-test('an unknown delivery, and one of another webhook, are not delivered again', async () => {
-  const [one, other] = [await made(), await made()];
-  const { id: delivery } = await deliver(other);
-  for (const id of [newId('dlv'), delivery, 'x'])
-    await refused(40461, by.ask('post', `${pathOf(one)}/delivery/${id}/redeliver`), id);
-});
-
-test('while 75,000 wait for a team, and 1,000 for a webhook, nothing more is asked to wait for it', async () => {
-  const webhook = await made();
-  await fillWith(world.sql, { teamId, webhookId: webhook.id, deliveries: 75_001 });
-  await refused(40962, by.ask('post', `${pathOf(webhook)}/test`));
-});
-
-test('deliveries are listed newest first, page by page', async () => {
-  const webhook = await made();
+test('deliveries are listed newest first, page by page; an unknown one, and one of another webhook, are not delivered again; while 75,000 wait for a team, and 1,000 for a webhook, nothing more is asked to wait for it', async () => {
+  const [webhook, other] = [await made(), await made()];
   const ids: string[] = [];
   for (let i = 0; i < 5; i++) ids.unshift((await deliver(webhook)).id);
   const pages = await readPages(2, (query) => by.ask('get', `${pathOf(webhook)}/deliveries?${query}`));
   assert.equal(column(pages.flat(), 'id'), ids);
   assert.equal(column(pages, 'length'), [2, 2, 1]);
+  for (const id of [newId('dlv'), ids[0]!, 'x'])
+    await refused(40461, by.ask('post', `${pathOf(other)}/delivery/${id}/redeliver`), id);
+  await fillWith(world.sql, { teamId, webhookId: webhook.id, deliveries: 75_001 });
+  await refused(40962, by.ask('post', `${pathOf(webhook)}/test`));
 });

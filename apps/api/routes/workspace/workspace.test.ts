@@ -29,13 +29,9 @@ test('a workspace is created, read, listed and changed', async () => {
   const { defaultKeyPrefix: _, ...kept } = changed;
   assert.equal(cleared, { ...kept, defaultAllowedIPs: [], updatedAt: cleared.updatedAt });
   assert.equal(await by.read(PATH), [cleared]);
-});
-
-test('a time zone must be one that is known', async () => {
-  const id = await world.newWorkspace(world.team.id);
-  for (const timezone of ['Mars/Base', '+02:00', 'UTC; drop'])
-    for (const asked of [ask('patch', `${PATH}/${id}`, { timezone }), ask('post', PATH, { name: 'w', timezone })])
-      assert.is((await refused(40001, asked)).details[0].path, '/timezone', timezone);
+  const timezone = '+02:00';
+  for (const asked of [by.ask('patch', path, { timezone }), by.ask('post', PATH, { name: 'w', timezone })])
+    assert.is((await refused(40001, asked)).details[0].path, '/timezone');
 });
 
 test('a kept refusal is answered again, with the request id of the repetition', async () => {

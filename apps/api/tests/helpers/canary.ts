@@ -1,5 +1,4 @@
-import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
 import type { Redis } from 'ioredis';
 import type { Books } from '../../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
@@ -70,16 +69,5 @@ export function filesWith(places: string[], texts: string[]): string[] {
 
 /** What a list of processes shows: all command lines, and the environments that we may read. */
 export function textOfProcesses(): string {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((pid) => [read(`/proc/${pid}/cmdline`), read(`/proc/${pid}/environ`)])
-    .join('\n');
-}
-
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
+  return execFileSync('ps', ['axeww', '-o', 'args='], { encoding: 'latin1', maxBuffer: 1e9 });
 }

@@ -15,13 +15,3 @@ export function callsByCookie(world: World) {
   return (cookie: string, method: string, path: string, body?: unknown, headers: Record<string, string> = marked) =>
     world.call(method, path, body, { token: null, headers: { Cookie: cookie, ...headers } });
 }
-
-/** The headers that a page of the allowed origin may send, as CORS answers it. */
-export async function allowedHeaders(url: string, origin: string, wanted: string): Promise<string> {
-  const headers = {
-    Origin: origin,
-    'Access-Control-Request-Method': 'POST',
-    'Access-Control-Request-Headers': wanted,
-  };
-  return (await fetch(url, { method: 'OPTIONS', headers })).headers.get('access-control-allow-headers')!;
-}
