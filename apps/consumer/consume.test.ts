@@ -10,8 +10,10 @@ import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { anyDisk } from '../../tests/helpers/carry.ts';
-import { encodeEvent, testEvent } from '../../tests/helpers/events.ts';
+import { encodeEvent, testEvent, testLine } from '../../tests/helpers/events.ts';
+import { TEST_EPOCH } from '../../tests/helpers/test-stores.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { makeNoteLateEvents } from './note-late-events.ts';
 
 let own: ConsumerWorld;
 test.before.each(async () => void (own = await makeConsumerWorld()));
@@ -31,6 +33,12 @@ test('what a consumer has inserted while Redis is away is noted, for whoever ope
   await own.node.client.hset(keyspace.meta(0), 'owner', 'of an older run');
   // It asks for Redis's clock then.
   await own.carryUntil('marking changed days');
+  assert.is((await own.sql`select from unsettled_records where billing_id = ${billingId}`).count, 1);
+});
+
+test('a hold of a lost epoch is late as a verification is', async () => {
+  const { billingId } = await own.storeKeyAndBilling();
+  await makeNoteLateEvents(own.sql, own.redis)([testLine('hold', { billingId, epoch: TEST_EPOCH - 1 })]);
   assert.is((await own.sql`select from unsettled_records where billing_id = ${billingId}`).count, 1);
 });
 
@@ -166,8 +174,9 @@ test('with events all the time, none waits longer than 1.6 s for its fsync, its 
   };
   const node = { ...own.node, clock: { ...clock, monotonic: () => atMs, sleep } };
   const persistence = 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
-  const time = async () => (await own.node.client.time()).map(String);
-  const disk = makeDiskMark({ ...node, client: { time, info: async () => persistence } as never });
+  const exec = async () => [await own.node.client.time(), persistence].map((answer) => [null, answer]);
+  const pipeline = { time: () => pipeline, info: () => pipeline, exec };
+  const disk = makeDiskMark({ ...node, client: { pipeline: () => pipeline } as never });
   const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log, disk });
   const waited: number[] = [];
   while (waited.length < 40) {

@@ -45,31 +45,28 @@ export function startNotifyingMoments(sql: Sql, log: Logger, clock: Clock): Loop
   });
 }
 
-/** Tells what comes after an instant, until another one. */
+/** Notifies what comes after an instant, until another one, and what became visible only now: a page of each kind by one statement. */
 export async function notifyMoments(sql: Sql, from: number, to: number): Promise<void> {
-  for (const moment of moments) await tellUntil(sql, moment, from, to);
-}
-
-/** Those of a kind between two instants, and those that became visible only now; page by page. */
-async function tellUntil(sql: Sql, moment: Moment, from: number, to: number): Promise<void> {
-  let after = { at: from - UNSEEN_MS, id: '' };
-  for (;;) {
-    const { before } = moment;
-    const rows = await sql<Row[]>`
-      select id, at, team_id, workspace_id, billing_id, json_strip_nulls(data) as data
-      from (${moment.type === 'key.expiring' ? keysThatEnd(sql, before) : grantsThatTurn(sql, moment)}) one
-      where at >= ${after.at + before}::bigint and at <= ${to + before}::bigint
-        and (at, id) > (${after.at + before}::bigint, ${after.id})
-        and (at > ${from + before}::bigint or changed_at > ${new Date(from - 2 * UNSEEN_MS)})
-      order by at, id limit ${ROWS_AT_ONCE}`;
-    if (rows.length > 0) await sql.begin((tx) => notify(tx, moment, rows));
-    if (rows.length < ROWS_AT_ONCE) return;
-    const { at, id } = rows.at(-1)!;
-    after = { at: at - before, id };
+  let pages = moments.map((moment) => ({ moment, at: from - UNSEEN_MS + moment.before, id: '' }));
+  while (pages.length > 0) {
+    const rows = await sql<Row[]>`${pages.map(
+      ({ moment, at, id }, page) => sql`
+      ${page > 0 ? sql`union all` : sql``}
+      (select ${page}::int as page, id, at, team_id, workspace_id, billing_id, json_strip_nulls(data) as data
+       from (${moment.type === 'key.expiring' ? keysThatEnd(sql, moment.before) : grantsThatTurn(sql, moment)}) one
+       where at >= ${at}::bigint and at <= ${to + moment.before}::bigint and (at, id) > (${at}::bigint, ${id})
+         and (at > ${from + moment.before}::bigint or changed_at > ${new Date(from - 2 * UNSEEN_MS)})
+       order by at, id limit ${ROWS_AT_ONCE})`,
+    )}`;
+    const found = Map.groupBy(rows, ({ page }) => pages[page]!.moment);
+    for (const [moment, ofMoment] of found) await sql.begin((tx) => notify(tx, moment, ofMoment));
+    const full = [...found].filter(([, ofMoment]) => ofMoment.length === ROWS_AT_ONCE);
+    pages = full.map(([moment, ofMoment]) => ({ moment, ...ofMoment.at(-1)! }));
   }
 }
 
 type Row = {
+  page: number;
   id: string;
   /** The instant that is looked for: when it begins or ends. */
   at: number;

@@ -2,6 +2,7 @@ import { ApiError } from '../contract/errors.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { hasClasses } from '../stores/account-settings.ts';
 import { keyspace } from '../stores/keyspace.ts';
+import { redisTimeMs } from '../stores/known-server.ts';
 import { readRecord, versionOf } from '../stores/records.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
@@ -84,7 +85,6 @@ async function readPage(node: RedisNode, billings: BillingRef[], found: FoundBal
     if (error) throw new ApiError('redis_unavailable', { cause: error });
     return answer as (string | null)[];
   };
-  const [seconds, micros] = at(0).map(Number) as [number, number];
   const epochs = new Map<number, number>();
   for (const [i, shard] of shards.entries()) {
     const before = at(1 + i);
@@ -93,7 +93,7 @@ async function readPage(node: RedisNode, billings: BillingRef[], found: FoundBal
       throw new ApiError('redis_unavailable', { cause: new Error(`shard ${shard} is closed`) });
     epochs.set(shard, Number(epoch ?? 0));
   }
-  const atMs = seconds * 1000 + Math.floor(micros / 1000);
+  const atMs = redisTimeMs(at(0));
   for (const [i, billing] of billings.entries()) {
     const [error, fields] = answers![1 + shards.length + i]! as [Error | null, Record<string, Buffer>];
     try {

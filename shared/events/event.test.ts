@@ -25,33 +25,9 @@ test('an event that is written and read again is the same event and the same byt
   );
 });
 
-test('a line is refused without what it has to say: its hold, the amount, the state, a key; and with a cost where it has none', () => {
-  const hold = JSON.parse(encodeEvent(testLine('hold', {}))) as Record<string, unknown>;
-  const turn = JSON.parse(encodeEvent(testLine('turn', {}))) as Record<string, unknown>;
-  const capture = JSON.parse(encodeEvent(testLine('capture', {}))) as Record<string, unknown>;
-  const wrong: [object, RegExp][] = [
-    [{ ...hold, o: undefined }, /field o is missing/],
-    [{ ...hold, o: 'secret' }, /field o is not a hold/],
-    [{ ...hold, m: undefined }, /field m is not a whole number/],
-    [{ ...hold, m: -1 }, /field m is not a whole number/],
-    [{ ...hold, f: undefined }, /field f is empty/],
-    [{ ...hold, h: -1 }, /field h is not a whole number/],
-    [{ ...hold, k: '' }, /field k is not an id/],
-    [{ ...hold, b: '' }, /field b is not an id/],
-    [{ ...hold, c: 1 }, /field c is not a whole number/],
-    [{ ...hold, l: 7 }, /field l is missing/],
-    [{ ...turn, g: '' }, /field g is not a list/],
-    [{ ...turn, g: [[1]] }, /field g is not a list of changes/],
-    [{ ...turn, g: [[1, 0.5]] }, /field g is not a whole number/],
-    [{ ...turn, c: -1 }, /field c is not a whole number/],
-    [{ ...capture, c: -1 }, /field c is not a whole number/],
-  ];
-  for (const [one, message] of wrong)
-    assert.throws(() => decodeEvent(Buffer.from(JSON.stringify(one))), isUnreadable(message));
-});
-
-test('an entry that is not an event is refused with the name of the wrong field, never with its content', () => {
-  const value = JSON.parse(encodeEvent(event)) as Record<string, unknown>;
+test('what is no event, or a line without what it has to say, is refused with the name of the wrong field, never with its content', () => {
+  const made = [event, ...(['hold', 'turn', 'capture'] as const).map((kind) => testLine(kind, {}))];
+  const [value, hold, turn, capture] = made.map((one) => JSON.parse(encodeEvent(one)) as Record<string, unknown>);
   const wrong: [unknown, RegExp][] = [
     [null, /not a JSON object/],
     [[], /field i is missing/],
@@ -71,6 +47,21 @@ test('an entry that is not an event is refused with the name of the wrong field,
     [{ ...value, x: 'adjustment', d: '9999-99-99' }, /field d is not a day/],
     [{ ...value, x: 'refund' }, /field x is not a kind/],
     [{ ...value, r: undefined }, /field r is missing/],
+    [{ ...hold, o: undefined }, /field o is missing/],
+    [{ ...hold, o: 'secret' }, /field o is not a hold/],
+    [{ ...hold, m: undefined }, /field m is not a whole number/],
+    [{ ...hold, m: -1 }, /field m is not a whole number/],
+    [{ ...hold, f: undefined }, /field f is empty/],
+    [{ ...hold, h: -1 }, /field h is not a whole number/],
+    [{ ...hold, k: '' }, /field k is not an id/],
+    [{ ...hold, b: '' }, /field b is not an id/],
+    [{ ...hold, c: 1 }, /field c is not a whole number/],
+    [{ ...hold, l: 7 }, /field l is missing/],
+    [{ ...turn, g: '' }, /field g is not a list/],
+    [{ ...turn, g: [[1]] }, /field g is not a list of changes/],
+    [{ ...turn, g: [[1, 0.5]] }, /field g is not a whole number/],
+    [{ ...turn, c: -1 }, /field c is not a whole number/],
+    [{ ...capture, c: -1 }, /field c is not a whole number/],
   ];
   for (const [one, message] of wrong)
     assert.throws(() => decodeEvent(Buffer.from(JSON.stringify(one))), isUnreadable(message));

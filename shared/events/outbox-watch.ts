@@ -1,12 +1,11 @@
-import type { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
+import { redisTimeMs } from '../stores/known-server.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { runPipeline } from '../stores/pipeline.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
-import { withTimeout } from '../runtime/timeout.ts';
 import { chunks } from '../values/chunks.ts';
 
 /** Watches how much waits in Redis and how much memory it has left, so that debits stop well before it takes nothing more. */
@@ -28,7 +27,9 @@ type OutboxLimits = {
   maxMemoryPercent: number;
 };
 
-type Memory = { server: string; usedBytes: number; limitBytes: number };
+/** What a look at a server found: its memory, its clock, and how many events its outboxes hold, the oldest from which time. */
+type Look = { server: string; memory: Memory; nowMs: number; events: number; oldestMs: number };
+type Memory = { usedBytes: number; limitBytes: number };
 
 const EVERY_MS = 500;
 const WITHIN_MS = 1_000;
@@ -53,14 +54,15 @@ export function watchOutbox(
   let waiting = 0;
   if (Number.isFinite(maxEntries)) metrics.outboxMaxEntries.set(maxEntries);
   const loop = startLoop(redis.clock, EVERY_MS, log, 'watching the outbox', async () => {
-    const [{ events, oldestAgeMs }, memories] = await Promise.all([outboxState(redis), readMemories(redis)]);
-    usedPercent = Math.max(0, ...memories.map(({ usedBytes, limitBytes }) => (100 * usedBytes) / limitBytes));
+    const looks = await lookAtServers(redis);
+    const { events, oldestAgeMs } = stateOf(looks);
+    usedPercent = Math.max(0, ...looks.map(({ memory }) => (100 * memory.usedBytes) / memory.limitBytes));
     const short = usedPercent >= maxMemoryPercent - (full ? FULL_UNTIL_PERCENT : 0);
     note(events >= maxEntries || short, events);
     waiting = events;
     metrics.outboxEntries.set(events);
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
-    showMemories(metrics, memories);
+    showMemories(metrics, looks);
     looked = true;
   });
   redis.onReady(loop.soon);
@@ -86,18 +88,8 @@ export function watchOutbox(
   };
 }
 
-async function readMemories(redis: ShardedRedis): Promise<Memory[]> {
-  return Promise.all(
-    [...redis.byNode().keys()].map(async ({ client }) => ({
-      server: `${client.options.host}:${client.options.port}`,
-      ...(await withTimeout(redis.clock, WITHIN_MS, readMemory(client))),
-    })),
-  );
-}
-
-/** The memory of a server as Redis counts it for `maxmemory`: without the buffers of its replicas and its append-only file. */
-export async function readMemory(client: Redis): Promise<{ usedBytes: number; limitBytes: number }> {
-  const info = await client.info('memory');
+/** The memory of a server, by its INFO, as Redis counts it for `maxmemory`: without the buffers of its replicas and its append-only file. */
+export function memoryIn(info: string): Memory {
   const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
   return {
     usedBytes: bytes('used_memory') - bytes('mem_not_counted_for_evict'),
@@ -105,45 +97,54 @@ export async function readMemory(client: Redis): Promise<{ usedBytes: number; li
   };
 }
 
-function showMemories(metrics: Metrics, memories: Memory[]): void {
+function showMemories(metrics: Metrics, looks: Look[]): void {
   metrics.redisMemoryBytes.reset();
   metrics.redisMemoryLimitBytes.reset();
-  for (const { server, usedBytes, limitBytes } of memories) {
-    metrics.redisMemoryBytes.set({ server }, usedBytes);
-    if (limitBytes < Infinity) metrics.redisMemoryLimitBytes.set({ server }, limitBytes);
+  for (const { server, memory } of looks) {
+    metrics.redisMemoryBytes.set({ server }, memory.usedBytes);
+    if (memory.limitBytes < Infinity) metrics.redisMemoryLimitBytes.set({ server }, memory.limitBytes);
   }
 }
 
 /** How many usage events wait in all outboxes, and the age of the oldest by Redis's clock. */
 export async function outboxState(redis: ShardedRedis): Promise<{ events: number; oldestAgeMs: number }> {
-  const ofNodes = await readOutboxes(redis);
+  return stateOf(await lookAtServers(redis));
+}
+
+function stateOf(looks: Look[]): { events: number; oldestAgeMs: number } {
   return {
-    events: ofNodes.reduce((sum, { events }) => sum + events, 0),
-    oldestAgeMs: Math.max(0, ...ofNodes.map(({ nowMs, oldestMs }) => nowMs - oldestMs)),
+    events: looks.reduce((sum, { events }) => sum + events, 0),
+    oldestAgeMs: Math.max(0, ...looks.map(({ nowMs, oldestMs }) => nowMs - oldestMs)),
   };
 }
 
 /** The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers. */
 export async function outboxWatermark(redis: ShardedRedis): Promise<number> {
-  return Math.min(...(await readOutboxes(redis)).flatMap(({ nowMs, oldestMs }) => [nowMs, oldestMs]));
+  return Math.min(...(await lookAtServers(redis)).flatMap(({ nowMs, oldestMs }) => [nowMs, oldestMs]));
 }
 
-/** How many events the outboxes of each server hold, and the time of the oldest. */
-async function readOutboxes(redis: ShardedRedis) {
+/** Looks at each server by one pipeline. */
+async function lookAtServers(redis: ShardedRedis): Promise<Look[]> {
   return Promise.all(
-    [...redis.byNode()].map(async ([node, shards]) => {
+    [...redis.byNode()].map(async ([{ client, clock }, shards]) => {
       // The clock is read first: an event that is appended while we look at the streams is younger.
-      const nowMs = await node.now();
-      const pipeline = node.client.pipeline();
+      const pipeline = client.pipeline().time().info('memory');
       for (const shard of shards) {
         pipeline.xlen(keyspace.outbox(shard));
         pipeline.get(keyspace.more(shard));
         pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
       }
-      const ofShards = chunks(await runPipeline(node.clock, pipeline, WITHIN_MS), 3);
+      const [time, memory, ...outboxes] = await runPipeline(clock, pipeline, WITHIN_MS);
+      const ofShards = chunks(outboxes, 3);
       const events = ofShards.reduce((sum, [length, more]) => sum + eventsIn(length, more), 0);
       const firsts = ofShards.flatMap(([, , first]) => first as [id: string, fields: string[]][]);
-      return { nowMs, events, oldestMs: Math.min(...firsts.map(timeOf)) };
+      return {
+        server: `${client.options.host}:${client.options.port}`,
+        memory: memoryIn(String(memory)),
+        nowMs: redisTimeMs(time),
+        events,
+        oldestMs: Math.min(...firsts.map(timeOf)),
+      };
     }),
   );
 }

@@ -1,4 +1,5 @@
-import { withTimeout } from '../runtime/timeout.ts';
+import { redisTimeMs } from './known-server.ts';
+import { runPipeline } from './pipeline.ts';
 import type { RedisNode } from './redis-node.ts';
 
 /** Tells what a server has surely brought to its disk. */
@@ -51,11 +52,10 @@ export function makeDiskMark(node: RedisNode): DiskMark {
   async function lookOnce(): Promise<void> {
     const sentAt = node.clock.monotonic();
     // The clock is read first: what carries an earlier time was written before INFO looked.
-    const answers = Promise.all([node.client.time(), node.client.info('persistence')]);
-    const [[seconds, micros], persistence] = await withTimeout(node.clock, ANSWER_WITHIN_MS, answers);
+    const pipeline = node.client.pipeline().time().info('persistence');
+    const [time, persistence] = await runPipeline(node.clock, pipeline, ANSWER_WITHIN_MS);
     if (node.runId() !== ofServer) throw new Error('another redis server answers');
-    const redisMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-    note({ sentAt, answeredAt: node.clock.monotonic(), redisMs }, persistence);
+    note({ sentAt, answeredAt: node.clock.monotonic(), redisMs: redisTimeMs(time) }, String(persistence));
   }
 
   function note(look: Look, persistence: string): void {

@@ -9,10 +9,10 @@ import { withTimeout } from '../runtime/timeout.ts';
 // another run id, or no owner, until the api has brought the shard up to date and opened it.
 
 /**
- * What an open shard says of itself: its epoch, the number of the last change of Postgres that it got, and the history of
- * Postgres that its checkpoint belongs to.
+ * What an open shard says of itself: its epoch, the number of the last change of Postgres that it got, the history of Postgres that its
+ * checkpoint belongs to, and the keys that MACs of holds are made with.
  */
-export type OpenShard = { epoch: number; change: number; history: string };
+export type OpenShard = { epoch: number; change: number; history: string; holdKeys: string };
 
 /** Which of the given shards, or of all, are surely open; those of a server that does not answer, or lacks the scripts, are not. */
 export async function openShards(
@@ -20,33 +20,61 @@ export async function openShards(
   withinMs: number,
   shards = ALL_SHARDS,
 ): Promise<Map<number, OpenShard>> {
-  const all = await readShards(redis, withinMs, shards);
-  return new Map([...all].filter(([, { isOpen }]) => isOpen));
+  return openOf(await readShards(redis, withinMs, shards));
 }
 
 /**
- * The last change of Postgres that each shard got, and its epoch, whether it is open or not: a closed shard too knows what
- * a restored Postgres has lost. Shards of a server that does not answer are left out.
+ * Which shards were open a moment ago, for what a process does again and again in the background: looks are shared. What is then done at
+ * a shard is fenced by the script that does it.
  */
-export async function lastChanges(
-  redis: ShardedRedis,
-  withinMs: number,
-): Promise<Map<number, Pick<OpenShard, 'change' | 'epoch'>>> {
-  return readShards(redis, withinMs, ALL_SHARDS);
+export async function lastOpenShards(redis: ShardedRedis): Promise<Map<number, OpenShard>> {
+  return openOf(await lastKnown(redis));
 }
 
-async function readShards(redis: ShardedRedis, withinMs: number, shards: readonly number[]) {
+/**
+ * What each shard said of itself a moment ago, whether it is open or not: a closed shard too knows what a restored Postgres has lost.
+ * Shards of a server that does not answer are left out.
+ */
+export function lastKnown(redis: ShardedRedis): Promise<Map<number, KnownShard>> {
+  const look = looks.get(redis);
+  const isNew = look && redis.clock.monotonic() < look.atMs + LOOK_LASTS_MS;
+  return isNew ? look.shards : readShards(redis, LOOK_WITHIN_MS);
+}
+
+const LOOK_LASTS_MS = 500;
+const LOOK_WITHIN_MS = 1_000;
+type Look = { atMs: number; shards: Promise<Map<number, KnownShard>> };
+const looks = new WeakMap<ShardedRedis, Look>();
+type KnownShard = OpenShard & { isOpen: boolean };
+
+function openOf(shards: Map<number, KnownShard>): Map<number, OpenShard> {
+  return new Map([...shards].filter(([, { isOpen }]) => isOpen));
+}
+
+/** As `lastKnown`, and now. */
+export function readShards(
+  redis: ShardedRedis,
+  withinMs: number,
+  shards = ALL_SHARDS,
+): Promise<Map<number, KnownShard>> {
+  const asked = askShards(redis, withinMs, shards);
+  if (shards === ALL_SHARDS) looks.set(redis, { atMs: redis.clock.monotonic(), shards: asked });
+  return asked;
+}
+
+async function askShards(redis: ShardedRedis, withinMs: number, shards: readonly number[]) {
   const ofNodes = [...redis.byNode(shards)].map(async ([node, held]) => {
     const runId = node.runId();
     const pipeline = node.client.pipeline();
-    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history');
+    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history', 'holdKeys');
     pipeline.fcall(probeOf(node.client), 0, runId, 0, '');
     const answers = (await withTimeout(node.clock, withinMs, pipeline.exec())) ?? [];
     const [lacksScripts] = answers.at(-1) ?? [new Error()];
     return held.flatMap((shard, i) => {
       const [error, fields = []] = (answers[i] ?? [new Error()]) as [Error | null, (string | null)[]?];
-      const [owner, epoch, change, history] = fields;
-      const said = { epoch: Number(epoch ?? 0), change: Number(change ?? 0), history: history ?? '' };
+      const [owner, epoch, change, history, holdKeys] = fields;
+      const numbers = { epoch: Number(epoch ?? 0), change: Number(change ?? 0) };
+      const said = { ...numbers, history: history ?? '', holdKeys: holdKeys ?? '' };
       return error ? [] : [[shard, { ...said, isOpen: owner === runId && !lacksScripts }] as const];
     });
   });

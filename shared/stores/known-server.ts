@@ -25,8 +25,7 @@ export function makeKnownServer(client: Redis, clock: Clock, inCluster: boolean)
   let offsetMs: number | undefined;
 
   async function askTime(): Promise<number> {
-    const [seconds, micros] = await client.time();
-    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    return redisTimeMs(await client.time());
   }
 
   // The server read its clock after the command was sent and before the answer was here: that bounds the offset on both
@@ -65,4 +64,10 @@ export function makeKnownServer(client: Redis, clock: Clock, inCluster: boolean)
       offsetMs = undefined;
     },
   };
+}
+
+/** What TIME answers, in ms. */
+export function redisTimeMs(answer: unknown): number {
+  const [seconds, micros] = (answer as [string, string]).map(Number) as [number, number];
+  return seconds * 1000 + Math.floor(micros / 1000);
 }

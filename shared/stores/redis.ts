@@ -40,7 +40,7 @@ export function ofOneServer(node: RedisNode): ShardedRedis {
     clock: node.clock,
     node: () => node,
     batchGroup: () => 0,
-    byNode: (shards = ALL_SHARDS) => new Map([[node, [...shards]]]),
+    byNode: (shards = ALL_SHARDS) => new Map(shards.length > 0 ? [[node, [...shards]]] : []),
     now: node.now,
     connected: node.connected,
     onReady: (listener) => node.client.on('ready', listener),

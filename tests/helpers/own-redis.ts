@@ -7,8 +7,6 @@ import { start, untilReady, type Started } from '../../apps/stack/process/progra
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
 import { atEnd } from './at-end.ts';
 
-export type OwnRedis = Awaited<ReturnType<typeof makeOwnRedis>>;
-
 /**
  * A Redis of a test's own, to be killed and emptied; `settings` are added to ours. It does not wait for
  * the disk: what it answered outlives its process, but not the machine.

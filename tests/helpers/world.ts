@@ -50,9 +50,6 @@ export type World<Running = Started> = {
   stop(): Promise<void>;
 };
 
-/** A world whose programs are processes. */
-export type ProcessWorld = World<Spawned>;
-
 // A test may fill tables, which takes a busy machine a while.
 const SQL_WITHIN_MS = 60_000;
 

@@ -32,6 +32,8 @@ const clockSql = `
   declare one record;
   begin
     execute format('alter database %I set search_path = sim, public, pg_catalog', current_database());
+    execute format('alter database %I set plan_cache_mode = force_generic_plan', current_database());
+    execute format('alter database %I set jit = off', current_database());
     for one in select p.oid::regprocedure as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace
                where n.nspname = 'public' and p.proconfig::text like '%search_path%' loop
       execute format('alter function %s set search_path = sim, public, pg_catalog, pg_temp', one.name);
@@ -51,7 +53,7 @@ export async function makePostgresServer(admin: Sql) {
   let simulation: Simulation;
   let setAt = NaN;
   let transactions = 0;
-  let commitFate: (readsOnly: boolean) => CommitFate = () => 'done';
+  let commitFate: () => CommitFate = () => 'done';
 
   async function tick(): Promise<void> {
     if (setAt === simulation.nowMs()) return;
@@ -100,7 +102,7 @@ export async function makePostgresServer(admin: Sql) {
     },
     tick,
     admin,
-    setCommitFates: (next: (readsOnly: boolean) => CommitFate) => void (commitFate = next),
+    setCommitFates: (next: () => CommitFate) => void (commitFate = next),
     /** What a process has of it, on a pool with the rights of its role. */
     connect: (process: Process, pool: Sql) => simulated(pool, process),
   };
@@ -143,6 +145,11 @@ export async function makePostgresServer(admin: Sql) {
   /** Holds Postgres for itself until it has ended: a statement that waited for its locks would wait for ever. */
   async function begin(pool: Sql, process: Process, args: unknown[]): Promise<unknown> {
     const work = args.pop() as (tx: Transaction) => Promise<unknown>;
+    // Nobody sees where in a transaction that only reads its process died, or others came between.
+    if (args.includes('read only')) {
+      const execute = () => (pool.begin as (...args: unknown[]) => Promise<unknown>)(...args, work);
+      return process.ask({ server: 'postgres', lane: `reading ${(transactions += 1)}`, label: 'a read', execute });
+    }
     const lane = { name: `transaction ${(transactions += 1)}`, broken: false };
     const open = (inside: Inside) => {
       simulation.hold('postgres', lane.name);
@@ -155,7 +162,7 @@ export async function makePostgresServer(admin: Sql) {
       open,
       work,
       isTransaction: true,
-      fateOf: () => (fate = commitFate(args.includes('read only'))),
+      fateOf: () => (fate = commitFate()),
     });
     if ((fate as CommitFate) === 'lost after') throw connectionLost();
     return result;

@@ -155,7 +155,7 @@ export async function makeRedisServer(url: string) {
     /** Whether it says that little of its memory is left. */
     setShort: (short: boolean) => void (isShort = short),
     connect: (process: Process, log: Logger): ShardedRedis => {
-      const infoOf = (section: string) => (section === 'memory' ? memoryOf(isShort) : stateOf(section, runId()));
+      const infoOf = (section: unknown) => (section === 'memory' ? memoryOf(isShort) : stateOf(section, runId()));
       const client = makeClient(process, () => isUp, infoOf, real, simulation);
       clients.add(client.events);
       process.onBroken(() => {
@@ -176,7 +176,7 @@ export async function makeRedisServer(url: string) {
 function makeClient(
   process: Process,
   isUp: () => boolean,
-  infoOf: (section: string) => string,
+  infoOf: (section: unknown) => string,
   real: Redis,
   simulation: Simulation,
 ) {
@@ -203,6 +203,7 @@ function makeClient(
     const now = simulation.nowMs();
     return [String(Math.floor(now / 1000)), String((now % 1000) * 1000)];
   };
+  const said: Record<string, (section: unknown) => unknown> = { time, info: infoOf };
   const own: Record<string, unknown> = {
     on: events.on.bind(events),
     off: events.off.bind(events),
@@ -210,7 +211,7 @@ function makeClient(
     emit: events.emit.bind(events),
     options: { host: 'redis', port: 6379 },
     time: () => run('time', async () => time()),
-    info: (section: string) => run(`info ${section}`, async () => infoOf(section)),
+    info: (section: unknown) => run(`info ${String(section)}`, async () => infoOf(section)),
     pipeline: () => {
       const commands: [name: string, args: unknown[]][] = [];
       const pipeline: Record<string, unknown> = new Proxy(
@@ -222,9 +223,12 @@ function makeClient(
               return () =>
                 run(`${commands.length} commands: ${commands[0]?.[0]}`, async () => {
                   const sent = real.pipeline() as unknown as Record<string, (...args: unknown[]) => unknown>;
-                  for (const [command, args] of commands) sent[command]!(...args);
-                  const answers = (await sent['exec']!()) as [Error | null, unknown][];
-                  return answers.map((answer, i) => (commands[i]![0] === 'time' ? [null, time()] : answer));
+                  const rest = commands.filter(([command]) => !(command in said));
+                  for (const [command, args] of rest) sent[command]!(...args);
+                  const answers = rest.length > 0 ? ((await sent['exec']!()) as unknown[]) : [];
+                  return commands.map(([name, args]) =>
+                    name in said ? [null, said[name]!(args[0])] : answers.shift(),
+                  );
                 });
             return (...args: unknown[]) => {
               commands.push([String(name), args]);
@@ -268,11 +272,11 @@ local function streamId(stream)
 end
 `;
 
-function stateOf(section: string, runId: string): string {
+function stateOf(section: unknown, runId: string): string {
   if (section === 'server') return `run_id:${runId}\r\n`;
   if (section === 'replication') return 'role:master\r\n';
   if (section === 'persistence') return 'aof_enabled:1\r\naof_last_write_status:ok\r\naof_pending_bio_fsync:0\r\n';
-  throw new Error(`nobody says what a simulated Redis has to say of ${section}`);
+  throw new Error(`nobody says what a simulated Redis has to say of ${String(section)}`);
 }
 
 function memoryOf(isShort: boolean): string {

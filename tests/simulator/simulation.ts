@@ -49,7 +49,7 @@ type Timer = { at: number; isLoop: boolean; process: Process; work: () => void }
 
 const MOST_WAKES = 2_000;
 // How long a process may stand still.
-const PAUSES_MS = [1_000, 10_000];
+const PAUSES_MS = [1_000, 10_000, 60_000];
 
 export type Simulation = ReturnType<typeof makeSimulation>;
 

@@ -90,6 +90,19 @@ test.before(async () => {
 });
 test.after(async () => void (await Promise.all([redis?.close(), books?.close()])));
 
+test('a Redis that comes back older is filled from the books, a second time too, and then a restart empties it no more', async () => {
+  const used = async () => (await must(200, customers.verify({ key: metered.key }))).body.billing.usedCredits;
+  for (let time = 0; time < 2; time++) {
+    await comeBackAs(older);
+    await reopenAll();
+    assert.is(await used(), '4.5');
+  }
+  await redis.node(0).client.set(`{00}:z:marker`, '');
+  await comeBackAs(await keep());
+  await reopenAll();
+  assert.is(await redis.node(0).client.unlink(`{00}:z:marker`), 1);
+});
+
 test('an emptied Redis stays closed while Postgres is known to be older than it was', async () => {
   await redis.node(0).client.flushdb();
   const refused = await reopenAll({ isStale: true }).catch((error: ApiError) => error.errorName);

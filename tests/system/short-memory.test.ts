@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readMemory } from '../../shared/events/outbox-watch.ts';
+import { memoryIn } from '../../shared/events/outbox-watch.ts';
 import { errors } from '../../shared/contract/errors.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
@@ -20,7 +20,7 @@ test('nothing new is made or held, while changes, deletions and debits go on and
   const holdId = await customers.hold(one, '2');
   // A value of that length would be in use twice for a moment: as it is read, and as it is kept.
   await redis.admin.setrange('much', 32 * 1024 * 1024, 'x');
-  const { usedBytes } = await readMemory(redis.admin);
+  const { usedBytes } = memoryIn(await redis.admin.info('memory'));
   await redis.admin.config('SET', 'maxmemory', Math.round(usedBytes / USED));
   // They look as soon as they are connected.
   const [api, verify] = [await world.start('api'), await world.start('verify')];

@@ -23,17 +23,18 @@ export async function chainSome(sql: Query): Promise<boolean> {
   return chained === LINES_AT_ONCE;
 }
 
-/** The last place of the chain; undefined while it has no line. */
-export async function chainHead(sql: Query): Promise<Head | undefined> {
-  const [row] = await sql<{ head: string }[]>`
-    select number || ':' || encode(hash, 'hex') as head from audit_chain order by number desc limit 1`;
-  return row && parseHead(row.head);
-}
-
-/** Whether the chain has this head among its places. */
-async function hasHead(sql: Query, { number, hash }: Head): Promise<boolean> {
-  const rows = await sql`select from audit_chain where number = ${number} and hash = decode(${hash}, 'hex')`;
-  return rows.length > 0;
+/** The last place of the chain; undefined while it has no line. With `lacks`, the first of these heads that it does not have among its places. */
+export async function chainHead(
+  sql: Query,
+  known: Head[] = [],
+): Promise<{ head: Head | undefined; lacks: Head | undefined }> {
+  const [row] = await sql<[{ head: string | null; lacks: string | null }]>`
+    select (select number || ':' || encode(hash, 'hex') from audit_chain order by number desc limit 1) as head,
+           (select head from unnest(${known.map(headText)}::text[]) with ordinality as known (head, place)
+            where not exists (select from audit_chain where number = split_part(head, ':', 1)::bigint
+                                                        and hash = decode(split_part(head, ':', 2), 'hex'))
+            order by place limit 1) as lacks`;
+  return { head: parseHead(row.head ?? ''), lacks: parseHead(row.lacks ?? '') };
 }
 
 /** How long the oldest line has waited that is not in the chain, in seconds. Every api asks each second: it reads one row, however many wait. */
@@ -45,11 +46,9 @@ export async function oldestWaiting(sql: Query): Promise<number> {
 
 /** Proves the chain in one walk, so that its length costs time alone; stops at the first fault. */
 export async function proveAuditLog(sql: Query, { since, known }: ProofOptions): Promise<Proof> {
-  for (const head of [...known, ...(since ? [since] : [])])
-    if (!(await hasHead(sql, head)))
-      return { head: since, lines: 0, broken: `the chain had the head ${headText(head)}, and has it no more` };
+  const { head: end, lacks } = await chainHead(sql, since ? [...known, since] : known);
+  if (lacks) return { head: since, lines: 0, broken: `the chain had the head ${headText(lacks)}, and has it no more` };
   const start = since?.number ?? 0;
-  const end = await chainHead(sql);
   // The place before the first one is among them, for its hash.
   const [fault] = await sql<{ provedTo: number; broken: string }[]>`
     select * from (
@@ -125,29 +124,24 @@ export function makeChainer(options: ChainerOptions): () => Promise<void> {
   const { sql, metrics, log } = options;
   const { clock } = options.redis;
   let told = { at: -Infinity, head: '' };
-  let wasWhole = true;
+  let toldBroken = false;
   return async () => {
     try {
       while (await chainSome(sql));
     } finally {
       metrics.auditUnchainedSeconds.set(await oldestWaiting(sql));
     }
-    const head = await chainHead(sql);
-    const whole = await moveKeptHead(options, head);
-    metrics.auditLogBroken.set(whole ? 0 : 1);
-    if (!whole && wasWhole) log.error('the audit log was changed: its chain does not have the head that Redis keeps');
-    wasWhole = whole;
+    const kept = await readKeptHead(options.redis);
+    const { head, lacks } = await chainHead(sql, kept ? [kept] : []);
+    metrics.auditLogBroken.set(lacks ? 1 : 0);
+    if (lacks && !toldBroken) log.error('the audit log was changed: its chain does not have the head that Redis keeps');
+    toldBroken = lacks !== undefined;
+    // What is kept of a chain that lacks it stays, as the evidence.
+    if (!lacks && head && head.number > (kept?.number ?? 0))
+      await options.redis.node(0).client.set(keyspace.auditHead(), headText(head));
     // In the log too, which is often collected elsewhere.
     if (!head || headText(head) === told.head || clock.monotonic() < told.at + TELL_EVERY_MS) return;
     told = { at: clock.monotonic(), head: headText(head) };
     log.info({ head: told.head }, 'the audit log is chained up to this head');
   };
-}
-
-// False: the chain lacks what Redis keeps. What is kept then stays, as the evidence.
-async function moveKeptHead({ sql, redis }: ChainerOptions, head: Head | undefined): Promise<boolean> {
-  const kept = await readKeptHead(redis);
-  if (kept && !(await hasHead(sql, kept))) return false;
-  if (head && head.number > (kept?.number ?? 0)) await redis.node(0).client.set(keyspace.auditHead(), headText(head));
-  return true;
 }

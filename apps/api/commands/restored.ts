@@ -6,7 +6,7 @@ import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { readRows } from '../../../shared/stores/clickhouse.ts';
-import { lastChanges } from '../../../shared/stores/fence.ts';
+import { readShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { forgetHead } from '../audit/chain.ts';
@@ -40,7 +40,7 @@ await runTool('restored', async (stores) => {
   await requireOwner(sql);
   const newer = await findNewer(sql, redis);
   // Shards that Redis closed, in a restart, stay closed until this command has run.
-  const shards = await lastChanges(redis, ASK_WITHIN_MS);
+  const shards = await readShards(redis, ASK_WITHIN_MS);
   if (shards.size < ALL_SHARDS.length) throw new Error('not every Redis server answers; try again when they do');
   const lastChange = Math.max(0, ...[...shards.values()].map(({ change }) => change));
   const lastEpoch = Math.max(0, ...[...shards.values()].map(({ epoch }) => epoch));

@@ -47,14 +47,13 @@ export async function once(
 ): Promise<KeptAnswer> {
   const sealer = makeSealer(masterKeys, 'kept answers', secret);
   const place = `${tokenId} ${keyHash}`;
-  await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
+  // Only this insert waits so briefly: who finds the key taken changes nothing after it.
   const claimed = await tx`
     insert into idempotency_keys (token_id, team_id, key_hash, request_hash)
-    values (${tokenId}, ${teamId}, ${keyHash}, ${requestHash})
-    on conflict do nothing returning true`.catch((error: unknown) => {
+    select ${tokenId}, ${teamId}, ${keyHash}, ${requestHash} from set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)
+    on conflict do nothing returning set_config('lock_timeout', '0', true)`.catch((error: unknown) => {
     throw (error as { code?: string }).code === '55P03' ? busy() : error;
   });
-  await tx`select set_config('lock_timeout', '0', true)`;
   if (claimed.length > 0) {
     const { status, text, changeIds } = await work();
     await tx`

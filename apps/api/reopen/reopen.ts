@@ -103,7 +103,8 @@ async function openClaimed(
   { runId, token, claims }: Claimed,
 ): Promise<Claim[]> {
   const { sql, redis, log, stalePostgres } = stores;
-  const { epochs, isBehind } = await nextEpochs(sql, claims, node.clock.now());
+  const known = await nextEpochs(sql, claims, node.clock.now());
+  const { epochs, isBehind } = known;
   // Before anything is read of Postgres. Later changes need no care: their own request applies them.
   const position = await postgresPosition(sql);
   const { history, horizon, change } = position;
@@ -138,10 +139,8 @@ async function openClaimed(
   for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
   await requireBooks(stores);
   await claim(node, 'close', [runId, token], shardsOf(toFill.filter(({ emptied }) => !emptied)));
-  // These logs begin anew.
-  await orGiveUp(sql`update shards set booked_to = null where shard = any(${shardsOf(lost)})`);
   await drain(node, toFill);
-  await wipe(node, token, toFill);
+  await wipe(node, token, toFill, known);
   const failures: unknown[] = [];
   await mapLimited(toFill, FILLED_AT_ONCE, async (one) => {
     try {

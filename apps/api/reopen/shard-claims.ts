@@ -43,26 +43,29 @@ export async function claim(
     }));
 }
 
+/** What Postgres says of claimed shards: the epoch of each, and up to which entry of its log the books have it, as Redis names it. */
+export type Known = { epochs: Map<number, number>; bookedTo: Map<number, string>; isBehind: boolean };
+
 /**
  * Gives each claimed shard of a server its next epoch, and tells whether one of their logs ends before what the books have of it.
  * Postgres counts epochs; the next one also lies above the epoch that survived in the shard. Should both be lost, the time in seconds
  * is above all earlier ones, since no shard opens twice in a second: a repeated epoch could hide a lost event.
  */
-export async function nextEpochs(
-  sql: Sql,
-  claims: Claim[],
-  nowMs: number,
-): Promise<{ epochs: Map<number, number>; isBehind: boolean }> {
+export async function nextEpochs(sql: Sql, claims: Claim[], nowMs: number): Promise<Known> {
   const nowSeconds = Math.floor(nowMs / 1000);
-  const rows = await orGiveUp(sql<{ shard: number; epoch: number; isBehind: boolean | null }[]>`
+  const rows = await orGiveUp(sql<
+    { shard: number; epoch: number; bookedTo: string | null; isBehind: boolean | null }[]
+  >`
     update shards set epoch = greatest(shards.epoch, survived.epoch) + 1
     from unnest(${claims.map(({ shard }) => shard)}::smallint[],
                 ${claims.map(({ emptied, epoch }) => (emptied ? Math.max(epoch, nowSeconds) : epoch))}::bigint[],
                 ${claims.map(({ lastEntry }) => lastEntry)}::text[]) as survived (shard, epoch, last_entry)
     where shards.shard = survived.shard
-    returning shards.shard, shards.epoch, string_to_array(survived.last_entry, '-')::bigint[] < shards.booked_to as is_behind`);
+    returning shards.shard, shards.epoch, array_to_string(shards.booked_to, '-') as booked_to,
+              string_to_array(survived.last_entry, '-')::bigint[] < shards.booked_to as is_behind`);
   return {
     epochs: new Map(rows.map(({ shard, epoch }) => [shard, epoch])),
+    bookedTo: new Map(rows.flatMap(({ shard, bookedTo }) => (bookedTo ? [[shard, bookedTo]] : []))),
     isBehind: rows.some(({ isBehind }) => isBehind),
   };
 }
@@ -77,22 +80,24 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
   );
 }
 
-/** Removes all records of shards: a leftover that Postgres lacks would stay forever. */
-export async function wipe(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
+/**
+ * Removes all records of shards: a leftover that Postgres lacks would stay forever. Their logs go on behind what the books have of the
+ * ones before: should what was removed come back from an older file, it ends before that again.
+ */
+export async function wipe(node: RedisNode, token: string, claims: Claim[], { bookedTo }: Known): Promise<void> {
   const ours = new Set(claims.map((claim) => claim.shard));
+  const remove = async (shard: number, names: string[], logAt = '') => {
+    const [status] = await node.script('wipe', [keyspace.meta(shard), ...names], [token, logAt], STEP_WITHIN_MS);
+    if (status !== 'OK') throw new Error(`shard ${shard} was claimed by another builder`);
+  };
   let cursor = '0';
   do {
     const [next, names] = await node.client.scan(cursor, 'MATCH', `{??}:[${KINDS}]:*`, 'COUNT', NAMES_AT_ONCE);
     cursor = next;
     const byShard = Map.groupBy(names, (name) => Number(name.slice(1, 3)));
-    await Promise.all(
-      [...byShard].map(async ([shard, ofShard]) => {
-        if (!ours.has(shard)) return;
-        const [status] = await node.script('wipe', [keyspace.meta(shard), ...ofShard], [token], STEP_WITHIN_MS);
-        if (status !== 'OK') throw new Error(`shard ${shard} was claimed by another builder`);
-      }),
-    );
+    await Promise.all([...byShard].map(async ([shard, names]) => ours.has(shard) && (await remove(shard, names))));
   } while (cursor !== '0');
+  await Promise.all([...ours].map((shard) => remove(shard, [keyspace.outbox(shard)], bookedTo.get(shard))));
 }
 
 /** Opens a shard that is up to date, as soon as it has been closed for long enough. */

@@ -18,14 +18,11 @@ export function startWritingHoldKeys(redis: ShardedRedis, masterKeys: MasterKeys
   const text = packHoldKeys(masterKeys.map((masterKey) => deriveKey(masterKey, 'holds')));
   const loop = startLoop(redis.clock, EVERY_MS, log, 'writing the keys of holds', async () => {
     const open = await openShards(redis, WITHIN_MS);
-    for (const [node, shards] of redis.byNode([...open.keys()])) {
-      const reading = node.client.pipeline();
-      for (const shard of shards) reading.hget(keyspace.meta(shard), 'holdKeys');
-      const known = (await runPipeline(redis.clock, reading, WITHIN_MS)) as (string | null)[];
-      const writing = node.client.pipeline();
-      for (const [i, shard] of shards.entries())
-        if (known[i] !== text) writing.hset(keyspace.meta(shard), 'holdKeys', text);
-      if (writing.length > 0) await runPipeline(redis.clock, writing, WITHIN_MS);
+    const lacking = [...open].filter(([, { holdKeys }]) => holdKeys !== text).map(([shard]) => shard);
+    for (const [{ client }, shards] of redis.byNode(lacking)) {
+      const writing = client.pipeline();
+      for (const shard of shards) writing.hset(keyspace.meta(shard), 'holdKeys', text);
+      await runPipeline(redis.clock, writing, WITHIN_MS);
     }
   });
   redis.onReady(loop.soon);

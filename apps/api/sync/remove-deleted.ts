@@ -1,4 +1,4 @@
-import { openShards } from '../../../shared/stores/fence.ts';
+import { lastOpenShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
@@ -7,7 +7,6 @@ import { isPostgresStale } from './sweeper.ts';
 
 const KEYS_AT_ONCE = 500;
 const SCOPES_AT_ONCE = 100;
-const LOOK_WITHIN_MS = 1_000;
 
 /**
  * Removes from Redis what was deleted: scopes, and workspaces with their keys. It writes a page of changes, which the sweeper
@@ -85,7 +84,7 @@ async function removeWorkspace(tx: Transaction): Promise<void> {
 
 /** Whether a job may change something. In a Postgres that was restored from a backup, it would hide that this is older than Redis. */
 export async function mayChange(sql: Sql, redis: ShardedRedis): Promise<boolean> {
-  const open = await openShards(redis, LOOK_WITHIN_MS);
+  const open = await lastOpenShards(redis);
   return open.size === SHARDS && !(await isPostgresStale(sql, redis));
 }
 

@@ -1,5 +1,5 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { openShards, lastChanges } from '../../../shared/stores/fence.ts';
+import { lastKnown, lastOpenShards, openShards, readShards } from '../../../shared/stores/fence.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
 import { type Sql, orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -52,7 +52,7 @@ export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresW
  * without harm.
  */
 export async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
-  const open = await openShards(redis, LOOK_WITHIN_MS);
+  const open = await lastOpenShards(redis);
   // Changes for a closed shard must not hold up the others.
   const waiting = await sql<StoredChange[]>`
     select id, kind, entity_id, shard from changes
@@ -104,7 +104,7 @@ export async function moveCheckpoints(
   redis: ShardedRedis,
   last: { history: string; horizon: number },
 ): Promise<{ history: string; horizon: number }> {
-  const open = await openShards(redis, WITHIN_MS);
+  const open = await lastOpenShards(redis);
   const runIds = new Map([...open.keys()].map((shard) => [shard, redis.node(shard).runId()]));
   const [row] = await sql<[{ history: string; horizon: number; waiting: boolean; moved: boolean }]>`
     with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon)
@@ -178,7 +178,7 @@ export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgres
 
 /** Whether shards, open or closed, hold changes that this Postgres has not made: these, or else all that can be asked. */
 export async function isPostgresStale(sql: Sql, redis: ShardedRedis, these?: number[]): Promise<boolean> {
-  const all = await lastChanges(redis, LOOK_WITHIN_MS);
+  const all = await (these ? readShards(redis, LOOK_WITHIN_MS) : lastKnown(redis));
   const shards = these ?? [...all.keys()];
   if (shards.some((shard) => !all.has(shard))) throw new ApiError('redis_unavailable');
   const [made] = await orGiveUp(sql<[{ last: number }]>`select last_value as last from changes_id_seq`);

@@ -194,12 +194,17 @@ test('a change that Postgres ends in favour of another is made again, and is sto
 });
 
 test('a repetition that arrives while the first request runs is a 409 that says when to try again', async () => {
-  await world.sql.begin(async (tx) => {
-    await tx`lock table idempotency_keys in exclusive mode`;
-    const answer = await calls.ask('post', '/api/v1/workspace', { name: 'w' }, key());
+  const id = key();
+  const both = await world.sql.begin(async (tx) => {
+    await tx`lock table workspaces in share mode`;
+    const asked = [1, 2].map(() => calls.ask('post', '/api/v1/workspace', { name: 'w' }, id));
+    const answer = await Promise.race(asked);
     await refused(40905, answer);
     assert.is(answer.headers.get('retry-after'), '1');
+    return { asked };
   });
+  const statuses = (await Promise.all(both.asked)).map(({ status }) => status);
+  assert.ok(statuses.includes(201) && statuses.includes(409), statuses.join());
 });
 
 test('an internal fault is a 500 that tells nothing about it', async () => {

@@ -139,11 +139,8 @@ test('after a change of the time zone the next month begins where the closed one
 });
 
 test('a closed month and its file are the same bytes ever after', async () => {
-  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
-  const [one, other] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
-  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
-  for (const key of [one, other, one]) await spend(customers, key, '1.25', '=tokens');
-  await backdate(redis, at('2026-09-10T10:00Z'));
+  const { workspaceId, customers, keys } = await makeSeptember([0, 1, 0], '1.25', '=tokens');
+  const one = keys[0]!;
   await carry();
   await closed(workspaceId, '2026-09');
   const { id } = await customers.billing(one.meter);
@@ -207,11 +204,7 @@ test('an adjustment goes into a month before it closes, or is refused with the f
 });
 
 test('closing that runs twice at once, or is asked for again, stores each line once', async () => {
-  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
-  const keys = [await customers.meteredKey('10'), await customers.meteredKey('10'), await customers.meteredKey('10')];
-  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
-  for (const key of keys) await spend(customers, key, '1', 'tokens');
-  await backdate(redis, at('2026-09-10T10:00Z'));
+  const { workspaceId } = await makeSeptember([0, 1, 2]);
   await carry();
   for (let twice = 0; twice < 2; twice++) await must(200, close(workspaceId, { month: '2026-09' }));
   const audited = await world.sql`
@@ -256,11 +249,7 @@ test('a zone that begins the first month later leaves out none in which somethin
 });
 
 test('a month closes by itself three days after its end, once the books of all its records are exact', async () => {
-  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
-  const [one, other] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
-  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
-  for (const key of [one, other]) await spend(customers, key, '1', 'tokens');
-  await backdate(redis, at('2026-09-10T10:00Z'));
+  const { workspaceId, customers, keys } = await makeSeptember([0, 1]);
   await world.sql`delete from job_watermarks`;
   const due = () => world.sql`update workspaces set month_due_at = null where id = ${workspaceId}`;
   const months = () => world.sql<{ month: string; closed: boolean; waiting: any }[]>`
@@ -287,7 +276,7 @@ test('a month closes by itself three days after its end, once the books of all i
   await carry();
   await run(at('2026-10-04T00:00:00Z'));
   assert.is((await months())[0]!.closed, true);
-  const { id } = await customers.billing(one.meter);
+  const { id } = await customers.billing(keys[0]!.meter);
   assert.is((await statement(id, 'month=2026-09')).closed, true);
   const told = await world.sql<{ data: object }[]>`select data from webhook_events where subject_id = ${workspaceId}`;
   assert.equal([...told], [{ data: { month: '2026-09', timezone: 'UTC', records: 2 } }]);
@@ -312,13 +301,9 @@ test('a month closes once nobody is left who does not see that, and at once in a
 });
 
 test('a record whose books differ keeps its month open, and no other line, until the difference is accepted', async () => {
-  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
-  const [good, bad] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
-  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
-  for (const key of [good, bad, bad, bad]) await spend(customers, key, '1', 'tokens');
-  await backdate(redis, at('2026-09-10T10:00Z'));
+  const { workspaceId, customers, keys } = await makeSeptember([0, 1, 1, 1]);
   await carry();
-  const [{ id: goodId }, { id: badId }] = [await customers.billing(good.meter), await customers.billing(bad.meter)];
+  const [goodId, badId] = [(await customers.billing(keys[0]!.meter)).id, (await customers.billing(keys[1]!.meter)).id];
   const query = `alter table usage_events delete where billing_id = '${badId}' and seq = 2 settings mutations_sync = 2`;
   await books.client.command({ query });
   await must(200, close(workspaceId, { month: '2026-09' }));
@@ -430,6 +415,17 @@ async function newWorkspace(madeAt: string, timezone = 'UTC') {
   await world.sql`
     update workspaces set created_at = ${new Date(madeAt)}, month_due_at = 9000000000000000 where id = ${workspace.id}`;
   return { workspaceId: workspace.id as string, customers: makeCustomers(world, workspace.id) };
+}
+
+/** A workspace since September, whose keys have called in this order on one of its days. */
+async function makeSeptember(calls: number[], usage = '1', usageName = 'tokens') {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+  const keys: TestKey[] = [];
+  for (let i = 0; i <= Math.max(...calls); i++) keys.push(await customers.meteredKey('10'));
+  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+  for (const i of calls) await spend(customers, keys[i]!, usage, usageName);
+  await backdate(redis, at('2026-09-10T10:00Z'));
+  return { workspaceId, customers, keys };
 }
 
 async function spend(customers: Customers, { key }: TestKey, usage: string, usageName: string): Promise<void> {

@@ -5,6 +5,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
+import { readBooked } from '../../../shared/books/sums/booked.ts';
 import { storeWatermark } from '../../../shared/events/watermark.ts';
 import { rebuildNoted } from '../../../shared/books/rebuilding/rebuilder.ts';
 import { noteUnsettled } from '../../../shared/books/rebuilding/unsettled-records.ts';
@@ -283,6 +284,7 @@ for (const [when, ago] of Object.entries({ today: 1_000, 'on days that are over'
     await own.book(Date.now(), booked);
     await rollUp(own, Date.now(), never);
     const results = await reconcile(own, records, 0);
+    const read = await readBooked(own, records);
     for (const [i, [what, { redisLacks = () => false, found }]] of Object.entries(cases).entries()) {
       const { id } = records[i]!;
       const ofRecord = booked.filter(({ billingId }) => billingId === id);
@@ -292,6 +294,7 @@ for (const [when, ago] of Object.entries({ today: 1_000, 'on days that are over'
       const gaps = missing.map((gap) => [gap.afterSequence, gap.beforeSequence, gap.events, gap.micros]);
       assert.equal([status, differenceMicros, heldDifferenceMicros, ...gaps], found, what);
       assert.is(lastMicros, ofRecord.findLast((event) => !redisLacks(event))?.usedMicros ?? 0, what);
+      assert.is(read.get(id)!.lastMs, Math.max(0, ...ofRecord.map(({ timeMs }) => timeMs)), what);
       for (const { epoch, afterSequence, afterEvent, beforeSequence, beforeEvent } of missing) {
         const idOf = (sequence = 0) =>
           ofRecord.find((event) => event.epoch === epoch && event.sequence === sequence)?.id;

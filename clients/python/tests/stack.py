@@ -62,7 +62,7 @@ class Asked:
         self.peer = peer
         """The other end of its connection."""
         self._answered = threading.Event()
-        self._answer: tuple[int, Any, int | None] = (0, None, None)
+        self._answer: tuple[int, Any] = (0, None)
         self.part_seconds = 0.0
         """If it is set, the body is sent byte by byte, with such a pause after each."""
 
@@ -70,12 +70,12 @@ class Asked:
     def keys(self) -> list[str]:
         return [one["key"] for one in self.body.get("verifications", [self.body])]
 
-    def answer(self, status: int, body: Any, retry_after: int | None = None) -> None:
-        """Answers a page if the body is text, else JSON. A client does not ask again if it may not do so in its time."""
-        self._answer = (status, body, retry_after)
+    def answer(self, status: int, body: Any) -> None:
+        """Answers with JSON, which may be text already."""
+        self._answer = (status, body)
         self._answered.set()
 
-    def wait(self) -> tuple[int, Any, int | None]:
+    def wait(self) -> tuple[int, Any]:
         self._answered.wait(60)
         return self._answer
 
@@ -109,14 +109,11 @@ def serving(decide: Callable[[Asked], None]) -> Iterator[tuple[str, list[Asked]]
             one = Asked(self.path, dict(self.headers), body, self.client_address)
             asked.append(one)
             decide(one)
-            status, answer, retry_after = one.wait()
-            is_page = isinstance(answer, str)
-            text = (answer if is_page else json.dumps(answer)).encode()
+            status, answer = one.wait()
+            text = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "text/html" if is_page else "application/json")
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))
-            if retry_after is not None:
-                self.send_header("Retry-After", str(retry_after))
             self.end_headers()
             for part in [text[i : i + 1] for i in range(len(text))] if one.part_seconds else [text]:
                 self.wfile.write(part)

@@ -24,7 +24,7 @@ from stack import (
     serving,
 )
 
-from keytally import KeptUsage, KeytallyError, OptionError, asgi, wsgi
+from keytally import AsyncClient, KeptUsage, KeytallyError, OptionError, asgi, wsgi
 from keytally._hold import AsyncHold, Hold
 from keytally._kept import KeptCall
 from keytally.fastapi import Guard
@@ -122,7 +122,22 @@ HELD = {"status": "VALID", "hold": {"id": "h-1"}}
 HOLD: Any = {"expiresIn": 60}
 
 
+async def newest(asked: list[Asked], count: int) -> Asked:
+    """The last of so many requests, once it came."""
+    await asyncio.to_thread(eventually, f"{count} requests", lambda: len(asked) == count)
+    return asked[-1]
+
+
 class Cancelled(unittest.IsolatedAsyncioTestCase):
+    async def cancel_while_asked(self, client: AsyncClient, asked: list[Asked], **options: Any) -> None:
+        """Cancels a request while its key is verified."""
+        guarded: Any = asgi.KeytallyMiddleware(no_app, client, cost="1", hold=HOLD, **options)
+        scope = {"type": "http", "path": "/", "headers": [(b"x-api-key", b"k")]}
+        deciding = asyncio.ensure_future(guarded(scope, receive, no_app))
+        await newest(asked, 1)
+        deciding.cancel()
+        await asyncio.wait([deciding])
+
     async def test_a_request_that_is_cancelled_at_its_end_settles_its_hold(self) -> None:
         def decide(asked: Asked) -> None:
             if "key" in asked.body:
@@ -135,13 +150,13 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
                 passing: Any = guard(Request({**scope, "query_string": b"", "raw_path": b"/"}), Response())
                 await anext(passing)
                 ending = asyncio.ensure_future(passing.aclose())
-                await asyncio.to_thread(eventually, "the release is on its way", lambda: len(asked) == 2)
+                release = await newest(asked, 2)
                 ending.cancel()
                 await asyncio.wait([ending])
-                asked[1].answer(503, {})
-                await asyncio.to_thread(eventually, "it is sent again", lambda: len(asked) == 3)
-                self.assertEqual(asked[2].body, {"holdId": "h-1"})
-                asked[2].answer(200, {})
+                release.answer(503, {})
+                again = await newest(asked, 3)
+                self.assertEqual(again.body, {"holdId": "h-1"})
+                again.answer(200, {})
 
     async def test_a_request_that_is_cancelled_before_its_hold_is_known_is_cancelled_at_keytally(self) -> None:
         told: list[object] = []
@@ -152,35 +167,23 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
 
         with serving(hold_up) as (url, asked), self.assertLogs("keytally", "ERROR") as logs:
             async with new_async_client(url) as client:
-                guarded: Any = asgi.KeytallyMiddleware(no_app, client, cost="1", hold=HOLD, on_error=on_error)
-                scope = {"type": "http", "path": "/", "headers": [(b"x-api-key", b"k")]}
-                deciding = asyncio.ensure_future(guarded(scope, receive, no_app))
-                await asyncio.to_thread(eventually, "keytally is asked", lambda: len(asked) == 1)
-                deciding.cancel()
-                await asyncio.wait([deciding])
-                await asyncio.to_thread(eventually, "it is cancelled", lambda: len(asked) == 2)
+                await self.cancel_while_asked(client, asked, on_error=on_error)
+                cancel = await newest(asked, 2)
                 idempotency_key = asked[0].headers["Idempotency-Key"]
-                self.assertEqual(asked[1].path, "/api/v1/api-key/verify/cancel")
-                self.assertEqual(asked[1].body, {"key": "k", "idempotencyKey": idempotency_key})
-                asked[1].answer(404, {"error": {"code": 40401, "message": "no such key"}})
+                self.assertEqual(cancel.path, "/api/v1/api-key/verify/cancel")
+                self.assertEqual(cancel.body, {"key": "k", "idempotencyKey": idempotency_key})
+                cancel.answer(404, {"error": {"code": 40401, "message": "no such key"}})
                 await asyncio.to_thread(eventually, "on_error failed", lambda: len(logs.output) == 1)
                 self.assertRegex(str(told), "not cancelled: .*no such key")
 
     async def test_one_under_the_options_idempotency_key_is_decided_and_its_hold_released(self) -> None:
         with serving(hold_up) as (url, asked):
             async with new_async_client(url) as client:
-                guarded: Any = asgi.KeytallyMiddleware(
-                    no_app, client, cost="1", hold=HOLD, idempotency_key=lambda _: "order-1"
-                )
-                scope = {"type": "http", "path": "/", "headers": [(b"x-api-key", b"k")]}
-                deciding = asyncio.ensure_future(guarded(scope, receive, no_app))
-                await asyncio.to_thread(eventually, "keytally is asked", lambda: len(asked) == 1)
-                deciding.cancel()
-                await asyncio.wait([deciding])
+                await self.cancel_while_asked(client, asked, idempotency_key=lambda _: "order-1")
                 asked[0].answer(200, HELD)
-                await asyncio.to_thread(eventually, "it is released", lambda: len(asked) == 2)
-                self.assertEqual((asked[1].path, asked[1].body), (RELEASE, {"holdId": "h-1"}))
-                asked[1].answer(200, {})
+                release = await newest(asked, 2)
+                self.assertEqual((release.path, release.body), (RELEASE, {"holdId": "h-1"}))
+                release.answer(200, {})
 
 
 REFUSED = {"error": {"code": 40001, "message": "usage is no decimal number"}}
@@ -190,14 +193,10 @@ CAPTURE, RELEASE = "/api/v1/usage/capture", "/api/v1/usage/release"
 class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
     """Of requests that may be cancelled, and of a client that may be closed."""
 
-    async def asked(self, asked: list[Asked], count: int) -> Asked:
-        await asyncio.to_thread(eventually, f"{count} requests", lambda: len(asked) == count)
-        return asked[-1]
-
     async def cancel_capture(self, hold: AsyncHold, usage: str, asked: list[Asked]) -> Asked:
         """Begins a capture and cancels its caller, whose request then ends. Gives the capture's first request."""
         capturing = asyncio.ensure_future(hold.capture(usage))
-        first = await self.asked(asked, 1)
+        first = await newest(asked, 1)
         capturing.cancel()
         await asyncio.wait([capturing])
         hold.end()
@@ -213,7 +212,7 @@ class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
                 async with new_async_client(url) as client:
                     first = await self.cancel_capture(AsyncHold(client, "h-1", told.append), "3", asked)
                     first.answer(status, body)
-                    (await self.asked(asked, 2)).answer(200, {})
+                    (await newest(asked, 2)).answer(200, {})
                 self.assertEqual(([one.path for one in asked], len(told)), ([CAPTURE, next_path], count))
 
     async def test_a_client_that_is_closed_settles_what_is_held_first(self) -> None:
@@ -221,11 +220,11 @@ class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
         with serving(hold_up) as (url, asked):
             client = new_async_client(url)
             AsyncHold(client, "h-1", told.append).end()
-            first = await self.asked(asked, 1)
+            first = await newest(asked, 1)
             closing = asyncio.ensure_future(client.aclose())
             await asyncio.wait([closing], timeout=0.01)
             first.answer(503, {})
-            (await self.asked(asked, 2)).answer(200, {})
+            (await newest(asked, 2)).answer(200, {})
             await closing
             self.assertEqual(told, [])
 
@@ -237,11 +236,10 @@ class HoldsOfThreads(unittest.IsolatedAsyncioTestCase):
             with self.assertRaises(ValueError):
                 hold.capture(cast(str, math.nan))
             capturing = asyncio.ensure_future(asyncio.to_thread(hold.capture, "much"))
-            await asyncio.to_thread(eventually, "it is captured", lambda: len(asked) == 1)
+            capture = await newest(asked, 1)
             ending = asyncio.ensure_future(asyncio.to_thread(hold.end))
-            asked[0].answer(400, REFUSED)
-            await asyncio.to_thread(eventually, "it is released", lambda: len(asked) == 2)
-            asked[1].answer(200, {})
+            capture.answer(400, REFUSED)
+            (await newest(asked, 2)).answer(200, {})
             await ending
             with self.assertRaisesRegex(KeytallyError, "no decimal number"):
                 await capturing

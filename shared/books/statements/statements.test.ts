@@ -71,15 +71,8 @@ test('what a closed month let expire and the books got later is told late by the
     insert into statement_lines (workspace_id, month, billing_id, team_id, end_ms, opening_total_micros, opening_used_micros,
                                  opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
     values (${workspaceId}, '2026-08', ${id}, ${stores.team.id}, ${START_MS}, 0, 0, 0, 0, 0, 7, '{}', '[]', '{"status":"EXACT"}')`;
-  const expired = (time: string, micros: number) => ({
-    workspace_id: workspaceId,
-    billing_id: id,
-    day: time.slice(0, 10),
-    time,
-    event_id: newId('evt'),
-    kind: 'turn',
-    classes: [[2, 0, 0, micros]],
-  });
+  const expired = (time: string, micros: number) =>
+    eventOf(record, time, { kind: 'turn', classes: [[2, 0, 0, micros]] });
   const values = [
     expired('2026-08-10T00:00:00', 7),
     expired('2026-08-20T00:00:00', 5),
@@ -150,58 +143,44 @@ async function newRecords(): Promise<[BillingRef, BillingRef]> {
 
 /** Books lines that change classes, voids where the first of them is class 3 and it holds nothing; gives the movements of each. */
 async function expire(
-  { id, workspaceId }: BillingRef,
+  record: BillingRef,
   lines: number,
   changes: (i: number) => [number, number, number, number][],
 ): Promise<Movement[]> {
   const movements: Movement[] = [];
   const values = Array.from({ length: lines }, (_, i) => {
-    const day = dayOf(i, lines);
     const classes = changes(i);
     const isVoid = classes[0]?.[0] === 3 && classes[0][2] === 0;
     for (const [, , , micros] of classes)
-      movements.push({ day, kind: isVoid ? 'voided' : 'expired', name: '', balance: 'expired', micros });
-    return {
-      workspace_id: workspaceId,
-      billing_id: id,
-      day,
-      time: timeOf(i, lines),
-      event_id: newId('evt'),
-      kind: isVoid ? 'adjustment' : 'turn',
-      epoch: 1,
-      seq: i + 1,
-      classes,
-    };
+      movements.push({
+        day: dayOf(i, lines),
+        kind: isVoid ? 'voided' : 'expired',
+        name: '',
+        balance: 'expired',
+        micros,
+      });
+    const kind = isVoid ? 'adjustment' : 'turn';
+    return eventOf(record, timeOf(i, lines), { kind, epoch: 1, seq: i + 1, classes });
   });
   await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
   return movements;
 }
 
 /** Books a verification on each day, and adjustments; gives the movements of each. */
-async function adjust({ id, workspaceId }: BillingRef, adjustments: number): Promise<Movement[]> {
-  const event = { workspace_id: workspaceId, billing_id: id };
-  const used = Array.from({ length: DAYS }, (_, i) => ({
-    ...event,
-    day: dayOf(i, DAYS),
-    time: timeOf(i, DAYS),
-    event_id: newId('evt'),
-    kind: 'verification',
-    key_id: 'key',
-    usage_name: 'tokens',
-    cost_micros: 1_000_000,
-  }));
-  const adjusted = Array.from({ length: adjustments }, (_, i) => ({
-    ...event,
-    day: dayOf(i, adjustments),
-    time: timeOf(i, adjustments),
-    event_id: newId('evt'),
-    kind: 'adjustment',
-    usage_name: i % 3 === 0 ? 'tokens' : 'calls',
-    cost_micros: i % 2 === 0 ? 5 : -2,
-    number: i + 1,
-    actor: 'tok',
-    reason: 'counted twice',
-  }));
+async function adjust(record: BillingRef, adjustments: number): Promise<Movement[]> {
+  const { id, workspaceId } = record;
+  const verification = { kind: 'verification', key_id: 'key', usage_name: 'tokens', cost_micros: 1_000_000 };
+  const used = Array.from({ length: DAYS }, (_, i) => eventOf(record, timeOf(i, DAYS), verification));
+  const adjusted = Array.from({ length: adjustments }, (_, i) =>
+    eventOf(record, timeOf(i, adjustments), {
+      kind: 'adjustment',
+      usage_name: i % 3 === 0 ? 'tokens' : 'calls',
+      cost_micros: i % 2 === 0 ? 5 : -2,
+      number: i + 1,
+      actor: 'tok',
+      reason: 'counted twice',
+    }),
+  );
   await stores.books.client.insert({ table: 'usage_events', values: [...used, ...adjusted], format: 'JSONEachRow' });
   const days = used.map(({ day }) => day);
   await stores.sql.begin(async (tx) => {
@@ -236,6 +215,11 @@ async function lose({ id }: BillingRef, losses: number): Promise<Movement[]> {
     const priced = i % 2 === 0 ? { lostMicros: i } : {};
     return { day: dayOf(i, losses), kind: 'loss', name: '', balance: 'used', micros: 0, events: 2, ...priced };
   });
+}
+
+/** An event of a record, in columns of the books. */
+function eventOf<More extends object>({ id, workspaceId }: BillingRef, time: string, more: More) {
+  return { workspace_id: workspaceId, billing_id: id, day: time.slice(0, 10), time, event_id: newId('evt'), ...more };
 }
 
 /** The time of one of so many in September; those beyond are of October. */

@@ -1,15 +1,5 @@
 import { createClient } from '@clickhouse/client';
-import {
-  array,
-  assert as check,
-  asyncProperty,
-  boolean,
-  constantFrom,
-  oneof,
-  record,
-  subarray,
-  type Arbitrary,
-} from 'fast-check';
+import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectTestStores } from '../../../tests/helpers/test-stores.ts';
@@ -19,18 +9,6 @@ import { windowAt } from '../../values/calendar.ts';
 import { newId } from '../../values/ids.ts';
 import { DAY_MS, intervals, periodsOf, QUARTER_MS, startTexts, type Interval } from '../../values/periods.ts';
 import { allowWorkspace } from './allowed-workspace.ts';
-import {
-  DAYS,
-  eventsAround,
-  insertEvents,
-  KEYS,
-  markDays,
-  near,
-  periodStart,
-  zonedStart,
-  ZONES,
-  type MadeEvent,
-} from './helpers/made-events.ts';
 import { positionOf, readUsage, type Usage } from './query.ts';
 import { usageGroups, type UsageFilters, type UsageGroup } from './sql.ts';
 
@@ -42,42 +20,60 @@ test.after(async () => {
   await client.close();
 });
 
+/** Quarter and half hours, half an hour of summer time, a change at midnight, days far from those of UTC, and plain ones. */
+const ZONES = [
+  'UTC',
+  'Asia/Kathmandu',
+  'Australia/Lord_Howe',
+  'America/St_Johns',
+  'America/Havana',
+  'Pacific/Kiritimati',
+  'Europe/Berlin',
+];
+/** Days around which years and months begin, and clocks of these zones change. */
+const DAYS = ['2025-12-31', '2026-02-28', '2026-03-08', '2026-03-29', '2026-04-04', '2026-10-03', '2026-11-01'];
+/** The keys of made events. */
+const KEYS = [newId('key'), newId('key')];
+
+/** A made event, in columns of `usage_events`. `record` is a place in a list of billing records, whose first is none. */
+type MadeEvent = ValueOf<typeof eventsAround>;
+
 const SOON_MS = 90 * DAY_MS;
 
 function questionsAround(around: string) {
-  return record({
-    timezone: constantFrom(...ZONES),
-    interval: constantFrom<Interval | undefined>(...intervals, undefined),
+  return fc.record({
+    timezone: fc.constantFrom(...ZONES),
+    interval: fc.constantFrom<Interval | undefined>(...intervals, undefined),
     // Those that are answered from the sums of days, and all.
-    groupBy: oneof(subarray<UsageGroup>(['billing', 'usageName']), subarray([...usageGroups])),
+    groupBy: fc.oneof(fc.subarray<UsageGroup>(['billing', 'usageName']), fc.subarray([...usageGroups])),
     from: near(around),
-    lengthQuarters: constantFrom(3, 96, 3 * 96, 35 * 96),
-    midnight: boolean(),
-    nowMs: constantFrom(0, DAY_MS, SOON_MS).map((ms) => Date.parse(around) + ms),
-    filter: constantFrom('none', 'none', 'none', 'billing', 'usageName', 'key', 'route', 'customer'),
-    limit: constantFrom(3, 1_000),
+    lengthQuarters: fc.constantFrom(3, 96, 3 * 96, 35 * 96),
+    midnight: fc.boolean(),
+    nowMs: fc.constantFrom(0, DAY_MS, SOON_MS).map((ms) => Date.parse(around) + ms),
+    filter: fc.constantFrom('none', 'none', 'none', 'billing', 'usageName', 'key', 'route', 'customer'),
+    limit: fc.constantFrom(3, 1_000),
   });
 }
 
-const scenes = constantFrom(...DAYS).chain((around) =>
-  record({
-    early: array(eventsAround(around), { minLength: 30, maxLength: 80 }),
-    late: array(eventsAround(around), { maxLength: 8 }),
-    asked: array(questionsAround(around), { minLength: 12, maxLength: 12 }),
+const scenes = fc.constantFrom(...DAYS).chain((around) =>
+  fc.record({
+    early: fc.array(eventsAround(around), { minLength: 30, maxLength: 80 }),
+    late: fc.array(eventsAround(around), { maxLength: 8 }),
+    asked: fc.array(questionsAround(around), { minLength: 12, maxLength: 12 }),
   }),
 );
 
 test('every interval and grouping in every zone has the sums of the events, with late events, corrections and repetitions', async () => {
-  await check(
-    asyncProperty(scenes, async ({ early, late, asked }) => {
+  await fc.assert(
+    fc.asyncProperty(scenes, async ({ early, late, asked }) => {
       const [workspace, other] = [newId('ws'), newId('ws')];
       const records = ['', newId('bill'), newId('bill')];
-      await insertEvents(client, workspace, records, early);
+      await insertEvents(workspace, records, early);
       await sumUp(workspace);
       // Another workspace, whose usage must show nowhere.
-      await insertEvents(client, other, records, early);
-      await insertEvents(client, workspace, records, late);
-      await markDays(stores.sql, workspace, records, late);
+      await insertEvents(other, records, early);
+      await insertEvents(workspace, records, late);
+      await markDays(workspace, records, late);
       const events = [...early, ...late].map((one) => ({ ...one, billing_id: records[one.record]! }));
       for (const question of asked) await compare(workspace, records[1]!, events, question);
     }),
@@ -86,7 +82,8 @@ test('every interval and grouping in every zone has the sums of the events, with
 });
 
 type Event = MadeEvent & { billing_id: string };
-type Question = ReturnType<typeof questionsAround> extends Arbitrary<infer Value> ? Value : never;
+type Question = ValueOf<typeof questionsAround>;
+type ValueOf<Make> = Make extends (around: string) => fc.Arbitrary<infer Value> ? Value : never;
 
 async function compare(workspaceId: string, billingId: string, events: Event[], question: Question): Promise<void> {
   const { timezone, interval, groupBy, from, lengthQuarters, midnight, nowMs, limit } = question;
@@ -106,7 +103,7 @@ async function compare(workspaceId: string, billingId: string, events: Event[], 
   }
   const starts = startTexts(periods);
   const actual = rows.map(({ period, micros, events, ...groups }) => [
-    [starts[period], groupBy.map((group) => groups[fieldOf[group]] ?? '')].join(),
+    [starts[period], groupBy.map((group) => groups[namesOf[group][0]] ?? '')].join(),
     `${micros} in ${events}`,
   ]);
   assert.equal(actual.map(([key]) => key).length, new Set(actual.map(([key]) => key)).size);
@@ -114,19 +111,13 @@ async function compare(workspaceId: string, billingId: string, events: Event[], 
   assert.equal(Object.fromEntries(actual), expected, JSON.stringify({ ...question, startMs, endMs }));
 }
 
-const fieldOf = {
-  billing: 'billingId',
-  usageName: 'usageName',
-  key: 'apiKeyId',
-  route: 'route',
-  customer: 'customerId',
-} as const;
-const columnOf = {
-  billing: 'billing_id',
-  usageName: 'usage_name',
-  key: 'key_id',
-  route: 'route',
-  customer: 'customer_id',
+/** Of a group its field in an answer, and its column. */
+const namesOf = {
+  billing: ['billingId', 'billing_id'],
+  usageName: ['usageName', 'usage_name'],
+  key: ['apiKeyId', 'key_id'],
+  route: ['route', 'route'],
+  customer: ['customerId', 'customer_id'],
 } as const;
 
 function filtersOf({ filter }: Question, billingId: string): UsageFilters {
@@ -166,13 +157,87 @@ function expectedOf(events: Event[], asked: Expected): Record<string, string> {
     const start = interval ? periodStart(zoned(atMs), interval) : startMs;
     const key = [
       zoned(start).toString({ timeZoneName: 'never', smallestUnit: 'second' }),
-      groupBy.map((group) => event[columnOf[group]]),
+      groupBy.map((group) => event[namesOf[group][1]]),
     ].join();
     const sum = (sums[key] ??= { micros: 0n, events: 0 });
     sum.micros += BigInt(event.cost_micros);
     if (event.kind === 'verification' || event.kind === 'capture') sum.events += 1;
   }
   return Object.fromEntries(Object.entries(sums).map(([key, one]) => [key, `${one.micros} in ${one.events}`]));
+}
+
+/** Quarter hours at most two days from a day. */
+function near(day: string): fc.Arbitrary<number> {
+  return fc.integer({ min: -2 * 96, max: 2 * 96 }).map((quarters) => Date.parse(day) + quarters * QUARTER_MS);
+}
+
+/** Events around a day, with texts that a query or a file could stumble over. */
+function eventsAround(day: string) {
+  return fc
+    .record({
+      record: fc.integer({ min: 0, max: 2 }),
+      key_id: fc.constantFrom(...KEYS),
+      customer_id: fc.constantFrom('', 'cüstomer;"'),
+      route: fc.constantFrom('', 'GET /a', '=1+1,', "';--"),
+      usage_name: fc.constantFrom('default', 'tokens', '-x;=y'),
+      kind: fc.constantFrom('verification', 'verification', 'adjustment', 'capture', 'correction', 'hold'),
+      micros: fc.integer({ min: 0, max: 9_000_000_000 }),
+      quarterMs: near(day),
+      withinMs: fc.constantFrom(0, 1, QUARTER_MS / 2, QUARTER_MS - 1),
+    })
+    .map(({ micros, quarterMs, withinMs, ...event }) => {
+      const timeMs = quarterMs + withinMs;
+      const adjusts = event.kind === 'adjustment';
+      return {
+        ...event,
+        // What is adjusted is a record.
+        ...(adjusts && { record: Math.max(1, event.record), key_id: '', customer_id: '', route: '' }),
+        cost_micros: event.kind === 'hold' ? 0 : adjusts || event.kind === 'correction' ? -micros : micros,
+        timeMs,
+        // An adjustment is booked on a day that need not be its own.
+        day: new Date(adjusts ? timeMs - DAY_MS : timeMs).toISOString().slice(0, 10),
+      };
+    });
+}
+
+/** Inserts events of a workspace and its records, some of them twice. */
+async function insertEvents(workspaceId: string, records: string[], events: MadeEvent[]): Promise<void> {
+  const values = events.map(({ record: place, timeMs, ...event }) => ({
+    ...event,
+    workspace_id: workspaceId,
+    billing_id: records[place],
+    event_id: newId('evt'),
+    cost_micros: String(event.cost_micros),
+    time: new Date(timeMs).toISOString().slice(0, 23).replace('T', ' '),
+  }));
+  if (values.length === 0) return;
+  await client.insert({ table: 'usage_events', values: [...values, ...values.slice(0, 5)], format: 'JSONEachRow' });
+}
+
+/** Marks the days of events as the consumer does. */
+async function markDays(workspaceId: string, records: string[], events: MadeEvent[]): Promise<void> {
+  const ids = events.map(({ record: place }) => records[place] || workspaceId);
+  await stores.sql`
+    insert into usage_marks (workspace_id, billing_id, day)
+    select distinct ${workspaceId}, id, day
+    from unnest(${ids}::text[], ${events.map(({ day }) => day)}::date[]) as made (id, day)
+    on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
+}
+
+/** Where a period begins by the calendar alone: nothing of the code under test. */
+function periodStart(at: Temporal.ZonedDateTime, interval: Interval): number {
+  if (interval === 'month') return at.with({ day: 1 }).startOfDay().epochMilliseconds;
+  if (interval === 'week') return at.subtract({ days: at.dayOfWeek - 1 }).startOfDay().epochMilliseconds;
+  if (interval === 'day') return at.startOfDay().epochMilliseconds;
+  const past = (at.minute * 60 + at.second) * 1_000 + at.millisecond;
+  const change = at.add({ nanoseconds: 1 }).getTimeZoneTransition('previous')?.epochMilliseconds ?? -Infinity;
+  // Where clocks change within an hour, what follows is a period of its own.
+  return Math.max(change, at.epochMilliseconds - past);
+}
+
+/** The first instant of a day in a zone, by the calendar alone. */
+function zonedStart(date: Temporal.PlainDate, timezone: string): number {
+  return date.toZonedDateTime(timezone).startOfDay().epochMilliseconds;
 }
 
 async function sumUp(workspaceId: string): Promise<void> {
