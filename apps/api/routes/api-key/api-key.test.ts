@@ -75,9 +75,8 @@ test('a key answers the billing record of its meter and its last use once they e
 
 test("a workspace's prefix and expiration are the defaults of its new keys", async () => {
   const defaults = { defaultKeyPrefix: 'acme', defaultExpiration: 60, defaultRateLimitPerSecond: 5 };
-  const made = await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...defaults }));
+  const other = { workspaceId: await newWorkspace(world, defaults) };
   const before = Date.now();
-  const other = { workspaceId: made.body.workspace.id };
   const { prefix, expiresAt, rateLimitPerSecond } = await create(other);
   // Limits are looked up at each verification, so a new key does not copy them.
   assert.equal([prefix, rateLimitPerSecond], ['acme', undefined]);
@@ -189,13 +188,11 @@ test('limits are answered as they were set, changed by PATCH, and cleared by nul
     ['/api/v1/workspace', 'defaultLimits', { name: 'w' }, '/api/v1/workspace'],
     ['/api/v1/customer-billing', 'limits', { workspaceId, externalMeterId: 'l' }, '/api/v1/customer-billing'],
   ] as const) {
-    const only = (answer: { body: object }) => Object.values(answer.body)[0];
-    const made = only(await must(201, world.call('post', path, { ...body, [name]: limits })));
+    const made = await calls.make(path, { ...body, [name]: limits });
     assert.equal(made[name], limits);
-    const change = async (to: object | null) =>
-      only(await must(200, world.call('patch', `${at}/${made.id}`, { [name]: to })));
+    const change = (to: object | null) => calls.change(`${at}/${made.id}`, { [name]: to });
     assert.equal((await change([spend]))[name], [spend]);
-    assert.equal(only(await must(200, world.call('get', `${at}/${made.id}`)))[name], [spend]);
+    assert.equal((await calls.read(`${at}/${made.id}`))[name], [spend]);
     assert.is((await change(null))[name], undefined);
     const auditLog = await calls.read(`/api/v1/audit-log?resourceId=${made.id}`);
     assert.equal(auditLog[1].before[name], limits);

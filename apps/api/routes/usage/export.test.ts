@@ -1,9 +1,7 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { booksProxy, type Way } from '../../../../tests/helpers/books-proxy.ts';
-import { readFileRows } from '../../../../tests/helpers/parquet.ts';
+import { readParquet } from '../../../../tests/helpers/parquet.ts';
 import { callsOf, joinWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 // Who goes away, and who waits for a place, is in apps/api/http/exports.test.ts.
@@ -54,10 +52,7 @@ test('a long CSV has one header and each row once, and as many bytes as it says'
 test('a Parquet file has decimals and instants, texts as they are, and the sums of the answer', async () => {
   const answer = await get({}, { Accept: 'application/vnd.apache.parquet' });
   assert.is(answer.headers.get('content-disposition'), 'attachment; filename="usage.parquet"');
-  mkdirSync(process.env.TEST_FOLDER!, { recursive: true });
-  const file = join(process.env.TEST_FOLDER!, 'usage.parquet');
-  writeFileSync(file, Buffer.from(await answer.arrayBuffer()));
-  const types = (await readFileRows(`describe file('${file}', Parquet)`)).map(({ name, type }) => `${name} ${type}`);
+  const { types, ask } = await readParquet(answer);
   assert.equal(types, [
     "start DateTime64(3, 'UTC')",
     'billingId Nullable(String)',
@@ -67,10 +62,10 @@ test('a Parquet file has decimals and instants, texts as they are, and the sums 
     'events UInt64',
     'partial Bool',
   ]);
-  const [row] = await readFileRows(`
+  const [row] = await ask(`
     select toString(count()) as rows, toString(uniqExact(usageName)) as names, toString(sum(totalBillingUsage)) as total, min(usageName) as name,
            any(externalMeterId) as meter, toString(max(start)) as start
-    from file('${file}', Parquet)`);
+    from answer`);
   const total = String(((ROWS / 2) * (ROWS - 1)) / 1e6);
   const name = `=${'0'.repeat(120)}`;
   const [rows, start] = [String(ROWS), `${DAY} 00:00:00.000`];
