@@ -24,6 +24,7 @@ import { callsOf, makeWorld, newWorkspace, refused, type Answer } from './helper
 const world = await makeWorld(['verify', 'consumer']);
 const calls = callsOf(world);
 const background = makeBackground(world);
+const TOKENS = '/api/v1/access-token';
 const stranger = (await world.newTeam()).token;
 const [ours, theirs] = await Promise.all([makeThings(world, world.team.token), makeThings(world, stranger)]);
 // A proof waits for events that are on their way into the books.
@@ -40,16 +41,16 @@ test('all operations but these need a permission', () => {
 });
 
 test('an unknown token gets 401 from every operation, and changes nothing', async () => {
-  const { token: revoked, accessToken } = await newToken();
-  await calls.remove(`/api/v1/access-token/${accessToken.id}`);
-  const { token: expired, accessToken: passing } = await newToken({ expiresAt: Date.now() + 60_000 });
-  await world.sql`update access_tokens set expires_at = 1 where id = ${passing.id}`;
-  await background.apply('token', passing.id);
+  const fields = { name: 'n', permissions: [...permissions], expiresAt: Date.now() + 60_000 };
+  const [revoked, expired] = [await calls.make(TOKENS, fields), await calls.make(TOKENS, fields)];
+  await calls.remove(`${TOKENS}/${revoked.id}`);
+  await world.sql`update access_tokens set expires_at = 1 where id = ${expired.id}`;
+  await background.apply('token', expired.id);
   const unknown = `${ours.keyText.slice(0, -1)}${ours.keyText.endsWith('0') ? '1' : '0'}`;
   const strangers = Object.entries({
     'an unknown token': unknown,
-    'a revoked token': revoked,
-    'an expired token': expired,
+    'a revoked token': revoked.token,
+    'an expired token': expired.token,
     'an API key': ours.keyText,
     'a link token': ours.linkToken,
   });
@@ -112,7 +113,7 @@ test("another team's token reaches nothing of ours, whichever of the ids is ours
 test('every permitted request succeeds; reading changes nothing, and a change is seen here and leaves one line in the audit log, of what and by which request, without the secret that it made', async () => {
   // A token can grant only what it holds.
   const granting: Record<string, Permission[]> = {
-    '/api/v1/access-token': ['key:read'],
+    [TOKENS]: ['key:read'],
     '/api/v1/link-token': ['key:read', 'billing:read', 'usage:read'],
   };
   const tokens = await tokensFor((route) => [
@@ -206,10 +207,4 @@ async function tokensFor(granted: (route: ApiRoute) => readonly Permission[]): P
     tokens.set(route, token);
   }
   return tokens;
-}
-
-async function newToken(body: object = {}) {
-  const fields = { name: 'n', permissions: [...permissions], ...body };
-  const accessToken = await calls.make('/api/v1/access-token', fields);
-  return { token: accessToken.token as string, accessToken };
 }

@@ -7,16 +7,8 @@ import { makeBackground } from '../../tests/helpers/background.ts';
 import { callsOf, codesOf, columns, joinWorld, must, once, refused } from '../../tests/helpers/calls.ts';
 import { urlOfApi } from '../../tests/helpers/own-api.ts';
 
-const LIMITS = {
-  workspaces: 3,
-  keys: 8,
-  scopes: 4,
-  access_tokens: 4,
-  billing_records: 2,
-  stored_bytes: 5_000_000,
-  link_tokens: 3,
-  kept_answer_bytes: 20_000,
-};
+const counts = { workspaces: 3, keys: 8, scopes: 4, access_tokens: 4, billing_records: 2, link_tokens: 3 };
+const LIMITS = { ...counts, stored_bytes: 5_000_000, kept_answer_bytes: 20_000 };
 const world = await joinWorld();
 const background = makeBackground(world);
 // With the rights of the operator's command, which are those of the api.
