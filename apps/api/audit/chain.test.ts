@@ -139,9 +139,7 @@ async function writeAgain(tx: Transaction): Promise<void> {
 
 type Heads = { since?: Head; known?: Head[] };
 
-function prove(query: Query, { since, known = [] }: Heads = {}) {
-  return proveAuditLog(query, { since, known });
-}
+const prove = (query: Query, { since, known = [] }: Heads = {}) => proveAuditLog(query, { since, known });
 
 /** What a proof says of a change that the database's owner made, which is then undone. */
 async function tamper(change: (tx: Transaction) => Promise<unknown>, heads: Heads = {}): Promise<string | undefined> {

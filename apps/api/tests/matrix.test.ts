@@ -156,9 +156,7 @@ test('every permitted request succeeds; reading changes nothing, and a change is
   for (const secret of secrets) assert.not.ok(log.includes(secret.slice(10)), 'a secret is in the audit log');
 });
 
-function look(): Promise<Record<string, string>> {
-  return snapshot({ sql: world.sql, redis: world.redis.node(0).client });
-}
+const look = (): Promise<Record<string, string>> => snapshot({ sql: world.sql, redis: world.redis.node(0).client });
 
 async function lastLine(): Promise<string> {
   return (await world.sql<[{ last: string }]>`select max(id) as last from audit_log`)[0].last;

@@ -111,9 +111,7 @@ function mintWith(token: string, options: { headers?: Record<string, string> } =
   return world.call('post', PATH, { name: 'test', permissions: [...permissions] }, { token, ...options });
 }
 
-async function mint(by: string): Promise<Minted> {
-  return (await must(201, mintWith(by))).body.accessToken;
-}
+const mint = async (by: string): Promise<Minted> => (await must(201, mintWith(by))).body.accessToken;
 
 async function revoke(id: string, by: string, query = '') {
   return (await must(200, world.call('delete', `${PATH}/${id}${query}`, undefined, { token: by }))).body;

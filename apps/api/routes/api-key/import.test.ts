@@ -241,14 +241,8 @@ type Result = {
 };
 
 const outcomesOf = (results: Result[]) => results.map(({ result, error }) => result ?? error!.code);
-
-function foreign(): string {
-  return `sk-${randomBytes(16).toString('hex')}`;
-}
-
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
-}
+const foreign = (): string => `sk-${randomBytes(16).toString('hex')}`;
+const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest();
 
 function hashOf(text: string, encoding: 'hex' | 'base64', value = sha256(text).toString(encoding)) {
   return { algorithm: 'sha256', encoding, value };
@@ -259,13 +253,8 @@ async function send(items: unknown[], headers: Record<string, string> = {}) {
   return world.call('post', PATH, { keys }, { headers });
 }
 
-async function importKeys(items: object[]): Promise<Result[]> {
-  return (await must(200, send(items))).body.results;
-}
-
-async function verify(key: string) {
-  return (await must(200, customers.verify({ key }))).body;
-}
+const importKeys = async (items: object[]): Promise<Result[]> => (await must(200, send(items))).body.results;
+const verify = async (key: string) => (await must(200, customers.verify({ key }))).body;
 
 async function counted() {
   const { team } = world;

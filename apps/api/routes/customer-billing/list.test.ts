@@ -96,9 +96,7 @@ test('of a workspace with many records, a page reads its own rows, whatever it i
   assert.ok(below.length > 200, 'more than a page');
 });
 
-function path(workspace = records.workspaceId): string {
-  return `/api/v1/workspace/${workspace}/customer-billings`;
-}
+const path = (workspace = records.workspaceId): string => `/api/v1/workspace/${workspace}/customer-billings`;
 
 async function listed(query: string, workspace?: string, limit = 1): Promise<Record<string, string>[]> {
   const read = (page: string) => world.call('get', `${path(workspace)}?${page}&${query}`);

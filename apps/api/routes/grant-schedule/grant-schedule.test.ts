@@ -166,13 +166,8 @@ async function makePeriods(): Promise<void> {
   await makeDuePeriods(stores, new AbortController().signal);
 }
 
-function pathOf(id: string): string {
-  return `${records.path(id)}/grant-schedule`;
-}
-
-function schedule(id: string, body: object) {
-  return make(pathOf(id), body);
-}
+const pathOf = (id: string): string => `${records.path(id)}/grant-schedule`;
+const schedule = (id: string, body: object) => make(pathOf(id), body);
 
 async function stateOf({ id }: Made): Promise<[billing: object, grants: Grant[]]> {
   return [await records.billing(id), await records.grants(id)];

@@ -174,9 +174,7 @@ test('a token of more workspaces than a JWT may carry must say which, and the lo
   assert.ok(jwt.length < 8192, `${jwt.length} characters`);
 });
 
-function part(value: unknown): string {
-  return Buffer.from(JSON.stringify(value)).toString('base64url');
-}
+const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 async function limitedTo(...workspaceIds: string[]): Promise<{ token: string }> {
   return { token: await world.newToken(world.team.id, ['jwt:sign', 'jwt:verify'], workspaceIds) };

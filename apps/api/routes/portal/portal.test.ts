@@ -289,9 +289,7 @@ function newLink(fields: object = {}, token?: string): Promise<Link> {
   return callsOf(world, token).make('/api/v1/link-token', { workspaceId, customerId: CUSTOMER, ...fields });
 }
 
-function newKey(fields: object) {
-  return make('/api/v1/api-key', { name: 'n', workspaceId, customerId: CUSTOMER, ...fields });
-}
+const newKey = (fields: object) => make('/api/v1/api-key', { name: 'n', workspaceId, customerId: CUSTOMER, ...fields });
 
 async function newBilling(externalMeterId: string, totalCredits = '1000'): Promise<string> {
   return (await make('/api/v1/customer-billing', { workspaceId, externalMeterId, totalCredits })).id;

@@ -133,14 +133,11 @@ test('a period begins where its week, month, day or hour does, and is partial wh
 });
 
 test('pages give each row once, for the bounds of page one; a cursor of another query, or made up, is refused', async () => {
-  await insert(
-    Array.from({ length: 25 }, (_, i) => ({
-      billing_id: first,
-      usage_name: `n${i % 5}`,
-      time: `2026-03-${10 + Math.floor(i / 5)} 12:00:00`,
-      cost_micros: i + 1,
-    })),
-  );
+  const events = Array.from({ length: 25 }, (_, i) => {
+    const time = `2026-03-${10 + Math.floor(i / 5)} 12:00:00`;
+    return { billing_id: first, usage_name: `n${i % 5}`, time, cost_micros: i + 1 };
+  });
+  await insert(events);
   const asked = { from: '2026-03-01', to: '2026-03-31' };
   const whole = await list(asked);
   assert.is(whole.length, 25);
@@ -237,15 +234,11 @@ test('a closed day comes from its stored sum, which one of fewer events never re
 });
 
 test('usage of a record of more than 10,000 rows is refused whole, as JSON and as CSV; fewer days or one name are answered', async () => {
-  await insertDays(
-    Array.from({ length: 10_001 }, (_, i) => ({
-      billing_id: first,
-      day: i % 2 === 0 ? '2026-03-10' : '2026-03-11',
-      usage_name: `n${i}`,
-      events: 1,
-      all_events: 1,
-    })),
-  );
+  const days = Array.from({ length: 10_001 }, (_, i) => {
+    const day = i % 2 === 0 ? '2026-03-10' : '2026-03-11';
+    return { billing_id: first, day, usage_name: `n${i}`, events: 1, all_events: 1 };
+  });
+  await insertDays(days);
   for (const query of ['', '?format=csv', '?from=2026-03-01']) await refused(40020, ofRecord(first, query), query);
   assert.is((await ofRecord(first, '?to=2026-03-10')).body.data.length, 5_001);
   assert.is((await ofRecord(first, '?usageName=n7')).body.data.length, 1);
@@ -262,13 +255,8 @@ function get(given: object) {
   return world.call('get', `${PATH}?${query.toString()}`);
 }
 
-async function list(given: object): Promise<any[]> {
-  return (await must(200, get(given))).body.data;
-}
-
-function ofRecord(id: string, query = '') {
-  return world.call('get', `${PATH}/${id}${query}`);
-}
+const list = async (given: object): Promise<any[]> => (await must(200, get(given))).body.data;
+const ofRecord = (id: string, query = '') => world.call('get', `${PATH}/${id}${query}`);
 
 type TestEvent = { billing_id: string; time: string; cost_micros: number; [more: string]: string | number };
 

@@ -47,5 +47,5 @@ export function columns(rows: readonly any[], ...names: string[]): any[][] {
 
 /** The statuses of answers, or the error codes of those that have one, from the smallest on. */
 export function codesOf(answers: Answer[]): number[] {
-  return answers.map(({ status, body }) => (body.error?.code ?? status) as number).toSorted((a, b) => a - b);
+  return answers.map(({ status, body }) => (body?.error?.code ?? status) as number).toSorted((a, b) => a - b);
 }
