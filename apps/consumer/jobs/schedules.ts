@@ -23,7 +23,6 @@ export function schedules(stores: JobStores, metrics: Metrics, log: Logger): Job
     { name: 'token-uses', cron: '*/20 * * * * *', work: () => copyTokenUses(sql, redis) },
     // Sums up the changed days that are over.
     { name: 'rollup', cron: '30 * * * * *', work: async (signal) => rollUp(stores, await redis.now(), signal) },
-    // Compares the billing records whose usage Redis may have lost with the books, soon after the loss.
     // Compares all billing records with the books.
     { name: 'reconcile', cron: '0 47 * * * *', work: (signal) => reconcileAll(stores, metrics, log, signal) },
     // Closes months that are over.
