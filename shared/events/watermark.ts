@@ -28,6 +28,8 @@ export function trackWatermark({
     const beforeMs = await outboxWatermark(redis);
     if (!kafka) return storeWatermark(sql, beforeMs);
     const progress = await kafka.progress();
+    // The clock was set back: what was read before it says nothing of events since.
+    if (pending && beforeMs < pending.beforeMs) pending = undefined;
     pending ??= { beforeMs, ends: new Map(progress.map(({ partition, end }) => [partition, end])) };
     const { ends } = pending;
     if (progress.some(({ partition, committed }) => committed < (ends.get(partition) ?? 0))) return;

@@ -156,6 +156,27 @@ test('a record set aside whose note was lost is noted again; when all were compa
   assert.ok((await countUnproved(own.sql)).ageSeconds! >= 0);
 });
 
+test('a record waits for what it had given until the books are surely past it, and their watermark is not from before the clock was set back', async () => {
+  const record = await makeRecord(lines(1, 2, 4));
+  await record.toRedis();
+  await record.toBooks(record.ledger.events.slice(0, 2));
+  const nowMs = Date.now();
+  const used = () => own.node.client.hget(billingKey(record), 'u');
+  await own.node.client.hset(billingKey(record), 'u', `aside x ${nowMs - 31_000}`);
+  for (const [watermarkMs, found] of [
+    [nowMs - 2_000, /^aside /],
+    [nowMs + 60_000, /^aside /],
+    [nowMs, /^3000000$/],
+  ] as const) {
+    await own.sql`delete from unsettled_records`;
+    await noteUnsettled(own.sql, [record.id]);
+    await storeWatermark(own.sql, watermarkMs);
+    await rebuildNoted(own);
+    assert.match((await used())!, found);
+  }
+  await own.carry();
+});
+
 // From here on records are left different, and every later run of the job would look at them again.
 
 test('a difference of grants is told with its amount, and told again when it is another one', async () => {

@@ -4,7 +4,7 @@ import type { Metrics } from '../../runtime/metrics.ts';
 import { openShards } from '../../stores/fence.ts';
 import { findBalances } from '../balances.ts';
 import { behindBooks, readBooked } from '../sums/booked.ts';
-import { rebuild, setAside, type RebuildStores } from './rebuild.ts';
+import { rebuild, setAside, type RebuildStores, type SetAside } from './rebuild.ts';
 import { countUnsettled, removeSettled, takeUnsettled } from './unsettled-records.ts';
 
 const LOOK_EVERY_MS = 1_000;
@@ -39,7 +39,8 @@ export async function rebuildNoted(stores: RebuildStores): Promise<number> {
   const { sql, redis, log } = stores;
   const open = await openShards(redis, LOOK_WITHIN_MS);
   const watermarkMs = await booksWatermark(sql);
-  if (open.size === 0 || watermarkMs < (await redis.now()) - BOOKS_BEHIND_MS) return 0;
+  const nowMs = await redis.now();
+  if (open.size === 0 || watermarkMs < nowMs - BOOKS_BEHIND_MS) return 0;
   const notes = await takeUnsettled(sql, [...open.keys()], RECORDS_AT_ONCE);
   if (notes.length === 0) return 0;
   const { balances, unknown } = await findBalances(redis, notes);
@@ -50,8 +51,10 @@ export async function rebuildNoted(stores: RebuildStores): Promise<number> {
   const behind = balances.filter((balance) => behindBooks(balance, booked.get(balance.billing.id)!) > 0);
   const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: open.get(shard)!.epoch });
   const wanted = [...unknown, ...behind.map(({ billing }) => billing)];
+  // A watermark from before the clock was set back says nothing of what was given since.
+  const isLost = ({ sinceMs }: SetAside) => watermarkMs <= nowMs && watermarkMs > sinceMs + LOST_AFTER_MS;
   const records = (await setAside(redis, wanted, grant)).map((record) =>
-    watermarkMs > record.sinceMs + LOST_AFTER_MS ? { ...record, sequence: 0, adjustment: 0 } : record,
+    isLost(record) ? { ...record, sequence: 0, adjustment: 0 } : record,
   );
   if (records.length > 0) log.warn({ records: records.length }, 'balances behind the books are rebuilt from them');
   await rebuild(stores, records, grant);
