@@ -52,8 +52,10 @@ test('a record whose name something else holds is tried again in one change, and
   const [{ id, shard, name, client }] = records as [Damaged];
   await client.rename(name, `${name} set aside`);
   await client.set(name, 'no hash');
-  await leaveChange(id, shard);
-  await leaveChange(id, shard);
+  // Two processes died after their commits.
+  await world.sql`
+    insert into changes (kind, entity_id, shard, created_at)
+    select 'billing', ${id}, ${shard}, now() - interval '1 minute' from generate_series(1, 2)`;
   await sweep(world.sql, redis);
   const putBack = () => world.sql`select from changes where entity_id = ${id} and applied_at is null and is_put_back`;
   assert.equal([(await putBack()).count, await waiting(id)], [1, 1]);
@@ -79,8 +81,7 @@ type Damaged = BillingRef & {
 /** A record with an account, and all fields that it has in Redis. */
 async function accountOf(totalCredits: string): Promise<Damaged> {
   const { id } = await customers.billing(await customers.newMeter({ totalCredits }));
-  const grant = { credits: '5', priority: 10 };
-  await make(`/api/v1/customer-billing/${id}/grant`, grant, once());
+  await make(`/api/v1/customer-billing/${id}/grant`, { credits: '5', priority: 10 }, once());
   // Whoever reads it turns it.
   await read(`/api/v1/customer-billing/${id}`);
   const record = await recordOf(world.sql, id);
@@ -111,10 +112,4 @@ async function leaveToken(): Promise<{ id: string; shard: number; name: string }
   await world.sql`
     update changes set applied_at = null, created_at = now() - interval '1 minute' where entity_id = ${token.id}`;
   return { ...token, name };
-}
-
-/** What a process leaves that dies after its commit. */
-async function leaveChange(id: string, shard: number): Promise<void> {
-  await world.sql`
-    insert into changes (kind, entity_id, shard, created_at) values ('billing', ${id}, ${shard}, now() - interval '1 minute')`;
 }

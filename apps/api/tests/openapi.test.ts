@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -24,23 +24,17 @@ const documents: Record<'api' | 'verify', any> = {
 const { paths, components } = documents.api;
 
 test('an outside linter finds no error and nothing to warn of, as of an example that does not fit its schema', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'openapi-'));
-  try {
-    for (const [name, document] of Object.entries(documents))
-      await writeFile(join(folder, `${name}.json`), JSON.stringify(document));
-    const redocly = join(import.meta.dirname, '../../../node_modules/@redocly/cli/bin/cli.js');
-    const names = Object.keys(documents).map((name) => `${name}.json`);
-    // It would ask its maker for a newer version.
-    const env = { ...process.env, REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', REDOCLY_TELEMETRY: 'off' };
-    const { stderr } = await promisify(execFile)(process.execPath, [redocly, 'lint', '--max-problems=1000', ...names], {
-      cwd: folder,
-      env,
-    });
-    assert.match(stderr, /Woohoo! Your API descriptions are valid/);
-    assert.not.match(stderr, /warn/i);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'openapi-'));
+  for (const [name, document] of Object.entries(documents))
+    await writeFile(join(folder.path, `${name}.json`), JSON.stringify(document));
+  const redocly = join(import.meta.dirname, '../../../node_modules/@redocly/cli/bin/cli.js');
+  const names = Object.keys(documents).map((name) => `${name}.json`);
+  // It would ask its maker for a newer version.
+  const env = { ...process.env, REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', REDOCLY_TELEMETRY: 'off' };
+  const command = [redocly, 'lint', '--max-problems=1000', ...names];
+  const { stderr } = await promisify(execFile)(process.execPath, command, { cwd: folder.path, env });
+  assert.match(stderr, /Woohoo! Your API descriptions are valid/);
+  assert.not.match(stderr, /warn/i);
 });
 
 test('describes every operation, with its permission, its answers and every error that it may give', () => {
