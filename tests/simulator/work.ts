@@ -32,6 +32,7 @@ export type Parts = Pick<
 };
 
 const IDEMPOTENT_FOR_MS = 30_000;
+const MOST_SET_BACK_MS = 60_000;
 const MOST_METERS = 3;
 const MOST_KEYS_OF_METER = 3;
 const MOST_GRANTS = 4;
@@ -71,6 +72,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
   const broken: string[] = [];
   const asked: { request: ApiRequest; answer: Asked }[] = [];
   let requests = 0;
+  let setBackMs = -Infinity;
 
   function breaks(what: string): void {
     say(`BROKEN: ${what}`);
@@ -348,7 +350,9 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
     debit.asking += 1;
     const answer = await asking();
     debit.asking -= 1;
-    debit.noLaterThanMs = Math.max(debit.noLaterThanMs ?? 0, simulation.nowMs());
+    // Who has not heard that clocks were set back still goes by the time before.
+    const isSure = simulation.passedMs() > setBackMs + MOST_SET_BACK_MS;
+    debit.noLaterThanMs = isSure ? Math.max(debit.noLaterThanMs ?? 0, simulation.nowMs()) : Infinity;
     return answer;
   }
 
@@ -462,6 +466,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
     /** The clocks are about to be set back: what is debited then may have a later time than its answer. */
     noteSetBack(): void {
       model.latestMs();
+      setBackMs = simulation.passedMs();
       for (const debit of model.debits) if (debit.asking > 0) debit.noLaterThanMs = Infinity;
     },
   };
