@@ -87,7 +87,8 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
 export async function wipe(node: RedisNode, token: string, claims: Claim[], { bookedTo }: Known): Promise<void> {
   const ours = new Set(claims.map((claim) => claim.shard));
   const remove = async (shard: number, names: string[], logAt = '') => {
-    const [status] = await node.script('wipe', [keyspace.meta(shard), ...names], [token, logAt], STEP_WITHIN_MS);
+    const keys = [keyspace.meta(shard), keyspace.outbox(shard), ...names];
+    const [status] = await node.script('wipe', keys, [token, logAt], STEP_WITHIN_MS);
     if (status !== 'OK') throw new Error(`shard ${shard} was claimed by another builder`);
   };
   let cursor = '0';
@@ -97,7 +98,7 @@ export async function wipe(node: RedisNode, token: string, claims: Claim[], { bo
     const byShard = Map.groupBy(names, (name) => Number(name.slice(1, 3)));
     await Promise.all([...byShard].map(async ([shard, names]) => ours.has(shard) && (await remove(shard, names))));
   } while (cursor !== '0');
-  await Promise.all([...ours].map((shard) => remove(shard, [keyspace.outbox(shard)], bookedTo.get(shard))));
+  await Promise.all([...ours].map((shard) => remove(shard, [], bookedTo.get(shard))));
 }
 
 /** Opens a shard that is up to date, as soon as it has been closed for long enough. */

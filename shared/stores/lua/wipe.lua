@@ -2,12 +2,15 @@
 -- Removes records of a shard that is written again from the start.
 --
 -- KEYS  1 meta
---       2.. the names to remove; the outbox alone where ARGV[2] is given
--- ARGV  1 build token, 2 the last entry of the log that was there, behind which the outbox goes on; "" where it does not
+--       2 outbox
+--       3.. the names to remove
+-- ARGV  1 build token, 2 an entry behind which the outbox goes on: what is in it stays; "" where it goes on anyway
 -- Gives {"OK" | "CLOSED", now in ms}
 return script(function()
   if call('HGET', KEYS[1], 'build') ~= ARGV[1] then return { 'CLOSED', nowText } end
-  for i = 2, #KEYS do call('UNLINK', KEYS[i]) end
-  if ARGV[2] ~= '' then call('XDEL', KEYS[2], call('XADD', KEYS[2], ARGV[2], '', '')) end
+  for i = 3, #KEYS do call('UNLINK', KEYS[i]) end
+  -- Refused where it has come further.
+  local added = ARGV[2] ~= '' and redis.pcall('XADD', KEYS[2], ARGV[2], '', '')
+  if added and not added.err then call('XDEL', KEYS[2], added) end
   return { 'OK', nowText }
 end)
