@@ -12,16 +12,10 @@ export type Part = { figures: Figure[]; table: string };
 /** Prints the figures as a table; gives whether each reached what it must. */
 export function printFigures(figures: Figure[]): boolean {
   const rows = figures.map((figure) => {
-    const sign = figure.lessIsBetter ? '≤ ' : '≥ ';
-    const verdict = reaches(figure, figure.aim) ? 'aim reached' : reaches(figure, figure.must) ? 'reached' : 'MISSED';
-    return [
-      figure.what,
-      shown(figure.value),
-      sign + shown(figure.must),
-      sign + shown(figure.aim),
-      verdict,
-      figure.seen ?? '',
-    ];
+    const { what, value, must, aim, lessIsBetter, seen = '' } = figure;
+    const sign = lessIsBetter ? '≤ ' : '≥ ';
+    const verdict = reaches(figure, aim) ? 'aim reached' : reaches(figure, must) ? 'reached' : 'MISSED';
+    return [what, shown(value), sign + shown(must), sign + shown(aim), verdict, seen];
   });
   if (rows.length > 0) console.log(`\n${table(['what', '>figure', '>must', '>aim', '', 'seen'], rows)}`);
   return figures.every((figure) => reaches(figure, figure.must));

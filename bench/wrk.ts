@@ -17,6 +17,8 @@ export type Load = {
   also?: Partial<Record<'COUNT' | 'GATEWAY' | 'CALLED' | 'NEW_ORDERS' | 'KEEP_HOLDS' | 'CAPTURES', string>>;
 };
 
+type Said = Record<'requests' | 'seconds' | 'failed' | 'p50Us' | 'p99Us' | 'valid', number>;
+
 // As long as a verification may take at most: a late answer of a busy machine is one, and counts in the latencies.
 const ANSWER_WITHIN = '10s';
 
@@ -29,13 +31,10 @@ export async function load(how: Load): Promise<Round & { valid: number }> {
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', ANSWER_WITHIN, '--latency', '-s', script, url];
   const env = { ...process.env, BODIES: bodies, TOKEN: token, BATCH: String(batch), ...also };
   const { stdout } = await run('wrk', args, { env });
-  const found = JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<
-    'requests' | 'seconds' | 'failed' | 'p50Us' | 'p99Us' | 'valid',
-    number
-  >;
-  if (found.failed > 0) throw new StackError(`${found.failed} of ${found.requests} requests to ${url} failed`);
+  const { requests, failed, ...found } = JSON.parse(stdout.trim().split('\n').at(-1)!) as Said;
+  if (failed > 0) throw new StackError(`${failed} of ${requests} requests to ${url} failed`);
   const { p50Us, p99Us, valid } = found;
-  const calls = batch * found.requests;
+  const calls = batch * requests;
   return { calls, perSecond: calls / found.seconds, p50Us, p99Us, valid };
 }
 
