@@ -98,3 +98,15 @@ test('a shard that is not open, and a call that comes too late, take nothing', a
   assert.is(await node.client.hget(META, 'writes'), '5');
   assert.is(await apply(both(9, 'x'), { notAfterMs: BEGIN_MS }), 'OK');
 });
+
+test('what is removed from a shard takes no entry of its log along, which goes on behind what is booked of it, or further on', async () => {
+  const outbox = keyspace.outbox(SHARD);
+  await apply(both(9, 'first'));
+  await node.client.hset(META, 'build', 'token');
+  await node.client.xadd(outbox, '5-1', 'e', 'text');
+  for (const bookedTo of ['7-2', '6-9', ''])
+    assert.is((await node.script('wipe', [META, outbox, TEXT], ['token', bookedTo], 30_000))[0], 'OK');
+  const about = (await node.client.xinfo('STREAM', outbox)) as unknown[];
+  const last = about[about.indexOf('last-generated-id') + 1];
+  assert.equal([await stored(), await node.client.xlen(outbox), last], [[null, '9\0first'], 1, '7-2']);
+});

@@ -46,10 +46,10 @@ type Due = { shard: number; billingKey: string };
 async function findDue(redis: ShardedRedis): Promise<Due[]> {
   const open = await lastOpenShards(redis);
   const ofNodes = [...redis.byNode([...open.keys()])].map(async ([node, shards]) => {
+    const now = await node.now();
     const pipeline = node.client.pipeline();
-    // By our guess of its clock: what the server takes for not due yet it leaves as it is.
     for (const shard of shards)
-      pipeline.zrange(keyspace.due(shard), '-inf', node.notAfter(0), 'BYSCORE', 'LIMIT', 0, RECORDS_PER_SHARD);
+      pipeline.zrange(keyspace.due(shard), '-inf', now, 'BYSCORE', 'LIMIT', 0, RECORDS_PER_SHARD);
     const answers = (await runPipeline(redis.clock, pipeline, WITHIN_MS)) as string[][];
     return shards.flatMap((shard, i) => answers[i]!.map((billingKey) => ({ shard, billingKey })));
   });

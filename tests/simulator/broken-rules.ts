@@ -83,12 +83,6 @@ export const brokenRules: BrokenRule[] = [
     to: `  await sql\`update shards set booked_to = null\`; await drain(node, toFill);`,
   },
   {
-    rule: 'what is left in the log of a shard outlives that the shard is emptied',
-    file: 'shared/stores/lua/wipe.lua',
-    from: `  for i = 3, #KEYS do`,
-    to: `  for i = 2, #KEYS do`,
-  },
-  {
     rule: 'the books get no event before the place of its log is noted',
     file: 'apps/consumer/consume.ts',
     from: `      { what: 'noting what the books get', work: (events) => raiseBookedTo(sql, events) },`,

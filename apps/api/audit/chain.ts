@@ -23,18 +23,18 @@ export async function chainSome(sql: Query): Promise<boolean> {
   return chained === LINES_AT_ONCE;
 }
 
-/** The last place of the chain; undefined while it has no line. With `lacks`, the first of these heads that it does not have among its places. */
+/** The last place of the chain, undefined while it has no line; and the first of the known heads that it does not have among its places. */
 export async function chainHead(
   sql: Query,
   known: Head[] = [],
 ): Promise<{ head: Head | undefined; lacks: Head | undefined }> {
-  const [row] = await sql<[{ head: string | null; lacks: string | null }]>`
+  const [row] = await sql<[{ head: string | null; lacks: number | null }]>`
     select (select number || ':' || encode(hash, 'hex') from audit_chain order by number desc limit 1) as head,
-           (select head from unnest(${known.map(headText)}::text[]) with ordinality as known (head, place)
-            where not exists (select from audit_chain where number = split_part(head, ':', 1)::bigint
-                                                        and hash = decode(split_part(head, ':', 2), 'hex'))
+           (select place::int from unnest(${known.map(({ number }) => number)}::bigint[], ${known.map(({ hash }) => hash)}::text[])
+                                   with ordinality as known (number, hash, place)
+            where not exists (select from audit_chain c where c.number = known.number and c.hash = decode(known.hash, 'hex') offset 0)
             order by place limit 1) as lacks`;
-  return { head: parseHead(row.head ?? ''), lacks: parseHead(row.lacks ?? '') };
+  return { head: parseHead(row.head ?? ''), lacks: row.lacks === null ? undefined : known[row.lacks - 1] };
 }
 
 /** How long the oldest line has waited that is not in the chain, in seconds. Every api asks each second: it reads one row, however many wait. */

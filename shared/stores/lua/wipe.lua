@@ -9,8 +9,11 @@
 return script(function()
   if call('HGET', KEYS[1], 'build') ~= ARGV[1] then return { 'CLOSED', nowText } end
   for i = 3, #KEYS do call('UNLINK', KEYS[i]) end
-  -- Refused where it has come further.
   local added = ARGV[2] ~= '' and redis.pcall('XADD', KEYS[2], ARGV[2], '', '')
-  if added and not added.err then call('XDEL', KEYS[2], added) end
+  if added and not added.err then
+    call('XDEL', KEYS[2], added)
+  elseif added and not string.find(added.err, 'equal or smaller', 1, true) then
+    return added
+  end
   return { 'OK', nowText }
 end)
