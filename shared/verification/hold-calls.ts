@@ -8,7 +8,7 @@ import { readRecord } from '../stores/records.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { formatCredits, parseCredits } from '../values/credits.ts';
 import { billingPartOf } from './decision.ts';
-import { makeHoldId, readHoldId, type HoldFields } from './hold-id.ts';
+import { makeHoldId, readHoldId, shardInHoldId, type HoldFields } from './hold-id.ts';
 import type { HoldKeys } from './hold-keys.ts';
 import type { CaptureBody, ExtendBody, ReleaseBody } from './hold-operations.ts';
 import { makeSlots } from './slots.ts';
@@ -88,10 +88,12 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
   }
 
   async function readId(holdId: string, teamId: string): Promise<HoldFields | undefined> {
-    const anyShard = 0;
+    // Its own: what becomes of another one is nothing to it.
+    const shard = shardInHoldId(holdId);
+    if (shard === undefined) return undefined;
     return (
-      readHoldId(holdId, teamId, await holdKeys.get(anyShard)) ??
-      readHoldId(holdId, teamId, await holdKeys.getAgain(anyShard))
+      readHoldId(holdId, teamId, await holdKeys.get(shard)) ??
+      readHoldId(holdId, teamId, await holdKeys.getAgain(shard))
     );
   }
 

@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { packFields, readFields } from '../stores/fields.ts';
+import { SHARDS } from '../values/key-text.ts';
 
 /** What the id of a hold says of it: enough to settle it where Redis has lost it. */
 export type HoldFields = Record<(typeof holdFields)[number], string>;
@@ -27,6 +28,12 @@ const MAC_BYTES = 16;
 export function makeHoldId(fields: HoldFields, teamId: string, key: Buffer): string {
   const said = Buffer.from(packFields(holdFields, fields));
   return PREFIX + Buffer.concat([said, macOf(said, teamId, key)]).toString('base64url');
+}
+
+/** The shard that an id names, which is not proved yet; undefined where it names none. */
+export function shardInHoldId(text: string): number | undefined {
+  const [, shard] = /^(\d{1,2})\0/.exec(Buffer.from(text.slice(PREFIX.length), 'base64url').toString('latin1')) ?? [];
+  return shard !== undefined && Number(shard) < SHARDS ? Number(shard) : undefined;
 }
 
 /** What an id says; undefined unless one of these keys made it for this team, exactly so: an id has one text. */
