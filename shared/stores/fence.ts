@@ -31,27 +31,29 @@ export async function lastOpenShards(redis: ShardedRedis): Promise<Map<number, O
   return openOf(await lastKnown(redis));
 }
 
-/**
- * What each shard said of itself a moment ago, whether it is open or not: a closed shard too knows what a restored Postgres has lost.
- * Shards of a server that does not answer are left out.
- */
-export function lastKnown(redis: ShardedRedis): Promise<Map<number, KnownShard>> {
-  const look = looks.get(redis);
-  const isNew = look && redis.clock.monotonic() < look.atMs + LOOK_LASTS_MS;
-  return isNew ? look.shards : readShards(redis, LOOK_WITHIN_MS);
-}
-
-const LOOK_LASTS_MS = 500;
-const LOOK_WITHIN_MS = 1_000;
-type Look = { atMs: number; shards: Promise<Map<number, KnownShard>> };
-const looks = new WeakMap<ShardedRedis, Look>();
 type KnownShard = OpenShard & { isOpen: boolean };
 
 function openOf(shards: Map<number, KnownShard>): Map<number, OpenShard> {
   return new Map([...shards].filter(([, { isOpen }]) => isOpen));
 }
 
-/** As `lastKnown`, and now. */
+const LOOK_LASTS_MS = 500;
+const LOOK_WITHIN_MS = 1_000;
+type Look = { atMs: number; shards: Promise<Map<number, KnownShard>> };
+/** The last look at all shards. */
+const looks = new WeakMap<ShardedRedis, Look>();
+
+/** What `readShards` gave of all shards a moment ago. */
+export function lastKnown(redis: ShardedRedis): Promise<Map<number, KnownShard>> {
+  const look = looks.get(redis);
+  const isNew = look && redis.clock.monotonic() < look.atMs + LOOK_LASTS_MS;
+  return isNew ? look.shards : readShards(redis, LOOK_WITHIN_MS);
+}
+
+/**
+ * What each shard says of itself, whether it is open or not: a closed shard too knows what a restored Postgres has lost. Shards of a
+ * server that does not answer are left out.
+ */
 export function readShards(
   redis: ShardedRedis,
   withinMs: number,

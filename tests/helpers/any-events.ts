@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { decodeEvent, UnreadableEvent, type UsageEvent } from '../../shared/events/event.ts';
-import { eventKinds } from '../../shared/events/event-kinds.ts';
+import { eventKinds, FREE } from '../../shared/events/event-kinds.ts';
 import { newId } from '../../shared/values/ids.ts';
 
 const oddUnit = fc.oneof(
@@ -50,7 +50,7 @@ const entries = fc
     p: oddText,
   })
   .map((fields) => {
-    const free = ['hold', 'release', 'extension', 'turn'].includes(fields.x) && { c: 0 };
+    const free = FREE.has(fields.x) && { c: 0 };
     const ids = {
       i: newId('evt'),
       k: newId('key'),

@@ -32,8 +32,6 @@ const clockSql = `
   declare one record;
   begin
     execute format('alter database %I set search_path = sim, public, pg_catalog', current_database());
-    execute format('alter database %I set plan_cache_mode = force_generic_plan', current_database());
-    execute format('alter database %I set jit = off', current_database());
     for one in select p.oid::regprocedure as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace
                where n.nspname = 'public' and p.proconfig::text like '%search_path%' loop
       execute format('alter function %s set search_path = sim, public, pg_catalog, pg_temp', one.name);

@@ -96,7 +96,7 @@ export async function wipe(node: RedisNode, token: string, claims: Claim[], { bo
     const [next, names] = await node.client.scan(cursor, 'MATCH', `{??}:[${KINDS}]:*`, 'COUNT', NAMES_AT_ONCE);
     cursor = next;
     const byShard = Map.groupBy(names, (name) => Number(name.slice(1, 3)));
-    await Promise.all([...byShard].map(async ([shard, names]) => ours.has(shard) && (await remove(shard, names))));
+    await Promise.all([...byShard].map(async ([shard, ofShard]) => ours.has(shard) && (await remove(shard, ofShard))));
   } while (cursor !== '0');
   await Promise.all([...ours].map((shard) => remove(shard, [], bookedTo.get(shard))));
 }
