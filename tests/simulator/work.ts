@@ -348,6 +348,8 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
   /** Asks for something that is debited: once it has ended, nothing of it is debited later. */
   async function decided<T>(debit: Debit, asking: () => Promise<T>): Promise<T> {
     debit.asking += 1;
+    // A refusal is not remembered: asked for again, it is decided anew.
+    if (debit.state === 'none') debit.state = 'undecided';
     const answer = await asking();
     debit.asking -= 1;
     // Who has not heard that clocks were set back still goes by the time before.

@@ -16,6 +16,7 @@ import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { NEVER, PLAIN_NUMBER } from '../../../shared/stores/account-settings.ts';
 import { END } from '../../../shared/stores/fields.ts';
+import { newId } from '../../../shared/values/ids.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { TEST_EPOCH } from '../../../tests/helpers/test-stores.ts';
@@ -175,6 +176,43 @@ test('a record waits for what it had given until the books are surely past it, a
     assert.match((await used())!, found);
   }
   await own.carry();
+});
+
+test('adjustments behind one that the books lack and Postgres has wait for it, and what they become when applied again is not the last line', async () => {
+  const record = await makeRecord(lines());
+  const { id } = record;
+  const [first, , third] = await Promise.all(
+    [2, 4, 8].map(async (credits, i) => {
+      const [eventId, number] = [newId('evt'), i + 1];
+      const fields = { id: eventId, number, costMicros: credits * CREDIT, usedMicros: 11 * CREDIT };
+      await own.sql`
+        insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
+        values (${eventId}, ${own.team.id}, ${id}, ${number}, ${fields.costMicros}, '', '2026-01-01', '', ${own.team.tokenId}, '')`;
+      return record.ofEpochBefore(1, { ...fields, kind: 'adjustment', keyId: '', usageName: '' });
+    }),
+  );
+  const rebuilt = async () => {
+    await own.node.client.hset(billingKey(record), { s: 'x', a: 1, u: `aside x ${Date.now()}` });
+    await noteUnsettled(own.sql, [id]);
+    await storeWatermark(own.sql, Date.now());
+    await rebuildNoted(own);
+    await own.carry();
+    return own.node.client.hmget(billingKey(record), 'u', 'a');
+  };
+  await record.toBooks([record.ofEpochBefore(1, { costMicros: CREDIT, usedMicros: CREDIT }), first!, third!]);
+  // Their day has both in one sum.
+  await rollUp(own, Date.now() + DAY_MS, never);
+  assert.equal(await rebuilt(), [String(3 * CREDIT), '1']);
+
+  // A Postgres that came back older may lack it for good.
+  await own.sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`;
+    await tx`delete from adjustments where billing_id = ${id} and number = 2`;
+  });
+  assert.equal(await rebuilt(), [String(11 * CREDIT), '3']);
+  // The first was applied again to an emptied Redis, before that was set aside.
+  await record.toBooks([{ ...first!, epoch: TEST_EPOCH, sequence: 0, usedMicros: 2 * CREDIT }]);
+  assert.is((await record.prove()).lastMicros, 11 * CREDIT);
 });
 
 // From here on records are left different, and every later run of the job would look at them again.

@@ -103,6 +103,14 @@ const cases: Record<string, { lines: Told[]; wanted: object | undefined }> = {
     ],
     wanted: undefined,
   },
+  'one that was released twice, more than 48 h ago': {
+    lines: [
+      ['hold', 60, { holdMicros: 5, detail: text(ENDS) }],
+      ['release', 50, { holdMicros: 5 }],
+      ['release', 49, { epoch: 2, holdMicros: 5 }],
+    ],
+    wanted: { ...settled('released', 0, { limits: '' }), keptSeconds: 1, heldChangeMicros: 5 },
+  },
 };
 
 for (const [what, { lines, wanted }] of Object.entries(cases))

@@ -37,7 +37,7 @@ export function firstDayOfHolds(nowMs: number): string {
 }
 
 /**
- * Reads the holds of some records that are open, or were settled within 48 h: some of a record at a time.
+ * Reads the holds of some records that are open, were settled within 48 h, or whose lines are to be put right: some of a record at a time.
  * Where one ended more than once, the first capture stands, else a charge, else the last release.
  */
 export async function* readHolds(
@@ -128,7 +128,7 @@ const HOLDS = `
     argMaxIf(detail, (epoch, seq), kind in ('hold', 'extension')),
     toBool(max(kind = 'hold') = 1 or min(day) >= {wholeFrom:Date}),
     toUnixTimestamp64Milli(max(time)) as last_ms,
-    sumIf(hold_micros, kind in ('hold', 'correction')) - sumIf(hold_micros, kind in ('capture', 'release')),
+    sumIf(hold_micros, kind in ('hold', 'correction')) - sumIf(hold_micros, kind in ('capture', 'release')) as held,
     sum(cost_micros),
     argMinIf((${LINE_OF_END}), (epoch, seq), ${IS_CAPTURE}),
     argMinIf((${LINE_OF_END}), (epoch, seq), ${IS_CHARGE}),
@@ -139,5 +139,5 @@ const HOLDS = `
       from (select arrayJoin(arrayZip({workspaceIds:Array(String)}, {days:Array(Date)}, {ids:Array(String)})) as of_day))
     and kind in ('hold', 'capture', 'release', 'extension', 'correction') and detail != 'cancelled'
   group by billing_id, hold_id
-  having countIf(${IS_CAPTURE} or ${IS_CHARGE} or ${IS_RELEASE}) = 0 or last_ms >= {keptFromMs:Int64}
+  having countIf(${IS_CAPTURE} or ${IS_CHARGE} or ${IS_RELEASE}) != 1 or held != 0 or last_ms >= {keptFromMs:Int64}
   order by billing_id, hold_id`;

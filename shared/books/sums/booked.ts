@@ -51,12 +51,20 @@ export type BookedRecord = {
   openDays: string[];
 };
 
-/** A record to read, and what Redis has counted of it; without that all that the books have is its own. */
-export type Asked = RecordRef & { counted?: Pick<Balance, 'epoch' | 'sequences' | 'adjustment' | 'atMs'> };
+/**
+ * A record to read, and what Redis has counted of it; without that all that the books have is its own. Sums of days take a day whole, so
+ * one with adjustments on both sides of the last counted one is to be among `daysByEvents`.
+ */
+export type Asked = RecordRef & {
+  counted?: Pick<Balance, 'epoch' | 'sequences' | 'adjustment' | 'atMs'>;
+  daysByEvents?: string[];
+};
 
 const PAGE_SECONDS = 10;
 const RECORD_SECONDS = 25;
-const [ALL_EPOCHS, ALL_ADJUSTMENTS] = [2 ** 32 - 1, 2 ** 32 - 1];
+/** Of a record of which everything is counted. */
+export const ALL_EPOCHS = 2 ** 32 - 1;
+const ALL_ADJUSTMENTS = 2 ** 32 - 1;
 
 /**
  * Reads what the books have of some records, by record. It costs days, not events: days that are over come from
@@ -72,7 +80,10 @@ export async function readBooked(
     sql,
     asked.map(({ id }) => id),
   );
-  const records = asked.map((one) => ({ ...one, openDays: marks.get(one.id) ?? [] }));
+  const records = asked.map((one) => {
+    const openDays = [...new Set([...(marks.get(one.id) ?? []), ...(one.daysByEvents ?? [])])];
+    return { ...one, openDays };
+  });
   for (const some of inGroups(records, ({ openDays }) => openDays.length)) {
     const byRecord = Map.groupBy(await queryLines(books, some), ({ billingId }) => billingId);
     for (const { id, openDays } of some) found.set(id, recordOf(byRecord.get(id) ?? [], openDays));
