@@ -4,6 +4,14 @@ import { beginEvent } from '../../../shared/events/event.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import type { Change } from './change.ts';
+
+type Stores = {
+  sql: Query;
+  redis: ShardedRedis;
+  /** Writes an entity to Redis as Postgres has it now. */
+  write: (changes: Change[]) => Promise<void>;
+};
 
 type Adjustment = {
   id: string;
@@ -36,27 +44,31 @@ const EARLIER_AT_ONCE = 500;
  * of those that have to be applied again later, because the balance of their record is not known in Redis, or because many
  * are missing before them.
  */
-export async function applyAdjustments(sql: Query, redis: ShardedRedis, ids: string[]): Promise<Set<string>> {
+export async function applyAdjustments(stores: Stores, ids: string[]): Promise<Set<string>> {
+  const { sql } = stores;
   const adjustments = await load(sql, sql`a.id = any(${ids})`);
   const notApplied = new Set<string>();
   // One that waits holds up those after it of its record, and no other record.
   for (const ofRecord of Map.groupBy(adjustments, ({ billingId }) => billingId).values()) {
-    const last = await applyInOrder(sql, redis, ofRecord);
+    const last = await applyInOrder(stores, ofRecord);
     for (const { id, number } of ofRecord) if (number > last) notApplied.add(id);
   }
   return notApplied;
 }
 
 /** Applies adjustments of a record, after some of those before them that are missing; gives the number of the last applied one. */
-async function applyInOrder(sql: Query, redis: ShardedRedis, [first, ...rest]: Adjustment[]): Promise<number> {
-  const { billingId, number } = first!;
+async function applyInOrder({ sql, redis, write }: Stores, [first, ...rest]: Adjustment[]): Promise<number> {
+  const { billingId, number, shard } = first!;
   const status = await apply(redis, first!);
   if (status === 'UNSETTLED') return 0;
   const isEarly = status !== 'OK';
   let last = isEarly ? status : number;
   const to = rest.at(-1)?.number ?? number;
   const isMissing = sql`a.billing_id = ${billingId} and a.number > ${last} and a.number <= ${to}`;
-  for (const one of isEarly ? await load(sql, isMissing, EARLIER_AT_ONCE) : rest) {
+  const next = isEarly ? await load(sql, isMissing, EARLIER_AT_ONCE) : rest;
+  // Others gave them, and may stand still before they write what these go by: settings that still declare a voided grant would begin it.
+  if (isEarly) await write([{ kind: 'billing', entityId: billingId, shard }]);
+  for (const one of next) {
     if ((await apply(redis, one)) !== 'OK') break;
     last = one.number;
   }

@@ -57,10 +57,13 @@ export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: Store
     change: Math.max(0, ...changes.map((change) => change.id)),
     notAfter: writeDeadline(redis, changes),
   };
-  for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, redis, grant, entries);
+  const write = async (some: (Change & { id?: number })[]) => {
+    for await (const entries of loadChanged(sql, some)) await writeEntries(sql, redis, grant, entries);
+  };
+  await write(changes);
   const adjusted = changes.filter((change) => change.kind === 'adjustment').map((change) => change.entityId);
   if (adjusted.length === 0) return [];
-  const notApplied = await applyAdjustments(sql, redis, adjusted);
+  const notApplied = await applyAdjustments({ sql, redis, write }, adjusted);
   return changes.filter((change) => change.kind === 'adjustment' && notApplied.has(change.entityId));
 }
 
