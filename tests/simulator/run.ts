@@ -73,6 +73,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   let troubled: { server: string; left: number; fates: Fate[] } | undefined;
   let commitsTroubled = 0;
   let isJobUnderWay = false;
+  let aConsumerDied = false;
   let aimed: { at: string; fate: Fate; after?: () => Promise<void> }[] = [];
   let shortFor = 0;
   let next: (() => Promise<void>)[] = [];
@@ -126,6 +127,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     while (alive(apis).length < count) apis = [...alive(apis), startApi(simulation, servers)];
     while (alive(verifies).length < count)
       verifies = [...alive(verifies), startVerify(simulation, servers, `verify ${verifies.length}`)];
+    aConsumerDied ||= alive(consumers).length < consumers.length;
     while (alive(consumers).length < count)
       consumers = [...alive(consumers), startConsumer(simulation, servers, `consumer ${random.below(3)}`, bus)];
     if (bus === 'kafka' && alive(relays).length === 0) relays = [startRelaying(simulation, servers)];
@@ -296,6 +298,30 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     startAll(1);
     others.receiver.recover();
     await startDelivering();
+    await comeToRest();
+    if (work.broken.length > 0) return;
+    for (const name of ['rollup', 'close-months']) await doJob(name);
+    let unproved = await reconciled();
+    // A consumer may have died between the insert of late events and their notes, and nobody has the events any more: reconciling notes them.
+    const mayLackNotes = work.model.losses > 0 && aConsumerDied;
+    if (mayLackNotes && unproved.length > 0 && unproved.every((one) => one.includes('ON_ITS_WAY'))) {
+      await comeToRest();
+      unproved = await reconciled();
+    }
+    if (unproved.length > 0) work.breaks(`reconcile finds ${unproved.join(', ')}`);
+    const leftovers = await servers.redis.leftovers();
+    if (leftovers.length > 0) work.breaks(`redis still has ${leftovers.join(', ')}`);
+    const asks = asksOf(beginning, alive(apis)[0]!, alive(verifies)[0]!);
+    const booked = await until(
+      'proving the books',
+      proveBooks(servers.books.real, work, async (bid) => (await asks.read('getBilling', { bid })).billing),
+    );
+    await until('proving what is at rest', proveRest(work, booked, asks));
+    await settle();
+    others.receiver.prove();
+  }
+
+  async function comeToRest(): Promise<void> {
     let left: string | undefined;
     for (let round = 0, idle = 0; idle < 4; round++) {
       if (round > 60) return work.breaks(`it comes to no rest: ${left}`);
@@ -308,25 +334,20 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
       left = now;
       idle = idle === 2 || left === '' ? idle + 1 : idle < 2 ? 0 : 3;
     }
-    const consumer = alive(consumers)[0]!;
-    for (const name of ['rollup', 'close-months', 'reconcile']) {
-      const job = consumer.jobs.find((each) => each.name === name)!;
-      await until(`the job ${name}`, job.work(new AbortController().signal));
-    }
-    const [{ unproved }] = await asAdmin<[{ unproved: string | null }]>(
-      `select string_agg(billing_id || ' ' || status || ' ' || difference_micros || ' ' || held_difference_micros, ', ') as unproved from unproved_records`,
+  }
+
+  async function doJob(name: string): Promise<void> {
+    const job = alive(consumers)[0]!.jobs.find((each) => each.name === name)!;
+    await until(`the job ${name}`, job.work(new AbortController().signal));
+  }
+
+  /** What differs, once all was compared. */
+  async function reconciled(): Promise<string[]> {
+    await doJob('reconcile');
+    const rows = await asAdmin<{ unproved: string }[]>(
+      `select billing_id || ' ' || status || ' ' || difference_micros || ' ' || held_difference_micros as unproved from unproved_records`,
     );
-    if (unproved) work.breaks(`reconcile finds ${unproved}`);
-    const leftovers = await servers.redis.leftovers();
-    if (leftovers.length > 0) work.breaks(`redis still has ${leftovers.join(', ')}`);
-    const asks = asksOf(beginning, alive(apis)[0]!, alive(verifies)[0]!);
-    const booked = await until(
-      'proving the books',
-      proveBooks(servers.books.real, work, async (bid) => (await asks.read('getBilling', { bid })).billing),
-    );
-    await until('proving what is at rest', proveRest(work, booked, asks));
-    await settle();
-    others.receiver.prove();
+    return rows.map(({ unproved }) => unproved);
   }
 
   /** Lets time pass until something is done. */

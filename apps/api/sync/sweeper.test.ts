@@ -48,6 +48,19 @@ test('adjustments of records that are damaged wait, each, and hold up no other c
   }
 });
 
+test('who applies an adjustment that another gave, which stands still, writes the settings first that it left', async () => {
+  const [one] = records as [Damaged];
+  await world.sql`update billing_records set version = version + 1 where id = ${one.id}`;
+  await leaveAdjustment(world, one, { number: 3, credits: 1 });
+  await leaveAdjustment(world, one, { number: 4, credits: 1, minutesAgo: 1 });
+  assert.is(await sweep(world.sql, redis), 1);
+  const [balance] = await readBalances(redis, [one]);
+  const [{ version }] = await world.sql<
+    [{ version: number }]
+  >`select version from billing_records where id = ${one.id}`;
+  assert.equal([balance!.adjustment, balance!.version], [4, version]);
+});
+
 test('a record whose name something else holds is tried again in one change, and no checkpoint waits for it', async () => {
   const [{ id, shard, name, client }] = records as [Damaged];
   await client.rename(name, `${name} set aside`);
