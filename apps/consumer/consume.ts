@@ -80,7 +80,8 @@ export function stepsOf(options: DeliverOptions): Steps {
       { what: 'noting what the books get', work: (events) => raiseBookedTo(sql, events) },
       // Inserted again, they are the same rows.
       { what: 'inserting usage events', work: insert },
-      // Without the note their records would stay too low. Where Redis is away, it notes all: it may have lost these events.
+      // Without the note their records would stay too low: who dies here, with a Redis that has lost these events, leaves them so until
+      // the next reconciling. Where Redis is away, it notes all.
       { what: 'noting late events', work: makeNoteLateEvents(sql, redis, rebuildSoon) },
       // One that is stored already stays as it is.
       { what: 'notifying of alerts', work: (events) => notifyAlerts(sql, clock, events) },
