@@ -182,9 +182,13 @@ test('adjustments behind one that the books lack and Postgres has wait for it, a
   const record = await makeRecord(lines());
   const { id } = record;
   const [first, , third] = await Promise.all(
-    [2, 4, 8].map(async (credits, i) => {
+    [
+      [2, 3],
+      [4, 7],
+      [8, 11],
+    ].map(async ([credits = 0, used = 0], i) => {
       const [eventId, number] = [newId('evt'), i + 1];
-      const fields = { id: eventId, number, costMicros: credits * CREDIT, usedMicros: 11 * CREDIT };
+      const fields = { id: eventId, number, costMicros: credits * CREDIT, usedMicros: used * CREDIT };
       await own.sql`
         insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
         values (${eventId}, ${own.team.id}, ${id}, ${number}, ${fields.costMicros}, '', '2026-01-01', '', ${own.team.tokenId}, '')`;
