@@ -317,6 +317,8 @@ type APIKeyWithSecret struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 	// when it last verified as VALID; at most a minute behind, RFC 3339 in UTC
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
+	// until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds
+	EarlierSecretsUntil *int64 `json:"earlierSecretsUntil,omitempty"`
 	// the key itself; only this answer contains it
 	Key string `json:"key"`
 }
@@ -400,6 +402,8 @@ type APIKey struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 	// when it last verified as VALID; at most a minute behind, RFC 3339 in UTC
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
+	// until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds
+	EarlierSecretsUntil *int64 `json:"earlierSecretsUntil,omitempty"`
 }
 
 // ImportResultError is a part of requests or answers.
@@ -604,6 +608,11 @@ type RotateKeyResult struct {
 type RotateKeyRequest struct {
 	// for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all; default 0
 	GraceSeconds int64 `json:"graceSeconds,omitempty"`
+}
+
+// EndEarlierSecretsResult is what EndEarlierSecrets answers.
+type EndEarlierSecretsResult struct {
+	APIKey APIKey `json:"apiKey"`
 }
 
 // DeleteKeyResult is what DeleteKey answers.
@@ -906,6 +915,8 @@ type ListBillingsQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
+	// only records with this text in their externalMeterId, in any case
+	Search string `json:"search,omitempty"`
 	// only records that keys of this customer draw on, or drew on until they were deleted
 	CustomerID string `json:"customerId,omitempty"`
 	// only records with less than this available: decimal text, at most six decimals, at most 9000000000

@@ -55,6 +55,11 @@ func (c *Client) RotateKey(ctx context.Context, id, akid string, body RotateKeyR
 	return call[RotateKeyResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/api-key/{}/rotate", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
 }
 
+// EndEarlierSecrets: End the earlier secrets of an API key now, where a rotation lets them go on (key:write).
+func (c *Client) EndEarlierSecrets(ctx context.Context, id, akid string, options ...CallOption) (*EndEarlierSecretsResult, error) {
+	return call[EndEarlierSecretsResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}/earlier-secrets", accept: "application/json"}, input{path: []string{id, akid}}, options)
+}
+
 // DeleteKey: Delete an API key for good; its record stays readable (key:write).
 func (c *Client) DeleteKey(ctx context.Context, id, akid string, options ...CallOption) (*DeleteKeyResult, error) {
 	return call[DeleteKeyResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)

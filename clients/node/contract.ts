@@ -51,6 +51,11 @@ export interface Contract {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & RotateKeyRequest;
     output: RotateKeyResult;
   };
+  /** End the earlier secrets of an API key now, where a rotation lets them go on (`key:write`). */
+  'delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets': {
+    input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
+    output: EndEarlierSecretsResult;
+  };
   /** Delete an API key for good; its record stays readable (`key:write`). */
   'delete /api/v1/workspace/{id}/api-key/{akid}': {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
@@ -120,6 +125,8 @@ export interface Contract {
       cursor?: string | undefined;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
+      /** only records with this text in their externalMeterId, in any case */
+      search?: string | undefined;
       /** only records that keys of this customer draw on, or drew on until they were deleted */
       customerId?: string | undefined;
       /** only records with less than this available: decimal text, at most six decimals, at most 9000000000 */
@@ -954,6 +961,8 @@ export type ApiKeyWithSecret = {
   updatedAt: string;
   /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
   lastUsedAt?: string;
+  /** until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds */
+  earlierSecretsUntil?: number;
   /** the key itself; only this answer contains it */
   key: string;
 };
@@ -1074,6 +1083,8 @@ export type ApiKey = {
   updatedAt: string;
   /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
   lastUsedAt?: string;
+  /** until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds */
+  earlierSecretsUntil?: number;
 };
 
 export type ListKeysResult = {
@@ -1146,6 +1157,8 @@ export type RotateKeyRequest = {
 };
 
 export type RotateKeyResult = { apiKey: ApiKeyWithSecret };
+
+export type EndEarlierSecretsResult = { apiKey: ApiKey };
 
 export type DeleteKeyResult = { apiKey: ApiKey };
 

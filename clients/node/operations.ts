@@ -10,6 +10,7 @@ export const operations = {
     get: 'get /api/v1/workspace/{id}/api-key/{akid}',
     update: 'patch /api/v1/workspace/{id}/api-key/{akid}',
     rotate: 'post /api/v1/workspace/{id}/api-key/{akid}/rotate',
+    endEarlierSecrets: 'delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets',
     delete: 'delete /api/v1/workspace/{id}/api-key/{akid}',
     leaked: 'post /api/v1/api-key/leaked',
   },

@@ -8,7 +8,7 @@ import {
 import { importKeys } from './api-key/import.ts';
 import { createKey, deleteKey, getKey, listKeys, updateKey } from './api-key/keys.ts';
 import { reportLeakedSecrets } from './api-key/leaked.ts';
-import { rotateKey } from './api-key/rotation.ts';
+import { endEarlierSecrets, rotateKey } from './api-key/rotation.ts';
 import { cancelVerification, captureHold, extendHold, releaseHold, verifyKey, verifyKeys } from './api-key/verify.ts';
 import { listAuditLog } from './audit-log/list.ts';
 import { adjustBilling } from './customer-billing/adjust.ts';
@@ -80,6 +80,7 @@ export const routes = named({
   updateKey,
   reportLeakedSecrets,
   rotateKey,
+  endEarlierSecrets,
   deleteKey,
 
   createWorkspace,

@@ -44,6 +44,10 @@ class ApiKeys(_Group):
         """Give an API key a new secret; only this answer contains it (`key:write`)."""
         return cast("types.RotateKeyResult", self._call("post /api/v1/workspace/{id}/api-key/{akid}/rotate", input, options))
 
+    def end_earlier_secrets(self, input: types.EndEarlierSecretsInput, **options: Unpack[CallOptions]) -> types.EndEarlierSecretsResult:
+        """End the earlier secrets of an API key now, where a rotation lets them go on (`key:write`)."""
+        return cast("types.EndEarlierSecretsResult", self._call("delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets", input, options))
+
     def delete(self, input: types.DeleteKeyInput, **options: Unpack[CallOptions]) -> types.DeleteKeyResult:
         """Delete an API key for good; its record stays readable (`key:write`)."""
         return cast("types.DeleteKeyResult", self._call("delete /api/v1/workspace/{id}/api-key/{akid}", input, options))
@@ -424,6 +428,10 @@ class AsyncApiKeys(_AsyncGroup):
     async def rotate(self, input: types.RotateKeyInput, **options: Unpack[CallOptions]) -> types.RotateKeyResult:
         """Give an API key a new secret; only this answer contains it (`key:write`)."""
         return cast("types.RotateKeyResult", await self._call("post /api/v1/workspace/{id}/api-key/{akid}/rotate", input, options))
+
+    async def end_earlier_secrets(self, input: types.EndEarlierSecretsInput, **options: Unpack[CallOptions]) -> types.EndEarlierSecretsResult:
+        """End the earlier secrets of an API key now, where a rotation lets them go on (`key:write`)."""
+        return cast("types.EndEarlierSecretsResult", await self._call("delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets", input, options))
 
     async def delete(self, input: types.DeleteKeyInput, **options: Unpack[CallOptions]) -> types.DeleteKeyResult:
         """Delete an API key for good; its record stays readable (`key:write`)."""

@@ -119,6 +119,8 @@ class ApiKeyWithSecret(TypedDict):
     """When it last changed, RFC 3339 in UTC"""
     lastUsedAt: NotRequired[str]
     """When it last verified as VALID; at most a minute behind, RFC 3339 in UTC"""
+    earlierSecretsUntil: NotRequired[int]
+    """Until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds"""
     key: str
     """The key itself; only this answer contains it"""
 
@@ -232,6 +234,8 @@ class ApiKey(TypedDict):
     """When it last changed, RFC 3339 in UTC"""
     lastUsedAt: NotRequired[str]
     """When it last verified as VALID; at most a minute behind, RFC 3339 in UTC"""
+    earlierSecretsUntil: NotRequired[int]
+    """Until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds"""
 
 
 class ImportResultErrorDetails(TypedDict):
@@ -334,6 +338,17 @@ class RotateKeyInput(TypedDict):
 
 class RotateKeyResult(TypedDict):
     apiKey: ApiKeyWithSecret
+
+
+class EndEarlierSecretsInput(TypedDict):
+    id: str
+    """Id of the workspace"""
+    akid: str
+    """Id of the API key"""
+
+
+class EndEarlierSecretsResult(TypedDict):
+    apiKey: ApiKey
 
 
 class DeleteKeyInput(TypedDict):
@@ -745,6 +760,8 @@ class ListBillingsInput(TypedDict):
     """`nextCursor` of the previous answer"""
     externalMeterId: NotRequired[str]
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    search: NotRequired[str]
+    """Only records with this text in their externalMeterId, in any case"""
     customerId: NotRequired[str]
     """Only records that keys of this customer draw on, or drew on until they were deleted"""
     availableBelow: NotRequired[str]

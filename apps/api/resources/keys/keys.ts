@@ -51,6 +51,9 @@ const apiKeyFields = {
   createdAt: timestamp('when it was made'),
   updatedAt: timestamp('when it last changed'),
   lastUsedAt: Type.Optional(timestamp('when it last verified as VALID; at most a minute behind')),
+  earlierSecretsUntil: Type.Optional(
+    instant('until when an earlier secret still works, of several the last one; absent: none works'),
+  ),
 };
 
 /** An API key as the API answers it (section 2 of the specification). */
@@ -98,6 +101,8 @@ export const keys = resourceOf<typeof apiKey, { shard: number }>(
     billingId: `(select id from billing_records b
                  where b.workspace_id = api_keys.workspace_id and b.external_meter_id = api_keys.external_meter_id)`,
     lastUsedAt: '(select to_timestamp(last_used_at / 1000.0) from key_last_used where key_id = api_keys.id)',
+    earlierSecretsUntil: `(select max(valid_until) from key_texts
+                           where key_id = api_keys.id and valid_until > extract(epoch from now()) * 1000)`,
     scopes: `(select coalesce(json_agg(json_build_object(
                 'representation', s.representation, 'create', g.flags & 1 > 0, 'read', g.flags & 2 > 0,
                 'update', g.flags & 4 > 0, 'del', g.flags & 8 > 0, 'id', s.id) order by g.position), '[]')

@@ -4,10 +4,10 @@ import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { readRecord } from '../../../../shared/stores/records.ts';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { makeBackground } from '../../tests/helpers/background.ts';
-import { callsOf, column, joinWorld, must, newWorkspace } from '../../tests/helpers/calls.ts';
+import { callsOf, column, joinWorld, must, newWorkspace, refused } from '../../tests/helpers/calls.ts';
 
 const world = await joinWorld();
-const { read, make, post, change } = callsOf(world);
+const { ask, read, make, post, change, remove } = callsOf(world);
 const background = makeBackground(world);
 const workspaceId = await newWorkspace(world, { name: 'Acme' });
 
@@ -63,6 +63,28 @@ test('a grace has the end that was asked for, in Redis too, which does not keep 
   const { client, name } = stored(first);
   assert.is(Number(readRecord('key', (await client.get(name))!).validUntilMs), row.validUntil);
   assert.ok((await client.ttl(name)) > 600);
+});
+
+test('a key tells until when an earlier secret works, and ends it at once where that is asked, also once more for a Redis that missed it', async () => {
+  const first = await create();
+  const until = async () => (await read(pathOf(first))).earlierSecretsUntil as number | undefined;
+  assert.is(await until(), undefined);
+  const second = await rotate(first, { graceSeconds: 600 });
+  const last = await rotate(first, { graceSeconds: 3600 });
+  assert.ok(Math.abs((await until())! - Date.now() - 3_600_000) < 60_000);
+  const { client, name } = stored(second);
+  const record = (await client.get(name))!;
+  const end = () => remove(`${pathOf(first)}/earlier-secrets`);
+  assert.is((await end()).earlierSecretsUntil, undefined);
+  assert.equal(await statuses([first, second, last]), ['INVALID', 'INVALID', 'VALID']);
+  assert.is(await until(), undefined);
+  // As if the process had died after the commit: asked again, it is in force before the answer.
+  await client.set(name, record);
+  await world.sql`update changes set applied_at = null where entity_id = ${first.id}`;
+  await end();
+  assert.equal(await statuses([second, last]), ['INVALID', 'VALID']);
+  await remove(pathOf(first));
+  await refused(40903, ask('delete', `${pathOf(first)}/earlier-secrets`));
 });
 
 test('at most 10 earlier secrets work beside the current one: a rotation ends the oldest grace', async () => {

@@ -5,7 +5,7 @@ import { object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { route, type Services } from '../../http/route.ts';
-import { apiKeyWithText, keys, readKey, requireKey } from '../../resources/keys/keys.ts';
+import { apiKey, apiKeyWithText, keys, readKey, requireKey } from '../../resources/keys/keys.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
 // Each change of a key writes every secret that works.
@@ -33,6 +33,29 @@ export const rotateKey = route('post', '/api/v1/workspace/{id}/api-key/{akid}/ro
 
   async handle(call) {
     return { apiKey: await giveNewSecret(call, call.params, call.body) };
+  },
+});
+
+export const endEarlierSecrets = route('delete', '/api/v1/workspace/{id}/api-key/{akid}/earlier-secrets', {
+  summary: 'End the earlier secrets of an API key now, where a rotation lets them go on',
+  description: 'They get INVALID before the answer. The current secret, the settings and the usage stay.',
+  permission: 'key:write',
+  response: object({ apiKey }),
+  errors: ['key_deleted'],
+
+  async handle({ sql, params, caller, changed, clock }) {
+    const before = await requireKey(sql, caller, params, { lock: true });
+    if (before.deleted) throw new ApiError('key_deleted');
+    const ended = await sql<{ pointerShard: number | null }[]>`
+      update key_texts set replaced_at = now(), valid_until = null
+      where key_id = ${params.akid} and valid_until > ${clock.now()}
+      returning pointer_shard`;
+    await sql`update api_keys set version = version + 1, updated_at = now() where id = ${params.akid}`;
+    const apiKey = await readKey(sql, params);
+    // Also where none is left: that they ended may be stored but not yet in force.
+    const shards = [before.shard, ...ended.flatMap(({ pointerShard }) => pointerShard ?? [])];
+    changed('api_key', params.akid, { before: keys.present(before), after: apiKey, shards });
+    return { apiKey };
   },
 });
 

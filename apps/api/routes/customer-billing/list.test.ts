@@ -33,6 +33,8 @@ test('a workspace lists its records, each with the shape that it has alone, narr
     [`customerId=cus.7&externalMeterId=${two}`, [two]],
     ['customerId=cus.9', long],
     ['customerId=nobody', []],
+    ['search=O', [one, two, other]],
+    ['search=o&customerId=cus.8', [other]],
   ] as const)
     assert.equal(column(await listed(query), 'externalMeterId'), meters, query);
   const [first] = await listed('');

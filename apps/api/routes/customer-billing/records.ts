@@ -67,10 +67,17 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
 export const listBillings = listRoute('/api/v1/workspace/{id}/customer-billings', 'billings', billing, {
   summary: 'List the billing records of a workspace',
   description:
-    'Amounts are those of a copy, at most 60 s old; `GET /api/v1/customer-billing/{bid}` gives those of now. Pages follow by `cursor`, in the order in which the records were made; with `availableBelow` those with the least are first, with `customerId` they are in the order of their meters.',
+    'Amounts are those of a copy, at most 60 s old; `GET /api/v1/customer-billing/{bid}` gives those of now. Pages follow by `cursor`, in the order in which the records were made; with `availableBelow` those with the least are first, with `customerId` they are in the order of their meters. With `search` a page may have few records, or none, while `nextCursor` leads on.',
   permission: 'billing:read',
   query: {
     externalMeterId: Type.Optional(externalMeterId),
+    search: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 128,
+        description: 'only records with this text in their externalMeterId, in any case',
+      }),
+    ),
     customerId: Type.Optional({
       ...customerId,
       description: 'only records that keys of this customer draw on, or drew on until they were deleted',
@@ -86,9 +93,13 @@ export const listBillings = listRoute('/api/v1/workspace/{id}/customer-billings'
       customerId: query.customerId,
       belowMicros: query.availableBelow === undefined ? undefined : creditsIn('availableBelow', query.availableBelow),
     };
+    const wanted = query.search?.toLowerCase();
+    const isFound = ({ externalMeterId }: BillingRow) =>
+      wanted === undefined || externalMeterId.toLowerCase().includes(wanted);
     return {
       read: (after, take) => billingsAfter(sql, filter, after, take),
-      present: ({ row }) => presentAmounts(row, copiedAmounts(row)),
+      // No index leads to these: a page may have few, and another follows.
+      present: ({ row }) => (isFound(row) ? presentAmounts(row, copiedAmounts(row)) : undefined),
       order: orderOf(filter),
     };
   },
