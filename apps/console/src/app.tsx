@@ -70,7 +70,7 @@ function Workspaces() {
           columns={[
             { title: 'Name', cell: named },
             { title: 'Id', code: 'id' },
-            { title: 'Made', time: 'createdAt' },
+            { title: 'Created', time: 'createdAt' },
           ]}
           empty="No workspace yet. A workspace holds the keys, scopes and customers of one product or environment: make one to begin."
         />

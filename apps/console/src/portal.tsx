@@ -5,7 +5,7 @@ import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
 import { Grants } from './pages/customers/grants.tsx';
 import { Rotate } from './pages/keys/key.tsx';
-import { stateOf } from './pages/keys/keys.tsx';
+import { stateOf } from './pages/keys/api-key.ts';
 import { LastUsage } from './pages/usage.tsx';
 import { Frame, Outside, Page, Section } from './parts/page.tsx';
 import { List } from './parts/table.tsx';
@@ -95,12 +95,13 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
         { title: 'Key', code: 'maskedKey' },
         { title: 'State', width: '7rem', state: stateOf },
         { title: 'Expires', time: 'expiresAt' },
-        { title: 'Last used', time: 'lastUsedAt' },
+        { title: 'Last used', time: 'lastUsedAt', isAgo: true },
         {
           title: 'Rotate',
           width: '6.5rem',
           needs: mayRotate ? undefined : false,
-          cell: ({ id, name }) => <Rotate row={name} onRotate={rotate(id)} />,
+          // The new secret of one that is refused would be refused too.
+          cell: (key) => stateOf(key)[0] === 'good' && <Rotate row={key.name} onRotate={rotate(key.id)} />,
         },
       ]}
       empty="You have no API key yet. Ask for one where you got this link."

@@ -1,25 +1,29 @@
-import type { FunctionComponent } from 'preact';
-import { useLayoutEffect } from 'preact/hooks';
+import type { ComponentChildren, FunctionComponent } from 'preact';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
 import type { Permission } from '../../../shared/contract/caller.ts';
 import { useAnswer, useMay, useSession, useWorkspace, WorkspaceContext } from './data/hooks.ts';
 import { Audit } from './pages/audit.tsx';
+import { Refused } from './pages/calls.tsx';
 import { Customer } from './pages/customers/customer.tsx';
 import { Customers } from './pages/customers/customers.tsx';
 import { Key } from './pages/keys/key.tsx';
 import { Keys } from './pages/keys/keys.tsx';
 import { Overview } from './pages/overview.tsx';
+import { Search } from './pages/search.tsx';
 import { Scopes } from './pages/keys/scopes.tsx';
 import { Settings } from './pages/settings.tsx';
 import { Tokens } from './pages/tokens.tsx';
 import { UsagePage } from './pages/usage.tsx';
 import { Webhook } from './pages/webhooks/webhook.tsx';
 import { Webhooks } from './pages/webhooks/webhooks.tsx';
-import { Why } from './pages/why.tsx';
+import { DialogContext } from './parts/dialog.tsx';
 import { ConsoleFrame, Page } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
 type PageData = {
+  /** What it stands with in the menu. */
+  group: 'Now' | 'Customers' | 'Use' | 'Team';
   path: string;
   title: string;
   needs: Permission;
@@ -30,16 +34,16 @@ type PageData = {
 };
 
 const pages: readonly PageData[] = [
-  { path: 'overview', title: 'Overview', needs: 'workspace:read', page: Overview },
-  { path: 'keys', title: 'Keys', needs: 'key:read', page: Keys, item: Key },
-  { path: 'customers', title: 'Customers', needs: 'billing:read', page: Customers, item: Customer },
-  { path: 'usage', title: 'Usage', needs: 'usage:read', page: UsagePage },
-  { path: 'why', title: 'Why refused?', needs: 'usage:read', page: Why },
-  { path: 'scopes', title: 'Scopes', needs: 'workspace:read', page: Scopes },
-  { path: 'webhooks', title: 'Webhooks', needs: 'webhook:read', page: Webhooks, item: Webhook },
-  { path: 'tokens', title: 'Tokens', needs: 'token:write', page: Tokens },
-  { path: 'audit-log', title: 'Audit log', needs: 'audit:read', isOfTeam: true, page: Audit },
-  { path: 'settings', title: 'Settings', needs: 'workspace:read', page: Settings },
+  { group: 'Now', path: 'overview', title: 'Overview', needs: 'workspace:read', page: Overview },
+  { group: 'Customers', path: 'customers', title: 'Customers', needs: 'billing:read', page: Customers, item: Customer },
+  { group: 'Customers', path: 'keys', title: 'Keys', needs: 'key:read', page: Keys, item: Key },
+  { group: 'Customers', path: 'scopes', title: 'Scopes', needs: 'workspace:read', page: Scopes },
+  { group: 'Use', path: 'usage', title: 'Usage', needs: 'usage:read', page: UsagePage },
+  { group: 'Use', path: 'calls', title: 'Refused calls', needs: 'usage:read', page: Refused },
+  { group: 'Team', path: 'webhooks', title: 'Webhooks', needs: 'webhook:read', page: Webhooks, item: Webhook },
+  { group: 'Team', path: 'tokens', title: 'Tokens', needs: 'token:write', page: Tokens },
+  { group: 'Team', path: 'audit-log', title: 'Audit log', needs: 'audit:read', isOfTeam: true, page: Audit },
+  { group: 'Team', path: 'settings', title: 'Settings', needs: 'workspace:read', page: Settings },
 ];
 
 /** The page of the workspace that the address names. */
@@ -74,16 +78,45 @@ function usePagesOf() {
 
 function Menu({ at }: { at: string }) {
   const { pathOf } = useWorkspace();
-  // On a narrow screen the menu scrolls: the page that is shown stands in sight.
-  const intoSight = (link: HTMLElement | null) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  const [isOpen, setOpen] = useState(false);
+  const [dialog, setDialog] = useState<ComponentChildren>();
+  const shown = usePagesOf();
+  const search = () => setDialog(<Search pages={shown} />);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      // Over another dialog it would hide what that holds.
+      if (event.key !== 'k' || !(event.ctrlKey || event.metaKey) || document.querySelector('dialog')) return;
+      event.preventDefault();
+      search();
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  });
+  // Where the screen is narrow the menu is closed, and closes once a page was chosen.
+  useEffect(() => setOpen(false), [at]);
   return (
-    <nav class="menu" aria-label="Pages">
-      {usePagesOf().map(({ path, title }) => (
-        <a key={path} href={pathOf(path)} {...(path === at && { 'aria-current': 'page' as const, ref: intoSight })}>
-          {title}
-        </a>
-      ))}
-    </nav>
+    <DialogContext.Provider value={setDialog}>
+      <nav class="menu pages" aria-label="Pages">
+        <button type="button" class="outline small narrow" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {shown.find(({ path }) => path === at)?.title ?? 'Menu'} ▾
+        </button>
+        <div class={isOpen ? 'groups' : 'groups closed'}>
+          {[...Map.groupBy(shown, ({ group }) => group)].map(([group, ofGroup]) => (
+            <div key={group} role="group" aria-label={group}>
+              {ofGroup.map(({ path, title }) => (
+                <a key={path} href={pathOf(path)} aria-current={path === at ? 'page' : undefined}>
+                  {title}
+                </a>
+              ))}
+            </div>
+          ))}
+        </div>
+        <button type="button" class="outline small" aria-haspopup="dialog" title="Ctrl K" onClick={search}>
+          Search
+        </button>
+      </nav>
+      {dialog}
+    </DialogContext.Provider>
   );
 }
 

@@ -1,40 +1,53 @@
 import { readFileSync } from 'node:fs';
-import type { Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/world.ts';
 import { inTable, rowOf, visit } from './helpers/browser.ts';
-import { answer, confirm, fill, press, tick } from './helpers/keyboard.ts';
+import { answer, confirm, fill, press, tick, type } from './helpers/keyboard.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
 // Every task of the pages of customers, by keyboard alone.
 
 const { test, own } = await consoleSuite('customers in the console');
 
-test('a record is made, found, refilled, granted credits once and by a schedule, and may be overdrawn', async () => {
+test('a customer is made, found, given credits for good, until a day and by a schedule, and may spend below zero', async () => {
   await own.customers.newMeter({ externalMeterId: 'another' });
   const { page, close } = await own.open('customers');
   const available = (text: string) => page.getByText(`${text} credits available`).waitFor();
-  await answer(page, 'New record', 'New record', { Meter: 'keyboard', 'First credits': '5' });
-  await page.getByRole('heading', { level: 1, name: 'keyboard' }).waitFor();
+  await answer(page, 'New customer', 'New customer', { Customer: 'By keyboard', 'First credits': '5' });
+  await page.getByRole('heading', { level: 1, name: 'By keyboard' }).waitFor();
   await press(page, 'Customers');
-  await fill(page, { Meter: 'keyboard' });
-  await rowOf(page, 'Billing records', 'another').waitFor({ state: 'detached' });
-  await press(page, 'keyboard');
+  await fill(page, { 'With fewer credits than': 'ten' });
+  await page.getByText('Write an amount such as').waitFor();
+  await page.getByLabel('With fewer credits than').fill('1,000');
+  await fill(page, { 'Find customers': 'KEYB' });
+  await rowOf(page, 'Customers', 'another').waitFor({ state: 'detached' });
+  await press(page, 'By keyboard');
   await available('5');
 
-  await press(page, 'Refill');
+  await press(page, 'Add credits');
+  const form = page.getByRole('dialog', { name: 'Add credits' });
   await fill(page, { Credits: 'nonsense' });
-  await page.getByRole('alert').getByText('Credits', { exact: true }).waitFor();
-  await page.getByRole('dialog').getByLabel('Credits').fill('');
-  await fill(page, { Credits: '2000.000001' });
+  await form.getByRole('alert').getByText('Credits', { exact: true }).waitFor();
+  await form.getByText('Write an amount such as 1,000 or 0.25').waitFor();
+  assert.is(await form.getByText('must match pattern').isVisible(), false, 'what the api said is under Details');
+  await form.getByLabel('Credits').fill('');
+  await type(page, 'Credits', '2,000.000001');
+  await form.getByText('5 → 2,005.000001 credits available. They never end.').waitFor();
+  await page.keyboard.press('Enter');
+  await form.waitFor({ state: 'detached' });
   await available('2,005.000001');
+  await press(page, 'Credits');
   await inTable(page, 'Ledger', '2,000.000001');
-  await answer(page, 'Grant credits', 'Grant credits', { Credits: '25', Name: 'trial', Priority: '10' });
+  await answer(page, 'Add credits', 'Add credits', { Credits: '25', 'They end': 'on Friday', Reason: 'trial' });
   await available('2,030.000001');
-  await page.getByRole('figure', { name: 'Credits of the record' }).getByText('left of trial').waitFor();
+  await page.getByRole('figure', { name: 'Credits of the customer' }).getByText('left of trial').waitFor();
+  const [{ ends }] = await own.world.sql<
+    [{ ends: number }]
+  >`select expires_at as ends from grants where name = 'trial'`;
+  assert.equal([new Date(ends).getDay(), new Date(ends).getHours()], [5, 23]);
   await answer(page, 'Void trial', 'Void the grant', { Reason: 'ended early' });
-  await rowOf(page, 'Grants', 'trial').getByText('Voided').waitFor();
+  await rowOf(page, 'Ledger', 'trial').getByText('Voided').waitFor();
   const monthly = { Credits: '3', Every: 'month', 'Time zone': 'Europe/Oslo', Name: 'included' };
   await answer(page, 'New schedule', 'New schedule', monthly);
   await inTable(page, 'Grant schedules', 'month, Europe/Oslo');
@@ -42,25 +55,29 @@ test('a record is made, found, refilled, granted credits once and by a schedule,
   await confirm(page, 'Delete the schedule included', 'Delete for good');
   await page.getByText('No schedule.').waitFor();
 
-  await press(page, 'Overage and cap');
-  await tick(page, 'May go on when the credits are used up');
-  await fill(page, { 'Spend cap': '3000' });
-  await page.getByText('calls go on').waitFor();
-  const { key } = await own.customers.newKey({ externalMeterId: 'keyboard' });
+  await press(page, 'Spending rules');
+  await tick(page, 'Allow spending below zero');
+  await fill(page, { 'Spend cap': '3,000' });
+  await page.getByText('allowed up to the cap').waitFor();
+  const { key } = await own.customers.newKey({ externalMeterId: 'By keyboard', name: 'Their backend' });
   const billing = { usage: '2008.1' };
   assert.is((await own.customers.verify({ key, billing })).body.status, 'VALID');
   await page.reload();
   await available('-0.099999');
   await page.getByText('Overdrawn', { exact: true }).waitFor();
+  await page.getByRole('navigation', { name: 'Parts of the page' }).getByRole('link', { name: 'Keys' }).click();
+  await press(page, 'Their backend');
+  await press(page, 'By keyboard');
+  await available('-0.099999');
   await close();
 });
 
 test('usage, a hold, an alert and a limit are told; a month has a statement, its files what the api has, and the books a proof', async () => {
   const { id, key } = await record('used', '100');
-  const { page, close } = await own.open(`customers/${id}`);
+  const { page, close } = await own.open(`customers/${id}?tab=Limits and alerts`);
   const monthly = { Of: 'credits', Per: 'month', Name: 'monthly', 'At most': '90' };
   await answer(page, 'New limit', 'New limit', monthly);
-  await inTable(page, 'Limits', 'monthly');
+  await rowOf(page, 'Limits', 'monthly').getByText('month, resets at 00:00 UTC').waitFor();
   await answer(page, 'New alert', 'New alert', { Name: 'half', From: '50' });
   await page.getByText('when 50% of the credits are used').waitFor();
   for (const billing of [
@@ -79,29 +96,41 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
   });
   await page.reload();
   await page.getByText('43.749999 credits available').waitFor();
-  await page.getByText('monthly of the record: at most 90 credits per month').waitFor();
-  for (const [table, text] of [
-    ['Usage by day', '50.25'],
-    ['Usage by day', '1.000001'],
-    ['Holds', 'tokens'],
-    ['Crossed alerts', 'half'],
-    ['Movements', 'usage: tokens'],
-  ] as const)
+  const fact = (name: string) => page.locator('dl.facts div').filter({ hasText: name }).locator('dd').innerText();
+  assert.equal([await fact('Used today'), await fact('Used this month')], ['51.250001', '51.250001']);
+  await inTable(page, 'Crossed alerts', 'half');
+  for (const [tab, table, text] of [
+    ['Calls', 'Recent calls', 'Over a limit on credits'],
+    ['Credits', 'Ledger', 'Held for tokens, then'],
+    ['Usage', 'Usage by day', '50.25'],
+    ['Usage', 'Usage by day', '1.000001'],
+    ['Activity', 'Audit log', 'Created customer'],
+    ['Statement', 'Movements', 'usage: tokens'],
+  ] as const) {
+    await page.getByRole('navigation', { name: 'Parts of the page' }).getByRole('link', { name: tab }).click();
     await inTable(page, table, text);
-  const [, first] = await page.getByRole('region', { name: 'Usage by day' }).getByRole('row').allInnerTexts();
-  assert.match(first!, 'images', 'names from A to Z within a day');
-
+  }
   const month = await page.getByLabel('Month', { exact: true }).inputValue();
-  for (const [button, path] of [
-    ['Download CSV', `/api/v1/usage/${id}?from=2000-01-01&to=2099-01-01&format=csv`],
-    ['Download the statement', `/api/v1/customer-billing/${id}/statement?month=${month}&format=csv`],
-  ] as const)
-    assert.is(await saved(page, button), (await must(200, own.world.call('get', path))).text);
+  await requireSaved('Download the statement', `/api/v1/customer-billing/${id}/statement?month=${month}&format=csv`);
   await press(page, 'Prove the books');
   await page.getByText('Exact: the books have all that was used, and no more').waitFor();
+  await page.goBack();
+  await page.goBack();
+  await inTable(page, 'Usage by day', 'images');
+  const [, first] = await page.getByRole('region', { name: 'Usage by day' }).getByRole('row').allInnerTexts();
+  assert.match(first!, 'images', 'names from A to Z within a day');
+  await requireSaved('Download CSV', `/api/v1/usage/${id}?from=2000-01-01&to=2099-01-01&format=csv`);
+  await page.goto(`${own.world.api.url}/console/w/${own.workspaceId}/customers/${id}?tab=Limits and alerts`);
   await confirm(page, 'Delete half', 'Delete for good');
   await page.getByText('None of its own').waitFor();
   await close();
+
+  async function requireSaved(button: string, path: string): Promise<void> {
+    const coming = page.waitForEvent('download');
+    await press(page, button);
+    const saved = readFileSync(await (await coming).path(), 'utf8');
+    assert.is(saved, (await must(200, own.world.call('get', path))).text);
+  }
 });
 
 test('a portal link is made for the customer of the keys, shown once, opens with what it permits, and is revoked', async () => {
@@ -123,6 +152,9 @@ test('a portal link is made for the customer of the keys, shown once, opens with
     return customer.page.getByText('The link has ended').isVisible();
   });
   await customer.close();
+  await page.goto(`${own.world.api.url}/console/w/${own.workspaceId}/audit-log`);
+  await rowOf(page, 'Audit log', 'Opened session').getByText('a customer, by a portal link').first().waitFor();
+  await page.goBack();
 
   await own.customers.newKey({ externalMeterId: 'linked', customerId: 'cus_other' });
   await page.reload();
@@ -135,10 +167,4 @@ async function record(externalMeterId: string, totalCredits: string, ofKey: obje
   await own.customers.newMeter({ externalMeterId, totalCredits, ...more });
   const { key } = await own.customers.newKey({ externalMeterId, ...ofKey });
   return { id: (await own.customers.billing(externalMeterId)).id, key };
-}
-
-async function saved(page: Page, button: string): Promise<string> {
-  const coming = page.waitForEvent('download');
-  await press(page, button);
-  return readFileSync(await (await coming).path(), 'utf8');
 }

@@ -23,7 +23,7 @@ test('who signs in makes a key, whose secret is shown once and verifies, and fin
   await page.getByText('No key yet.').waitFor();
   await page.getByRole('button', { name: 'New key' }).click();
   const form = page.getByRole('dialog', { name: 'New key' });
-  await form.getByLabel('Name').fill('Backend');
+  await form.getByLabel('Name', { exact: true }).fill('Backend');
   await form.getByRole('button', { name: 'Create key' }).click();
   const made = page.getByRole('dialog', { name: 'The new key' });
   const secret = await made.getByLabel('Secret of the key').inputValue();

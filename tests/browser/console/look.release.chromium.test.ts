@@ -1,5 +1,5 @@
 import * as assert from 'uvu/assert';
-import { requireInAllLooks, settled, signIn, visit } from './helpers/browser.ts';
+import { requireAsPictured, requireInAllLooks, settled, signIn, visit } from './helpers/browser.ts';
 import { FAILING } from './helpers/data.ts';
 import { shownSuite } from './helpers/suite.ts';
 
@@ -7,21 +7,27 @@ import { shownSuite } from './helpers/suite.ts';
 
 const { test, own, shown } = await shownSuite('how the console looks');
 const at = (path: string) => `${own.world.api.url}/console/w/${shown.workspaceId}/${path}`;
-/** Each page, and a text of it. */
+/** Each page, a text of it, and the name of its picture. */
 const pages = [
-  ['overview', 'Customers with the least left'],
-  ['keys', 'Northwind backend'],
-  [`keys/${shown.keyId}`, 'Recent decisions'],
-  ['why', 'Key or customer'],
-  ['customers', 'northwind-api'],
-  [`customers/${shown.billingId}`, 'Recent decisions'],
-  ['webhooks', FAILING],
-  [`webhooks/${shown.webhookId}`, 'Finance chat'],
-  ['usage', 'Summed up by'],
-  ['scopes', 'Scopes'],
-  ['tokens', 'Tokens'],
-  ['audit-log', 'POST /api-key'],
-  ['settings', 'Quota of the team'],
+  ['overview', 'Customers with the least left', 'overview'],
+  ['keys', 'Northwind backend', 'keys'],
+  [`keys/${shown.keyId}`, 'Recent calls', 'key'],
+  ['calls', 'Over a limit on requests', 'calls'],
+  ['customers', 'northwind-api', 'customers'],
+  [`customers/${shown.billingId}`, 'Northwind backend', 'customer'],
+  [`customers/${shown.billingId}?tab=Credits`, 'Ledger', 'customer-credits'],
+  [`customers/${shown.billingId}?tab=Usage`, 'Usage, last 30 days', 'customer-usage'],
+  [`customers/${shown.billingId}?tab=Calls`, 'Recent calls', ''],
+  [`customers/${shown.billingId}?tab=Limits and alerts`, 'Crossed alerts', ''],
+  [`customers/${shown.billingId}?tab=Statement`, 'Remaining at the end', ''],
+  [`customers/${shown.billingId}?tab=Activity`, 'Created customer', ''],
+  ['webhooks', FAILING, 'webhooks'],
+  [`webhooks/${shown.webhookId}`, 'Failed 2 times', 'webhook'],
+  ['usage', 'Summed up by', 'usage'],
+  ['scopes', 'Scopes', 'scopes'],
+  ['tokens', 'Tokens', 'tokens'],
+  ['audit-log', 'Created key', 'audit-log'],
+  ['settings', 'Quota of the team', 'settings'],
 ] as const;
 
 test('every page and dialog fits its window, keeps to WCAG 2.2 AA, and makes no element of what a stranger wrote', async () => {
@@ -29,14 +35,17 @@ test('every page and dialog fits its window, keeps to WCAG 2.2 AA, and makes no 
   await page.goto(`${own.world.api.url}/console`);
   await page.getByRole('heading', { name: 'keytally' }).waitFor();
   await requireInAllLooks(page, 'sign-in');
+  await requireAsPictured(page, 'console/sign-in');
   await signIn(page, own.world.api.url, shown.token);
   await requireInAllLooks(page, 'workspaces');
+  await requireAsPictured(page, 'console/workspaces');
   const dialog = page.getByRole('dialog');
   const send = (button: string) => dialog.getByRole('button', { name: button }).click();
-  for (const [path, text] of pages) {
+  for (const [path, text, picture] of pages) {
     await page.goto(at(path));
-    await page.getByText(text).first().waitFor();
+    await page.getByText(text).filter({ visible: true }).first().waitFor();
     await requireInAllLooks(page, path);
+    if (picture) await requireAsPictured(page, `console/${picture}`);
     const buttons = page.locator('button[aria-haspopup=dialog]');
     const texts = await buttons.allInnerTexts();
     // Of the lines of the audit log the first.
@@ -50,13 +59,15 @@ test('every page and dialog fits its window, keeps to WCAG 2.2 AA, and makes no 
     }
   }
   await page.getByRole('button', { name: 'New limit' }).click();
-  await page.getByLabel('Name').fill('hourly');
+  await page.getByLabel('Name', { exact: true }).fill('hourly');
   await page.getByLabel('At most').fill('-1');
   await send('Create limit');
   await page.getByRole('alert').waitFor();
   await requireInAllLooks(page, 'an error');
   await page.goto(at(`customers/${shown.billingId}`));
   await page.getByRole('button', { name: 'Portal link' }).click();
+  await dialog.getByText('Loading…').waitFor({ state: 'detached' });
+  await requireAsPictured(page, 'console/portal-link');
   await send('Make the link');
   await page.getByLabel('Portal link', { exact: true }).waitFor();
   await requireInAllLooks(page, 'what is shown once');
@@ -74,6 +85,25 @@ test('the overview has each usage once, with its sum of all days, the largest fi
   await close();
 });
 
+test('a chart tells the amounts of the period that one points at; a phone leads to every page', async () => {
+  const { page, close } = await own.open('overview');
+  await page.goto(at(`customers/${shown.billingId}?tab=Usage`));
+  const legend = page.locator('.chart figcaption');
+  await legend.getByText('In all').waitFor();
+  const inAll = await legend.innerText();
+  await page.locator('.drawing').hover();
+  await legend.getByText('In all').waitFor({ state: 'detached' });
+  assert.match(await legend.innerText(), /^\d+ \w+\s+archive [\d.]+\s+forecast [\d.]+$/);
+  assert.is.not(await legend.innerText(), inAll);
+  await page.setViewportSize({ width: 360, height: 800 });
+  await page.getByRole('button', { name: 'Customers' }).click();
+  for (const title of ['Overview', 'Keys', 'Usage', 'Refused calls', 'Scopes', 'Webhooks', 'Tokens', 'Audit log'])
+    assert.ok(await page.getByRole('link', { name: title, exact: true }).first().isVisible(), title);
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor();
+  await close();
+});
+
 test('a token that only reads is offered nothing that changes anything, on any page', async () => {
   const reading = ['workspace', 'key', 'billing', 'usage', 'webhook', 'audit', 'link'] as const;
   const token = await own.world.newToken(
@@ -81,12 +111,13 @@ test('a token that only reads is offered nothing that changes anything, on any p
     reading.map((one) => `${one}:read` as const),
   );
   const { page, close } = await own.open('keys', token);
-  const reads = /^(Sign out|Find|Show|Look again|Prove the books|Download .*)$/;
+  const reads =
+    /^(Sign out|Search|Find|Show|Refresh|Prove the books|Download .*|Today|Yesterday|\d+ days|(This|Last) month)$/;
   for (const [path, text] of pages.filter(([path]) => path !== 'tokens')) {
     await page.goto(at(path));
-    await page.getByText(text).first().waitFor();
+    await page.getByText(text).filter({ visible: true }).first().waitFor();
     await settled(page);
-    const offered = await page.locator('button:not(.link)').allInnerTexts();
+    const offered = await page.locator('button:not(.link, .sort, .narrow)').allInnerTexts();
     assert.equal(
       offered.filter((one) => !reads.test(one)),
       [],

@@ -26,6 +26,7 @@ test('a new secret stays until its dialog is closed, also where its page can not
   await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`);
   await page.getByRole('button', { name: 'Rotate' }).click();
   await page.route(`**/api-key/${id}`, away);
+  await page.getByLabel('Keep the old secret').selectOption('an hour');
   await page.getByRole('button', { name: 'Rotate key' }).click();
   await page.getByText('cannot be reached').waitFor();
   const made = page.getByRole('dialog', { name: 'The new secret' });
@@ -35,7 +36,7 @@ test('a new secret stays until its dialog is closed, also where its page can not
   await made.getByRole('button', { name: 'Copy' }).click();
   await made.getByRole('status').getByText('copy it by hand').waitFor();
   assert.is(await page.evaluate('String(getSelection())'), secret);
-  await page.keyboard.press('Escape');
+  await made.getByRole('button', { name: 'Close' }).click();
   await page.unroute(`**/api-key/${id}`);
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByText('cannot be reached').waitFor({ state: 'detached' });
@@ -47,7 +48,7 @@ test('a refill whose answer was lost shows when its form is closed, and the next
   await page.getByText('100 credits available').waitFor();
   await page.route('**/refill', unanswered, { times: 1 });
   const refill = async () => {
-    await page.getByRole('button', { name: 'Refill' }).click();
+    await page.getByRole('button', { name: 'Add credits' }).click();
     await page.getByRole('dialog').getByLabel('Credits').fill('7');
     await page.getByRole('dialog').getByRole('button', { name: 'Add credits' }).click();
   };
@@ -127,7 +128,7 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   assert.match(link, /^lt_/);
   await page.goto(`${own.world.api.url}/console/w/${own.workspaceId}/keys`);
   await page.getByRole('button', { name: 'New key' }).click();
-  await page.getByRole('dialog').getByLabel('Name').fill('Secret');
+  await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Secret');
   const secret = await shownOnce(page, 'Secret of the key', 'Create key');
   await requireForgotten(page, [own.world.team.token, secret, link]);
   await page.goBack();
@@ -140,6 +141,7 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   portal.on('request', (one) => asked.push(one.url(), one.postData() ?? '', one.headers()['referer'] ?? ''));
   await portal.goto(`${own.world.api.url}/portal#${link}`);
   await portal.getByRole('button', { name: 'Rotate Northwind backend' }).click();
+  await portal.getByLabel('Keep the old secret').selectOption('a day');
   await requireForgotten(portal, [link, await shownOnce(portal, 'Secret of the key', 'Rotate key')]);
   assert.not.ok(asked.join('\n').includes(link), 'it goes in a header alone');
   await portal.goto(`${own.world.api.url}/docs`);

@@ -2,8 +2,8 @@ import type { Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/world.ts';
-import { inTable, requireInAllLooks, rowOf, visit } from '../console/helpers/browser.ts';
-import { focused, press, tabTo } from '../console/helpers/keyboard.ts';
+import { inTable, requireAsPictured, requireInAllLooks, rowOf, visit } from '../console/helpers/browser.ts';
+import { focused, press, tabTo, type } from '../console/helpers/keyboard.ts';
 import { shownSuite } from '../console/helpers/suite.ts';
 
 // What a customer does who has opened a link, by keyboard alone, in all looks.
@@ -17,9 +17,10 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
   assert.is(await rowOf(page, 'Keys', 'Harbour office').count(), 0, "no other customer's");
   assert.is(await page.getByRole('button', { name: /^Rotate/ }).count(), 0, 'the link does not permit it');
   await page.getByText('credits available').waitFor();
-  await inTable(page, 'Grants', 'trial');
+  await inTable(page, 'Credits', 'trial');
   await inTable(page, 'Usage by day', 'archive');
   await requireInAllLooks(page, 'portal');
+  await requireAsPictured(page, 'portal/portal');
   await page.keyboard.press('Tab');
   assert.is(await focused(page), 'Skip to the page');
   await tabTo(page, 'Month');
@@ -37,17 +38,24 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
 
 test('a customer rotates a key: the new secret is shown once and verifies; who has left sees nothing more', async () => {
   const { page, close } = await visit(own.browser);
+  const { id } = await makeCustomers(own.world, shown.workspaceId).newKey({ name: 'Off', customerId: 'northwind' });
+  const path = `/api/v1/workspace/${shown.workspaceId}/api-key/${id}`;
+  await must(200, own.world.call('patch', path, { enabled: false }));
   await go(page, await link({ permissions: ['rotate'] }));
+  await rowOf(page, 'Keys', 'Off').getByText('Disabled').waitFor();
+  assert.is(await page.getByRole('button', { name: 'Rotate Off' }).count(), 0, 'its new secret would be refused too');
   await press(page, 'Rotate Northwind backend');
   await page.getByRole('dialog', { name: 'Rotate the key' }).waitFor();
   await requireInAllLooks(page, 'portal-rotate');
+  await requireAsPictured(page, 'portal/portal-rotate');
+  await type(page, 'Keep the old secret working for', 'a day');
   await press(page, 'Rotate key');
   const made = page.getByRole('dialog', { name: 'The new secret' });
   const secret = await made.getByLabel('Secret of the key').inputValue();
   const { verify } = makeCustomers(own.world, shown.workspaceId);
   assert.is((await verify({ key: secret })).body.status, 'VALID');
   await requireInAllLooks(page, 'portal-secret');
-  await page.keyboard.press('Escape');
+  await press(page, 'Close');
   await made.waitFor({ state: 'detached' });
   assert.is(await focused(page), 'Rotate Northwind backend');
   assert.not.ok((await page.content()).includes(secret));
@@ -56,6 +64,7 @@ test('a customer rotates a key: the new secret is shown once and verifies; who h
   await page.reload();
   await page.getByRole('alert').getByText('The link has ended').waitFor();
   await requireInAllLooks(page, 'portal-ended');
+  await requireAsPictured(page, 'portal/portal-ended');
   await close();
 });
 

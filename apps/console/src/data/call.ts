@@ -44,6 +44,21 @@ export async function call<O extends Operation, I extends Input<O>>(
   return answer;
 }
 
+/** Makes the same change of many things, one after the other; every part reads again once they are done. */
+export async function callAll<O extends Operation, I extends Input<O>>(
+  operation: O,
+  inputs: readonly Known<I, O>[],
+): Promise<void> {
+  try {
+    for (const input of inputs) {
+      const { method, path, body } = requestOf(operation, input);
+      await send(method, path, { body: body && JSON.stringify(body) });
+    }
+  } finally {
+    readAgain();
+  }
+}
+
 /** The event by which every part of a page reads again what it shows. */
 export const CHANGED = 'keytally-changed';
 

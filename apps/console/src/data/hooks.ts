@@ -1,3 +1,4 @@
+import { useLocation } from 'preact-iso/router';
 import { createContext } from 'preact';
 import { useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Permission } from '../../../../shared/contract/caller.ts';
@@ -30,6 +31,22 @@ export function useWorkspace() {
   const workspace = useContext(WorkspaceContext)!;
   const { id } = workspace;
   return { id, workspace, pathOf: (page: string) => `/console/w/${encodeURIComponent(id)}/${page}` };
+}
+
+/** What the address asks for behind its question mark. */
+export type Asked = Partial<Record<string, string>>;
+
+/** What the address asks for, and a way to ask for something else there: a link keeps it, and Back leads to what was before. */
+export function useAsked(): readonly [asked: Asked, ask: (change: Record<string, unknown>) => void] {
+  const { path, query, route } = useLocation();
+  const ask = (change: Record<string, unknown>) => {
+    const all = Object.entries<unknown>({ ...query, ...change }).filter(
+      ([, value]) => value !== undefined && value !== '',
+    );
+    const wanted = new URLSearchParams(all.map(([name, value]) => [name, String(value)])).toString();
+    route(wanted ? `${path}?${wanted}` : path);
+  };
+  return [query, ask];
 }
 
 export type Answered<Value> = { value: Value | undefined; problem?: Problem | undefined; reload?: () => void };
@@ -128,16 +145,21 @@ async function readPage<O extends Operation>(operation: O, input: ListInput<O>, 
   return { items: Object.values(answer).find(Array.isArray) as ItemOf<O>[], nextCursor };
 }
 
-/** The first items of a list, at most `MOST_ITEMS`. */
-export async function readItems<O extends Operation>(operation: O, input: ListInput<O>): Promise<ItemOf<O>[]> {
+/** The first items of a list, at most so many, of at most so many pages. */
+export async function readItems<O extends Operation>(
+  operation: O,
+  input: ListInput<O>,
+  { most = MOST_ITEMS, pages = Infinity } = {},
+): Promise<ItemOf<O>[]> {
   const items: ItemOf<O>[] = [];
   let cursor: string | undefined;
   do {
     const page = await readPage(operation, input, cursor);
     items.push(...page.items);
     cursor = page.nextCursor;
-  } while (cursor !== undefined && items.length < MOST_ITEMS);
-  return items;
+    pages -= 1;
+  } while (cursor !== undefined && items.length < most && pages > 0);
+  return items.slice(0, most);
 }
 
 /** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. */

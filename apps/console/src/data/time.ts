@@ -23,16 +23,47 @@ export function localText(ms: number): string {
   return textOf(ms - new Date(ms).getTimezoneOffset() * MINUTE_MS);
 }
 
-/** A moment in the viewer's zone: `26 Nov 2026, 14:05`. */
-export function localMoment(moment: Date): string {
-  const text = localText(moment.getTime());
-  return `${dayLabel(text)} ${text.slice(0, 4)}, ${text.slice(11)}`;
+/** A moment in the viewer's zone, to the second: `26 Nov 2026, 14:05:09`; of this year without it. */
+export function localMoment(ms: number): string {
+  const text = localText(ms);
+  const year = text.slice(0, 4);
+  const day = year === localText(Date.now()).slice(0, 4) ? dayLabel(text) : `${dayLabel(text)} ${year}`;
+  return `${day}, ${text.slice(11)}:${String(new Date(ms).getSeconds()).padStart(2, '0')}`;
+}
+
+const STEPS = [
+  [1, 's'],
+  [60, 'min'],
+  [3_600, 'h'],
+  [86_400, 'd'],
+] as const;
+
+/** How far a moment is from now, in its largest unit: `3 min ago`, `in 2 d`. */
+export function fromNow(ms: number): string {
+  const seconds = Math.round((Date.now() - ms) / 1_000);
+  const [step, unit] = STEPS.findLast(([one]) => Math.abs(seconds) >= one) ?? STEPS[0];
+  const amount = `${Math.floor(Math.abs(seconds) / step)} ${unit}`;
+  return seconds < 0 ? `in ${amount}` : `${amount} ago`;
+}
+
+/** The end of a day so many days from now, in the viewer's zone: its last second. */
+export function endOfDay(days: number): number {
+  return new Date(new Date().setDate(new Date().getDate() + days)).setHours(23, 59, 59, 0);
 }
 
 /** The first and the last of the days that a chart shows, in a zone, in which another day may have begun than in UTC. */
-export function lastDays(timeZone?: string): { from: string; to: string } {
-  const dayIn = timeZone === undefined ? dayOf : new Intl.DateTimeFormat('sv-SE', { timeZone }).format;
-  return { from: dayIn(Date.now() - (DAYS - 1) * DAY_MS), to: dayIn(Date.now()) };
+export function lastDays(timeZone?: string, days = DAYS): { from: string; to: string } {
+  const dayIn = timeZone === undefined ? dayOf : daysIn(timeZone);
+  return { from: dayIn(Date.now() - (days - 1) * DAY_MS), to: dayIn(Date.now()) };
+}
+
+// The address may name a zone that there is not: the api says so.
+function daysIn(timeZone: string): (ms: number) => string {
+  try {
+    return new Intl.DateTimeFormat('sv-SE', { timeZone }).format;
+  } catch {
+    return dayOf;
+  }
 }
 
 /** Rows with those of the newest period first; within one they keep their order. */

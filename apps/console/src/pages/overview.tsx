@@ -1,21 +1,20 @@
-import { call, Problem } from '../data/call.ts';
-import { useAnswer, useMay, useRead, useWorkspace } from '../data/hooks.ts';
-import { spanUntilNow } from '../data/time.ts';
-import { Counts, summed, useCounts } from './decisions.tsx';
+import { useAnswer, useAsked, useMay, useWorkspace } from '../data/hooks.ts';
+import { lastDays } from '../data/time.ts';
+import { Field } from '../parts/form.tsx';
+import { Counts, refusedColumns, useCounts, useRefused } from './calls.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { Listed, Table } from '../parts/table.tsx';
-import { Amount, Empty, Facts, PageLink, State, Time } from '../parts/text.tsx';
-import { billingState } from './customers/credits.tsx';
-import { LastUsage } from './usage.tsx';
+import { Amount, Empty, Facts, PageLink, State, Time, UNNAMED } from '../parts/text.tsx';
+import { billingState } from './customers/billing-state.ts';
+import { groups, LastUsage, sumOf } from './usage.tsx';
 import { isGivenUp, isOf, webhookState } from './webhooks/webhooks.tsx';
 
 const LIVE_MS = 10_000;
 const STATE_MS = 60_000;
 const SHOWN = 8;
+const MOST_GROUPS = 5_000;
 // More than a record can have: the list then begins with those that have the least.
 const MOST_CREDITS = '9000000000';
-// "usage_too_large" of the API.
-const USAGE_TOO_LARGE = 40020;
 const needs = ['usage:read', 'billing:read', 'webhook:read'] as const;
 
 /** Is all well, and what happens now? */
@@ -25,13 +24,14 @@ export function Overview() {
   return (
     <Page title="Overview">
       {!needs.some(may) && <Empty>The token may read neither usage, nor customers, nor webhooks.</Empty>}
-      {may('usage:read') && <Now />}
       <div class="panels">
         {may('billing:read') && <LowCustomers />}
-        {may('usage:read') && <HitLimits />}
+        {may('usage:read') && <RefusedCalls />}
         {may('webhook:read') && <FailingWebhooks />}
         {may('billing:read') && <Books />}
       </div>
+      {may('usage:read') && <Today />}
+      {may('usage:read') && <Now />}
       {may('usage:read') && (
         <LastUsage
           title="Credits used"
@@ -45,11 +45,80 @@ export function Overview() {
   );
 }
 
+const tops = ['billing', 'key', 'usageName'];
+const topOptions = groups
+  .filter(({ group }) => tops.includes(group))
+  .map(({ group, title }) => [group, title] as const);
+
+/** What happened today against the day before, and whose calls used most. */
+function Today() {
+  const { id: workspaceId, workspace } = useWorkspace();
+  const [{ top }, ask] = useAsked();
+  const by = groups.find(({ group }) => group === top && tops.includes(group)) ?? groups[0]!;
+  const { from, to } = lastDays(workspace.timezone, 2);
+  const asked = { workspaceId, from, to, timezone: workspace.timezone, interval: 'day' } as const;
+  const counts = useAnswer('get /api/v1/verifications', { ...asked, groupBy: 'status' }, STATE_MS).value?.data ?? [];
+  const read = useAnswer('get /api/v1/usage', { ...asked, groupBy: by.group, limit: MOST_GROUPS }, STATE_MS);
+  const isOf = (day: string) => (row: { start: string }) => row.start.startsWith(day);
+  const callsOf = (day: string) => counts.filter(isOf(day)).reduce((sum, { count }) => sum + count, 0);
+  const passed = counts.filter(isOf(to)).reduce((sum, row) => sum + (row.status === 'VALID' ? row.count : 0), 0);
+  return (
+    <Section title="Today" of={read}>
+      {({ data }) => {
+        const items = [...Map.groupBy(data, (row) => by.text(row) ?? UNNAMED)].map(([id, rows]) => {
+          const usedOn = (day: string) => rows.find(isOf(day))?.totalBillingUsage ?? '0';
+          return { id, row: rows[0]!, today: usedOn(to), yesterday: usedOn(from) };
+        });
+        const largest = items.toSorted((a, b) => Number(b.today) - Number(a.today));
+        return (
+          <>
+            <Facts
+              of={[
+                ['Calls', <Against today={callsOf(to)} before={callsOf(from)} />],
+                ['Passed', callsOf(to) > 0 && `${((100 * passed) / callsOf(to)).toFixed(1)}%`],
+                [
+                  'Credits used',
+                  <Against today={sumOf(data.filter(isOf(to)))} before={sumOf(data.filter(isOf(from)))} />,
+                ],
+              ]}
+            />
+            <Field
+              label="Most used by"
+              name="top"
+              options={topOptions}
+              value={by.group}
+              onText={(one) => ask({ top: one })}
+            />
+            <Table
+              label="Most used today"
+              columns={[
+                { title: by.title, text: 'id', link: ({ row }) => by.link?.(row) },
+                { title: 'Today', amount: 'today' },
+                { title: 'Yesterday', amount: 'yesterday' },
+              ]}
+              items={largest.slice(0, SHOWN)}
+              empty="Nothing was used today or yesterday."
+            />
+          </>
+        );
+      }}
+    </Section>
+  );
+}
+
+function Against({ today, before }: { today: number | string; before: number | string }) {
+  return (
+    <>
+      <Amount of={today} /> <span class="muted">yesterday</span> <Amount of={before} />
+    </>
+  );
+}
+
 function Now() {
   const { id: workspaceId } = useWorkspace();
   const read = useCounts({ workspaceId, groupBy: 'status' }, 'hour', LIVE_MS);
   return (
-    <Section title="Verifications per minute, last hour" of={read}>
+    <Section title="Calls per minute, last hour" of={read}>
       {({ counts, chart }) => (
         <div class="panels">
           <Counts counts={{ ...counts, wouldRefuse: [] }} chart={chart} />
@@ -65,7 +134,7 @@ function LowCustomers() {
   const input = { id, availableBelow: MOST_CREDITS, limit: SHOWN };
   const empty = (
     <>
-      There is no billing record. <PageLink to="customers">Make one</PageLink> for a customer who pays by use.
+      There is no customer. <PageLink to="customers">Make one</PageLink> who pays by use.
     </>
   );
   return (
@@ -74,50 +143,25 @@ function LowCustomers() {
       of={useAnswer('get /api/v1/workspace/{id}/customer-billings', input, STATE_MS)}
       items={({ billings }) => billings}
       columns={[
-        { title: 'Meter', text: 'externalMeterId', link: (one) => `customers/${one.id}` },
+        { title: 'Customer', text: 'externalMeterId', link: (one) => `customers/${one.id}` },
         { title: 'Available', amount: 'availableCredits' },
-        { title: 'State', width: '8rem', state: billingState },
+        { title: 'State', width: '8.5rem', state: billingState },
       ]}
       empty={empty}
     />
   );
 }
 
-/** The limits that refused calls in the last 24 hours, and of which keys. */
-function HitLimits() {
-  const { id: workspaceId } = useWorkspace();
-  const read = useRead(
-    async () => {
-      const count = async (groupBy: string) => {
-        const input = { workspaceId, ...spanUntilNow('day').asked, interval: 'day', groupBy } as const;
-        const ask = (reason: 'RATE_LIMIT' | 'LIMIT_REACHED') => call('get /api/v1/verifications', { ...input, reason });
-        const answers = await Promise.all([ask('RATE_LIMIT'), ask('LIMIT_REACHED')]);
-        return answers.flatMap(({ data }) => data);
-      };
-      // Of very many keys the api tells no rows: then by limit alone.
-      return count('limit,key').catch((error: unknown) => {
-        if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return count('limit');
-        throw error;
-      });
-    },
-    workspaceId,
-    STATE_MS,
-  );
+/** Which calls were refused most. */
+function RefusedCalls() {
   return (
     <Listed
-      title="Limits hit, last 24 hours"
-      of={read}
-      items={(rows) => summed(rows, ({ limit, apiKeyId }) => `${limit} ${apiKeyId}`).slice(0, SHOWN)}
-      columns={[
-        {
-          title: 'Key',
-          text: ({ apiKeyId, apiKeyName = apiKeyId }) => apiKeyName,
-          link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`,
-        },
-        { title: 'Limit', text: 'limit' },
-        { title: 'Refused', amount: 'count' },
-      ]}
-      empty="Nothing to do: no limit refused a call."
+      title="Refused calls, last 24 hours"
+      action={<PageLink to="calls">All refused calls</PageLink>}
+      of={useRefused(STATE_MS)}
+      items={(rows) => rows.slice(0, SHOWN)}
+      columns={refusedColumns}
+      empty="Nothing to do: no call was refused."
     />
   );
 }
@@ -147,7 +191,7 @@ function FailingWebhooks() {
   );
 }
 
-/** Whether the books were proved, when, and which records differ. */
+/** Whether the books were proved, when, and which customers differ. */
 function Books() {
   const { id } = useWorkspace();
   return (
@@ -156,8 +200,8 @@ function Books() {
         if (provedAt === undefined)
           return (
             <Empty>
-              Not proved yet: each hour all records are compared with their events, for the first time within the hour
-              to come. Until then a customer's own page proves its record at once.
+              Not proved yet: each hour the balance of every customer is compared with its events, for the first time
+              within the hour to come. Until then a customer's own page proves it at once.
             </Empty>
           );
         return (
@@ -165,15 +209,15 @@ function Books() {
             <Facts
               of={[
                 ['State', <State of={differentRecords === 0 ? ['good', 'Exact'] : ['bad', 'Different']} />],
-                ['Records that differ', <Amount of={differentRecords} />],
-                ['Records with events on their way', <Amount of={undecidedRecords} />],
+                ['Customers that differ', <Amount of={differentRecords} />],
+                ['Customers with events on their way', <Amount of={undecidedRecords} />],
                 ['Proved', <Time at={provedAt} />],
               ]}
             />
             <Table
-              label="Records that differ"
+              label="Customers that differ"
               columns={[
-                { title: 'Meter', text: 'externalMeterId', link: (one) => `customers/${one.billingId}` },
+                { title: 'Customer', text: 'externalMeterId', link: (one) => `customers/${one.billingId}` },
                 { title: 'By', amount: 'difference' },
                 { title: 'Since', time: 'since' },
               ]}

@@ -11,8 +11,10 @@ import { Facts, None, Time } from '../parts/text.tsx';
 type Change = Omit<Input<'patch /api/v1/workspace/{id}'>, 'id'>;
 type Quota = { name: string; limit: number; used?: number };
 
+// Where the name of a quota does not say what it is.
+const names: Record<string, string> = { billingRecords: 'customers', keptAnswerBytes: 'bytes of stored replies' };
 const quotaColumns: readonly Column<Quota>[] = [
-  { title: 'Of', text: ({ name }) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`) },
+  { title: 'Of', text: ({ name }) => names[name] ?? name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`) },
   { title: 'Used', amount: 'used' },
   { title: 'At most', amount: 'limit' },
 ];
@@ -35,7 +37,7 @@ export function Settings() {
           ['Keys may come from', workspace.defaultAllowedIPs.join(', ') || <None>any address</None>],
           ['Addresses of refused calls', workspace.keepClientAddresses ? 'kept for a day' : 'not kept'],
           ['Time zone', workspace.timezone],
-          ['Made', <Time at={workspace.createdAt} />],
+          ['Created', <Time at={workspace.createdAt} />],
         ]}
       />
       <OwnList

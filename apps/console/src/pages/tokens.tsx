@@ -5,7 +5,7 @@ import { Ask } from '../parts/dialog.tsx';
 import { Page } from '../parts/page.tsx';
 import { List } from '../parts/table.tsx';
 import type { Standing } from '../parts/text.tsx';
-import { stateUntil } from './keys/keys.tsx';
+import { stateUntil } from './keys/api-key.ts';
 
 type Token = ItemOf<'get /api/v1/access-token'>;
 
@@ -21,7 +21,7 @@ export function Tokens() {
       one="token"
       fields={[
         { name: 'name', label: 'Name', required: true, maxLength: 128 },
-        { name: 'permissions', label: 'May', as: 'ticks', options: rights },
+        { name: 'permissions', label: 'Permissions', as: 'ticks', options: rights },
         ...(isOfTeam ? [limited] : []),
         { name: 'expiresAt', label: 'Expires', as: 'moment', hint: 'In your time zone. Empty: never.' },
       ]}
@@ -50,8 +50,8 @@ export function Tokens() {
         columns={[
           { title: 'Name', width: '24%', cell: nameOf },
           { title: 'Token', code: 'maskedToken' },
-          { title: 'May', text: ({ permissions: may }) => may.join(', ') },
-          { title: 'Last used', time: 'lastUsedAt' },
+          { title: 'Permissions', text: ({ permissions: may }) => may.join(', ') },
+          { title: 'Last used', width: '8rem', time: 'lastUsedAt', isAgo: true },
           { title: 'State', width: '6.5rem', state: stateOf },
           { title: 'Revoke', width: '6.5rem', cell: revoke },
         ]}
@@ -62,7 +62,7 @@ export function Tokens() {
 }
 
 function stateOf({ revoked, expiresAt }: Token): Standing {
-  return revoked ? ['bad', 'Revoked'] : stateUntil(expiresAt, 'In force');
+  return revoked ? ['bad', 'Revoked'] : stateUntil(expiresAt, 'Active');
 }
 
 function revoke({ id, name, revoked }: Token) {

@@ -1,11 +1,10 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
 import { formatSum } from '../../../../shared/values/credits.ts';
 import { addressOf, call, type Input } from '../data/call.ts';
-import { usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
+import { useAsked, usePages, useRead, useWorkspace, type ItemOf } from '../data/hooks.ts';
 import { DAYS, lastDays, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/time.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
-import { Form, SaveButton } from '../parts/form.tsx';
+import { Finder, SaveButton } from '../parts/form.tsx';
 import { Page, Section } from '../parts/page.tsx';
 import { PagedTable, Table, type Column } from '../parts/table.tsx';
 import { Amount, Empty, UNNAMED } from '../parts/text.tsx';
@@ -24,8 +23,9 @@ type Group = {
   link?(row: Row): string;
   none?: string;
 };
-const groups: readonly Group[] = [
-  { group: 'billing', title: 'Meter', text: meterOf, link: (row) => `customers/${row.billingId}`, none: 'none' },
+/** What usage is summed up by. */
+export const groups: readonly Group[] = [
+  { group: 'billing', title: 'Customer', text: meterOf, link: (row) => `customers/${row.billingId}`, none: 'none' },
   { group: 'usageName', title: 'Usage', text: ({ usageName }) => usageName },
   {
     group: 'key',
@@ -35,17 +35,32 @@ const groups: readonly Group[] = [
     none: 'correction',
   },
   { group: 'route', title: 'Route', text: ({ route, other }) => (other ? 'other routes' : route) },
-  { group: 'customer', title: 'Customer', text: ({ customerId }) => customerId },
+  { group: 'customer', title: 'Customer id', text: ({ customerId }) => customerId },
 ];
+const intervals = ['hour', 'day', 'week', 'month'] as const;
+const filters = [
+  { name: 'externalMeterId', label: 'Only the customer' },
+  { name: 'usageName', label: 'Only the usage' },
+  { name: 'apiKeyId', label: 'Only the key (id)' },
+  { name: 'route', label: 'Only the route' },
+  { name: 'customerId', label: 'Only the customer id' },
+] as const;
 const groupOptions = groups.map(({ group, title }) => [group, title] as const);
 
 /** What was used in the workspace, summed as one asks for it. */
 export function UsagePage() {
   const { id: workspaceId, workspace } = useWorkspace();
-  const { timezone } = workspace;
-  const [asked, setAsked] = useState<Asked>(() => {
-    return { workspaceId, ...lastDays(timezone), interval: 'day', timezone, groupBy: 'billing,usageName' };
-  });
+  const [{ groups: groupBy = 'billing,usageName', interval, timezone = workspace.timezone, ...wanted }] = useAsked();
+  const days = lastDays(timezone);
+  const asked: Asked = {
+    workspaceId,
+    from: wanted['from'] ?? days.from,
+    to: wanted['to'] ?? days.to,
+    interval: intervals.find((one) => one === interval) ?? 'day',
+    timezone,
+    groupBy,
+    ...Object.fromEntries(filters.map(({ name }) => [name, wanted[name]])),
+  };
   const pages = usePages('get /api/v1/usage', { ...asked, limit: ROWS });
   const { items, isWhole } = pages;
   const shown = pages.readOn as Asked;
@@ -62,26 +77,26 @@ export function UsagePage() {
   );
   return (
     <Page title="Usage" action={actions}>
-      <Form
+      <Presets timezone={timezone} />
+      <Finder
         submit="Show"
-        look="row"
         fields={[
           { name: 'from', label: 'From the day', as: 'date', required: true, value: asked.from },
           { name: 'to', label: 'To the day', as: 'date', required: true, value: asked.to },
-          { name: 'interval', label: 'By', options: ['hour', 'day', 'week', 'month'], value: asked.interval },
+          { name: 'interval', label: 'By', options: intervals, value: asked.interval },
           { name: 'timezone', label: 'Time zone', required: true, value: asked.timezone },
           { name: 'groups', label: 'Summed up by', as: 'ticks', options: groupOptions, value: grouped },
-          { name: 'externalMeterId', label: 'Only the meter' },
-          { name: 'usageName', label: 'Only the usage' },
-          { name: 'apiKeyId', label: 'Only the key (id)' },
-          { name: 'route', label: 'Only the route' },
-          { name: 'customerId', label: 'Only the customer' },
+          ...filters,
         ]}
-        // The api groups by two of them where none is asked for.
-        onSubmit={async ({ groups, ...given }) =>
-          setAsked({ workspaceId, ...given, groupBy: groups.join(',') || 'usageName' })
-        }
       />
+      {items.length > 0 && isWhole && (
+        <p class="big">
+          <Amount of={sumOf(items)} />{' '}
+          <small>
+            credits, {shown.from} to {shown.to}
+          </small>
+        </p>
+      )}
       {items.length > 0 && <UsageChart rows={items} {...shown} />}
       {items.length > 0 && !isWhole && (
         <p class="muted">
@@ -98,6 +113,37 @@ export function UsagePage() {
       />
     </Page>
   );
+}
+
+/** Days that one often asks for. */
+function Presets({ timezone }: { timezone: string }) {
+  const [, ask] = useAsked();
+  const [{ from: yesterday, to: today }, week, days] = [2, 7, DAYS].map((count) => lastDays(timezone, count)) as Three;
+  const [month, lastMonth] = [monthOf(today), monthOf(monthOf(today).before)];
+  const presets = [
+    ['Today', today, today],
+    ['Yesterday', yesterday, yesterday],
+    ['7 days', week.from, today],
+    [`${DAYS} days`, days.from, today],
+    ['This month', month.first, today],
+    ['Last month', lastMonth.first, month.before],
+  ] as const;
+  return (
+    <div class="actions presets">
+      {presets.map(([title, from, to]) => (
+        <button key={title} type="button" class="outline small" onClick={() => ask({ from, to })}>
+          {title}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+type Three = [ReturnType<typeof lastDays>, ReturnType<typeof lastDays>, ReturnType<typeof lastDays>];
+
+function monthOf(day: string): { first: string; before: string } {
+  const first = `${day.slice(0, 8)}01`;
+  return { first, before: new Date(Date.parse(first) - 1).toISOString().slice(0, 10) };
 }
 
 type LastUsageProps = {
@@ -179,15 +225,20 @@ function columnsOf({ groupBy, interval, timezone }: Pick<Asked, 'groupBy' | 'int
   ];
 }
 
+/** The credits that some rows have together. */
+export function sumOf(rows: readonly Pick<Row, 'totalBillingUsage'>[]): string {
+  const micros = rows.map(({ totalBillingUsage: used }) => BigInt(Math.round(Number(used) * 1_000_000)));
+  return formatSum(micros.reduce((sum, one) => sum + one, 0n));
+}
+
 // The rows of a name as one, the largest first.
 function sumsOf(rows: readonly Row[]): Row[] {
-  const micros = (row: Row) => BigInt(Math.round(Number(row.totalBillingUsage) * 1_000_000));
   const sums = [...Map.groupBy(rows, nameOf).values()].map((all) => ({
     ...all[0]!,
-    totalBillingUsage: formatSum(all.reduce((sum, row) => sum + micros(row), 0n)),
+    totalBillingUsage: sumOf(all),
     events: all.reduce((sum, { events }) => sum + events, 0),
   }));
-  return sums.toSorted((a, b) => Number(micros(b) - micros(a)));
+  return sums.toSorted((a, b) => Number(b.totalBillingUsage) - Number(a.totalBillingUsage));
 }
 
 function meterOf({ billingId, externalMeterId = billingId }: Row) {

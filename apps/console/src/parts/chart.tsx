@@ -1,6 +1,7 @@
+import { useState } from 'preact/hooks';
 import { grouped, Legend } from './text.tsx';
 
-type Part = { name: string; fill: string; from: readonly number[]; to: readonly number[] };
+type Part = { name: string; fill: string; from: readonly number[]; to: readonly number[]; amounts: readonly number[] };
 /** What a name amounts to in a period. */
 type Amount = readonly [period: string, name: string, amount: number];
 /** What a chart shows: periods by their labels, and the parts of each. */
@@ -13,16 +14,29 @@ const HEADROOM = 1.08;
 const MOST_TICKS = 5;
 const MOST_LABELS = 10;
 /**
- * Bars by time, one part for each name on top of the other. It is a drawing: the numbers stand in the table below it, and
- * whoever can't see it reads them there.
+ * Bars by time, one part for each name on top of the other, with their sums, or the amounts of the period that one points at.
+ * It is a drawing: the numbers stand in the table below it, and whoever can't see it reads them there.
  */
 export function StackedBars({ labels, parts }: Chart) {
+  const [at, setAt] = useState<number>();
+  const point = (event: PointerEvent & { currentTarget: HTMLElement }) => {
+    const { left, width } = event.currentTarget.getBoundingClientRect();
+    const place = Math.floor((labels.length * (event.clientX - left)) / width);
+    setAt(place >= 0 && place < labels.length ? place : undefined);
+  };
+  const told = parts.map(({ name, fill, amounts }) => {
+    const amount = at === undefined ? amounts.reduce((sum, one) => sum + one, 0) : amounts[at]!;
+    return { name, fill, amount: String(Math.round(amount * 1e6) / 1e6) };
+  });
   const most = Math.max(0, ...(parts.at(-1)?.to ?? [])) * HEADROOM || 1;
   const heightOf = (value: number) => (100 * value) / most;
   const nth = Math.ceil(labels.length / MOST_LABELS);
   return (
     <figure class="chart" aria-hidden="true">
-      <div class="drawing">
+      <div class="drawing" onPointerMove={point} onPointerLeave={() => setAt(undefined)}>
+        {at !== undefined && (
+          <div class="at" style={{ left: `${(100 * at) / labels.length}%`, width: `${100 / labels.length}%` }} />
+        )}
         {ticksTo(most).map((at) => (
           <div key={at} class="tick" style={{ bottom: `${heightOf(at)}%` }}>
             <span>{grouped(String(at))}</span>
@@ -42,7 +56,7 @@ export function StackedBars({ labels, parts }: Chart) {
             ),
         )}
       </div>
-      <Legend of={parts} />
+      <Legend of={told} title={at === undefined ? 'In all' : labels[at]!} />
     </figure>
   );
 }
@@ -62,12 +76,13 @@ function ticksTo(most: number): number[] {
 
 /**
  * Makes a chart of amounts: `periods` are all that it shows, by their names. Of many names it shows the largest; those of
- * `colours` keep their order and their colours, whichever others there are.
+ * `colours` keep their order and their colours, whichever others there are. `nameOf` calls them as people do.
  */
 export function chartOf(
   amounts: readonly Amount[],
   periods: ReadonlyMap<string, string>,
   colours: Readonly<Record<string, number>> = {},
+  nameOf: (name: string) => string = (name) => name,
 ): Chart {
   const known = amounts.filter(([period]) => periods.has(period));
   const totals = sumsBy(known, ([, name]) => name);
@@ -80,8 +95,10 @@ export function chartOf(
   let from: readonly number[] = [...periods].map(() => 0);
   const parts = [...names, ...(largest.length > names.length ? [REST] : [])].map((name, i): Part => {
     // Corrections may be below 0, which has no bar.
-    const to = [...periods.keys()].map((period, at) => from[at]! + Math.max(0, sums.get(`${period} ${name}`) ?? 0));
-    const part = { name: name || 'others', fill: `var(--chart-${(colours[name] ?? i) % COLOURS})`, from, to };
+    const amounts = [...periods.keys()].map((period) => sums.get(`${period} ${name}`) ?? 0);
+    const to = amounts.map((amount, at) => from[at]! + Math.max(0, amount));
+    const fill = `var(--chart-${(colours[name] ?? i) % COLOURS})`;
+    const part = { name: nameOf(name || 'others'), fill, from, to, amounts };
     from = to;
     return part;
   });

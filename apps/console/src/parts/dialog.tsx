@@ -39,8 +39,8 @@ export function Opens({ text, look = 'outline', label, title, needs, children }:
   );
 }
 
-/** A dialog over the page: Escape closes it, and focus goes back to where it was. */
-export function Dialog({ title, children }: { title: string; children: ComponentChildren }) {
+/** A dialog over the page: Escape closes it unless it `holds` what is shown once, and focus goes back to where it was. */
+export function Dialog({ title, holds, children }: { title: string; holds?: boolean; children: ComponentChildren }) {
   const show = useContext(DialogContext);
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -56,7 +56,13 @@ export function Dialog({ title, children }: { title: string; children: Component
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby={id} onClose={() => show(undefined)}>
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onKeyDown={(event) => holds && event.key === 'Escape' && event.preventDefault()}
+      onCancel={(event) => holds && event.preventDefault()}
+      onClose={() => show(undefined)}
+    >
       <article>
         <header>
           <button type="button" aria-label="Close" class="close" onClick={() => dialog.current?.close()} />
@@ -69,7 +75,7 @@ export function Dialog({ title, children }: { title: string; children: Component
 }
 
 /** A secret, under the title of its dialog, and what else is said of it. */
-type Revealed = { title: string; label: string; text: string; more?: ComponentChildren };
+export type Revealed = { title: string; label: string; text: string; more?: ComponentChildren };
 type AskProps<F extends readonly FieldData[], Answer> = {
   title: string;
   submit: string;
@@ -79,8 +85,9 @@ type AskProps<F extends readonly FieldData[], Answer> = {
   onSubmit(given: Given<F>): Promise<Answer>;
   /** The secret that is shown once it was done; without one the dialog closes. */
   shows?(answer: Answer): Revealed;
-  /** What it says above its fields. */
+  /** What it says above its fields, and below them of what they hold. */
   says?: string;
+  preview?: ((given: Partial<Given<F>>) => ComponentChildren) | undefined;
   /** Whoever may not do it is shown its children alone. */
   needs?: Needs;
   children?: ComponentChildren;
@@ -121,6 +128,7 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
   const { title, after, onSubmit, shows, ...form } = props;
   const show = useContext(DialogContext);
   const [shown, setShown] = useState<Revealed>();
+  const [isCopied, setCopied] = useState(false);
   const submit = async (given: Given<F>) => {
     const answer = await onSubmit(given);
     if (shows) setShown(shows(answer));
@@ -128,14 +136,20 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
   };
   const asked = <Form {...form} onSubmit={submit} />;
   return (
-    <Dialog title={shown?.title ?? title}>
-      {shown ? <Secret {...shown} /> : after ? <Loaded of={after}>{() => asked}</Loaded> : asked}
+    <Dialog title={shown?.title ?? title} holds={shown !== undefined && !isCopied}>
+      {shown ? (
+        <Secret {...shown} onCopied={() => setCopied(true)} />
+      ) : after ? (
+        <Loaded of={after}>{() => asked}</Loaded>
+      ) : (
+        asked
+      )}
     </Dialog>
   );
 }
 
-/** A secret that is shown once, with a button that copies it. */
-function Secret({ label, text, more }: Revealed) {
+/** A secret that is shown once, with a button that copies it. Until then Escape leaves it there. */
+function Secret({ label, text, more, onCopied }: Revealed & { onCopied(): void }) {
   const [state, setState] = useState('');
   const field = useRef<HTMLInputElement>(null);
   // Where the button was that made it, so that a screen reader tells of it.
@@ -145,6 +159,7 @@ function Secret({ label, text, more }: Revealed) {
       // Over plain HTTP browsers have no clipboard, but for localhost.
       await navigator.clipboard.writeText(text);
       setState('Copied');
+      onCopied();
     } catch {
       field.current?.focus();
       field.current?.select();

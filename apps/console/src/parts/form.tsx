@@ -1,8 +1,11 @@
 import type { ComponentChildren } from 'preact';
-import { useId, useState } from 'preact/hooks';
-import { download, type Problem } from '../data/call.ts';
-import { useMay, useProblem, type Needs } from '../data/hooks.ts';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { parseCredits } from '../../../../shared/values/credits.ts';
+import { download, Problem } from '../data/call.ts';
+import { useAsked, useMay, useProblem, type Needs } from '../data/hooks.ts';
+import { searchable } from '../data/searchable.ts';
 import { localText } from '../data/time.ts';
+import { fieldOf, plainWords } from './plain-words.ts';
 import { ProblemNote } from './text.tsx';
 
 /** A value, which is its own text if it has no other. */
@@ -18,6 +21,12 @@ export type FieldData = {
   as?: 'text' | 'credits' | 'number' | 'moment' | 'date' | 'month' | 'search' | 'password' | 'check' | 'ticks';
   /** One of these. */
   options?: readonly Option[];
+  /** Texts to choose from, beside any other. */
+  suggests?: readonly string[] | undefined;
+  /** Shown only while another field has this value. */
+  shownIf?: readonly [field: string, value: string];
+  /** By what names the api calls it, if not by its own. */
+  told?: readonly string[];
   value?: string | number | boolean | readonly string[] | undefined;
   /** Where it is empty it is given on as null, not left out. */
   clears?: true;
@@ -39,6 +48,7 @@ type ValueOf<F extends FieldData> = F extends { as: 'check' }
       : (F extends { as: 'number' | 'moment' } ? number : string) | Empty<F>;
 // A moment that nobody has changed is left out, also of fields that can be cleared.
 type Empty<F> =
+  | (F extends { shownIf: readonly string[] } ? undefined : never)
   | (F extends { clears: true } ? null : never)
   | (F extends { as: 'moment' } ? undefined : F extends { required: true } | { clears: true } ? never : undefined);
 /** What was given in these fields, by name. */
@@ -55,6 +65,8 @@ function valueIn({ name, as, options, value, clears, required }: FieldData, form
   // The field tells minutes, and of an hour that comes twice not which: what nobody changed stays as it is.
   if (as === 'moment' && text === momentIn(value)) return undefined;
   if (text === '') return clears ? null : required || options ? '' : undefined;
+  // An amount may be written as pages show it.
+  if (as === 'credits' && /^\d{1,3}(,\d{3})+(\.\d+)?$/.test(text)) return text.replaceAll(',', '');
   return as === 'moment' ? new Date(text).getTime() : as === 'number' ? Number(text) : text;
 }
 
@@ -67,17 +79,24 @@ type FormProps<F extends readonly FieldData[]> = {
   needs?: Needs;
   onSubmit(given: Given<F>): Promise<unknown>;
   says?: string | undefined;
+  /** What would come of it, as it is filled in. */
+  preview?: ((given: Partial<Given<F>>) => ComponentChildren) | undefined;
   /** What stands above the fields; whoever may not do it sees this alone. */
   children?: ComponentChildren;
 };
 
 /** A form that says that it works, and what the api said where it refused. Without fields it is a button. */
 export function Form<const F extends readonly FieldData[] = []>(props: FormProps<F>) {
-  const { submit, fields = [], look, needs, onSubmit, says, children } = props;
+  const { submit, fields = [], look, needs, onSubmit, says, preview, children } = props;
   const may = useMay();
   const problemOf = useProblem();
+  const form = useRef<HTMLFormElement>(null);
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
+  const [draft, setDraft] = useState<Partial<Record<string, unknown>>>({});
+  // What the address asks for may have become another: by Back.
+  const asked = look === 'row' ? JSON.stringify(fields.map(({ value }) => value)) : undefined;
+  useEffect(() => form.current?.reset(), [asked]);
   if (!may(needs)) return <>{children}</>;
   const send = async (event: { preventDefault(): void; currentTarget: HTMLFormElement }) => {
     event.preventDefault();
@@ -93,18 +112,48 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
       setBusy(false);
     }
   };
-  const shown = fields.map((field) => <Field key={field.name} {...field} />);
+  const drafts = preview !== undefined || fields.some(({ shownIf }) => shownIf);
+  const typed = () => drafts && setDraft(givenIn(fields as F, new FormData(form.current!)));
+  const now = { ...Object.fromEntries(fields.map(({ name, value }) => [name, value])), ...draft };
+  const shown = fields.map((field) => {
+    const { shownIf, name } = field;
+    if (shownIf && now[shownIf[0]] !== shownIf[1]) return null;
+    const wrong = problem?.details.find(({ path }) => fieldOf(fields, path) === field);
+    return <Field key={name} {...field} wrong={wrong && plainWords(field, wrong.message)} />;
+  });
   return (
-    <form class={look === 'row' ? 'row' : ''} onSubmit={send}>
+    <form ref={form} class={look === 'row' ? 'row' : ''} onSubmit={send} onInput={typed}>
       {children}
       {says && <p>{says}</p>}
       {look === 'row' ? <div class="finder">{shown}</div> : shown}
+      {preview && <p role="status">{preview(now as Partial<Given<F>>)}</p>}
       <ProblemNote problem={problem} fields={fields} />
       <button type="submit" class={look === 'minor' ? 'outline' : ''} aria-busy={isBusy} disabled={isBusy}>
         {submit}
       </button>
     </form>
   );
+}
+
+/** A form whose answers stand in the address. */
+export function Finder({ submit = 'Find', fields }: { submit?: string; fields: readonly FieldData[] }) {
+  const [asked, ask] = useAsked();
+  const filled = fields.map((field) => {
+    const text = asked[field.name];
+    return text === undefined ? field : { ...field, value: field.as === 'ticks' ? text.split(',') : text };
+  });
+  const find = async (given: Record<string, unknown>) => {
+    // A list has no field to tell it at.
+    const wrong = fields.filter(({ as, name }) => {
+      const text = given[name];
+      return as === 'credits' && typeof text === 'string' && parseCredits(text) === undefined;
+    });
+    const details = wrong.map(({ name: path }) => ({ path, message: 'must match pattern' }));
+    if (wrong.length > 0) throw new Problem('This is no amount.', { status: 0, code: 0, details });
+    const secretly = fields.filter(({ as, name }) => as === 'search' && given[name] !== undefined);
+    ask({ ...given, ...Object.fromEntries(secretly.map(({ name }) => [name, searchable(String(given[name]))])) });
+  };
+  return <Form submit={submit} look="row" fields={filled} onSubmit={find} />;
 }
 
 /** A button that reads something from the api and gives it to the viewer as a file. */
@@ -119,9 +168,27 @@ export function SaveButton({ path, file, text }: { path: string; file: string; t
 
 const types: Partial<Record<NonNullable<FieldData['as']>, string>> = { credits: 'text', moment: 'datetime-local' };
 
+type FieldProps = FieldData & {
+  onText?(text: string): void;
+  /** What is wrong with what it was given. */
+  wrong?: string | undefined;
+};
+
 /** A field with its label and, below it, what it takes; with `onText` what is typed is told at once. */
-export function Field(props: FieldData & { onText?(text: string): void }) {
-  const { label, hint, as = 'text', value, onText, clears: _, ...input } = props;
+export function Field(props: FieldProps) {
+  const {
+    label,
+    hint,
+    as = 'text',
+    value,
+    onText,
+    wrong,
+    suggests,
+    clears: _,
+    shownIf: __,
+    told: ___,
+    ...input
+  } = props;
   const options = (props.options ?? []).map((one) => (typeof one === 'string' ? ([one, one] as const) : one));
   const id = useId();
   if (as === 'check') {
@@ -133,8 +200,9 @@ export function Field(props: FieldData & { onText?(text: string): void }) {
   }
   if (as === 'ticks') {
     return (
-      <fieldset>
+      <fieldset aria-invalid={wrong ? true : undefined}>
         <legend>{label}</legend>
+        {wrong && <small class="wrong">{wrong}</small>}
         <div class="choices">
           {options.map(([one, text]) => (
             <label key={one}>
@@ -153,7 +221,9 @@ export function Field(props: FieldData & { onText?(text: string): void }) {
   }
   const given: object = {
     id,
-    ...(hint && { 'aria-describedby': `${id}-hint` }),
+    ...((hint || wrong) && { 'aria-describedby': `${id}-hint` }),
+    ...(wrong && { 'aria-invalid': true }),
+    ...(suggests && { list: `${id}-suggests` }),
     ...(onText && { [props.options ? 'onChange' : 'onInput']: (event: Typed) => onText(event.currentTarget.value) }),
   };
   // Preact types an input by its kind, which is known only here. It sets a `value` again whenever the page is drawn, and what was
@@ -167,9 +237,9 @@ export function Field(props: FieldData & { onText?(text: string): void }) {
     <div class="field">
       <label for={id}>{label}</label>
       {props.options ? (
-        <select name={input.name} {...given}>
+        <select name={input.name} required={input.required} {...given}>
           {options.map(([one, text]) => (
-            <option key={one} value={one} selected={one === value}>
+            <option key={one} value={one} selected={one === value} {...asDefault(one === value)}>
               {text}
             </option>
           ))}
@@ -177,10 +247,24 @@ export function Field(props: FieldData & { onText?(text: string): void }) {
       ) : (
         <input autocomplete="off" {...given} {...typed} {...input} />
       )}
-      {hint && <small id={`${id}-hint`}>{hint}</small>}
+      {suggests && (
+        <datalist id={`${id}-suggests`}>
+          {suggests.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
+      )}
+      {(wrong || hint) && (
+        <small id={`${id}-hint`} class={wrong && 'wrong'}>
+          {wrong ?? hint}
+        </small>
+      )}
     </div>
   );
 }
+
+// What a form goes back to when it is reset; Preact does not type it.
+const asDefault = (defaultSelected: boolean): object => ({ defaultSelected });
 
 type Typed = { currentTarget: { value: string } };
 

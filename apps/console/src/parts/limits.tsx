@@ -4,7 +4,8 @@ import type { Kind } from './own-list.tsx';
 
 export type Limit = NonNullable<Output<'get /api/v1/customer-billing/{bid}'>['billing']['limits']>[number];
 
-const windows = ['second', 'minute', '5 minutes', 'hour', 'day', 'week', '30 days', 'month', 'year'];
+/** The usual windows. */
+export const windows = ['second', 'minute', '5 minutes', 'hour', 'day', 'week', '30 days', 'month', 'year'];
 
 /** Limits over windows. */
 export const limitKind: Kind<Limit, ReturnType<typeof fieldsOf>> = {
@@ -13,8 +14,8 @@ export const limitKind: Kind<Limit, ReturnType<typeof fieldsOf>> = {
     { title: 'Name', text: 'name' },
     { title: 'At most', amount: 'limit' },
     { title: 'Of', text: ofWhat },
-    { title: 'Per', text: ({ per, timezone }) => (timezone ? `${per}, ${timezone}` : per) },
-    { title: 'Refuses', text: ({ shadow }) => (shadow ? 'no, it watches' : 'yes') },
+    { title: 'Per', text: perOf },
+    { title: 'Then', text: ({ shadow }) => (shadow ? 'logs only' : 'refuses') },
   ],
   fieldsOf,
   itemIn({ unit, limit, timezone, usageName, shadow, ...given }) {
@@ -27,6 +28,11 @@ export const limitKind: Kind<Limit, ReturnType<typeof fieldsOf>> = {
 /** What a limit counts, and over which window. */
 export function windowOf(limit: Limit): string {
   return `${ofWhat(limit)} per ${limit.per}`;
+}
+
+// Windows of the calendar begin at the same time for all.
+function perOf({ per, timezone = 'UTC' }: Limit): string {
+  return /day|week|month|year/.test(per) ? `${per}, resets at 00:00 ${timezone}` : per;
 }
 
 function ofWhat({ unit, usageName }: Limit): string {
@@ -43,6 +49,6 @@ function fieldsOf({ name, limit, unit = 'requests', per = 'day', timezone, usage
     { name: 'per', label: 'Per', options: periods, value: per },
     { name: 'timezone', label: 'Time zone', value: timezone, hint: 'Of days, a week, month or year; empty: UTC.' },
     { name: 'usageName', label: 'Only the usage', value: usageName, hint: 'Empty: all of it.' },
-    { name: 'shadow', label: 'Only watch, refuse nothing', as: 'check', value: shadow },
+    { name: 'shadow', label: 'Log only, refuse nothing', as: 'check', value: shadow },
   ] as const satisfies readonly FieldData[];
 }

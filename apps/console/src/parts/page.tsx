@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
 import { signOut, type Problem } from '../data/call.ts';
-import { EndedContext, useSession, type Answered } from '../data/hooks.ts';
+import { EndedContext, useAsked, useSession, type Answered } from '../data/hooks.ts';
 import { DialogContext } from './dialog.tsx';
 import { Form } from './form.tsx';
 import { Loaded, ProblemNote } from './text.tsx';
@@ -38,10 +39,38 @@ export function Section<Value>({ title, action, ...shown }: SectionProps<Value>)
     <section>
       <header class="page">
         <h2>{title}</h2>
-        {action}
+        {action && <div class="actions">{action}</div>}
       </header>
       {shown.of ? <Loaded {...shown} /> : shown.children}
     </section>
+  );
+}
+
+/** Parts of a page, of which the address says which one is shown; those that whoever looks may not see are left out. */
+export function Tabs({
+  of,
+}: {
+  of: readonly (readonly [title: string, needs: boolean, show: () => ComponentChildren])[];
+}) {
+  const { path } = useLocation();
+  const [{ tab }] = useAsked();
+  const tabs = of.filter(([, needs]) => needs);
+  const shown = tabs.find(([title]) => title === tab) ?? tabs[0];
+  return (
+    <>
+      <nav class="menu tabs" aria-label="Parts of the page">
+        {tabs.map(([title]) => (
+          <a
+            key={title}
+            href={`${path}?tab=${encodeURIComponent(title)}`}
+            aria-current={title === shown?.[0] ? 'true' : undefined}
+          >
+            {title}
+          </a>
+        ))}
+      </nav>
+      {shown?.[2]()}
+    </>
   );
 }
 

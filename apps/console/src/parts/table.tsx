@@ -1,7 +1,17 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Operation } from '../data/call.ts';
-import { useMay, usePages, type ItemOf, type ListInput, type Needs, type Pages, type Answered } from '../data/hooks.ts';
+import {
+  MOST_ITEMS,
+  useAsked,
+  useMay,
+  usePages,
+  type ItemOf,
+  type ListInput,
+  type Needs,
+  type Pages,
+  type Answered,
+} from '../data/hooks.ts';
 import { Section } from './page.tsx';
 import { Amount, Empty, None, PageLink, ProblemNote, State, Time, type Standing } from './text.tsx';
 
@@ -16,7 +26,7 @@ type Cell<Item> =
   | { text: Of<Item, Text>; link?(item: Item): string | undefined | false; none?: string }
   | { code: Of<Item, string> }
   | { amount: Of<Item, Text> }
-  | { time: Of<Item, Text> }
+  | { time: Of<Item, Text>; isAgo?: true }
   | { state(item: Item): Standing }
   | { cell(item: Item): ComponentChildren };
 
@@ -42,11 +52,15 @@ const ROWS_BEYOND = 12;
 const FEW = 40;
 const EMPTY_PAGES = 20;
 
-/** A list as a table. Of a long one only the rows in sight are in the page, so that any number of them scrolls. */
+/**
+ * A list as a table, sorted as the address asks. Of a long one only the rows in sight are in the page, so that any number of
+ * them scrolls.
+ */
 export function Table<Item>(props: TableProps<Item>) {
-  const { label, items, isWhole = true, more, empty } = props;
+  const { label, isWhole = true, more, empty } = props;
   const may = useMay();
   const columns = props.columns.filter(({ needs }) => may(needs));
+  const { items, by, isDown, sort } = useSorted(props, columns);
   const region = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   // All rows are of one height; where the screen is narrow, of as many lines as there are columns.
@@ -55,9 +69,11 @@ export function Table<Item>(props: TableProps<Item>) {
   const isLong = items.length > FEW;
   const first = isLong ? Math.max(0, Math.floor(top / rowPx) - ROWS_BEYOND) : 0;
   const last = isLong ? Math.min(items.length, first + inSight + 2 * ROWS_BEYOND) : items.length;
+  // The first by an order is known once all are there.
+  const wantsAll = by !== undefined && items.length < MOST_ITEMS;
   useEffect(() => {
-    if (!isWhole && last >= items.length - ROWS_BEYOND) more?.();
-  }, [isWhole, last, items]);
+    if (!isWhole && (wantsAll || last >= items.length - ROWS_BEYOND)) more?.();
+  }, [isWhole, last, items, wantsAll]);
 
   const space = (rows: number) =>
     rows > 0 && <tr aria-hidden="true" class="space" style={{ height: `${rows * rowPx}px` }} />;
@@ -75,8 +91,20 @@ export function Table<Item>(props: TableProps<Item>) {
         <thead>
           <tr aria-rowindex={1}>
             {columns.map((column) => (
-              <th key={column.title} scope="col" class={classOf(column)} style={{ width: column.width }}>
-                {column.title}
+              <th
+                key={column.title}
+                scope="col"
+                class={classOf(column)}
+                style={{ width: column.width }}
+                aria-sort={column === by ? (isDown ? 'descending' : 'ascending') : undefined}
+              >
+                {orderIn(column) && items.length > 1 ? (
+                  <button type="button" class="sort" title={`Sort by ${column.title}`} onClick={() => sort(column)}>
+                    {column.title}
+                  </button>
+                ) : (
+                  column.title
+                )}
               </th>
             ))}
           </tr>
@@ -99,16 +127,47 @@ export function Table<Item>(props: TableProps<Item>) {
   );
 }
 
+/** The items in the order that the address asks for, and a way to ask for another: `sort=Keys.Name`, `-` before it from the last to the first. */
+function useSorted<Item>({ items, label }: TableProps<Item>, columns: readonly Column<Item>[]) {
+  const [{ sort: asked = '' }, ask] = useAsked();
+  const nameOf = ({ title }: Column<Item>) => `${label}.${title}`;
+  const isDown = asked.startsWith('-');
+  const by = columns.find((column) => nameOf(column) === asked.replace(/^-/, ''));
+  const sorted = useMemo(() => {
+    const valueIn = by && orderIn(by);
+    if (!valueIn) return items;
+    const valued = items.map((item) => [valueIn(item), item] as const);
+    valued.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0) * (isDown ? -1 : 1));
+    return valued.map(([, item]) => item);
+  }, [items, asked]);
+  // What is most comes first, of names what begins with A.
+  const sort = (column: Column<Item>) => {
+    const startsDown = 'amount' in column || 'time' in column;
+    ask({ sort: `${(column === by ? !isDown : startsDown) ? '-' : ''}${nameOf(column)}` });
+  };
+  return { items: sorted, by, isDown, sort };
+}
+
+/** What a column is sorted by. */
+function orderIn<Item>(column: Column<Item>): ((item: Item) => string | number) | undefined {
+  if ('amount' in column) return (item) => Number(valueOf(item, column.amount) ?? 0);
+  if ('time' in column) return (item) => new Date(valueOf(item, column.time) ?? 0).getTime();
+  if ('state' in column) return (item) => column.state(item)[1];
+  const text = 'text' in column ? column.text : 'code' in column ? column.code : undefined;
+  return text && ((item) => String(valueOf<Item, Text>(item, text as Of<Item, Text>) ?? '').toLowerCase());
+}
+
 type ListedProps<Value, Item> = Omit<TableProps<Item>, 'label' | 'items'> & {
   title: string;
+  action?: ComponentChildren;
   of: Answered<Value>;
   items(value: Value): readonly Item[];
 };
 
 /** A part of a page: what an answer has, as a table. */
-export function Listed<Value, Item>({ title, of, items, ...table }: ListedProps<Value, Item>) {
+export function Listed<Value, Item>({ title, action, of, items, ...table }: ListedProps<Value, Item>) {
   return (
-    <Section title={title} of={of}>
+    <Section title={title} action={action} of={of}>
       {(value) => <Table {...table} label={title} items={items(value)} />}
     </Section>
   );
@@ -163,7 +222,7 @@ function shownIn<Item>(column: Column<Item>, item: Item): ComponentChildren {
   if ('cell' in column) return column.cell(item);
   if ('amount' in column) return <Amount of={valueOf(item, column.amount)} />;
   if ('state' in column) return <State of={column.state(item)} />;
-  if ('time' in column) return <Time at={valueOf(item, column.time)} />;
+  if ('time' in column) return <Time at={valueOf(item, column.time)} isAgo={column.isAgo} />;
   if ('code' in column) return <code title={valueOf(item, column.code)}>{valueOf(item, column.code)}</code>;
   const text = valueOf(item, column.text);
   if (text === undefined) return column.none && <None>{column.none}</None>;

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import type { Problem } from '../data/call.ts';
 import { useWorkspace, type Answered } from '../data/hooks.ts';
-import { localMoment } from '../data/time.ts';
+import { fromNow, localMoment } from '../data/time.ts';
+import { fieldOf } from './plain-words.ts';
 
 /** What stands for usage that was given no name. */
 export const UNNAMED = 'without a name';
@@ -25,14 +26,15 @@ export function Amount({ of }: { of: string | number | undefined }) {
   return of === undefined ? null : <span class="amount">{grouped(String(of))}</span>;
 }
 
-/** A moment in the viewer's zone; UTC on hover. */
-export function Time({ at }: { at: string | number | undefined }) {
+/** A moment in the viewer's zone, or how long ago it was; all of it on hover. */
+export function Time({ at, isAgo }: { at: string | number | undefined; isAgo?: boolean | undefined }) {
   if (at === undefined) return <None>never</None>;
   const date = new Date(at);
   const utc = date.toISOString();
+  const [local, ago] = [localMoment(date.getTime()), fromNow(date.getTime())];
   return (
-    <time dateTime={utc} title={utc.replace('T', ' ').replace('Z', ' UTC')}>
-      {localMoment(date)}
+    <time dateTime={utc} title={`${isAgo ? local : ago}; ${utc.replace('T', ' ').replace('Z', ' UTC')}`}>
+      {isAgo ? ago : local}
     </time>
   );
 }
@@ -41,32 +43,43 @@ type ProblemNoteProps = {
   problem: Problem | undefined;
   onRetry?: (() => void) | undefined;
   /** The fields of a form, which are called by their labels. */
-  fields?: readonly { name: string; label: string }[];
+  fields?: readonly { name: string; label: string; told?: readonly string[] }[];
 };
 
-/** What the api refused or could not do, with the request's id for whoever looks it up. */
+/** What was not done and why, in plain words; what the api said, and the request's id, for whoever looks it up. */
 export function ProblemNote({ problem, onRetry, fields = [] }: ProblemNoteProps) {
   if (!problem) return null;
-  const labelOf = (path: string) => {
-    const field = fields.find(({ name }) => name === path.split('/')[1]);
-    return field ? path.replace(`/${field.name}`, field.label) : path;
-  };
+  const { message, details, requestId } = problem;
+  const request = requestId && (
+    <p class="muted">
+      Request <code>{requestId}</code>
+    </p>
+  );
+  const wrong = new Set(details.map(({ path }) => fieldOf(fields, path)?.label));
   return (
     <div class="problem" role="alert">
-      <p>{problem.message}</p>
-      {problem.details.length > 0 && (
-        <ul>
-          {problem.details.map(({ path, message }) => (
-            <li key={path}>
-              <strong>{labelOf(path)}</strong> {message}
-            </li>
+      {wrong.size > 0 && !wrong.has(undefined) ? (
+        <p>
+          Not done: look at{' '}
+          {[...wrong].map((label, i) => (
+            <>
+              {i > 0 && ', '}
+              <strong>{label}</strong>
+            </>
           ))}
-        </ul>
-      )}
-      {problem.requestId && (
-        <p class="muted">
-          Request <code>{problem.requestId}</code>
+          .
         </p>
+      ) : (
+        <p>{message}</p>
+      )}
+      {details.length > 0 ? (
+        <details>
+          <summary>Details</summary>
+          <p>{message}</p>
+          {request}
+        </details>
+      ) : (
+        request
       )}
       {onRetry && (
         <button type="button" class="outline small" onClick={onRetry}>
@@ -88,13 +101,13 @@ export function Loaded<Value>({ of, children }: { of: Answered<Value>; children(
   );
 }
 
-/** A state: whether it is good, and its word. */
-export type Standing = readonly [kind: 'good' | 'bad' | 'idle', word: string];
+/** A state: whether it is good, its word, and what is told of it on hover. */
+export type Standing = readonly [kind: 'good' | 'low' | 'bad' | 'idle', word: string, more?: string];
 
 /** A state as a word, with a colour for those who see it. */
-export function State({ of: [kind, word] }: { of: Standing }) {
+export function State({ of: [kind, word, more] }: { of: Standing }) {
   return (
-    <span class="state" style={{ color: `var(--${kind})` }}>
+    <span class="state" style={{ color: `var(--${kind})` }} title={more ?? word}>
       <span class="dot" style={{ background: 'currentcolor', borderRadius: '50%' }} /> {word}
     </span>
   );
@@ -108,6 +121,20 @@ export function None({ children = 'none' }: { children?: string }) {
 /** What a list without items says: what to do about it. */
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
+}
+
+/** An address of the web, which breaks behind its parts. */
+export function Url({ of }: { of: string }) {
+  return (
+    <>
+      {of.split(/(?<=[/?&.])/).map((part, i) => (
+        <span key={i}>
+          {part}
+          <wbr />
+        </span>
+      ))}
+    </>
+  );
 }
 
 /** Names and values, one below the other; one without a value is left out. */
@@ -126,12 +153,13 @@ export function Facts({ of }: { of: readonly (readonly [name: string, value: Com
   );
 }
 
-type LegendProps = { of: readonly { name: string; fill: string; amount?: string }[] };
+type LegendProps = { of: readonly { name: string; fill: string; amount?: string }[]; title?: string };
 
 /** What the colours of a drawing stand for. */
-export function Legend({ of }: LegendProps) {
+export function Legend({ of, title }: LegendProps) {
   return (
     <figcaption class="legend">
+      {title && <strong>{title}</strong>}
       {of.map(({ name, fill, amount }, i) => (
         <span key={`${i} ${name}`}>
           <span class="dot" style={{ background: fill }} /> {name} <Amount of={amount} />

@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
+import { checkout } from '../../../../apps/stack/process/home.ts';
 import { eventually } from '../../../helpers/world.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -97,6 +99,24 @@ export async function requireInAllLooks(page: Page, name: string): Promise<void>
     await requireAccessible(page, what);
     await requireFits(page, what);
   }
+}
+
+// What fonts and dates may differ by; less than a line and a row.
+const SLACK_PX = 40;
+
+/** Fails where a page is higher or lower than its picture in the docs; with `PICTURES=1` it takes the picture, in both themes. */
+export async function requireAsPictured(page: Page, name: string): Promise<void> {
+  const pathOf = (theme: string) => join(checkout, `docs/images/${name}-${theme}.png`);
+  if (process.env.PICTURES) {
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      await page.screenshot({ path: pathOf(colorScheme), fullPage: true });
+    }
+  }
+  const height = await page.evaluate<number>('document.documentElement.scrollHeight');
+  // Where a PNG has its height.
+  const pictured = readFileSync(pathOf('light')).readUInt32BE(20);
+  assert.ok(Math.abs(height - pictured) <= SLACK_PX, `${name} is ${height} px high, and its picture ${pictured}`);
 }
 
 /** Waits until nothing loads any more. */

@@ -14,7 +14,7 @@ export function focused(page: Page): Promise<string> {
 
 /** Presses Tab until the thing of this name has the focus. */
 export async function tabTo(page: Page, name: string): Promise<void> {
-  await page.getByText(name).or(page.getByLabel(name)).first().waitFor();
+  await page.getByText(name).or(page.getByLabel(name)).filter({ visible: true }).first().waitFor();
   for (let i = 0; i < MOST_STOPS; i++) {
     if ((await focused(page)) === name) return;
     await page.keyboard.press('Tab');

@@ -1,6 +1,6 @@
 import type { FieldData } from '../../parts/form.tsx';
 import type { Kind } from '../../parts/own-list.tsx';
-import type { Billing } from './credits.tsx';
+import type { Billing } from './billing-state.ts';
 
 type Alert = NonNullable<Billing['alerts']>[number];
 
@@ -31,11 +31,12 @@ function textOf({ when: { usedPercent, available, limit } }: Alert) {
 
 function fieldsOf({ name, when: { usedPercent, available, limit } = {} }: Partial<Alert>) {
   const from = 'A percentage such as 80, or an amount of credits.';
+  const told = ['usedPercent', 'available'];
   const whole = 'The name of a limit on credits, for a percentage of it. Empty: of all credits.';
   return [
     { name: 'name', label: 'Name', required: true, value: name },
     { name: 'kind', label: 'Watches', options: watched, value: available === undefined ? 'percent' : 'available' },
-    { name: 'amount', label: 'From', as: 'credits', required: true, hint: from, value: available ?? usedPercent },
+    { name: 'amount', label: 'From', as: 'credits', required: true, hint: from, value: available ?? usedPercent, told },
     { name: 'limit', label: 'Of the limit', hint: whole, value: limit },
   ] as const satisfies readonly FieldData[];
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { addressOf, call, type Output } from '../../data/call.ts';
-import { useAnswer } from '../../data/hooks.ts';
+import { useAnswer, useAsked } from '../../data/hooks.ts';
 import { newestFirst } from '../../data/time.ts';
 import { Field, Form, SaveButton } from '../../parts/form.tsx';
 import { Section } from '../../parts/page.tsx';
@@ -43,7 +43,7 @@ function changeBy({ balance, amount }: Movement): string {
   return amount.startsWith('-') ? amount.slice(1) : `-${amount}`;
 }
 
-/** Whether the record's balance and its events say the same. */
+/** Whether the customer's balance and its events say the same. */
 export function ProofOfBooks({ bid }: { bid: string }) {
   const [proof, setProof] = useState<Proof>();
   const prove = async () =>
@@ -69,9 +69,9 @@ export function ProofOfBooks({ bid }: { bid: string }) {
   );
 }
 
-/** What a month of a record began with, what moved, and what it ended with; in the portal that of its customer. */
+/** What a month of a customer began with, what moved, and what it ended with; in the portal that of its customer. */
 export function Statement({ bid }: { bid?: string }) {
-  const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
+  const [{ month = new Date().toISOString().slice(0, 7) }, ask] = useAsked();
   const question = bid
     ? (['get /api/v1/customer-billing/{bid}/statement', { bid, month }] as const)
     : (['get /api/v1/portal/statement', { month }] as const);
@@ -81,7 +81,7 @@ export function Statement({ bid }: { bid?: string }) {
   };
   return (
     <Section title="Statement" action={<SaveButton {...file} text="Download the statement" />}>
-      <Field label="Month" name="month" as="month" value={month} onText={(text) => text && setMonth(text)} />
+      <Field label="Month" name="month" as="month" value={month} onText={(text) => text && ask({ month: text })} />
       <Loaded of={useAnswer(question[0], question[1])}>
         {({ statement }) => (
           <>

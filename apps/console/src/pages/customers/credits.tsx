@@ -1,10 +1,8 @@
-import { formatCredits, parseSignedCredits } from '../../../../../shared/values/credits.ts';
-import type { Output } from '../../data/call.ts';
+import { formatCredits } from '../../../../../shared/values/credits.ts';
 import { MOST_ITEMS } from '../../data/hooks.ts';
-import { Amount, Legend, State, type Standing } from '../../parts/text.tsx';
+import { Amount, Legend, State } from '../../parts/text.tsx';
+import { billingState, microsIn, type Billing } from './billing-state.ts';
 import type { Grant } from './grants.tsx';
-
-export type Billing = Output<'get /api/v1/customer-billing/{bid}'>['billing'];
 
 /** Credits of one kind, in micro-credits; `drawn`: how much of the bar they take, if that is not their amount. */
 type BarPart = { name: string; micros: number; fill: string; drawn?: number };
@@ -14,7 +12,7 @@ const stripes = (degrees: number, colour: number, px: number) =>
 // What is left is told apart by grant: each has a colour and a pattern of its own.
 const lefts = ['var(--chart-2)', stripes(45, 0, 4), stripes(90, 5, 3), stripes(-45, 3, 2)];
 
-/** What a record has available, and its credits by grant and by what became of them. */
+/** What a customer has available, and its credits by grant and by what became of them. */
 export function Credits({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
   const parts = partsOf(billing, leftByGrant(billing, grants));
   const told = parts.filter(({ micros }) => micros > 0);
@@ -25,7 +23,7 @@ export function Credits({ billing, grants }: { billing: Billing; grants: readonl
       </p>
       {/* What is left is told by grant: not where there are more of them than were read. */}
       {grants.length < MOST_ITEMS && (
-        <figure class="bar" aria-label="Credits of the record">
+        <figure class="bar" aria-label="Credits of the customer">
           <DrawnBar parts={parts} />
           <Legend of={told.map((one) => ({ ...one, amount: formatCredits(one.micros) }))} />
         </figure>
@@ -34,23 +32,10 @@ export function Credits({ billing, grants }: { billing: Billing; grants: readonl
   );
 }
 
-/** A record's credits as a bar alone, for a table that has the amounts beside it. */
+/** A customer's credits as a bar alone, for a table that has the amounts beside it. */
 export function CreditsBar({ of }: { of: Billing }) {
   const left = Math.max(0, microsIn(of.availableCredits));
   return <DrawnBar parts={partsOf(of, [{ name: 'left', micros: left, fill: lefts[0]! }])} />;
-}
-
-/** Whether a record's calls are paid for. One that may be overdrawn is no trouble before its spend cap. */
-export function billingState({ availableCredits, usedCredits, allowOverages, spendCap }: Billing): Standing {
-  const left = microsIn(availableCredits);
-  if (spendCap !== undefined && microsIn(usedCredits) >= microsIn(spendCap)) return ['bad', 'Cap reached'];
-  if (left > 0) return ['good', 'In credit'];
-  if (left < 0) return [allowOverages ? 'idle' : 'bad', 'Overdrawn'];
-  return allowOverages ? ['idle', 'Used up'] : ['bad', 'Exhausted'];
-}
-
-function microsIn(credits: string): number {
-  return parseSignedCredits(credits)!;
 }
 
 // What is overdrawn was used or is held: each credit stands in the bar once.

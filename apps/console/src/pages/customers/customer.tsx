@@ -1,29 +1,33 @@
 import { call, type Input } from '../../data/call.ts';
-import { readItems, useMay, useRead } from '../../data/hooks.ts';
+import { readItems, useAnswer, useMay, useRead, useSession, useWorkspace } from '../../data/hooks.ts';
+import { lastDays } from '../../data/time.ts';
 import { Ask, Opens } from '../../parts/dialog.tsx';
 import { limitKind } from '../../parts/limits.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
-import { Page } from '../../parts/page.tsx';
+import { Page, Tabs } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
-import { Amount, Facts, Loaded, None, Time } from '../../parts/text.tsx';
-import { Decided } from '../decisions.tsx';
-import { Credits, type Billing } from './credits.tsx';
+import { Amount, Facts, Loaded, Time } from '../../parts/text.tsx';
+import { AuditList } from '../audit.tsx';
+import { Calls } from '../calls.tsx';
+import { keyColumns } from '../keys/api-key.ts';
+import { NewKey } from '../keys/new-key.tsx';
+import { LastUsage, sumOf } from '../usage.tsx';
+import { AddCredits } from './add-credits.tsx';
 import { alertKind } from './alerts.tsx';
 import { ProofOfBooks, Statement } from './books.tsx';
-import { overageFields } from './customers.tsx';
-import { keyColumns } from '../keys/keys.tsx';
-import { Grants, Schedules, type Grant } from './grants.tsx';
+import { Credits } from './credits.tsx';
+import { microsIn, type Billing } from './billing-state.ts';
+import { spendingFields } from './customers.tsx';
+import { Ledger, Schedules, type Grant } from './grants.tsx';
 import { NewLink } from './portal-link.tsx';
-import { LastUsage } from '../usage.tsx';
 
 type Change = Omit<Input<'patch /api/v1/customer-billing/{bid}'>, 'bid'>;
 type OnChange = (what: Change) => Promise<unknown>;
 
-const thens = { charge: 'charged', release: 'released' };
 // What a link gives, which its maker must hold.
 const linkNeeds = ['link:write', 'key:read', 'billing:read', 'usage:read'] as const;
 
-/** One billing record: what it has, where that came from and where it went. */
+/** One customer: what it has, where that came from and where it went. */
 export function Customer({ id: bid }: { id: string }) {
   const read = useRead(async () => {
     const [{ billing }, grants] = await Promise.all([
@@ -37,145 +41,160 @@ export function Customer({ id: bid }: { id: string }) {
 
 function CustomerPage({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
   const may = useMay();
+  const { isOfTeam } = useSession();
   const { id: bid, workspaceId, externalMeterId } = billing;
   const now = async () => (await call('get /api/v1/customer-billing/{bid}', { bid })).billing;
   const change: OnChange = (what) => call('patch /api/v1/customer-billing/{bid}', { bid, ...what });
   const needs = 'billing:write';
   return (
     <Page title={externalMeterId} action={<Actions of={billing} onChange={change} />}>
-      <Balance billing={billing} grants={grants} />
-      {may('usage:read') && (
-        <>
-          <LastUsage
-            of={{ workspaceId, billingId: bid }}
-            empty="Nothing was used. Verify a key of this meter with a cost, and it shows here within seconds."
-          />
-          <Decided of={{ workspaceId, externalMeterId }} bid={bid} />
-        </>
-      )}
-      {may('key:read') && (
-        <List
-          title="Keys"
-          of="get /api/v1/workspace/{id}/api-keys"
-          input={{ id: workspaceId, externalMeterId, limit: 200 }}
-          columns={keyColumns}
-          empty="No key has this meter. Make one with it, and its calls draw on this record."
-        />
-      )}
-      <Grants of={grants} empty="No credits yet. Add some, once or by a schedule." bid={bid} />
-      <Schedules bid={bid} />
-      <OwnList
-        title="Limits"
-        of={limitKind}
-        items={billing.limits}
-        needs={needs}
-        read={async () => (await now()).limits}
-        onChange={(limits) => change({ limits })}
-      />
-      <OwnList
-        title="Alerts"
-        of={alertKind}
-        items={billing.alerts}
-        needs={needs}
-        read={async () => (await now()).alerts}
-        onChange={(alerts) => change({ alerts })}
-      />
-      <List
-        title="Crossed alerts"
-        of="get /api/v1/customer-billing/{bid}/alerts"
-        input={{ bid, limit: 100 }}
-        columns={[
-          { title: 'Alert', text: 'name' },
-          { title: 'Crossed', time: 'at' },
-          { title: 'Used then', amount: 'usedCredits' },
+      <section>
+        <Credits billing={billing} grants={grants} />
+        <BillingFacts of={billing} />
+      </section>
+      <Tabs
+        of={[
+          [
+            'Keys',
+            may('key:read'),
+            () => (
+              <List
+                title="Keys"
+                action={<NewKey customer={externalMeterId} look="outline" />}
+                of="get /api/v1/workspace/{id}/api-keys"
+                input={{ id: workspaceId, externalMeterId, deleted: false, limit: 200 }}
+                columns={keyColumns.filter(({ title }) => title !== 'Customer')}
+                empty="No key yet. Make one, and its calls draw on these credits."
+              />
+            ),
+          ],
+          [
+            'Credits',
+            true,
+            () => (
+              <>
+                <Ledger bid={bid} grants={grants} />
+                <Schedules bid={bid} />
+              </>
+            ),
+          ],
+          [
+            'Usage',
+            may('usage:read'),
+            () => (
+              <LastUsage
+                of={{ workspaceId, billingId: bid }}
+                empty="Nothing was used. Verify a key of this customer with a cost, and it shows here within seconds."
+              />
+            ),
+          ],
+          ['Calls', may('usage:read'), () => <Calls of={{ workspaceId, externalMeterId }} bid={bid} />],
+          [
+            'Limits and alerts',
+            true,
+            () => (
+              <>
+                <OwnList
+                  title="Limits"
+                  of={limitKind}
+                  items={billing.limits}
+                  needs={needs}
+                  read={async () => (await now()).limits}
+                  onChange={(limits) => change({ limits })}
+                />
+                <OwnList
+                  title="Alerts"
+                  of={alertKind}
+                  items={billing.alerts}
+                  needs={needs}
+                  read={async () => (await now()).alerts}
+                  onChange={(alerts) => change({ alerts })}
+                />
+                <List
+                  title="Crossed alerts"
+                  of="get /api/v1/customer-billing/{bid}/alerts"
+                  input={{ bid, limit: 100 }}
+                  columns={[
+                    { title: 'Alert', text: 'name' },
+                    { title: 'Crossed', time: 'at' },
+                    { title: 'Used then', amount: 'usedCredits' },
+                  ]}
+                  empty="No alert was crossed yet. A webhook tells you when one is."
+                />
+              </>
+            ),
+          ],
+          [
+            'Statement',
+            true,
+            () => (
+              <>
+                {may('usage:read') && <Statement bid={bid} />}
+                <ProofOfBooks bid={bid} />
+              </>
+            ),
+          ],
+          ['Activity', isOfTeam && may('audit:read'), () => <AuditList find={{ resourceId: bid }} />],
         ]}
-        empty="No alert was crossed yet. A webhook tells you when one is."
       />
-      <List
-        title="Holds"
-        of="get /api/v1/customer-billing/{bid}/holds"
-        input={{ bid, limit: 200 }}
-        columns={[
-          { title: 'For', text: 'usageName' },
-          { title: 'Held', amount: 'credits' },
-          { title: 'Ends', time: 'expiresAt' },
-          { title: 'Then', text: ({ onExpiry }) => thens[onExpiry] },
-        ]}
-        empty="No open hold. A verification holds credits where its cost is known only afterwards."
-      />
-      {may('usage:read') && <Statement bid={bid} />}
-      <List
-        title="Ledger"
-        of="get /api/v1/customer-billing/{bid}/ledger"
-        input={{ bid, limit: 200 }}
-        columns={[
-          { title: 'Refilled', time: 'createdAt' },
-          { title: 'Credits', amount: 'amount' },
-          { title: 'Bought by then', amount: 'totalCredits' },
-          { title: 'By', code: 'tokenId' },
-        ]}
-        empty="No refill yet. A refill adds bought credits that never expire."
-      />
-      <ProofOfBooks bid={bid} />
     </Page>
   );
 }
 
-function Balance({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
+// Of so many whole days before today the pace is taken.
+const PACE_DAYS = 7;
+const FAR_DAYS = 365;
+// The longest month, of which today may be the last day.
+const MONTH_DAYS = 31;
+const DAY_MS = 86_400_000;
+
+function BillingFacts({ of: billing }: { of: Billing }) {
+  const { id: workspaceId, workspace } = useWorkspace();
+  const { timezone } = workspace;
+  const { from, to } = lastDays(timezone, MONTH_DAYS);
+  const input = { workspaceId, billingId: billing.id, from, to, timezone, groupBy: 'billing', limit: 100 };
+  const rows = useAnswer('get /api/v1/usage', useMay()('usage:read') ? input : undefined).value?.data;
+  const usedIn = (isIn: (day: string) => boolean) =>
+    sumOf((rows ?? []).filter(({ start }) => isIn(start.slice(0, 10))));
+  const { from: paceFrom } = lastDays(timezone, PACE_DAYS + 1);
+  const aDay = microsIn(usedIn((day) => day >= paceFrom && day < to)) / PACE_DAYS;
+  const left = microsIn(billing.availableCredits);
+  const days = left / aDay;
+  const { allowOverages, spendCap } = billing;
   return (
-    <section>
-      <Credits billing={billing} grants={grants} />
-      <Facts
-        of={[
-          ['Granted, ever', <Amount of={billing.totalCredits} />],
-          ['Used, ever', <Amount of={billing.usedCredits} />],
-          ['When they are used up', billing.allowOverages ? 'calls go on' : 'calls are refused'],
-          ['Spend cap', billing.spendCap === undefined ? <None /> : <Amount of={billing.spendCap} />],
-          ['Id', <code>{billing.id}</code>],
-          ['Made', <Time at={billing.createdAt} />],
-        ]}
-      />
-    </section>
+    <Facts
+      of={[
+        ['Used today', rows && <Amount of={usedIn((day) => day === to)} />],
+        ['Used this month', rows && <Amount of={usedIn((day) => day.startsWith(to.slice(0, 7)))} />],
+        [
+          'Runs out, at the pace of 7 days',
+          rows && left > 0 && (days < FAR_DAYS ? <Time at={Date.now() + days * DAY_MS} isAgo /> : 'over a year'),
+        ],
+        ['Used, ever', <Amount of={billing.usedCredits} />],
+        [
+          'Spending below zero',
+          allowOverages ? (spendCap === undefined ? 'allowed' : 'allowed up to the cap') : 'not allowed',
+        ],
+        ['Spend cap', spendCap !== undefined && <Amount of={spendCap} />],
+        ['Created', <Time at={billing.createdAt} />],
+        ['Id', <code>{billing.id}</code>],
+      ]}
+    />
   );
 }
 
 function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange }) {
-  const { id: bid, workspaceId, externalMeterId, allowOverages, spendCap } = billing;
-  const needs = 'billing:write';
-  const credits = { name: 'credits', label: 'Credits', as: 'credits', required: true } as const;
-  const [overage, cap] = overageFields;
-  const what = 'What they are for, e.g. trial or bought in May.';
-  const end = 'What is left then has expired. Empty: never.';
+  const [below, cap] = spendingFields;
   return (
     <>
+      <AddCredits to={billing} />
       <Ask
-        look="main"
-        title="Refill"
-        submit="Add credits"
-        needs={needs}
-        fields={[{ ...credits, name: 'refill', hint: 'Bought: they never expire.' }]}
-        onSubmit={(given) => call('post /api/v1/customer-billing/refill', { workspaceId, externalMeterId, ...given })}
-      />
-      <Ask
-        title="Grant credits"
-        submit="Grant"
-        needs={needs}
-        fields={[
-          credits,
-          { name: 'name', label: 'Name', hint: what },
-          { name: 'beginsAt', label: 'Begins', as: 'moment', hint: 'In your time zone. Empty: now.' },
-          { name: 'expiresAt', label: 'Ends', as: 'moment', hint: end },
-          { name: 'priority', label: 'Priority', as: 'number', hint: 'A smaller one is used first.' },
-        ]}
-        onSubmit={(given) => call('post /api/v1/customer-billing/{bid}/grant', { bid, ...given })}
-      />
-      <Ask
-        title="Overage and cap"
+        title="Spending rules"
         submit="Save"
-        needs={needs}
+        needs="billing:write"
         fields={[
-          { ...overage, value: allowOverages },
-          { ...cap, value: spendCap, clears: true },
+          { ...below, value: billing.allowOverages },
+          { ...cap, value: billing.spendCap, clears: true },
         ]}
         onSubmit={onChange}
       />

@@ -1,10 +1,10 @@
 import { call } from '../../data/call.ts';
-import type { ItemOf } from '../../data/hooks.ts';
-import { viewerZone } from '../../data/time.ts';
+import { readItems, useRead, type ItemOf } from '../../data/hooks.ts';
+import { newestFirst, viewerZone } from '../../data/time.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { Section } from '../../parts/page.tsx';
-import { List, Table, type Column } from '../../parts/table.tsx';
-import { grouped } from '../../parts/text.tsx';
+import { List, Listed, Table, type Column } from '../../parts/table.tsx';
+import { grouped, State, type Standing } from '../../parts/text.tsx';
 
 export type Grant = ItemOf<'get /api/v1/customer-billing/{bid}/grants'>;
 type Schedule = ItemOf<'get /api/v1/customer-billing/{bid}/grant-schedules'>;
@@ -17,37 +17,87 @@ const states = {
   EXPIRED: ['idle', 'Expired'],
   VOIDED: ['idle', 'Voided'],
 } as const;
-const columns: readonly Column<Grant>[] = [
-  { title: 'Grant', text: ({ name, scheduleId }) => name ?? (scheduleId ? 'of a schedule' : 'credits') },
-  { title: 'Left', amount: 'remainingCredits' },
-  { title: 'Of', amount: 'credits' },
-  { title: 'State', width: '7rem', state: ({ state }) => states[state] },
-  { title: 'Begins', time: 'beginsAt' },
-  { title: 'Ends', time: 'expiresAt' },
+const thens = { charge: 'charged', release: 'released' };
+
+type Entry = {
+  id: string;
+  at: string | number;
+  what: string;
+  credits: string;
+  left?: string;
+  state?: Standing;
+  endsAt?: number | undefined;
+  /** A grant, which can be voided while something is left of it. */
+  grant?: Grant;
+};
+
+function entryOf(grant: Grant): Entry {
+  const { id, beginsAt, name, scheduleId, credits, remainingCredits: left, state, expiresAt: endsAt } = grant;
+  const end = endsAt === undefined ? 'Credits that never end' : 'Credits';
+  const what = name ?? (scheduleId ? 'Credits of a schedule' : end);
+  return { id, at: beginsAt, what, credits, left, state: states[state], endsAt, grant };
+}
+
+const columns: readonly Column<Entry>[] = [
+  { title: 'When', width: '13.5rem', time: 'at' },
+  { title: 'What', text: 'what' },
+  { title: 'Credits', width: '9rem', amount: 'credits' },
+  { title: 'Left', width: '9rem', amount: 'left' },
+  { title: 'State', width: '7rem', cell: ({ state }) => state && <State of={state} /> },
+  { title: 'Ends', width: '13.5rem', time: 'endsAt' },
 ];
 
-/** Where the credits came from, and what of each is left; in the console each of a record can be voided. */
-export function Grants({ of: grants, empty, bid = '' }: { of: readonly Grant[]; empty: string; bid?: string }) {
-  const voids = ({ id: gid, name = 'the grant', state, remainingCredits }: Grant) =>
-    (state === 'ACTIVE' || state === 'PENDING') && (
+/** The credits of a customer by where they came from, and what of each is left; in the portal that of its customer. */
+export function Grants({ of: grants, empty }: { of: readonly Grant[]; empty: string }) {
+  return (
+    <Section title="Credits">
+      <Table label="Credits" columns={columns} items={grants.map(entryOf)} empty={empty} />
+    </Section>
+  );
+}
+
+/** Everything that gave credits or holds some: grants, refills and open holds, the newest first. */
+export function Ledger({ bid, grants }: { bid: string; grants: readonly Grant[] }) {
+  const read = useRead(
+    async () => {
+      const [refills, holds] = await Promise.all([
+        readItems('get /api/v1/customer-billing/{bid}/ledger', { bid, limit: 200 }),
+        readItems('get /api/v1/customer-billing/{bid}/holds', { bid, limit: 200 }),
+      ]);
+      const all = [
+        ...grants.map(entryOf),
+        ...refills.map(({ id, createdAt: at, amount: credits }): Entry => ({ id, at, what: 'Refill', credits })),
+        ...holds.map(({ id, createdAt: at, usageName, credits, expiresAt: endsAt, onExpiry }): Entry => {
+          const what = `Held${usageName ? ` for ${usageName}` : ''}, then ${thens[onExpiry]}`;
+          return { id, at, what, credits, state: ['idle', 'Held'], endsAt };
+        }),
+      ];
+      return newestFirst(all, ({ at }) => new Date(at).toISOString());
+    },
+    JSON.stringify([bid, grants.map(({ id, state }) => [id, state])]),
+  );
+  const voids = ({ grant }: Entry) =>
+    grant &&
+    (grant.state === 'ACTIVE' || grant.state === 'PENDING') && (
       <Ask
         does="Void"
         one="grant"
-        row={name}
+        row={grant.name ?? 'the grant'}
         fields={[{ name: 'reason', label: 'Reason', required: true }]}
-        onSubmit={(given) => call('post /api/v1/customer-billing/{bid}/grant/{gid}/void', { bid, gid, ...given })}
-        says={`What is left of it is gone at once: ${grouped(remainingCredits)} credits.`}
+        onSubmit={(given) =>
+          call('post /api/v1/customer-billing/{bid}/grant/{gid}/void', { bid, gid: grant.id, ...given })
+        }
+        says={`What is left of it is gone at once: ${grouped(grant.remainingCredits)} credits.`}
       />
     );
   return (
-    <Section title="Grants">
-      <Table
-        label="Grants"
-        columns={[...columns, { title: 'Void', width: '6rem', needs, cell: voids }]}
-        items={grants}
-        empty={empty}
-      />
-    </Section>
+    <Listed
+      title="Ledger"
+      of={read}
+      items={(entries) => entries}
+      columns={[...columns, { title: 'Void', width: '6rem', needs, cell: voids }]}
+      empty="No credits yet. Add some, once or by a schedule."
+    />
   );
 }
 

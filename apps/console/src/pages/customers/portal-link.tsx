@@ -4,28 +4,28 @@ import { useAnswer, useMay, useWorkspace } from '../../data/hooks.ts';
 import { AskDialog, DialogContext } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Time } from '../../parts/text.tsx';
-import type { Billing } from './credits.tsx';
+import type { Billing } from './billing-state.ts';
 
 type Link = Output<'post /api/v1/link-token'>['linkToken'];
 
 const MOST_KEYS = 200;
 const SAYS =
-  "Until it ends, whoever opens it sees what is the customer's: their keys, their usage, and the balance of this record while all of its keys are theirs.";
+  "Until it ends, whoever opens it sees what is the customer's: their keys, their usage, and the balance while all keys of this customer name it.";
 const lives = [
   ['900', '15 minutes'],
   ['3600', 'an hour'],
   ['86400', 'a day'],
 ] as const;
 
-/** Makes a link by which the record's customer sees their own keys, usage and balance. */
+/** Makes a link by which the customer sees their own keys, usage and balance. */
 export function NewLink({ of: { id: billingId, externalMeterId } }: { of: Billing }) {
   const may = useMay();
   const { id: workspaceId } = useWorkspace();
   const input = { id: workspaceId, externalMeterId, limit: MOST_KEYS };
   const keys = useAnswer('get /api/v1/workspace/{id}/api-keys', input);
   const customers = [...new Set(keys.value?.apiKeys.flatMap(({ customerId }) => customerId ?? []))];
-  const several = 'The keys of this record are of several customers: the portal shows none of them its balance.';
-  const unnamed = 'Your own id of the customer. No key of this record names one yet.';
+  const several = 'These keys are of several customers: the portal shows none of them the balance.';
+  const unnamed = 'Your own id of the customer. No key of it names one yet.';
   const customer = { name: 'customerId', label: 'Customer', required: true } as const;
   return (
     <AskDialog
@@ -67,7 +67,10 @@ function Made({ link: { token, customerId, expiresAt } }: { link: Link }) {
   return (
     <>
       <p>
-        It opens the portal of <strong>{customerId}</strong> until <Time at={expiresAt} />.
+        It opens the portal of <strong>{customerId}</strong> until <Time at={expiresAt} />.{' '}
+        <a href={`/portal#${token}`} target="_blank" rel="noreferrer">
+          Open it
+        </a>
       </p>
       <Form submit="Revoke the link" look="minor" onSubmit={revoke} />
     </>

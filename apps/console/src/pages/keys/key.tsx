@@ -6,8 +6,8 @@ import { limitKind } from '../../parts/limits.tsx';
 import { OwnList } from '../../parts/own-list.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Facts, Loaded, None, PageLink, State, Time } from '../../parts/text.tsx';
-import { Decided } from '../decisions.tsx';
-import { customerPage, stateOf, type ApiKey } from './keys.tsx';
+import { Calls } from '../calls.tsx';
+import { customerPage, stateOf, type ApiKey } from './api-key.ts';
 import { KeyScopes } from './scopes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'id' | 'akid'>;
@@ -26,6 +26,20 @@ function KeyPage({ of: key }: { of: ApiKey }) {
   const change: OnChange = (what) => call('patch /api/v1/workspace/{id}/api-key/{akid}', { ...of, ...what });
   return (
     <Page title={key.name} action={may(needs) && <Actions of={key} onChange={change} />}>
+      {key.earlierSecretsUntil !== undefined && (
+        <section class="notice" aria-label="The earlier secret">
+          <p>
+            The secret of before still works, until <Time at={key.earlierSecretsUntil} />. When it was last used is not
+            known apart from the new one.
+          </p>
+          <Form
+            submit="End it now"
+            look="minor"
+            needs={needs}
+            onSubmit={() => call('delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets', of)}
+          />
+        </section>
+      )}
       <KeyFacts of={key} />
       <OwnList
         title="Limits"
@@ -35,15 +49,15 @@ function KeyPage({ of: key }: { of: ApiKey }) {
         read={async () => (await call('get /api/v1/workspace/{id}/api-key/{akid}', of)).apiKey.limits}
         onChange={(limits) => change({ limits })}
       />
-      {may('usage:read') && <Decided of={{ apiKeyId: key.id }} bid={key.billingId} />}
+      {may('usage:read') && <Calls of={{ apiKeyId: key.id }} bid={key.billingId} />}
       <KeyScopes key={key.id} of={key} needs={needs} onChange={change} />
     </Page>
   );
 }
 
 function KeyFacts({ of: key }: { of: ApiKey }) {
-  const { externalMeterId: meter, billingId, customerId, metadata = {} } = key;
-  const record = <PageLink to={`customers/${billingId}`}>{meter}</PageLink>;
+  const { externalMeterId: meter, customerId, metadata = {} } = key;
+  const page = customerPage(key);
   const told = Object.entries(metadata).map(([name, value]) => {
     const shown = typeof value === 'string' ? value : <code>{JSON.stringify(value)}</code>;
     return [`Metadata: ${name}`, shown] as const;
@@ -54,11 +68,18 @@ function KeyFacts({ of: key }: { of: ApiKey }) {
         ['State', <State of={stateOf(key)} />],
         ['Key', <code>{key.maskedKey}</code>],
         ['Id', <code>{key.id}</code>],
-        ['Customer', customerId ? <PageLink to={customerPage(customerId)}>{customerId}</PageLink> : <None />],
-        ['Meter', billingId ? record : (meter ?? <None>none: its calls cost nothing</None>)],
+        [
+          'Customer',
+          page ? (
+            <PageLink to={page}>{meter ?? customerId ?? ''}</PageLink>
+          ) : (
+            (meter ?? <None>none: its calls cost nothing</None>)
+          ),
+        ],
+        ['Customer id', customerId !== meter && customerId],
         ['Expires', <Time at={key.expiresAt} />],
-        ['Last used', <Time at={key.lastUsedAt} />],
-        ['Made', <Time at={key.createdAt} />],
+        ['Last used', <Time at={key.lastUsedAt} isAgo />],
+        ['Created', <Time at={key.createdAt} />],
         ['Requests per second', key.rateLimitPerSecond && `at most ${key.rateLimitPerSecond}`],
         ['May come from', key.allowedIPs?.join(', ') || <None>any address</None>],
         ...told,
@@ -111,17 +132,24 @@ type RotateProps = {
   onRotate(graceSeconds: number): Promise<{ apiKey: { key: string } }>;
 };
 
+// In seconds. Whoever rotates says which it is: what is right for a plan is wrong for a leak.
+const graces = [
+  ['', 'choose'],
+  ['0', 'not at all: it leaked, or may have'],
+  ['3600', 'an hour'],
+  ['86400', 'a day'],
+  ['604800', '7 days'],
+] as const;
+
 /** Asks how long the earlier secret goes on, and shows the new one. */
 export function Rotate({ onRotate, ...button }: RotateProps) {
-  const grace = 'For how long the earlier secret goes on working; 0 ends it at once.';
-  const hours = { name: 'hours', label: 'Hours of grace', as: 'number', value: '24', hint: grace } as const;
   return (
     <Ask
       does="Rotate"
       one="key"
       {...button}
-      fields={[{ ...hours, min: '0', max: '168', step: 'any' }]}
-      onSubmit={(given) => onRotate(Math.round((given.hours ?? 0) * 3600))}
+      fields={[{ name: 'grace', label: 'Keep the old secret working for', options: graces, required: true, value: '' }]}
+      onSubmit={({ grace }) => onRotate(Number(grace))}
       shows={({ apiKey }) => ({ title: 'The new secret', label: 'Secret of the key', text: apiKey.key })}
       says="The key gets a new secret. It keeps its id, its settings and its usage."
     />

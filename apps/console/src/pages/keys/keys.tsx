@@ -1,81 +1,81 @@
-import { useState } from 'preact/hooks';
-import { call, type Output } from '../../data/call.ts';
-import { useWorkspace, type ItemOf } from '../../data/hooks.ts';
+import { useEffect, useMemo } from 'preact/hooks';
+import { callAll } from '../../data/call.ts';
+import { useAsked, usePages, useWorkspace } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
-import { Form } from '../../parts/form.tsx';
+import { Finder } from '../../parts/form.tsx';
 import { Page } from '../../parts/page.tsx';
-import { List, type Column } from '../../parts/table.tsx';
-import type { Standing } from '../../parts/text.tsx';
+import { PagedTable } from '../../parts/table.tsx';
+import { keyColumns, stateOf, type Listed } from './api-key.ts';
+import { NewKey } from './new-key.tsx';
 
-export type ApiKey = Output<'get /api/v1/workspace/{id}/api-key/{akid}'>['apiKey'];
+const UNUSED_MS = 90 * 86_400_000;
+const shows = [
+  ['', 'all keys'],
+  ['active', 'active ones'],
+  ['off', 'disabled and expired ones'],
+  ['unused', 'those unused for 90 days'],
+] as const;
 
-/** What lists of keys show. */
-export const keyColumns: readonly Column<ItemOf<'get /api/v1/workspace/{id}/api-keys'>>[] = [
-  { title: 'Name', width: '32%', text: 'name', link: ({ id }) => `keys/${id}` },
-  { title: 'Key', code: 'maskedKey' },
-  { title: 'Customer', text: 'customerId', link: ({ customerId = '' }) => customerPage(customerId) },
-  { title: 'State', width: '7rem', state: stateOf },
-  { title: 'Last used', time: 'lastUsedAt' },
-];
-
-/** Where the records of a customer stand. */
-export function customerPage(customerId: string): string {
-  return `customers?customerId=${encodeURIComponent(customerId)}`;
+function isShown(key: Listed, show: string | undefined): boolean {
+  const isActive = stateOf(key)[0] === 'good';
+  // One that was never used is unused since it was created.
+  if (show === 'unused') return isActive && Date.parse(key.lastUsedAt ?? key.createdAt) < Date.now() - UNUSED_MS;
+  return show === 'active' ? isActive : show === 'off' ? !isActive : true;
 }
 
-/** The keys of the workspace: find one, or make one. */
+/** The keys of the workspace: find one, make one, or disable those that nobody uses. */
 export function Keys() {
-  const { id, workspace } = useWorkspace();
-  const [search, setSearch] = useState<string>();
-  const begins = { placeholder: workspace.defaultKeyPrefix ?? 'key', hint: 'What the secret begins with.' };
-  const expiry = 'In your time zone. Empty: as the workspace says, else never.';
-  const make = (
+  const { id } = useWorkspace();
+  const [{ search, show }] = useAsked();
+  const input = useMemo(() => ({ id, limit: 200, deleted: false, search }), [id, search]);
+  const pages = usePages('get /api/v1/workspace/{id}/api-keys', input);
+  const items = useMemo(() => pages.items.filter((one) => isShown(one, show)), [pages.items, show]);
+  const isUnused = show === 'unused';
+  // All of them are disabled at once: they are read to the end first.
+  useEffect(() => {
+    if (isUnused && !pages.isWhole) pages.more();
+  }, [isUnused, pages.items]);
+  const disable = isUnused && pages.isWhole && items.length > 0 && (
     <Ask
-      does="New"
-      one="key"
+      title={`Disable these ${items.length} keys`}
+      submit="Disable them"
+      look="outline danger"
       needs="key:write"
-      fields={[
-        { name: 'name', label: 'Name', required: true, maxLength: 128 },
-        { name: 'customerId', label: 'Customer', hint: "Your own id of the customer, if the key is one's." },
-        { name: 'externalMeterId', label: 'Meter', hint: 'Ties the key to the credits of the same meter.' },
-        { name: 'prefix', label: 'Prefix', ...begins },
-        { name: 'expiresAt', label: 'Expires', as: 'moment', hint: expiry },
-      ]}
-      onSubmit={(given) => call('post /api/v1/api-key', { workspaceId: id, ...given })}
-      shows={({ apiKey }) => ({ title: 'The new key', label: 'Secret of the key', text: apiKey.key })}
+      onSubmit={() =>
+        callAll(
+          'patch /api/v1/workspace/{id}/api-key/{akid}',
+          items.map(({ id: akid }) => ({ id, akid, enabled: false })),
+        )
+      }
+      says="Nobody has used them for 90 days. Their calls are refused until you enable them again, each on its page."
     />
   );
-  const hint = 'name, customer or part of the key';
   return (
-    <Page title="Keys" action={make}>
-      <Form
-        submit="Find"
-        look="row"
-        fields={[{ name: 'search', label: 'Find keys', as: 'search', placeholder: hint }]}
-        onSubmit={async (given) => setSearch(given.search)}
+    <Page
+      title="Keys"
+      action={
+        <>
+          {disable}
+          <NewKey />
+        </>
+      }
+    >
+      <Finder
+        fields={[
+          { name: 'search', label: 'Find keys', as: 'search', placeholder: 'name, customer or the key itself' },
+          { name: 'show', label: 'Show', options: shows, value: '' },
+        ]}
       />
-      <List
+      <PagedTable
         label="Keys"
-        of="get /api/v1/workspace/{id}/api-keys"
-        input={{ id, limit: 200, deleted: false, search }}
         columns={keyColumns}
+        pages={{ ...pages, items }}
         empty={
-          search
-            ? 'No key has this in its name, its customer or its masked text. Deleted keys are not looked through.'
+          search || show
+            ? 'No key fits: none has this in its name, its customer or its masked text. Deleted keys are not looked through.'
             : 'No key yet. Make one, give it to a customer, and verify it at each call of your API.'
         }
       />
     </Page>
   );
-}
-
-/** Whether a key may be used, and else why not. */
-export function stateOf(key: Pick<ApiKey, 'enabled' | 'expiresAt'> & { deleted?: boolean }): Standing {
-  if (key.deleted) return ['bad', 'Deleted'];
-  return key.enabled ? stateUntil(key.expiresAt, 'Enabled') : ['bad', 'Disabled'];
-}
-
-/** Whether something is in force until its end, if it has one. */
-export function stateUntil(expiresAt = Infinity, good: string): Standing {
-  return expiresAt <= Date.now() ? ['bad', 'Expired'] : ['good', good];
 }

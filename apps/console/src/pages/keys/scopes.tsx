@@ -5,7 +5,7 @@ import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
 import { Empty, Facts, PageLink } from '../../parts/text.tsx';
-import type { ApiKey } from './keys.tsx';
+import type { ApiKey } from './api-key.ts';
 
 type Scope = ItemOf<'get /api/v1/workspace/{id}/scopes'>;
 
@@ -76,24 +76,38 @@ const flags = [
   ['del', 'Delete'],
 ] as const;
 
+const PREFIX = 'scope ';
+
+/** A field for each scope, with the rights that a key has of it, to tick. */
+export function scopeFields(scopes: readonly Pick<Scope, 'representation'>[], granted: ApiKey['scopes'] = []) {
+  return scopes.map(({ representation }) => {
+    const had = granted.find((one) => one.representation === representation);
+    const value = flags.filter(([flag]) => had?.[flag]).map(([flag]) => flag);
+    // Another field may have the same name.
+    return { name: PREFIX + representation, label: representation, as: 'ticks', options: flags, value } as const;
+  });
+}
+
+/** The scopes that were ticked in such fields. */
+export function scopesIn(given: object) {
+  return Object.entries(given as Record<string, string[]>)
+    .filter(([name, rights]) => name.startsWith(PREFIX) && rights.length > 0)
+    .map(([name, rights]) => {
+      const ticked = Object.fromEntries(flags.map(([flag]) => [flag, rights.includes(flag)]));
+      return { representation: name.slice(PREFIX.length), ...ticked };
+    });
+}
+
 /** What the key may do: each scope of the workspace with its four rights, to tick; its own ones where it may not be changed. */
 export function KeyScopes({ of: key, needs, onChange }: Props) {
   const { id } = useWorkspace();
   const may = useMay();
   const mayChange = may('workspace:read') && may(needs);
   const read = useAnswer('get /api/v1/workspace/{id}/scopes', mayChange ? { id } : undefined);
-  const rightsOf = (wanted: string) => {
-    const scope = key.scopes.find(({ representation }) => representation === wanted);
-    return flags.filter(([flag]) => scope?.[flag]);
-  };
   if (!mayChange) {
-    const granted = key.scopes.map(({ representation }) => {
-      return [
-        representation,
-        rightsOf(representation)
-          .map(([, text]) => text)
-          .join(', '),
-      ] as const;
+    const granted = key.scopes.map((scope) => {
+      const rights = flags.filter(([flag]) => scope[flag]).map(([, text]) => text);
+      return [scope.representation, rights.join(', ')] as const;
     });
     return (
       <Section title="Scopes">
@@ -111,16 +125,8 @@ export function KeyScopes({ of: key, needs, onChange }: Props) {
         ) : (
           <Form
             submit="Save scopes"
-            fields={scopes.map(({ representation: name }) => {
-              const value = rightsOf(name).map(([flag]) => flag);
-              return { name, label: name, as: 'ticks', options: flags, value } as const;
-            })}
-            onSubmit={(given) => {
-              const all = Object.entries(given).map(([representation, rights]) => {
-                return { representation, ...Object.fromEntries(flags.map(([flag]) => [flag, rights.includes(flag)])) };
-              });
-              return onChange({ scopes: all.filter(({ representation }) => given[representation]!.length > 0) });
-            }}
+            fields={scopeFields(scopes, key.scopes)}
+            onSubmit={(given) => onChange({ scopes: scopesIn(given) })}
           />
         )
       }

@@ -1,12 +1,12 @@
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, type Input } from '../../data/call.ts';
+import { call, callAll, type Input } from '../../data/call.ts';
 import { useAnswer, usePages, useWorkspace, type ItemOf } from '../../data/hooks.ts';
 import { Ask, AskDialog, Opens } from '../../parts/dialog.tsx';
 import { Form } from '../../parts/form.tsx';
 import { Page, Section } from '../../parts/page.tsx';
 import { PagedTable } from '../../parts/table.tsx';
-import { Amount, Facts, Loaded, State, Time } from '../../parts/text.tsx';
+import { Amount, Facts, Loaded, State, Time, Url, type Standing } from '../../parts/text.tsx';
 import { eventField, isGivenUp, webhookState, type Webhook as One } from './webhooks.tsx';
 
 type Change = Omit<Input<'patch /api/v1/webhook/{wid}'>, 'wid'>;
@@ -29,11 +29,11 @@ export function Webhook({ id: wid }: { id: string }) {
               ['State', <State of={webhookState(webhook)} />],
               ['Every try fails since', enabled && failingSince && <Time at={failingSince} />],
               [whys[disabledReason ?? 'REQUESTED'], isGivenUp(webhook) && <Time at={disabledAt} />],
-              ['URL', webhook.url],
+              ['URL', <Url of={webhook.url} />],
               ['Events', webhook.events.join(', ')],
               ['Of', webhook.workspaceId === undefined ? 'all workspaces of the team' : 'this workspace'],
               ['Missed, because too many waited', webhook.missedEvents > 0 && <Amount of={webhook.missedEvents} />],
-              ['Made', <Time at={webhook.createdAt} />],
+              ['Created', <Time at={webhook.createdAt} />],
               ['Id', <code>{webhook.id}</code>],
             ]}
           />
@@ -103,6 +103,11 @@ const AGAIN_MS = 1_500;
 
 const states = { DELIVERED: ['good', 'Delivered'], FAILED: ['bad', 'Failed'], WAITING: ['idle', 'Waiting'] } as const;
 
+function deliveryState({ state, tries }: Delivery): Standing {
+  if (state !== 'WAITING' || tries.length === 0) return states[state];
+  return ['bad', `Failed ${tries.length} times`, 'It is tried again.'];
+}
+
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
 function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried(): void }) {
   const pages = usePages('get /api/v1/webhook/{wid}/deliveries', { wid, limit: 50 });
@@ -117,24 +122,43 @@ function Deliveries({ of: { id: wid, enabled }, onTried }: { of: One; onTried():
     const timer = setTimeout(reload, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [items, enabled]);
+  const failed = items.filter((one) => deliveryState(one)[0] === 'bad');
+  const again = () =>
+    callAll(
+      'post /api/v1/webhook/{wid}/delivery/{did}/redeliver',
+      failed.map(({ id: did }) => ({ wid, did })),
+    );
   const opened = (one: Delivery) => (
     <Opens text={one.type} look="link">
       <Opened wid={wid} of={one} />
     </Opens>
   );
   return (
-    <Section title="Deliveries" action={<Form submit="Look again" look="minor" onSubmit={async () => reload()} />}>
+    <Section
+      title="Deliveries"
+      action={
+        <>
+          <Form
+            submit="Send all failed again"
+            look="minor"
+            needs={enabled && failed.length > 0 && 'webhook:write'}
+            onSubmit={again}
+          />
+          <Form submit="Refresh" look="minor" onSubmit={async () => reload()} />
+        </>
+      }
+    >
       <PagedTable
         label="Deliveries"
         pages={pages}
         columns={[
           { title: 'Event', cell: opened },
-          { title: 'Told', width: '12.5rem', time: 'createdAt' },
-          { title: 'State', width: '8rem', state: ({ state }) => states[state] },
+          { title: 'Sent', width: '11rem', time: 'createdAt' },
+          { title: 'State', width: '8.5rem', state: deliveryState },
           { title: 'Tries', width: '5rem', amount: ({ tries }) => tries.length },
           { title: 'Last answer', text: ({ tries }) => answerOf(tries.at(-1)), none: 'not tried yet' },
         ]}
-        empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
+        empty="Nothing was sent in the last 30 days. Send a test to see whether your receiver gets it."
       />
     </Section>
   );
@@ -156,7 +180,7 @@ function Opened({ wid, of: { id: did, type, eventId, createdAt, nextTryAt, tries
       <Facts
         of={[
           ['webhook-id', <code>{eventId}</code>],
-          ['Told', <Time at={createdAt} />],
+          ['Sent', <Time at={createdAt} />],
           ['Tried next', nextTryAt && <Time at={nextTryAt} />],
           ...tries.map((one, i) => [`Try ${i + 1}`, <Try of={one} />] as const),
         ]}

@@ -73,5 +73,5 @@ export function isGivenUp({ enabled, disabledReason }: Webhook): boolean {
 export function webhookState(of: Webhook): Standing {
   if (isGivenUp(of)) return ['bad', 'Given up'];
   if (!of.enabled) return ['idle', 'Disabled'];
-  return of.failingSince === undefined ? ['good', 'Enabled'] : ['bad', 'Failing'];
+  return of.failingSince === undefined ? ['good', 'Active'] : ['bad', 'Failing'];
 }

@@ -1,0 +1,313 @@
+import type { ComponentChildren } from 'preact';
+import { explained, reasons, type Reason } from '../../../../shared/contract/reasons.ts';
+import { call, Problem, type Input, type Output } from '../data/call.ts';
+import {
+  useAnswer,
+  useAsked,
+  useMay,
+  useRead,
+  useSession,
+  useWorkspace,
+  type Read,
+  type Workspace,
+} from '../data/hooks.ts';
+import { periodOf, spans, spanUntilNow, type Span } from '../data/time.ts';
+import { chartOf, StackedBars, type Chart } from '../parts/chart.tsx';
+import { Field } from '../parts/form.tsx';
+import { windowOf } from '../parts/limits.tsx';
+import { Page, Section } from '../parts/page.tsx';
+import { Table, type Column } from '../parts/table.tsx';
+import { Amount, Facts, grouped, Loaded, PageLink, State, Time, type Standing } from '../parts/text.tsx';
+import type { Billing } from './customers/billing-state.ts';
+import type { ApiKey } from './keys/api-key.ts';
+
+type Answer = Output<'get /api/v1/verifications'>;
+type Count = Omit<Answer['data'][number], 'status' | 'reason'> & {
+  status?: Status | undefined;
+  reason?: Reason | undefined;
+};
+type Status = NonNullable<Answer['data'][number]['status']>;
+type Recent = Output<'get /api/v1/verifications/recent'>['data'][number];
+/** Whose calls: a key's, or those of all keys of a meter. */
+type Of = Input<'get /api/v1/verifications/recent'>;
+type Asked = Pick<Input<'get /api/v1/verifications'>, 'apiKeyId' | 'externalMeterId'> & {
+  workspaceId: string;
+  groupBy: string;
+};
+
+// Each status keeps its colour, whichever others there are; what passed stands at the foot.
+const colours: Record<Status, number> = {
+  VALID: 2,
+  DISABLED: 6,
+  EXPIRED: 7,
+  DELETED: 0,
+  INVALID: 5,
+  INVALID_SCOPES: 3,
+  RATE_LIMITED: 1,
+  USAGE_LIMITED: 4,
+};
+
+// What the api calls them, in the words of people; its own show on hover.
+const results: Record<Status, string> = {
+  VALID: 'Valid',
+  DISABLED: 'Disabled key',
+  EXPIRED: 'Expired key',
+  DELETED: 'Deleted key',
+  INVALID: 'Invalid',
+  INVALID_SCOPES: 'Missing scope',
+  RATE_LIMITED: 'Over a limit',
+  USAGE_LIMITED: 'Out of credits',
+};
+const causes: Record<Reason, string> = {
+  MALFORMED: 'Not a key',
+  NOT_FOUND: 'Unknown key',
+  NO_KEY: 'No key sent',
+  TWO_KEYS: 'Two keys sent',
+  DELETED: 'Deleted key',
+  DISABLED: 'Disabled key',
+  EXPIRED: 'Expired key',
+  IP_NOT_ALLOWED: 'Address not allowed',
+  SCOPE_MISSING: 'Missing scope',
+  RATE_LIMIT: 'Over a limit on requests',
+  LIMIT_REACHED: 'Over a limit on credits',
+  CREDITS_USED_UP: 'Out of credits',
+  SPEND_CAP_REACHED: 'Spend cap reached',
+  NO_BILLING_RECORD: 'No customer to bill',
+};
+
+type Counted = { counts: Pick<Answer, 'data' | 'wouldRefuse'>; chart: Chart };
+
+/** Counts calls by result since a while ago; with `everyMs`, again and again. */
+export function useCounts(filters: Asked, span: Span, everyMs?: number): Read<Counted> {
+  return useRead(
+    async () => {
+      const { asked, labels } = spanUntilNow(span);
+      const counts = await call('get /api/v1/verifications', { ...filters, ...asked });
+      const rows = counts.data.map((row) => {
+        return [periodOf(row.start, asked.interval), row.status ?? '', row.count] as const;
+      });
+      return { counts, chart: chartOf(rows, labels, colours, (status) => results[status as Status] ?? status) };
+    },
+    JSON.stringify([filters, span]),
+    everyMs,
+  );
+}
+
+/** The results of calls over time. */
+function Results({ of }: { of: Of }) {
+  const { id: workspaceId } = useWorkspace();
+  const [{ time = 'day' }, ask] = useAsked();
+  const span = spans.find(([one]) => one === time)?.[0] ?? 'day';
+  return (
+    <Section title="Calls">
+      <Field label="Time" name="time" options={spans} value={span} onText={(one) => ask({ time: one })} />
+      <Loaded of={useCounts({ ...of, workspaceId, groupBy: 'status,reason,limit' }, span)}>
+        {(counted) => <Counts {...counted} />}
+      </Loaded>
+    </Section>
+  );
+}
+
+/** The result of a call; where a limit only logged it, what it would have been. */
+export function resultOf({ status, reason }: { status?: Status | undefined; reason?: Reason | undefined }): Standing {
+  if (status === undefined) return ['idle', 'Would be refused: logged only'];
+  if (reason === undefined) return [status === 'VALID' ? 'good' : 'bad', results[status], status];
+  return ['bad', causes[reason], `${status}, ${reason}: ${reasons[reason].means}`];
+}
+
+const columns: readonly Column<Recent>[] = [
+  { title: 'When', width: '11rem', time: 'time' },
+  { title: 'Result', width: '14rem', state: resultOf },
+  { title: 'Limit', text: ({ limitedBy }) => limitedBy && limitWords(`${limitedBy.on}/${limitedBy.name}`) },
+  { title: 'Route', text: 'route' },
+  { title: 'Address', text: 'clientAddress' },
+];
+const keyColumn: Column<Recent> = { title: 'Key', text: 'apiKeyId', link: (one) => `keys/${one.apiKeyId}` };
+
+// A limit by its name and place, as the api tells it: `billing/daily`.
+function limitWords(limit: string | undefined): string | undefined {
+  const [on = '', name] = limit?.split('/') ?? [];
+  return name && `${name === RATE_NAME ? 'requests per second' : name} of the ${on === 'billing' ? 'customer' : on}`;
+}
+
+/** How many calls had which result, the most frequent first; and those that a limit which only logs would refuse. */
+export function Counts({ counts: { data, wouldRefuse }, chart }: Counted) {
+  // Of a limit that only logs it is one line, whatever the result.
+  const logged = wouldRefuse.map((one): Count => ({ ...one, status: undefined, reason: undefined }));
+  const nameOf = ({ status, reason, limit }: Count) => `${status} ${reason} ${limit}`;
+  const items = [...summed(data, nameOf), ...summed(logged, nameOf)];
+  const needs = items.some(({ limit }) => limit) ? undefined : false;
+  return (
+    <>
+      {data.length > 0 && <StackedBars {...chart} />}
+      <Table
+        label="Calls by result"
+        columns={[
+          { title: 'Result', state: (one: Count) => resultOf(one) },
+          { title: 'Limit', text: ({ limit }) => limitWords(limit), needs },
+          { title: 'Calls', width: '7rem', amount: 'count' },
+        ]}
+        items={items}
+        empty="No call in this time. Counts show here about two seconds after a call."
+      />
+    </>
+  );
+}
+
+/** Rows by what names them, each with the sum of their counts, the largest first. */
+export function summed<Row extends { count: number }>(rows: readonly Row[], nameOf: (row: Row) => string): Row[] {
+  const sums = [...Map.groupBy(rows, nameOf).values()].map((all) => {
+    return { ...all[0]!, count: all.reduce((sum, { count }) => sum + count, 0) };
+  });
+  return sums.toSorted((a, b) => b.count - a.count);
+}
+
+// More than a page shows at once.
+const MOST_REFUSED = 200;
+// "usage_too_large" of the API.
+const USAGE_TOO_LARGE = 40020;
+
+/** The refused calls of the last 24 hours by reason, key and limit, the most frequent first. */
+export function useRefused(everyMs?: number) {
+  const { id: workspaceId } = useWorkspace();
+  const { isOfTeam } = useSession();
+  return useRead(
+    async () => {
+      const count = async (groupBy: string, more: Input<'get /api/v1/verifications'> = { workspaceId }) => {
+        const input = { ...more, ...spanUntilNow('day').asked, interval: 'day', groupBy } as const;
+        return (await call('get /api/v1/verifications', input)).data;
+      };
+      // Of very many keys the api tells no rows: then by reason and limit alone.
+      const ofKeys = count('status,reason,limit,key').catch((error: unknown) => {
+        if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return count('status,reason,limit');
+        throw error;
+      });
+      // What is no key is of no workspace: it is the team's.
+      const [rows, unknown] = await Promise.all([
+        ofKeys,
+        isOfTeam ? count('status,reason', { status: 'INVALID' }) : [],
+      ]);
+      const refused = [...rows, ...unknown].filter(({ status }) => status !== 'VALID');
+      const nameOf = ({ reason, limit, apiKeyId }: Count) => `${reason} ${limit} ${apiKeyId}`;
+      return summed<Count>(refused, nameOf).slice(0, MOST_REFUSED);
+    },
+    workspaceId,
+    everyMs,
+  );
+}
+
+/** What lists of refused calls show. */
+export const refusedColumns: readonly Column<Count>[] = [
+  { title: 'Result', width: '32%', state: resultOf },
+  {
+    title: 'Key',
+    text: ({ apiKeyId, apiKeyName = apiKeyId }) => apiKeyName,
+    link: ({ apiKeyId }) => apiKeyId && `keys/${apiKeyId}`,
+    none: 'of no key',
+  },
+  { title: 'Limit', text: ({ limit }) => limitWords(limit) },
+  { title: 'Calls', width: '6rem', amount: 'count' },
+];
+
+const REFUSED_MS = 10_000;
+
+/** Which calls were refused, and why: all of the last 24 hours by reason. */
+export function Refused() {
+  return (
+    <Page title="Refused calls">
+      <p class="muted">
+        Of the last 24 hours; without a key those of the whole team. The page of a key tells each of its last calls, and
+        what would change its result.
+      </p>
+      <Loaded of={useRefused(REFUSED_MS)}>
+        {(rows) => (
+          <Table
+            label="Refused calls"
+            columns={refusedColumns}
+            items={rows}
+            empty="No call was refused. One that is shows here about two seconds later."
+          />
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+type Known = { key: ApiKey | undefined; billing: Billing | undefined; workspace: Workspace };
+// The limit that is a number of its own, beside the list of limits.
+const RATE_NAME = 'rateLimitPerSecond';
+
+/** The calls of a key, or of a customer's keys: by result, the last ones, and why the last that was refused was. */
+export function Calls({ of, bid }: { of: Of; bid: string | undefined }) {
+  return (
+    <>
+      <Results of={of} />
+      <Section title="Recent calls" of={useAnswer('get /api/v1/verifications/recent', of)}>
+        {({ data }) => {
+          const refused = data.find(({ status }) => status !== 'VALID');
+          return (
+            <>
+              {refused && <Verdict of={refused} bid={bid} />}
+              <Table
+                label="Recent calls"
+                columns={of.apiKeyId ? columns : [...columns, keyColumn]}
+                items={data}
+                empty="No call in the last 24 hours. One shows here about two seconds after it was made."
+              />
+              <p class="muted">The last 100 calls of 24 hours, and of refusals at most ten a second of a key.</p>
+            </>
+          );
+        }}
+      </Section>
+    </>
+  );
+}
+
+function Verdict({ of: { reason, limitedBy, apiKeyId: akid, ...call }, bid }: { of: Recent; bid: string | undefined }) {
+  const { id, workspace } = useWorkspace();
+  const may = useMay();
+  const ofKey = may('key:read') ? { id, akid } : undefined;
+  const key = useAnswer('get /api/v1/workspace/{id}/api-key/{akid}', ofKey).value?.apiKey;
+  const ofRecord = bid && may('billing:read') ? { bid } : undefined;
+  const billing = useAnswer('get /api/v1/customer-billing/{bid}', ofRecord).value?.billing;
+  const why = reason && explained(reason);
+  const at = limitedBy?.on ?? why?.at;
+  const links: Record<NonNullable<typeof at>, ComponentChildren> = {
+    key: <PageLink to={`keys/${akid}`}>The key</PageLink>,
+    billing: <PageLink to={`customers/${bid}`}>The customer</PageLink>,
+    workspace: <PageLink to="settings">The defaults of the workspace</PageLink>,
+    records: <PageLink to="customers">The customers</PageLink>,
+  };
+  const record = billing ?? (key && !key.billingId ? 'none' : undefined);
+  const stillSo = why?.stillSo?.({ key, record, nowMs: Date.now() });
+  return (
+    <section class="problem" aria-label="The last refusal">
+      <Facts
+        of={[
+          ['Last refused', <Time at={call.time} />],
+          ['Result', <State of={resultOf({ ...call, reason })} />],
+          ['Why', why?.means ?? 'The call was refused.'],
+          ...(limitedBy ? limitFacts(limitedBy, { key, billing, workspace }) : []),
+          ['What would change it', why?.change],
+          ['Where', at && (at !== 'billing' || bid) && links[at]],
+          ['Available by now', at === 'billing' && !limitedBy && billing && <Amount of={billing.availableCredits} />],
+          ['Now', stillSo === undefined ? undefined : stillSo ? 'It is still so.' : 'It is so no longer.'],
+        ]}
+      />
+    </section>
+  );
+}
+
+/** The limit that refused, and what it is by now where that is something else. */
+function limitFacts(limitedBy: NonNullable<Recent['limitedBy']>, { key, billing, workspace }: Known) {
+  const { on, name, limit } = limitedBy;
+  const lists = { key: key?.limits, workspace: workspace.defaultLimits, billing: billing?.limits };
+  const one = lists[on]?.find((other) => other.name === name);
+  const rate = on === 'workspace' ? workspace.defaultRateLimitPerSecond : key?.rateLimitPerSecond;
+  const [window, now] = name === RATE_NAME ? ['requests per second', rate] : [one && windowOf(one), one?.limit];
+  const whose = { key: 'the key', workspace: "the workspace's keys", billing: 'the customer' }[on];
+  return [
+    ['Limit', `${name} of ${whose}: at most ${grouped(String(limit))} ${window ?? ''}`],
+    ['By now', now !== undefined && String(now) !== String(limit) && `at most ${grouped(String(now))}`],
+  ] as const;
+}

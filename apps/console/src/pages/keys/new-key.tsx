@@ -1,0 +1,163 @@
+import { useState } from 'preact/hooks';
+import { call, type Output } from '../../data/call.ts';
+import { readItems, useAnswer, useMay, useProblem, useRead, useWorkspace } from '../../data/hooks.ts';
+import { AskDialog, Opens } from '../../parts/dialog.tsx';
+import { Field, type FieldData } from '../../parts/form.tsx';
+import { windows } from '../../parts/limits.tsx';
+import { ProblemNote, State } from '../../parts/text.tsx';
+import { resultOf } from '../calls.tsx';
+import { scopeFields, scopesIn } from './scopes.tsx';
+
+// More scopes than that are ticked on the page of the key.
+const MOST_SCOPES = 12;
+const SUGGESTED = 200;
+const LOOK_MS = 2_000;
+
+type NewKeyProps = {
+  /** Whose key it is, where that is known. */
+  customer?: string;
+  look?: 'main' | 'outline';
+};
+
+/** A button that makes a key, with all that it needs: its customer and first credits, limits, scopes and end. */
+export function NewKey({ customer, look = 'main' }: NewKeyProps) {
+  return (
+    <Opens text="New key" look={look} needs="key:write">
+      <NewKeyDialog customer={customer} />
+    </Opens>
+  );
+}
+
+function NewKeyDialog({ customer }: { customer: string | undefined }) {
+  const may = useMay();
+  const { id: workspaceId, workspace } = useWorkspace();
+  const problemOf = useProblem();
+  const [mayBill, mayScope] = [may('billing:write') && may('billing:read'), may('workspace:read')];
+  const after = useRead(async () => {
+    const [billings, { scopes }] = await Promise.all([
+      mayBill
+        ? readItems('get /api/v1/workspace/{id}/customer-billings', { id: workspaceId, limit: SUGGESTED }, { pages: 1 })
+        : [],
+      mayScope ? call('get /api/v1/workspace/{id}/scopes', { id: workspaceId }) : { scopes: [] },
+    ]);
+    return { suggests: billings.map(({ externalMeterId }) => externalMeterId), scopes };
+  }, workspaceId);
+  const { suggests = [], scopes = [] } = after.value ?? {};
+  const pay = async (externalMeterId: string, credits: string | undefined) => {
+    const asked = { id: workspaceId, externalMeterId };
+    const [known] = await readItems('get /api/v1/workspace/{id}/customer-billings', asked, { pages: 1 });
+    if (!known) await call('post /api/v1/customer-billing', { workspaceId, externalMeterId, totalCredits: credits });
+    else if (credits !== undefined)
+      await call('post /api/v1/customer-billing/refill', { workspaceId, externalMeterId, refill: credits });
+  };
+  const fewScopes = scopes.length <= MOST_SCOPES ? scopes : [];
+  const whose = 'Its calls draw on the credits of this customer. Empty: its calls cost nothing.';
+  const credit = 'Added now, for a new customer or one that is there. Empty: none.';
+  return (
+    <AskDialog
+      title="New key"
+      submit="Create key"
+      after={after}
+      fields={[
+        { name: 'name', label: 'Name', required: true, maxLength: 128 },
+        { name: 'customer', label: 'Customer', value: customer, suggests, hint: whose },
+        ...(mayBill ? ([{ name: 'credits', label: 'Credits', as: 'credits', hint: credit }] as const) : []),
+        { name: 'limit', label: 'At most so many requests', as: 'number', min: '1', hint: 'Empty: no limit.' },
+        { name: 'per', label: 'In each', options: windows, value: 'day' },
+        { name: 'rateLimitPerSecond', label: 'Requests per second', as: 'number', min: '1' },
+        { name: 'expiresAt', label: 'Expires', as: 'moment', hint: 'In your time zone. Empty: as the workspace says.' },
+        { name: 'prefix', label: 'Prefix', placeholder: workspace.defaultKeyPrefix ?? 'key' },
+        ...(scopeFields(fewScopes) as readonly FieldData[]),
+      ]}
+      onSubmit={async (given) => {
+        const {
+          name,
+          customer: meter,
+          credits,
+          limit,
+          per = 'day',
+          rateLimitPerSecond,
+          expiresAt,
+          prefix,
+        } = given as Fields;
+        const { apiKey } = await call('post /api/v1/api-key', {
+          workspaceId,
+          name,
+          rateLimitPerSecond,
+          expiresAt,
+          prefix,
+          customerId: meter,
+          externalMeterId: meter,
+          scopes: scopesIn(given),
+          ...(limit !== undefined && { limits: [{ name: `per ${per}`, unit: 'requests', limit, per }] }),
+        });
+        // After the key: where that is refused nothing was added, and another try adds nothing twice.
+        const unpaid = meter !== undefined && mayBill && (await pay(meter, credits).then(() => undefined, problemOf));
+        return { apiKey, unpaid: unpaid || undefined };
+      }}
+      shows={({ apiKey, unpaid }) => ({
+        title: 'The new key',
+        label: 'Secret of the key',
+        text: apiKey.key,
+        more: (
+          <>
+            {unpaid && <p>The key works, but its credits were not added. Add them on the page of its customer.</p>}
+            <ProblemNote problem={unpaid} />
+            <FirstCall of={apiKey} />
+          </>
+        ),
+      })}
+    />
+  );
+}
+
+type Fields = { name: string } & Partial<Record<'customer' | 'credits' | 'per' | 'prefix', string>> &
+  Partial<Record<'limit' | 'rateLimitPerSecond' | 'expiresAt', number>>;
+type Made = Output<'post /api/v1/api-key'>['apiKey'];
+
+const samples = {
+  curl: (url: string, key: string) =>
+    `curl ${url}/api/v1/api-key/verify -H "Authorization: Bearer $KEYTALLY_TOKEN" -H 'Content-Type: application/json' -d '{"key": "${key}"}'`,
+  Node: (url: string, key: string) =>
+    `await keytally({ url: '${url}', token: process.env.KEYTALLY_TOKEN }).verify({ key: '${key}' });`,
+  Python: (url: string, key: string) =>
+    `Client(url="${url}", token=os.environ["KEYTALLY_TOKEN"]).verify({"key": "${key}"})`,
+  Go: (url: string, key: string) =>
+    `client, _ := keytally.New(keytally.Options{URL: "${url}", Token: os.Getenv("KEYTALLY_TOKEN")}); client.Verify(ctx, keytally.Verification{Key: "${key}"})`,
+};
+type Language = keyof typeof samples;
+const languages = Object.keys(samples) as Language[];
+
+/** A line that verifies a new key in some languages, and whether its first call has come. */
+function FirstCall({ of: { id: apiKeyId, key } }: { of: Made }) {
+  const [language, setLanguage] = useState<Language>('curl');
+  const recent = useAnswer(
+    'get /api/v1/verifications/recent',
+    useMay()('usage:read') ? { apiKeyId } : undefined,
+    LOOK_MS,
+  );
+  const [first] = recent.value?.data ?? [];
+  return (
+    <>
+      <Field
+        label="Verify it by"
+        name="language"
+        options={languages}
+        value={language}
+        onText={(one) => setLanguage(one as Language)}
+      />
+      <pre tabIndex={0}>
+        <code>{samples[language](location.origin, key)}</code>
+      </pre>
+      <p role="status">
+        {first ? (
+          <>
+            Its first call came: <State of={resultOf(first)} />
+          </>
+        ) : (
+          recent.value && 'Waiting for its first call…'
+        )}
+      </p>
+    </>
+  );
+}
