@@ -38,9 +38,12 @@ create table if not exists usage_events (
   reason       String,
   time         DateTime64(3, 'UTC'),
   inserted_at  DateTime64(3, 'UTC') default now64(3),
+  -- Of an adjustment that was applied again, after Redis had lost it, the row of the first time stays. It comes late if it comes after
+  -- the other one, and of what is late the balances are held against the books again.
+  precedence   UInt32 materialized 4294967295 - epoch,
   index inserted_at_minmax inserted_at type minmax granularity 1
 )
-engine = ReplacingMergeTree(epoch)
+engine = ReplacingMergeTree(precedence)
 partition by toYYYYMM(day)
 order by (workspace_id, day, billing_id, key_id, event_id)
 settings fsync_after_insert = 1, fsync_part_directory = 1;
@@ -76,7 +79,7 @@ settings index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory 
 -- missing numbers read these rows and the events of open days. Like usage_days, rows are always computed from
 -- usage_events, and a row of fewer events (`all_events`) never replaces one of more.
 -- - line: `verification` sums all but adjustments; `adjustment` sums adjustments, with epoch 0: when
---   Redis loses an adjustment and it is applied again, its event moves to a later epoch, and its row must not.
+--   Redis loses an adjustment and it is applied again, its event may be of another epoch, and its row must not.
 -- - cost_micros: what is usage.
 -- - numbers, first_number, last_number: how many numbers there are, and the lowest and highest. Adjustments are numbered by their
 --   own number, all others by sequence.

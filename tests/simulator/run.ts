@@ -304,7 +304,11 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
     let unproved = await reconciled();
     // A consumer may have died between the insert of late events and their notes, and nobody has the events any more: reconciling notes them.
     const mayLackNotes = work.model.losses > 0 && aConsumerDied;
-    if (mayLackNotes && unproved.length > 0 && unproved.every((one) => one.includes('ON_ITS_WAY'))) {
+    if (
+      mayLackNotes &&
+      unproved.length > 0 &&
+      unproved.every((one) => / ON_ITS_WAY |(MISSING|TOO_MUCH) 0 0$/.test(one))
+    ) {
       await comeToRest();
       unproved = await reconciled();
     }

@@ -178,7 +178,7 @@ test('a record waits for what it had given until the books are surely past it, a
   await own.carry();
 });
 
-test('adjustments behind one that the books lack and Postgres has wait for it, and what they become when applied again is not the last line', async () => {
+test('adjustments behind one that the books lack and Postgres has wait for it, and of one that is applied again the first line stays', async () => {
   const record = await makeRecord(lines());
   const { id } = record;
   const [first, , third] = await Promise.all(
@@ -214,14 +214,13 @@ test('adjustments behind one that the books lack and Postgres has wait for it, a
     await tx`delete from adjustments where billing_id = ${id} and number = 2`;
   });
   assert.equal(await rebuilt(), [String(11 * CREDIT), '3']);
-  // The first was applied again to an emptied Redis, before that was set aside.
   await record.toBooks([{ ...first!, epoch: TEST_EPOCH, sequence: 0, usedMicros: 2 * CREDIT }]);
   assert.is((await record.prove()).lastMicros, 11 * CREDIT);
 });
 
 // From here on records are left different, and every later run of the job would look at them again.
 
-test('a difference of grants is told with its amount, and told again when it is another one', async () => {
+test('a difference of grants is told with its amount, told again when it is another one, and rebuilt', async () => {
   const record = await makeRecord(lines(1));
   const heard = await own.listen(record.workspaceId);
   await record.toRedis();
@@ -253,6 +252,10 @@ test('a difference of grants is told with its amount, and told again when it is 
       ['0', '3'],
     ],
   );
+  // By the books it needs no account.
+  await storeWatermark(own.sql, Date.now());
+  await rebuildNoted(own);
+  assert.is(await own.node.client.hget(billingKey(record), 'u'), String(CREDIT));
 });
 
 /** Verifies 3 and holds 5 and 7; captures 6 of the first, releases the second, and turns. */

@@ -32,10 +32,12 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
   await noteProved(stores.sql, beganMs);
 }
 
-/** Notes records to be rebuilt: should their note have been lost, with a Postgres that was restored, nobody would rebuild them. */
+/** Notes records to be rebuilt: should their note have been lost, with a Postgres that was restored or a consumer that died, nobody would. */
 async function noteBehind({ sql, redis }: Stores, billings: BillingRef[], results: Reconciliation[]): Promise<void> {
   const { unknown } = results.length < billings.length ? await findBalances(redis, billings) : { unknown: [] };
-  const undecided = results.filter(({ status }) => status === 'ON_ITS_WAY').map(({ billing }) => billing);
+  const undecided = results
+    .filter(({ status, grants }) => status === 'ON_ITS_WAY' || (grants?.differenceMicros ?? 0) !== 0)
+    .map(({ billing }) => billing);
   await noteUnsettled(
     sql,
     [...unknown, ...undecided].map(({ id }) => id),

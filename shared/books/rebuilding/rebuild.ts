@@ -95,7 +95,7 @@ async function rebuildPage(stores: RebuildStores, records: SetAside[], grant: Wr
     const args = page.flatMap((one) => {
       const { id } = one.billing;
       const told = { booked: booked.get(id)!, voids: voids.get(id) ?? [], holds: holds.get(id) ?? noHolds() };
-      return argsOf(one, epoch, told);
+      return argsOf(one.billing, epoch, told);
     });
     const answers = await write(redis, 'rebuild', shard, keys, [epoch, mark, ...args], grant);
     if (answers.some((answer) => answer !== 'OK')) throw new Error('a record was set aside by another process');
@@ -168,7 +168,7 @@ function addHold(
 
 /** The arguments that say to the script what a record becomes. */
 function argsOf(
-  { billing: { id: billingId, workspaceId }, mark }: SetAside,
+  { id: billingId, workspaceId }: BillingRef,
   epoch: number,
   { booked, voids, holds }: { booked: BookedRecord; voids: Void[]; holds: Holds },
 ): (string | number)[] {
@@ -176,9 +176,8 @@ function argsOf(
   const bookedMicros = sum(epochs.map(({ own }) => own.micros)) + adjustments.own.micros;
   const usedMicros = bookedMicros + holds.costMicros;
   const { heldMicros, lines } = holds;
-  // The last line in the books must show the balance in Redis. Of one that is set aside a line may follow from before it was: an
-  // adjustment that was applied again, which the books have as it was the first time.
-  if (lines.length === 0 && (mark !== '' || lastMicros !== usedMicros || lastHeldMicros !== heldMicros))
+  // The last line in the books must show the balance in Redis.
+  if (lines.length === 0 && (lastMicros !== usedMicros || lastHeldMicros !== heldMicros))
     lines.push({ kind: 'settlement' });
   const texts = lines.map((line) =>
     beginEvent({ kind: 'settlement', ...line, id: newId('evt'), billingId, workspaceId, usedMicros, heldMicros }),

@@ -3,6 +3,7 @@ import { startLoop, type Loop } from '../../runtime/loop.ts';
 import type { Metrics } from '../../runtime/metrics.ts';
 import { openShards } from '../../stores/fence.ts';
 import { findBalances } from '../balances.ts';
+import { proveGrants } from '../reconciling/grant-proof.ts';
 import { behindBooks, readBooked } from '../sums/booked.ts';
 import { rebuild, setAside, type RebuildStores, type SetAside } from './rebuild.ts';
 import { countUnsettled, removeSettled, takeUnsettled } from './unsettled-records.ts';
@@ -31,7 +32,7 @@ export function startRebuilder({ metrics, ...stores }: RebuildStores & { metrics
 /**
  * Rebuilds noted records of open shards, one page of those that are due; gives how many it took: none while the books are behind.
  * 1. Take the notes. After a crash here they are due again some seconds later.
- * 2. Set aside those whose balance lacks what the books have, or is not known; their calls get 503.
+ * 2. Set aside those whose balance lacks what the books have, or differs from them by grants, or is not known; their calls get 503.
  * 3. Rebuild these once the books have all that they had given.
  * 4. Remove the notes, but for those that were noted again: meanwhile, or since they failed alone.
  */
@@ -48,9 +49,14 @@ export async function rebuildNoted(stores: RebuildStores): Promise<number> {
     stores,
     balances.map((balance) => ({ ...balance.billing, counted: balance })),
   );
-  const behind = balances.filter((balance) => behindBooks(balance, booked.get(balance.billing.id)!) > 0);
+  const compared = balances.map((balance) => ({ balance, booked: booked.get(balance.billing.id)! }));
+  // Of an adjustment the books may have got the line of another time that it was applied, which draws on other grants.
+  const proofs = await proveGrants(sql, compared);
+  const behind = compared.filter(
+    ({ balance, booked }) => behindBooks(balance, booked) > 0 || proofs.get(balance.billing.id)?.differenceMicros,
+  );
   const grant = (shard: number) => ({ fence: redis.node(shard).runId(), epoch: open.get(shard)!.epoch });
-  const wanted = [...unknown, ...behind.map(({ billing }) => billing)];
+  const wanted = [...unknown, ...behind.map(({ balance }) => balance.billing)];
   // A watermark from before the clock was set back says nothing of what was given since.
   const isLost = ({ sinceMs }: SetAside) => watermarkMs <= nowMs && watermarkMs > sinceMs + LOST_AFTER_MS;
   const records = (await setAside(redis, wanted, grant)).map((record) =>

@@ -65,7 +65,7 @@ type Row = [
 ];
 
 // A day that is over is read where it lacks numbers itself or beside it, or ends an epoch; of all others its first and last number do. An
-// adjustment has the sequence number of the event before it, on a day of its own. Where one was applied again, the later epoch counts.
+// adjustment has the sequence number of the event before it, on a day of its own.
 const GAPS = `
   with one_record as (
     select * from usage_events final where workspace_id = {workspaceId:String} and billing_id = {billingId:String}),
