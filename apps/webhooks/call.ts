@@ -15,7 +15,14 @@ import { Resolver } from 'node:dns/promises';
 import type { LookupAddress } from 'node:dns';
 
 /** What came of one try: an answer, or why there was none. */
-export type Outcome = { status?: number; answer?: string; error?: string; durationMs: number };
+export type Outcome = {
+  status?: number;
+  answer?: string;
+  error?: string;
+  durationMs: number;
+  /** What `Retry-After` says, in seconds. */
+  retryAfter?: string | undefined;
+};
 
 type Call = { teamId: string; url: string; headers: Record<string, string>; body: string };
 
@@ -48,7 +55,7 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
       const response = await post(target, body, { headers, signal, agent: target.isAllowed ? inside : outside });
       status = response.statusCode!;
       const answer = await readStart(response, target.isAllowed ? KEPT_BYTES_INSIDE : KEPT_BYTES);
-      return { status, answer, durationMs: took() };
+      return { status, answer, durationMs: took(), retryAfter: response.headers['retry-after'] };
     } catch (error) {
       const why = signal.aborted ? `no whole answer within ${withinMs / 1000} s` : describe(error);
       return { ...(status !== undefined && { status }), error: why, durationMs: took() };

@@ -6,9 +6,11 @@ import { makeMetrics, type Metrics } from '../../shared/runtime/metrics.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
+import { meterKinds, type MeterKind } from '../../shared/values/meter-kinds.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeCall, makeResolve } from './call.ts';
 import { startDelivering } from './deliver.ts';
+import { startSendingMeters } from './send-meters.ts';
 import { RETRIES_MS } from './claim.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
@@ -30,13 +32,14 @@ export async function startWebhooks(
   const retriesMs = WEBHOOK_RETRY_SECONDS?.map((seconds) => seconds * 1000) ?? RETRIES_MS;
   const call = makeCall(makeResolve(), WEBHOOK_ALLOWED_TARGETS, clock);
   const delivering = await startDelivering({ sql, call, sealer, retriesMs, metrics, log, clock, random });
+  const sending = await startSendingMeters({ sql, call, sealer, metrics, log, clock, random });
   const watching = watchWaiting(sql, metrics, log, clock);
   const server = await serveProbes(makeProbes(metrics, clock, { postgres: () => sql`select 1` }), config, log);
 
   return {
     ...server,
     async stop() {
-      await Promise.all([delivering.stop(), watching.stop()]);
+      await Promise.all([delivering.stop(), sending.stop(), watching.stop()]);
       await server.stop();
       await sql.end({ timeout: 5 });
       await telemetry.stop();
@@ -57,5 +60,12 @@ function watchWaiting(sql: Sql, metrics: Metrics, log: Logger, clock: Clock): Lo
                                     limit ${MOST_COUNTED}) known) as failing`;
     metrics.webhooksWaiting.set(row.waiting);
     metrics.webhooksFailing.set(row.failing);
+    const lags = await sql<{ kind: MeterKind; seconds: number }[]>`
+      select kind, max(extract(epoch from now() - oldest.hour - interval '1 hour'))::float as seconds
+      from meter_destinations d cross join lateral (
+        select hour from meter_events e where e.destination_id = d.id and e.state = 'WAITING' order by hour limit 1) oldest
+      where d.enabled and d.deleted_at is null group by kind`;
+    for (const kind of Object.keys(meterKinds) as MeterKind[])
+      metrics.meterLagSeconds.set({ kind }, lags.find((one) => one.kind === kind)?.seconds ?? 0);
   });
 }

@@ -68,6 +68,8 @@ type BillingRecord struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// its own alerts; absent: its workspace's, and in the answer of a verification
 	Alerts []Alert `json:"alerts,omitempty"`
+	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
+	ExternalIDs map[string]any `json:"externalIds,omitempty"`
 	// when it was made, RFC 3339 in UTC
 	CreatedAt time.Time `json:"createdAt"`
 	// when its settings last changed, RFC 3339 in UTC
@@ -898,6 +900,8 @@ type CreateBillingRequest struct {
 	Limits *[]Limit `json:"limits,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
 	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
+	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
+	ExternalIDs map[string]any `json:"externalIds,omitempty"`
 }
 
 // ListBillingsResult is what ListBillings answers.
@@ -1012,6 +1016,8 @@ type UpdateBillingRequest struct {
 	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
 	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
+	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
+	ExternalIDs *Nullable[map[string]any] `json:"externalIds,omitempty"`
 }
 
 // ListLedgerResult is what ListLedger answers.
@@ -2116,7 +2122,7 @@ type AuditEntry struct {
 	ErrorCode *int64 `json:"errorCode,omitempty"`
 	// how many attempts of this token, operation and error were denied; the line tells of the first one
 	Attempts *int64 `json:"attempts,omitempty"`
-	// one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
+	// one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
 	Resource string `json:"resource,omitempty"`
 	// id of what changed
 	ResourceID string `json:"resourceId,omitempty"`
@@ -2146,7 +2152,7 @@ type ListAuditLogQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 	// only changes that this access token made
 	TokenID string `json:"tokenId,omitempty"`
-	// only changes of this kind of resource; one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
+	// only changes of this kind of resource; one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
 	Resource string `json:"resource,omitempty"`
 	// only changes of this resource
 	ResourceID string `json:"resourceId,omitempty"`
@@ -2343,6 +2349,306 @@ type RedeliverWebhookResult struct {
 // DeleteWebhookResult is what DeleteWebhook answers.
 type DeleteWebhookResult struct {
 	Webhook Webhook `json:"webhook"`
+}
+
+// CreateMeterDestinationResult is what CreateMeterDestination answers.
+type CreateMeterDestinationResult struct {
+	Destination NewMeterDestination `json:"destination"`
+}
+
+// NewMeterDestination is a NewMeterDestination of the OpenAPI document.
+type NewMeterDestination struct {
+	// id of the meter destination
+	ID string `json:"id"`
+	// id of the workspace
+	WorkspaceID string `json:"workspaceId"`
+	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
+	Kind string `json:"kind"`
+	// what people call it
+	Name string `json:"name"`
+	// where events are posted: `https://`, with the name of a host that can be reached from outside
+	URL string `json:"url"`
+	// event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`
+	EventNames map[string]any `json:"eventNames"`
+	// what is sent to a destination that takes one number, and what the proof compares; one of "credits", "events"
+	Measure string `json:"measure"`
+	// how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000
+	Unit string `json:"unit"`
+	// most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode
+	BatchSize int64 `json:"batchSize"`
+	// usage is sent from this hour on, RFC 3339 in UTC
+	StartsAt time.Time `json:"startsAt"`
+	// whether it is sent anything; what is used meanwhile waits
+	Enabled bool `json:"enabled"`
+	// events that wait
+	WaitingEvents int64 `json:"waitingEvents"`
+	// the oldest hour that waits, RFC 3339 in UTC
+	WaitingSince *time.Time `json:"waitingSince,omitempty"`
+	// events that failed for good
+	FailedEvents int64 `json:"failedEvents"`
+	// when it last took events, RFC 3339 in UTC
+	LastSentAt *time.Time `json:"lastSentAt,omitempty"`
+	// since when it takes none, RFC 3339 in UTC
+	FailingSince *time.Time `json:"failingSince,omitempty"`
+	// why not, or why the last event failed
+	LastError string `json:"lastError,omitempty"`
+	// when it was made, RFC 3339 in UTC
+	CreatedAt time.Time `json:"createdAt"`
+	// when its settings last changed, RFC 3339 in UTC
+	UpdatedAt time.Time `json:"updatedAt"`
+	// of kind `http`, the secret that signs: only this answer contains it
+	Secret string `json:"secret,omitempty"`
+}
+
+// CreateMeterDestinationRequest is what CreateMeterDestination takes.
+type CreateMeterDestinationRequest struct {
+	// id of the workspace
+	WorkspaceID string `json:"workspaceId"`
+	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
+	Kind string `json:"kind"`
+	// what people call it
+	Name string `json:"name"`
+	// where events are posted; default: that of the kind, if it has one
+	URL string `json:"url,omitempty"`
+	// what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer
+	Secret string `json:"secret,omitempty"`
+	// event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`
+	EventNames map[string]any `json:"eventNames,omitempty"`
+	// what is sent to a destination that takes one number, and what the proof compares; one of "credits", "events"; default "credits"
+	Measure string `json:"measure,omitempty"`
+	// how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000
+	Unit string `json:"unit,omitempty"`
+	// most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode
+	BatchSize int64 `json:"batchSize,omitempty"`
+	// usage is sent from this hour on, RFC 3339 in UTC
+	StartsAt string `json:"startsAt,omitempty"`
+	// whether it is sent anything; what is used meanwhile waits; default true
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// ListMeterDestinationsResult is what ListMeterDestinations answers.
+type ListMeterDestinationsResult struct {
+	Destinations []MeterDestination `json:"destinations"`
+	// where the next page starts; absent on the last one
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// MeterDestination is a MeterDestination of the OpenAPI document.
+type MeterDestination struct {
+	// id of the meter destination
+	ID string `json:"id"`
+	// id of the workspace
+	WorkspaceID string `json:"workspaceId"`
+	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
+	Kind string `json:"kind"`
+	// what people call it
+	Name string `json:"name"`
+	// where events are posted: `https://`, with the name of a host that can be reached from outside
+	URL string `json:"url"`
+	// event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`
+	EventNames map[string]any `json:"eventNames"`
+	// what is sent to a destination that takes one number, and what the proof compares; one of "credits", "events"
+	Measure string `json:"measure"`
+	// how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000
+	Unit string `json:"unit"`
+	// most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode
+	BatchSize int64 `json:"batchSize"`
+	// usage is sent from this hour on, RFC 3339 in UTC
+	StartsAt time.Time `json:"startsAt"`
+	// whether it is sent anything; what is used meanwhile waits
+	Enabled bool `json:"enabled"`
+	// events that wait
+	WaitingEvents int64 `json:"waitingEvents"`
+	// the oldest hour that waits, RFC 3339 in UTC
+	WaitingSince *time.Time `json:"waitingSince,omitempty"`
+	// events that failed for good
+	FailedEvents int64 `json:"failedEvents"`
+	// when it last took events, RFC 3339 in UTC
+	LastSentAt *time.Time `json:"lastSentAt,omitempty"`
+	// since when it takes none, RFC 3339 in UTC
+	FailingSince *time.Time `json:"failingSince,omitempty"`
+	// why not, or why the last event failed
+	LastError string `json:"lastError,omitempty"`
+	// when it was made, RFC 3339 in UTC
+	CreatedAt time.Time `json:"createdAt"`
+	// when its settings last changed, RFC 3339 in UTC
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// ListMeterDestinationsQuery is what ListMeterDestinations takes besides; what is left out has its default.
+type ListMeterDestinationsQuery struct {
+	// maximum number of items in one answer; default 50
+	Limit int64 `json:"limit,omitempty"`
+	// `nextCursor` of the previous answer
+	Cursor string `json:"cursor,omitempty"`
+	// id of the workspace
+	WorkspaceID string `json:"workspaceId,omitempty"`
+}
+
+// GetMeterDestinationResult is what GetMeterDestination answers.
+type GetMeterDestinationResult struct {
+	Destination MeterDestination `json:"destination"`
+}
+
+// UpdateMeterDestinationResult is what UpdateMeterDestination answers.
+type UpdateMeterDestinationResult struct {
+	Destination MeterDestination `json:"destination"`
+}
+
+// UpdateMeterDestinationRequest is what UpdateMeterDestination takes.
+type UpdateMeterDestinationRequest struct {
+	// what people call it
+	Name *string `json:"name,omitempty"`
+	// where events are posted: `https://`, with the name of a host that can be reached from outside
+	URL *string `json:"url,omitempty"`
+	// what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer
+	Secret *string `json:"secret,omitempty"`
+	// event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`
+	EventNames *map[string]any `json:"eventNames,omitempty"`
+	// most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode
+	BatchSize *int64 `json:"batchSize,omitempty"`
+	// whether it is sent anything; `true` also tries at once what was put off
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// ListMeterEventsResult is what ListMeterEvents answers.
+type ListMeterEventsResult struct {
+	Events []MeterEvent `json:"events"`
+	// where the next page starts; absent on the last one
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// MeterEvent is a MeterEvent of the OpenAPI document.
+type MeterEvent struct {
+	// id of the meter event
+	ID string `json:"id"`
+	// id of the billing record
+	BillingID string `json:"billingId"`
+	// when its hour began, RFC 3339 in UTC
+	Hour time.Time `json:"hour"`
+	// usage name; empty: usage that was given none
+	UsageName string `json:"usageName"`
+	// credits that were used: decimal text, below 0 in a correction
+	Credits string `json:"credits"`
+	// how many events those are
+	Events int64 `json:"events"`
+	// what the record is called there
+	ExternalID string `json:"externalId"`
+	// what the usage name is called there
+	EventName string `json:"eventName"`
+	// what is sent: credits or events, of a destination that takes whole numbers so many of its units
+	Value string `json:"value"`
+	// 0 for the first event of an hour, and counted on for each correction of it
+	Number int64 `json:"number"`
+	// CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there; one of "WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"
+	State string `json:"state"`
+	// when it was sent, or failed for good, RFC 3339 in UTC
+	EndedAt *time.Time `json:"endedAt,omitempty"`
+	// why it failed, or was put off
+	Error string `json:"error,omitempty"`
+}
+
+// ListMeterEventsQuery is what ListMeterEvents takes besides; what is left out has its default.
+type ListMeterEventsQuery struct {
+	// maximum number of items in one answer; default 50
+	Limit int64 `json:"limit,omitempty"`
+	// `nextCursor` of the previous answer
+	Cursor string `json:"cursor,omitempty"`
+	// CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there; one of "WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"
+	State string `json:"state,omitempty"`
+	// id of the billing record
+	BillingID string `json:"billingId,omitempty"`
+}
+
+// RedeliverMeterEventsResult is what RedeliverMeterEvents answers.
+type RedeliverMeterEventsResult struct {
+	// how many wait now
+	Redelivered int64 `json:"redelivered"`
+	// how many have still failed
+	Remaining int64 `json:"remaining"`
+}
+
+// RedeliverMeterEventsRequest is what RedeliverMeterEvents takes.
+type RedeliverMeterEventsRequest struct {
+	// only these; default: all that failed
+	EventIDs *[]string `json:"eventIds,omitempty"`
+}
+
+// PreviewMeterEventsResult is what PreviewMeterEvents answers.
+type PreviewMeterEventsResult struct {
+	Events []MeterPreviewEvent `json:"events"`
+	// whether these are all
+	IsWhole bool `json:"isWhole"`
+}
+
+// MeterPreviewEvent is a MeterPreviewEvent of the OpenAPI document.
+type MeterPreviewEvent struct {
+	// id of the billing record
+	BillingID string `json:"billingId"`
+	// when its hour began, RFC 3339 in UTC
+	Hour time.Time `json:"hour"`
+	// usage name; empty: usage that was given none
+	UsageName string `json:"usageName"`
+	// credits that were used: decimal text, below 0 in a correction
+	Credits string `json:"credits"`
+	// how many events those are
+	Events int64 `json:"events"`
+	// what the record is called there
+	ExternalID string `json:"externalId"`
+	// what the usage name is called there
+	EventName string `json:"eventName"`
+	// what is sent: credits or events, of a destination that takes whole numbers so many of its units
+	Value string `json:"value"`
+	// one of "WAITING", "CARRIED", "LEFT_OUT"
+	State string `json:"state"`
+}
+
+// PreviewMeterEventsQuery is what PreviewMeterEvents takes besides; what is left out has its default.
+type PreviewMeterEventsQuery struct {
+	// the day, YYYY-MM-DD in UTC
+	Day string `json:"day"`
+}
+
+// GetMeterProofResult is what GetMeterProof answers.
+type GetMeterProofResult struct {
+	Proof MeterProof `json:"proof"`
+}
+
+// MeterProof is a MeterProof of the OpenAPI document.
+type MeterProof struct {
+	// the month, YYYY-MM
+	Month string `json:"month"`
+	// whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned; one of "EXACT", "PENDING", "DIFFERENT"
+	Status string `json:"status"`
+	// where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC
+	From time.Time `json:"from"`
+	// where it ends: the month, or the last closed hour, RFC 3339 in UTC
+	To time.Time `json:"to"`
+	// what the books have, in what the destination measures: decimal text
+	Usage string `json:"usage"`
+	// of records and usage names that are not sent there: decimal text
+	LeftOut string `json:"leftOut"`
+	// what is carried on: below a unit, or negative: decimal text
+	Rests string `json:"rests"`
+	// what waits to be sent: decimal text
+	Waiting string `json:"waiting"`
+	// what failed for good: decimal text
+	Failed string `json:"failed"`
+	// what the destination took: decimal text
+	Sent string `json:"sent"`
+	// what the books have more than was planned: decimal text
+	Difference string `json:"difference"`
+}
+
+// GetMeterProofQuery is what GetMeterProof takes besides; what is left out has its default.
+type GetMeterProofQuery struct {
+	// the month, in UTC, YYYY-MM
+	Month string `json:"month"`
+}
+
+// DeleteMeterDestinationResult is what DeleteMeterDestination answers.
+type DeleteMeterDestinationResult struct {
+	Destination MeterDestination `json:"destination"`
 }
 
 // GetQuotaResult is what GetQuota answers.

@@ -173,7 +173,7 @@ func (c *Client) AdjustBilling(ctx context.Context, bid string, body AdjustBilli
 	return call[AdjustBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/adjustment", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
-// UpdateBilling: Change whether a billing record allows overages, its spend cap, its limits and its alerts (billing:write).
+// UpdateBilling: Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (billing:write).
 func (c *Client) UpdateBilling(ctx context.Context, bid string, body UpdateBillingRequest, options ...CallOption) (*UpdateBillingResult, error) {
 	return call[UpdateBillingResult](ctx, c, operation{method: "PATCH", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
@@ -535,6 +535,69 @@ func (c *Client) RedeliverWebhook(ctx context.Context, wid, did string, options 
 // DeleteWebhook: Delete a webhook with its secret and its deliveries, also those that wait (webhook:write).
 func (c *Client) DeleteWebhook(ctx context.Context, wid string, options ...CallOption) (*DeleteWebhookResult, error) {
 	return call[DeleteWebhookResult](ctx, c, operation{method: "DELETE", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
+}
+
+// CreateMeterDestination: Have usage of a workspace sent to where it is billed (metering:write).
+func (c *Client) CreateMeterDestination(ctx context.Context, body CreateMeterDestinationRequest, options ...CallOption) (*CreateMeterDestinationResult, error) {
+	return call[CreateMeterDestinationResult](ctx, c, operation{method: "POST", path: "/api/v1/meter-destination", accept: "application/json"}, input{body: body}, options)
+}
+
+// ListMeterDestinations: List the meter destinations, oldest first (metering:read).
+func (c *Client) ListMeterDestinations(ctx context.Context, query ListMeterDestinationsQuery, options ...CallOption) (*ListMeterDestinationsResult, error) {
+	return call[ListMeterDestinationsResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination", accept: "application/json"}, input{query: query}, options)
+}
+
+// ListAllMeterDestinations visits each item of ListMeterDestinations, and fetches each page when it is needed. It ends with the first error of visit.
+func (c *Client) ListAllMeterDestinations(ctx context.Context, query ListMeterDestinationsQuery, visit func(MeterDestination) error, options ...CallOption) error {
+	return eachPage(&query.Cursor, visit, func() (*ListMeterDestinationsResult, error) {
+		return c.ListMeterDestinations(ctx, query, options...)
+	}, func(page *ListMeterDestinationsResult) (string, []MeterDestination) {
+		return page.NextCursor, page.Destinations
+	})
+}
+
+// GetMeterDestination: Get a meter destination, without its secret (metering:read).
+func (c *Client) GetMeterDestination(ctx context.Context, mid string, options ...CallOption) (*GetMeterDestinationResult, error) {
+	return call[GetMeterDestinationResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}}, options)
+}
+
+// UpdateMeterDestination: Change a meter destination, or stop sending for a while (metering:write).
+func (c *Client) UpdateMeterDestination(ctx context.Context, mid string, body UpdateMeterDestinationRequest, options ...CallOption) (*UpdateMeterDestinationResult, error) {
+	return call[UpdateMeterDestinationResult](ctx, c, operation{method: "PATCH", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}, body: body}, options)
+}
+
+// ListMeterEvents: List what a destination was, or will be, told, newest first (metering:read).
+func (c *Client) ListMeterEvents(ctx context.Context, mid string, query ListMeterEventsQuery, options ...CallOption) (*ListMeterEventsResult, error) {
+	return call[ListMeterEventsResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}/events", accept: "application/json"}, input{path: []string{mid}, query: query}, options)
+}
+
+// ListAllMeterEvents visits each item of ListMeterEvents, and fetches each page when it is needed. It ends with the first error of visit.
+func (c *Client) ListAllMeterEvents(ctx context.Context, mid string, query ListMeterEventsQuery, visit func(MeterEvent) error, options ...CallOption) error {
+	return eachPage(&query.Cursor, visit, func() (*ListMeterEventsResult, error) {
+		return c.ListMeterEvents(ctx, mid, query, options...)
+	}, func(page *ListMeterEventsResult) (string, []MeterEvent) {
+		return page.NextCursor, page.Events
+	})
+}
+
+// RedeliverMeterEvents: Send events that failed for good again, under the same identities (metering:write).
+func (c *Client) RedeliverMeterEvents(ctx context.Context, mid string, body RedeliverMeterEventsRequest, options ...CallOption) (*RedeliverMeterEventsResult, error) {
+	return call[RedeliverMeterEventsResult](ctx, c, operation{method: "POST", path: "/api/v1/meter-destination/{}/redeliver", accept: "application/json"}, input{path: []string{mid}, body: body}, options)
+}
+
+// PreviewMeterEvents: See what would be sent for a day, without sending it (metering:read).
+func (c *Client) PreviewMeterEvents(ctx context.Context, mid string, query PreviewMeterEventsQuery, options ...CallOption) (*PreviewMeterEventsResult, error) {
+	return call[PreviewMeterEventsResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}/preview", accept: "application/json"}, input{path: []string{mid}, query: query}, options)
+}
+
+// GetMeterProof: Prove a month of a destination: sent is usage less what was left out or is carried on (metering:read).
+func (c *Client) GetMeterProof(ctx context.Context, mid string, query GetMeterProofQuery, options ...CallOption) (*GetMeterProofResult, error) {
+	return call[GetMeterProofResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}/proof", accept: "application/json"}, input{path: []string{mid}, query: query}, options)
+}
+
+// DeleteMeterDestination: Delete a meter destination with its secret, and what waits for it (metering:write).
+func (c *Client) DeleteMeterDestination(ctx context.Context, mid string, options ...CallOption) (*DeleteMeterDestinationResult, error) {
+	return call[DeleteMeterDestinationResult](ctx, c, operation{method: "DELETE", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}}, options)
 }
 
 // GetQuota: Get the team's limits and what it has used of them (workspace:read).

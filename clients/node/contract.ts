@@ -154,7 +154,7 @@ export interface Contract {
     input: { /** id of the billing record */ bid: string } & AdjustBillingRequest;
     output: AdjustBillingResult;
   };
-  /** Change whether a billing record allows overages, its spend cap, its limits and its alerts (`billing:write`). */
+  /** Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (`billing:write`). */
   'patch /api/v1/customer-billing/{bid}': {
     input: { /** id of the billing record */ bid: string } & UpdateBillingRequest;
     output: UpdateBillingResult;
@@ -582,6 +582,7 @@ export interface Contract {
         | 'jwt'
         | 'jwt_settings'
         | 'link_token'
+        | 'meter_destination'
         | 'quota'
         | 'scope'
         | 'session'
@@ -650,6 +651,66 @@ export interface Contract {
   };
   /** Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`). */
   'delete /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: DeleteWebhookResult };
+  /** Have usage of a workspace sent to where it is billed (`metering:write`). */
+  'post /api/v1/meter-destination': { input: CreateMeterDestinationRequest; output: CreateMeterDestinationResult };
+  /** List the meter destinations, oldest first (`metering:read`). */
+  'get /api/v1/meter-destination': {
+    input: {
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+      /** id of the workspace */
+      workspaceId?: string | undefined;
+    };
+    output: ListMeterDestinationsResult;
+  };
+  /** Get a meter destination, without its secret (`metering:read`). */
+  'get /api/v1/meter-destination/{mid}': {
+    input: { /** id of the meter destination */ mid: string };
+    output: GetMeterDestinationResult;
+  };
+  /** Change a meter destination, or stop sending for a while (`metering:write`). */
+  'patch /api/v1/meter-destination/{mid}': {
+    input: { /** id of the meter destination */ mid: string } & UpdateMeterDestinationRequest;
+    output: UpdateMeterDestinationResult;
+  };
+  /** List what a destination was, or will be, told, newest first (`metering:read`). */
+  'get /api/v1/meter-destination/{mid}/events': {
+    input: {
+      /** id of the meter destination */
+      mid: string;
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+      /** CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there */
+      state?: 'WAITING' | 'SENT' | 'FAILED' | 'CARRIED' | 'LEFT_OUT' | undefined;
+      /** id of the billing record */
+      billingId?: string | undefined;
+    };
+    output: ListMeterEventsResult;
+  };
+  /** Send events that failed for good again, under the same identities (`metering:write`). */
+  'post /api/v1/meter-destination/{mid}/redeliver': {
+    input: { /** id of the meter destination */ mid: string } & RedeliverMeterEventsRequest;
+    output: RedeliverMeterEventsResult;
+  };
+  /** See what would be sent for a day, without sending it (`metering:read`). */
+  'get /api/v1/meter-destination/{mid}/preview': {
+    input: { /** id of the meter destination */ mid: string; /** the day, YYYY-MM-DD in UTC */ day: string };
+    output: PreviewMeterEventsResult;
+  };
+  /** Prove a month of a destination: sent is usage less what was left out or is carried on (`metering:read`). */
+  'get /api/v1/meter-destination/{mid}/proof': {
+    input: { /** id of the meter destination */ mid: string; /** the month, in UTC, YYYY-MM */ month: string };
+    output: GetMeterProofResult;
+  };
+  /** Delete a meter destination with its secret, and what waits for it (`metering:write`). */
+  'delete /api/v1/meter-destination/{mid}': {
+    input: { /** id of the meter destination */ mid: string };
+    output: DeleteMeterDestinationResult;
+  };
   /** Get the team's limits and what it has used of them (`workspace:read`). */
   'get /api/v1/quota': { input: {}; output: GetQuotaResult };
 }
@@ -774,6 +835,8 @@ export type BillingRecord = {
   limits?: Array<Limit>;
   /** its own alerts; absent: its workspace's, and in the answer of a verification */
   alerts?: Array<Alert>;
+  /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
+  externalIds?: Record<string, unknown>;
   /** when it was made, RFC 3339 in UTC */
   createdAt: string;
   /** when its settings last changed, RFC 3339 in UTC */
@@ -1366,6 +1429,8 @@ export type CreateBillingRequest = {
   limits?: Array<Limit> | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   alerts?: Array<Alert> | null | undefined;
+  /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
+  externalIds?: Record<string, unknown> | undefined;
 };
 
 export type CreateBillingResult = {
@@ -1441,6 +1506,8 @@ export type UpdateBillingRequest = {
   limits?: Array<Limit> | null | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   alerts?: Array<Alert> | null | undefined;
+  /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
+  externalIds?: Record<string, unknown> | null | undefined;
 };
 
 export type UpdateBillingResult = {
@@ -2163,6 +2230,8 @@ export type CreateAccessTokenRequest = {
     | 'audit:read'
     | 'webhook:read'
     | 'webhook:write'
+    | 'metering:read'
+    | 'metering:write'
   >;
   /** the workspaces it is limited to; absent: all of the team */
   workspaceIds?: Array<string> | undefined;
@@ -2198,6 +2267,8 @@ export type CreateAccessTokenResult = {
       | 'audit:read'
       | 'webhook:read'
       | 'webhook:write'
+      | 'metering:read'
+      | 'metering:write'
     >;
     /** the workspaces it is limited to; absent: all */
     workspaceIds?: Array<string>;
@@ -2246,6 +2317,8 @@ export type AccessToken = {
     | 'audit:read'
     | 'webhook:read'
     | 'webhook:write'
+    | 'metering:read'
+    | 'metering:write'
   >;
   /** the workspaces it is limited to; absent: all */
   workspaceIds?: Array<string>;
@@ -2301,6 +2374,7 @@ export type AuditEntry = {
     | 'jwt'
     | 'jwt_settings'
     | 'link_token'
+    | 'meter_destination'
     | 'quota'
     | 'scope'
     | 'session'
@@ -2347,6 +2421,7 @@ export type CreateWebhookRequest = {
     | 'hold.expired'
     | 'books.different'
     | 'month.closed'
+    | 'meter.failed'
   >;
   /** id of the workspace whose events it gets; absent: those of all */
   workspaceId?: string | undefined;
@@ -2377,6 +2452,7 @@ export type NewWebhook = {
     | 'hold.expired'
     | 'books.different'
     | 'month.closed'
+    | 'meter.failed'
   >;
   /** id of the workspace whose events it gets; absent: those of all */
   workspaceId?: string;
@@ -2425,6 +2501,7 @@ export type Webhook = {
     | 'hold.expired'
     | 'books.different'
     | 'month.closed'
+    | 'meter.failed'
   >;
   /** id of the workspace whose events it gets; absent: those of all */
   workspaceId?: string;
@@ -2501,6 +2578,7 @@ export type UpdateWebhookRequest = {
         | 'hold.expired'
         | 'books.different'
         | 'month.closed'
+        | 'meter.failed'
       >
     | undefined;
   /** where events are posted: `https://`, with the name of a host that can be reached from outside */
@@ -2521,6 +2599,238 @@ export type TestWebhookResult = { delivery: WebhookDelivery };
 export type RedeliverWebhookResult = { delivery: WebhookDelivery };
 
 export type DeleteWebhookResult = { webhook: Webhook };
+
+export type CreateMeterDestinationRequest = {
+  /** id of the workspace */
+  workspaceId: string;
+  /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
+  kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
+  /** what people call it */
+  name: string;
+  /** where events are posted; default: that of the kind, if it has one */
+  url?: string | undefined;
+  /** what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer */
+  secret?: string | undefined;
+  /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
+  eventNames?: Record<string, unknown> | undefined;
+  /** what is sent to a destination that takes one number, and what the proof compares */
+  measure?: 'credits' | 'events' | undefined;
+  /** how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000 */
+  unit?: string | undefined;
+  /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
+  batchSize?: number | undefined;
+  /** usage is sent from this hour on, RFC 3339 in UTC */
+  startsAt?: string | undefined;
+  /** whether it is sent anything; what is used meanwhile waits */
+  enabled?: boolean | undefined;
+};
+
+export type CreateMeterDestinationResult = { destination: NewMeterDestination };
+
+export type NewMeterDestination = {
+  /** id of the meter destination */
+  id: string;
+  /** id of the workspace */
+  workspaceId: string;
+  /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
+  kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
+  /** what people call it */
+  name: string;
+  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+  url: string;
+  /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
+  eventNames: Record<string, unknown>;
+  /** what is sent to a destination that takes one number, and what the proof compares */
+  measure: 'credits' | 'events';
+  /** how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000 */
+  unit: string;
+  /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
+  batchSize: number;
+  /** usage is sent from this hour on, RFC 3339 in UTC */
+  startsAt: string;
+  /** whether it is sent anything; what is used meanwhile waits */
+  enabled: boolean;
+  /** events that wait */
+  waitingEvents: number;
+  /** the oldest hour that waits, RFC 3339 in UTC */
+  waitingSince?: string;
+  /** events that failed for good */
+  failedEvents: number;
+  /** when it last took events, RFC 3339 in UTC */
+  lastSentAt?: string;
+  /** since when it takes none, RFC 3339 in UTC */
+  failingSince?: string;
+  /** why not, or why the last event failed */
+  lastError?: string;
+  /** when it was made, RFC 3339 in UTC */
+  createdAt: string;
+  /** when its settings last changed, RFC 3339 in UTC */
+  updatedAt: string;
+  /** of kind `http`, the secret that signs: only this answer contains it */
+  secret?: string;
+};
+
+export type ListMeterDestinationsResult = {
+  destinations: Array<MeterDestination>;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
+};
+
+export type MeterDestination = {
+  /** id of the meter destination */
+  id: string;
+  /** id of the workspace */
+  workspaceId: string;
+  /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
+  kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
+  /** what people call it */
+  name: string;
+  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+  url: string;
+  /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
+  eventNames: Record<string, unknown>;
+  /** what is sent to a destination that takes one number, and what the proof compares */
+  measure: 'credits' | 'events';
+  /** how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000 */
+  unit: string;
+  /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
+  batchSize: number;
+  /** usage is sent from this hour on, RFC 3339 in UTC */
+  startsAt: string;
+  /** whether it is sent anything; what is used meanwhile waits */
+  enabled: boolean;
+  /** events that wait */
+  waitingEvents: number;
+  /** the oldest hour that waits, RFC 3339 in UTC */
+  waitingSince?: string;
+  /** events that failed for good */
+  failedEvents: number;
+  /** when it last took events, RFC 3339 in UTC */
+  lastSentAt?: string;
+  /** since when it takes none, RFC 3339 in UTC */
+  failingSince?: string;
+  /** why not, or why the last event failed */
+  lastError?: string;
+  /** when it was made, RFC 3339 in UTC */
+  createdAt: string;
+  /** when its settings last changed, RFC 3339 in UTC */
+  updatedAt: string;
+};
+
+export type GetMeterDestinationResult = { destination: MeterDestination };
+
+export type UpdateMeterDestinationRequest = {
+  /** what people call it */
+  name?: string | undefined;
+  /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+  url?: string | undefined;
+  /** what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer */
+  secret?: string | undefined;
+  /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
+  eventNames?: Record<string, unknown> | undefined;
+  /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
+  batchSize?: number | undefined;
+  /** whether it is sent anything; `true` also tries at once what was put off */
+  enabled?: boolean | undefined;
+};
+
+export type UpdateMeterDestinationResult = { destination: MeterDestination };
+
+export type ListMeterEventsResult = {
+  events: Array<MeterEvent>;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
+};
+
+export type MeterEvent = {
+  /** id of the meter event */
+  id: string;
+  /** id of the billing record */
+  billingId: string;
+  /** when its hour began, RFC 3339 in UTC */
+  hour: string;
+  /** usage name; empty: usage that was given none */
+  usageName: string;
+  /** credits that were used: decimal text, below 0 in a correction */
+  credits: string;
+  /** how many events those are */
+  events: number;
+  /** what the record is called there */
+  externalId: string;
+  /** what the usage name is called there */
+  eventName: string;
+  /** what is sent: credits or events, of a destination that takes whole numbers so many of its units */
+  value: string;
+  /** 0 for the first event of an hour, and counted on for each correction of it */
+  number: number;
+  /** CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there */
+  state: 'WAITING' | 'SENT' | 'FAILED' | 'CARRIED' | 'LEFT_OUT';
+  /** when it was sent, or failed for good, RFC 3339 in UTC */
+  endedAt?: string;
+  /** why it failed, or was put off */
+  error?: string;
+};
+
+export type RedeliverMeterEventsRequest = {
+  /** only these; default: all that failed */ eventIds?: Array<string> | undefined;
+};
+
+export type RedeliverMeterEventsResult = {
+  /** how many wait now */ redelivered: number;
+  /** how many have still failed */ remaining: number;
+};
+
+export type PreviewMeterEventsResult = {
+  events: Array<MeterPreviewEvent>;
+  /** whether these are all */ isWhole: boolean;
+};
+
+export type MeterPreviewEvent = {
+  /** id of the billing record */
+  billingId: string;
+  /** when its hour began, RFC 3339 in UTC */
+  hour: string;
+  /** usage name; empty: usage that was given none */
+  usageName: string;
+  /** credits that were used: decimal text, below 0 in a correction */
+  credits: string;
+  /** how many events those are */
+  events: number;
+  /** what the record is called there */
+  externalId: string;
+  /** what the usage name is called there */
+  eventName: string;
+  /** what is sent: credits or events, of a destination that takes whole numbers so many of its units */
+  value: string;
+  state: 'WAITING' | 'CARRIED' | 'LEFT_OUT';
+};
+
+export type GetMeterProofResult = { proof: MeterProof };
+
+export type MeterProof = {
+  /** the month, YYYY-MM */
+  month: string;
+  /** whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned */
+  status: 'EXACT' | 'PENDING' | 'DIFFERENT';
+  /** where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC */
+  from: string;
+  /** where it ends: the month, or the last closed hour, RFC 3339 in UTC */
+  to: string;
+  /** what the books have, in what the destination measures: decimal text */
+  usage: string;
+  /** of records and usage names that are not sent there: decimal text */
+  leftOut: string;
+  /** what is carried on: below a unit, or negative: decimal text */
+  rests: string;
+  /** what waits to be sent: decimal text */
+  waiting: string;
+  /** what failed for good: decimal text */
+  failed: string;
+  /** what the destination took: decimal text */
+  sent: string;
+  /** what the books have more than was planned: decimal text */
+  difference: string;
+};
+
+export type DeleteMeterDestinationResult = { destination: MeterDestination };
 
 export type GetQuotaResult = { quota: Quota };
 

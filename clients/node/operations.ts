@@ -113,6 +113,17 @@ export const operations = {
     redeliver: 'post /api/v1/webhook/{wid}/delivery/{did}/redeliver',
     delete: 'delete /api/v1/webhook/{wid}',
   },
+  meterDestinations: {
+    create: 'post /api/v1/meter-destination',
+    list: 'get /api/v1/meter-destination',
+    get: 'get /api/v1/meter-destination/{mid}',
+    update: 'patch /api/v1/meter-destination/{mid}',
+    events: 'get /api/v1/meter-destination/{mid}/events',
+    redeliver: 'post /api/v1/meter-destination/{mid}/redeliver',
+    preview: 'get /api/v1/meter-destination/{mid}/preview',
+    proof: 'get /api/v1/meter-destination/{mid}/proof',
+    delete: 'delete /api/v1/meter-destination/{mid}',
+  },
 } as const satisfies Record<string, Record<string, keyof Contract>>;
 
 export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;

@@ -17,6 +17,8 @@ export const permissions = [
   'audit:read',
   'webhook:read',
   'webhook:write',
+  'metering:read',
+  'metering:write',
 ] as const;
 export type Permission = (typeof permissions)[number];
 

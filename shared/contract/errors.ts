@@ -78,6 +78,7 @@ const catalogue = {
   grant_schedule_not_found: '40431 The grant schedule does not exist in this billing record, or was deleted.',
   webhook_not_found: '40460 The webhook does not exist, or was deleted.',
   webhook_delivery_not_found: '40461 The delivery does not exist for this webhook; they are kept for 30 days.',
+  meter_destination_not_found: '40470 The meter destination does not exist, or was deleted.',
   issuer_not_found: '40420 No team has this issuer, or its JWTs name their team and no URL.',
   method_not_allowed: '40501 The path does not support this method; the Allow header lists those it does.',
   request_timeout: '40801 The request did not arrive in time; send it again.',
@@ -124,6 +125,7 @@ const catalogue = {
     '40962 Too many deliveries of the team are waiting; wait until some are delivered, or delete a webhook that fails.',
   webhook_rotated:
     '40963 The secret was changed within the last 24 hours, and the one before still signs; wait, or send replaceLatest to replace the latest one.',
+  meter_destination_limit_reached: '40980 A workspace has at most 10 meter destinations; delete one first.',
   body_too_large: '41301 The body is too large; send a smaller one.',
   not_json: '41501 The body must be JSON; send it with Content-Type: application/json.',
   encoded_body: '41502 The body must not be encoded; send it without a Content-Encoding.',

@@ -16,6 +16,7 @@ export const tags = {
   'Access tokens': 'Who may call the API, and for what.',
   'Audit log': 'Who changed what, and who was denied.',
   Webhooks: 'What happens, told to your own servers.',
+  'External meters': 'Usage, sent to where it is billed, and the proof of it.',
   Quota: 'What your team may store, and how often it may ask.',
   Gateways: 'Check requests of gateways in front of your API.',
   Probes: 'Whether a process works, for whoever runs it.',

@@ -42,10 +42,28 @@ export function flag(description: string, byDefault: boolean) {
   return Type.Boolean({ default: byDefault, description });
 }
 
-/** Text without control characters: they do not belong into a name, and one of them separates fields in Redis records. */
+// Text without control characters: they do not belong into a name, and one of them separates fields in Redis records.
+const pattern = '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$';
+
+/** Text without control characters. */
 export function textOf(maxLength: number, description: string, example: string) {
-  const pattern = '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$';
   return Type.String({ minLength: 1, maxLength, pattern, description, examples: [example] });
+}
+
+/** Texts by names that the client chooses; null where a name shall have none. */
+export function textsByName(
+  { mostNames, mostCharacters }: { mostNames: number; mostCharacters: number },
+  description: string,
+  example: Record<string, string | null>,
+) {
+  return Type.Unsafe<Record<string, string | null>>({
+    type: 'object',
+    maxProperties: mostNames,
+    propertyNames: { maxLength: 128, pattern },
+    additionalProperties: { type: ['string', 'null'], minLength: 1, maxLength: mostCharacters, pattern },
+    description,
+    examples: [example],
+  });
 }
 
 // What has no width, turns the direction of reading, or shows nothing, besides control characters.
@@ -92,6 +110,8 @@ const idPrefixes = {
   event: 'evt',
   webhook: 'hook',
   'webhook delivery': 'dlv',
+  'meter destination': 'dest',
+  'meter event': 'mev',
 } as const satisfies Record<string, IdPrefix>;
 
 /** No text of a request is longer: its body ends before. So a text that is no id is unknown, like any other, and never invalid. */

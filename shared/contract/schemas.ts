@@ -13,6 +13,7 @@ import {
   object,
   signedCredits,
   textOf,
+  textsByName,
   timestamp,
   plainText,
 } from './schema-kinds.ts';
@@ -127,6 +128,13 @@ export function scopeEntryOf(representation: string, bits: number, scopeId: stri
   };
 }
 
+/** What a billing record is called at meter destinations. */
+export const externalIds = textsByName(
+  { mostNames: 20, mostCharacters: 256 },
+  'what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId',
+  { dest_01kafc6v3nf0qtmhd7d5ryx2s9: 'cus_NciAYcXfLnqBoz' },
+);
+
 /** A billing record, section 2 of the specification. */
 export const billing = named(
   'BillingRecord',
@@ -146,6 +154,7 @@ export const billing = named(
       ...alerts,
       description: "its own alerts; absent: its workspace's, and in the answer of a verification",
     }),
+    externalIds: Type.Optional(externalIds),
     createdAt: timestamp('when it was made'),
     updatedAt: timestamp('when its settings last changed'),
   }),

@@ -14,5 +14,6 @@ export const webhookEventTypes = [
   'hold.expired',
   'books.different',
   'month.closed',
+  'meter.failed',
 ] as const;
 export type WebhookEventType = (typeof webhookEventTypes)[number];

@@ -1,4 +1,5 @@
 import type { Alert } from './alerts.ts';
+import type { MeterKind } from '../values/meter-kinds.ts';
 import type { WebhookEventType } from './webhook-event-types.ts';
 
 // What webhooks tell. Amounts are decimal text, times Unix milliseconds, as everywhere else.
@@ -57,6 +58,15 @@ export type WebhookData = {
   };
   /** `of` is the workspace's whole month. */
   'month.closed': { month: string; timezone: string; records: number };
+  /** Usage that does not reach a destination: every try has failed since, or so many events have failed for good. */
+  'meter.failed': {
+    destinationId: string;
+    name: string;
+    kind: MeterKind;
+    failedEvents: number;
+    failingSince?: number | undefined;
+    error: string;
+  };
 };
 
 /** Something that happened once, which webhooks may want to be told. */

@@ -24,6 +24,8 @@ const counters = {
   webhookTries:
     'keytally_webhook_tries_total{outcome} Tries to deliver an event to a webhook: delivered, refused by its answer, or failed without one',
   webhooksGivenUp: 'keytally_webhook_given_up_total Deliveries that failed for good',
+  meterEvents:
+    'keytally_meter_events_total{kind,outcome} Events for external meters by what a try did: sent, failed for good, or put_off',
 } as const;
 
 const gauges = {
@@ -59,6 +61,8 @@ const highest = {
   auditLogBroken:
     'keytally_audit_log_broken 1 while the chain of the audit log lacks the head that Redis keeps: lines were changed or removed',
   webhooksWaiting: 'keytally_webhook_waiting Deliveries that wait for a try, counted up to 100,000',
+  meterLagSeconds:
+    'keytally_meter_lag_seconds{kind} How long the oldest closed hour has waited for an external meter, by kind of destination',
   webhooksFailing: 'keytally_webhook_failing Webhooks that are enabled, and to which nothing could be delivered lately',
 } as const;
 

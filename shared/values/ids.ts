@@ -19,6 +19,7 @@ export type IdPrefix =
       | 'alert'
     )
   | ('hook' | 'msg' | 'dlv')
+  | ('dest' | 'mev' | 'mtr')
   | 'sess';
 
 const ALPHABET = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz');

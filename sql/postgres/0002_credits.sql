@@ -23,6 +23,7 @@ create table billing_records (
   spend_cap_micros        bigint check (spend_cap_micros between 0 and 9000000000000000),
   limits                  json,
   alerts                  json,
+  external_ids            json,
   version                 bigint not null default 1,
   created_at              timestamptz not null default now(),
   updated_at              timestamptz not null default now(),

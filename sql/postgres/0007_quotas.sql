@@ -54,7 +54,7 @@ create function use_of(t access_tokens) returns jsonb language sql immutable
 create function use_of(b billing_records) returns jsonb language sql immutable
   return jsonb_build_object(
     'billing_records', 1,
-    'stored_bytes', 512 + 3 * octet_length(b.external_meter_id) + 3 * text_bytes(b.alerts)
+    'stored_bytes', 512 + 3 * octet_length(b.external_meter_id) + 3 * text_bytes(b.alerts) + text_bytes(b.external_ids)
       + coalesce(octet_length(b.limits::text) + 32 + 48 * json_array_length(b.limits), 0));
 
 -- What a record gathers by requests counts for ever, as a deleted key's bytes do: the rows stay. Grants that a schedule makes by itself

@@ -97,6 +97,7 @@ const cases: Record<string, Case> = {
   KeytallyOutcomesDropped: { at: '6m', ...counter('keytally_dropped_outcomes_total') },
   KeytallyConsumerLags: { at: '18m', ...gauge('keytally_consumer_lag_seconds', 61, 59) },
   KeytallyWebhooksLate: { at: '30m', fires: deliveries(98, 100), quiet: deliveries(995, 1000) },
+  KeytallyMetersLate: { at: '38m', ...gauge('keytally_meter_lag_seconds', 21_601, 21_600) },
   KeytallyWebhooksFail: { at: '38m', ...gauge('keytally_webhook_failing', 51, 50) },
   KeytallyKafkaLags: { at: '18m', ...gauge('keytally_kafka_lag_events', 1_000_001, 999_999) },
   KeytallyRedisMemory: { at: '9m', fires: memory(71), quiet: memory(69), labels: { server: 'r:1' } },

@@ -157,6 +157,7 @@ const nouns: Record<string, [what: Parameters<typeof id>[0], unknown?: ErrorName
   'access-token': ['access token', 'access_token_not_found'],
   webhook: ['webhook', 'webhook_not_found'],
   delivery: ['webhook delivery', 'webhook_delivery_not_found'],
+  'meter-destination': ['meter destination', 'meter_destination_not_found'],
   team: ['team'],
 };
 
@@ -172,6 +173,7 @@ const groups: [part: RegExp, tag: Tag][] = [
   [/\/access-token|\/session/, 'Access tokens'],
   [/\/audit-log/, 'Audit log'],
   [/\/webhook/, 'Webhooks'],
+  [/\/meter-destination/, 'External meters'],
   [/\/quota/, 'Quota'],
   [/\/workspace/, 'Workspaces'],
 ];

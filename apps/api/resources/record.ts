@@ -67,6 +67,7 @@ export const auditResources = [
   'jwt',
   'jwt_settings',
   'link_token',
+  'meter_destination',
   'quota',
   'scope',
   'session',

@@ -43,6 +43,19 @@ import {
   listPortalKeys,
   rotatePortalKey,
 } from './portal/portal.ts';
+import {
+  createMeterDestination,
+  deleteMeterDestination,
+  getMeterDestination,
+  listMeterDestinations,
+  updateMeterDestination,
+} from './meter-destination/destinations.ts';
+import {
+  getMeterProof,
+  listMeterEvents,
+  previewMeterEvents,
+  redeliverMeterEvents,
+} from './meter-destination/events.ts';
 import { getQuota } from './quota/get.ts';
 import { createScope, deleteScope, getScope, listScopes, updateScope } from './scope/scopes.ts';
 import { createSession, deleteSession, getSession, leavePortal, openPortal } from './session/sessions.ts';
@@ -156,6 +169,16 @@ export const routes = named({
   testWebhook,
   redeliverWebhook,
   deleteWebhook,
+
+  createMeterDestination,
+  listMeterDestinations,
+  getMeterDestination,
+  updateMeterDestination,
+  listMeterEvents,
+  redeliverMeterEvents,
+  previewMeterEvents,
+  getMeterProof,
+  deleteMeterDestination,
 
   getQuota,
 });

@@ -1,3 +1,4 @@
+import { KEPT_DAYS } from './plan-meters.ts';
 import { historyOf, prunedJob } from '../../../shared/stores/postgres-history.ts';
 import { eachOf, type Query, type Sql } from '../../../shared/stores/postgres.ts';
 
@@ -36,6 +37,11 @@ const removals: [remove: Remove, atOnce?: number][] = [
          and not exists (select from webhook_deliveries d where d.webhook_id = webhooks.id)`,
     ),
   ],
+  // What waits, or was never looked at, goes with its destination alone; sums of all stay.
+  [removeRows('meter_events', `created_at < now() - interval '${KEPT_DAYS} days' and state <> 'WAITING'`)],
+  ...['meter_events', 'meter_days', 'meter_rests'].map((table): [Remove] => [
+    removeRows(table, 'destination_id in (select id from meter_destinations where deleted_at is not null)'),
+  ]),
   [removeBy('remove_ended_secrets'), SECRETS_AT_ONCE],
   [removeBy('remove_ended_signing_keys')],
 ];

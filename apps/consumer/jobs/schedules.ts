@@ -5,6 +5,7 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { closeMonths } from './close-months.ts';
 import { removeExpired } from './expire.ts';
+import { planMeters } from './plan-meters.ts';
 import { copyRecentUse } from './recent-use.ts';
 import { reconcileAll } from './reconcile.ts';
 import { rollUp } from './rollup.ts';
@@ -25,6 +26,12 @@ export function schedules(stores: JobStores, metrics: Metrics, log: Logger): Job
     { name: 'rollup', cron: '30 * * * * *', work: async (signal) => rollUp(stores, await redis.now(), signal) },
     // Compares all billing records with the books.
     { name: 'reconcile', cron: '0 47 * * * *', work: (signal) => reconcileAll(stores, metrics, log, signal) },
+    // Plans what external meters are told of hours that are over.
+    {
+      name: 'plan-meters',
+      cron: '10 * * * * *',
+      work: async (signal) => planMeters(stores, await redis.now(), log, signal),
+    },
     // Closes months that are over.
     {
       name: 'close-months',

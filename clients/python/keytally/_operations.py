@@ -131,7 +131,7 @@ class Billing(_Group):
         return cast("types.RefillBillingResult", self._call("post /api/v1/customer-billing/refill", input, options))
 
     def update(self, input: types.UpdateBillingInput, **options: Unpack[CallOptions]) -> types.UpdateBillingResult:
-        """Change whether a billing record allows overages, its spend cap, its limits and its alerts (`billing:write`)."""
+        """Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (`billing:write`)."""
         return cast("types.UpdateBillingResult", self._call("patch /api/v1/customer-billing/{bid}", input, options))
 
     def ledger(self, input: types.ListLedgerInput, **options: Unpack[CallOptions]) -> types.ListLedgerResult:
@@ -369,6 +369,44 @@ class Webhooks(_Group):
         return cast("types.DeleteWebhookResult", self._call("delete /api/v1/webhook/{wid}", input, options))
 
 
+class MeterDestinations(_Group):
+    def create(self, input: types.CreateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.CreateMeterDestinationResult:
+        """Have usage of a workspace sent to where it is billed (`metering:write`)."""
+        return cast("types.CreateMeterDestinationResult", self._call("post /api/v1/meter-destination", input, options))
+
+    def list(self, input: types.ListMeterDestinationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListMeterDestinationsResult:
+        """List the meter destinations, oldest first (`metering:read`)."""
+        return cast("types.ListMeterDestinationsResult", self._call("get /api/v1/meter-destination", input, options))
+
+    def get(self, input: types.GetMeterDestinationInput, **options: Unpack[CallOptions]) -> types.GetMeterDestinationResult:
+        """Get a meter destination, without its secret (`metering:read`)."""
+        return cast("types.GetMeterDestinationResult", self._call("get /api/v1/meter-destination/{mid}", input, options))
+
+    def update(self, input: types.UpdateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.UpdateMeterDestinationResult:
+        """Change a meter destination, or stop sending for a while (`metering:write`)."""
+        return cast("types.UpdateMeterDestinationResult", self._call("patch /api/v1/meter-destination/{mid}", input, options))
+
+    def events(self, input: types.ListMeterEventsInput, **options: Unpack[CallOptions]) -> types.ListMeterEventsResult:
+        """List what a destination was, or will be, told, newest first (`metering:read`)."""
+        return cast("types.ListMeterEventsResult", self._call("get /api/v1/meter-destination/{mid}/events", input, options))
+
+    def redeliver(self, input: types.RedeliverMeterEventsInput, **options: Unpack[CallOptions]) -> types.RedeliverMeterEventsResult:
+        """Send events that failed for good again, under the same identities (`metering:write`)."""
+        return cast("types.RedeliverMeterEventsResult", self._call("post /api/v1/meter-destination/{mid}/redeliver", input, options))
+
+    def preview(self, input: types.PreviewMeterEventsInput, **options: Unpack[CallOptions]) -> types.PreviewMeterEventsResult:
+        """See what would be sent for a day, without sending it (`metering:read`)."""
+        return cast("types.PreviewMeterEventsResult", self._call("get /api/v1/meter-destination/{mid}/preview", input, options))
+
+    def proof(self, input: types.GetMeterProofInput, **options: Unpack[CallOptions]) -> types.GetMeterProofResult:
+        """Prove a month of a destination: sent is usage less what was left out or is carried on (`metering:read`)."""
+        return cast("types.GetMeterProofResult", self._call("get /api/v1/meter-destination/{mid}/proof", input, options))
+
+    def delete(self, input: types.DeleteMeterDestinationInput, **options: Unpack[CallOptions]) -> types.DeleteMeterDestinationResult:
+        """Delete a meter destination with its secret, and what waits for it (`metering:write`)."""
+        return cast("types.DeleteMeterDestinationResult", self._call("delete /api/v1/meter-destination/{mid}", input, options))
+
+
 class Operations(_Group):
     """Every operation of the API, in groups."""
 
@@ -389,6 +427,7 @@ class Operations(_Group):
         self.audit_log = AuditLog(call)
         self.quota = Quota(call)
         self.webhooks = Webhooks(call)
+        self.meter_destinations = MeterDestinations(call)
 
     def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verify an API key and debit its cost (`key:verify`)."""
@@ -516,7 +555,7 @@ class AsyncBilling(_AsyncGroup):
         return cast("types.RefillBillingResult", await self._call("post /api/v1/customer-billing/refill", input, options))
 
     async def update(self, input: types.UpdateBillingInput, **options: Unpack[CallOptions]) -> types.UpdateBillingResult:
-        """Change whether a billing record allows overages, its spend cap, its limits and its alerts (`billing:write`)."""
+        """Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (`billing:write`)."""
         return cast("types.UpdateBillingResult", await self._call("patch /api/v1/customer-billing/{bid}", input, options))
 
     async def ledger(self, input: types.ListLedgerInput, **options: Unpack[CallOptions]) -> types.ListLedgerResult:
@@ -754,6 +793,44 @@ class AsyncWebhooks(_AsyncGroup):
         return cast("types.DeleteWebhookResult", await self._call("delete /api/v1/webhook/{wid}", input, options))
 
 
+class AsyncMeterDestinations(_AsyncGroup):
+    async def create(self, input: types.CreateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.CreateMeterDestinationResult:
+        """Have usage of a workspace sent to where it is billed (`metering:write`)."""
+        return cast("types.CreateMeterDestinationResult", await self._call("post /api/v1/meter-destination", input, options))
+
+    async def list(self, input: types.ListMeterDestinationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListMeterDestinationsResult:
+        """List the meter destinations, oldest first (`metering:read`)."""
+        return cast("types.ListMeterDestinationsResult", await self._call("get /api/v1/meter-destination", input, options))
+
+    async def get(self, input: types.GetMeterDestinationInput, **options: Unpack[CallOptions]) -> types.GetMeterDestinationResult:
+        """Get a meter destination, without its secret (`metering:read`)."""
+        return cast("types.GetMeterDestinationResult", await self._call("get /api/v1/meter-destination/{mid}", input, options))
+
+    async def update(self, input: types.UpdateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.UpdateMeterDestinationResult:
+        """Change a meter destination, or stop sending for a while (`metering:write`)."""
+        return cast("types.UpdateMeterDestinationResult", await self._call("patch /api/v1/meter-destination/{mid}", input, options))
+
+    async def events(self, input: types.ListMeterEventsInput, **options: Unpack[CallOptions]) -> types.ListMeterEventsResult:
+        """List what a destination was, or will be, told, newest first (`metering:read`)."""
+        return cast("types.ListMeterEventsResult", await self._call("get /api/v1/meter-destination/{mid}/events", input, options))
+
+    async def redeliver(self, input: types.RedeliverMeterEventsInput, **options: Unpack[CallOptions]) -> types.RedeliverMeterEventsResult:
+        """Send events that failed for good again, under the same identities (`metering:write`)."""
+        return cast("types.RedeliverMeterEventsResult", await self._call("post /api/v1/meter-destination/{mid}/redeliver", input, options))
+
+    async def preview(self, input: types.PreviewMeterEventsInput, **options: Unpack[CallOptions]) -> types.PreviewMeterEventsResult:
+        """See what would be sent for a day, without sending it (`metering:read`)."""
+        return cast("types.PreviewMeterEventsResult", await self._call("get /api/v1/meter-destination/{mid}/preview", input, options))
+
+    async def proof(self, input: types.GetMeterProofInput, **options: Unpack[CallOptions]) -> types.GetMeterProofResult:
+        """Prove a month of a destination: sent is usage less what was left out or is carried on (`metering:read`)."""
+        return cast("types.GetMeterProofResult", await self._call("get /api/v1/meter-destination/{mid}/proof", input, options))
+
+    async def delete(self, input: types.DeleteMeterDestinationInput, **options: Unpack[CallOptions]) -> types.DeleteMeterDestinationResult:
+        """Delete a meter destination with its secret, and what waits for it (`metering:write`)."""
+        return cast("types.DeleteMeterDestinationResult", await self._call("delete /api/v1/meter-destination/{mid}", input, options))
+
+
 class AsyncOperations(_AsyncGroup):
     """Every operation of the API, in groups."""
 
@@ -774,6 +851,7 @@ class AsyncOperations(_AsyncGroup):
         self.audit_log = AsyncAuditLog(call)
         self.quota = AsyncQuota(call)
         self.webhooks = AsyncWebhooks(call)
+        self.meter_destinations = AsyncMeterDestinations(call)
 
     async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verify an API key and debit its cost (`key:verify`)."""

@@ -705,6 +705,8 @@ class CreateBillingInput(TypedDict):
     """Limits over windows"""
     alerts: NotRequired[list[Alert] | None]
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    externalIds: NotRequired[dict[str, Any]]
+    """What the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId"""
 
 
 class BillingRecord(TypedDict):
@@ -732,6 +734,8 @@ class BillingRecord(TypedDict):
     """Limits over windows"""
     alerts: NotRequired[list[Alert]]
     """Its own alerts; absent: its workspace's, and in the answer of a verification"""
+    externalIds: NotRequired[dict[str, Any]]
+    """What the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId"""
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
     updatedAt: str
@@ -818,6 +822,8 @@ class UpdateBillingInput(TypedDict):
     """Limits over windows"""
     alerts: NotRequired[list[Alert] | None]
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    externalIds: NotRequired[dict[str, Any] | None]
+    """What the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId"""
 
 
 class UpdateBillingResult(TypedDict):
@@ -1871,7 +1877,7 @@ class DeleteLinkTokenInput(TypedDict):
 class CreateAccessTokenInput(TypedDict):
     name: str
     """Name that people see, not blank and without invisible characters"""
-    permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write"]]
+    permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write", "metering:read", "metering:write"]]
     workspaceIds: NotRequired[list[str]]
     """The workspaces it is limited to; absent: all of the team"""
     allowedIPs: NotRequired[list[str]]
@@ -1887,7 +1893,7 @@ class CreateAccessTokenResultAccessToken(TypedDict):
     """Name that people see, not blank and without invisible characters"""
     maskedToken: str
     """The part of the token that may be shown"""
-    permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write"]]
+    permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write", "metering:read", "metering:write"]]
     workspaceIds: NotRequired[list[str]]
     """The workspaces it is limited to; absent: all"""
     allowedIPs: NotRequired[list[str]]
@@ -1922,7 +1928,7 @@ class AccessToken(TypedDict):
     """Name that people see, not blank and without invisible characters"""
     maskedToken: str
     """The part of the token that may be shown"""
-    permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write"]]
+    permissions: list[Literal["workspace:read", "workspace:write", "key:read", "key:write", "key:verify", "billing:read", "billing:write", "usage:read", "jwt:sign", "jwt:verify", "jwt:revoke", "link:read", "link:write", "token:write", "audit:read", "webhook:read", "webhook:write", "metering:read", "metering:write"]]
     workspaceIds: NotRequired[list[str]]
     """The workspaces it is limited to; absent: all"""
     allowedIPs: NotRequired[list[str]]
@@ -1985,7 +1991,7 @@ ListAuditLogInput = TypedDict(
         # Only changes that this access token made
         "tokenId": NotRequired["str"],
         # Only changes of this kind of resource
-        "resource": NotRequired["Literal[\"access_token\", \"adjustment\", \"api_key\", \"billing\", \"grant\", \"grant_schedule\", \"jwt\", \"jwt_settings\", \"link_token\", \"quota\", \"scope\", \"session\", \"signing_key\", \"webhook\", \"workspace\", \"workspace_month\"]"],
+        "resource": NotRequired["Literal[\"access_token\", \"adjustment\", \"api_key\", \"billing\", \"grant\", \"grant_schedule\", \"jwt\", \"jwt_settings\", \"link_token\", \"meter_destination\", \"quota\", \"scope\", \"session\", \"signing_key\", \"webhook\", \"workspace\", \"workspace_month\"]"],
         # Only changes of this resource
         "resourceId": NotRequired["str"],
         # Only changes of this request
@@ -2015,7 +2021,7 @@ class AuditEntry(TypedDict):
     """Why attempts were denied"""
     attempts: NotRequired[int]
     """How many attempts of this token, operation and error were denied; the line tells of the first one"""
-    resource: NotRequired[Literal["access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"]]
+    resource: NotRequired[Literal["access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"]]
     resourceId: NotRequired[str]
     """Id of what changed"""
     actor: Literal["access_token", "operator"]
@@ -2090,7 +2096,7 @@ class GetQuotaResult(TypedDict):
 class CreateWebhookInput(TypedDict):
     url: str
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
-    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed"]]
+    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
     """The types of events that it gets"""
     workspaceId: NotRequired[str]
     """Id of the workspace whose events it gets; absent: those of all"""
@@ -2103,7 +2109,7 @@ class NewWebhook(TypedDict):
     """Id of the webhook"""
     url: str
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
-    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed"]]
+    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
     """The types of events that it gets"""
     workspaceId: NotRequired[str]
     """Id of the workspace whose events it gets; absent: those of all"""
@@ -2142,7 +2148,7 @@ class Webhook(TypedDict):
     """Id of the webhook"""
     url: str
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
-    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed"]]
+    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
     """The types of events that it gets"""
     workspaceId: NotRequired[str]
     """Id of the workspace whose events it gets; absent: those of all"""
@@ -2227,7 +2233,7 @@ class UpdateWebhookInput(TypedDict):
     """Id of the webhook"""
     enabled: NotRequired[bool]
     """Whether events are delivered"""
-    events: NotRequired[list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed"]]]
+    events: NotRequired[list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]]
     """The types of events that it gets"""
     url: NotRequired[str]
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
@@ -2275,6 +2281,308 @@ class DeleteWebhookInput(TypedDict):
 
 class DeleteWebhookResult(TypedDict):
     webhook: Webhook
+
+
+class CreateMeterDestinationInput(TypedDict):
+    workspaceId: str
+    """Id of the workspace"""
+    kind: Literal["stripe", "openmeter", "cloudevents", "lago", "http"]
+    """In whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are"""
+    name: str
+    """What people call it"""
+    url: NotRequired[str]
+    """Where events are posted; default: that of the kind, if it has one"""
+    secret: NotRequired[str]
+    """What it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer"""
+    eventNames: NotRequired[dict[str, Any]]
+    """Event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`"""
+    measure: NotRequired[Literal["credits", "events"]]
+    """What is sent to a destination that takes one number, and what the proof compares"""
+    unit: NotRequired[str]
+    """How much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000"""
+    batchSize: NotRequired[int]
+    """Most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode"""
+    startsAt: NotRequired[str]
+    """Usage is sent from this hour on, RFC 3339 in UTC"""
+    enabled: NotRequired[bool]
+    """Whether it is sent anything; what is used meanwhile waits"""
+
+
+class NewMeterDestination(TypedDict):
+    id: str
+    """Id of the meter destination"""
+    workspaceId: str
+    """Id of the workspace"""
+    kind: Literal["stripe", "openmeter", "cloudevents", "lago", "http"]
+    """In whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are"""
+    name: str
+    """What people call it"""
+    url: str
+    """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
+    eventNames: dict[str, Any]
+    """Event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`"""
+    measure: Literal["credits", "events"]
+    """What is sent to a destination that takes one number, and what the proof compares"""
+    unit: str
+    """How much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000"""
+    batchSize: int
+    """Most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode"""
+    startsAt: str
+    """Usage is sent from this hour on, RFC 3339 in UTC"""
+    enabled: bool
+    """Whether it is sent anything; what is used meanwhile waits"""
+    waitingEvents: int
+    """Events that wait"""
+    waitingSince: NotRequired[str]
+    """The oldest hour that waits, RFC 3339 in UTC"""
+    failedEvents: int
+    """Events that failed for good"""
+    lastSentAt: NotRequired[str]
+    """When it last took events, RFC 3339 in UTC"""
+    failingSince: NotRequired[str]
+    """Since when it takes none, RFC 3339 in UTC"""
+    lastError: NotRequired[str]
+    """Why not, or why the last event failed"""
+    createdAt: str
+    """When it was made, RFC 3339 in UTC"""
+    updatedAt: str
+    """When its settings last changed, RFC 3339 in UTC"""
+    secret: NotRequired[str]
+    """Of kind `http`, the secret that signs: only this answer contains it"""
+
+
+class CreateMeterDestinationResult(TypedDict):
+    destination: NewMeterDestination
+
+
+class ListMeterDestinationsInput(TypedDict):
+    limit: NotRequired[int]
+    """Maximum number of items in one answer"""
+    cursor: NotRequired[str]
+    """`nextCursor` of the previous answer"""
+    workspaceId: NotRequired[str]
+    """Id of the workspace"""
+
+
+class MeterDestination(TypedDict):
+    id: str
+    """Id of the meter destination"""
+    workspaceId: str
+    """Id of the workspace"""
+    kind: Literal["stripe", "openmeter", "cloudevents", "lago", "http"]
+    """In whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are"""
+    name: str
+    """What people call it"""
+    url: str
+    """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
+    eventNames: dict[str, Any]
+    """Event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`"""
+    measure: Literal["credits", "events"]
+    """What is sent to a destination that takes one number, and what the proof compares"""
+    unit: str
+    """How much one is, of a destination that takes whole numbers (Stripe); the rest is carried on: decimal text, at most six decimals, at most 9000000000"""
+    batchSize: int
+    """Most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode"""
+    startsAt: str
+    """Usage is sent from this hour on, RFC 3339 in UTC"""
+    enabled: bool
+    """Whether it is sent anything; what is used meanwhile waits"""
+    waitingEvents: int
+    """Events that wait"""
+    waitingSince: NotRequired[str]
+    """The oldest hour that waits, RFC 3339 in UTC"""
+    failedEvents: int
+    """Events that failed for good"""
+    lastSentAt: NotRequired[str]
+    """When it last took events, RFC 3339 in UTC"""
+    failingSince: NotRequired[str]
+    """Since when it takes none, RFC 3339 in UTC"""
+    lastError: NotRequired[str]
+    """Why not, or why the last event failed"""
+    createdAt: str
+    """When it was made, RFC 3339 in UTC"""
+    updatedAt: str
+    """When its settings last changed, RFC 3339 in UTC"""
+
+
+class ListMeterDestinationsResult(TypedDict):
+    destinations: list[MeterDestination]
+    nextCursor: NotRequired[str]
+    """Where the next page starts; absent on the last one"""
+
+
+class GetMeterDestinationInput(TypedDict):
+    mid: str
+    """Id of the meter destination"""
+
+
+class GetMeterDestinationResult(TypedDict):
+    destination: MeterDestination
+
+
+class UpdateMeterDestinationInput(TypedDict):
+    mid: str
+    """Id of the meter destination"""
+    name: NotRequired[str]
+    """What people call it"""
+    url: NotRequired[str]
+    """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
+    secret: NotRequired[str]
+    """What it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer"""
+    eventNames: NotRequired[dict[str, Any]]
+    """Event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`"""
+    batchSize: NotRequired[int]
+    """Most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode"""
+    enabled: NotRequired[bool]
+    """Whether it is sent anything; `true` also tries at once what was put off"""
+
+
+class UpdateMeterDestinationResult(TypedDict):
+    destination: MeterDestination
+
+
+class ListMeterEventsInput(TypedDict):
+    mid: str
+    """Id of the meter destination"""
+    limit: NotRequired[int]
+    """Maximum number of items in one answer"""
+    cursor: NotRequired[str]
+    """`nextCursor` of the previous answer"""
+    state: NotRequired[Literal["WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"]]
+    """CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there"""
+    billingId: NotRequired[str]
+    """Id of the billing record"""
+
+
+class MeterEvent(TypedDict):
+    id: str
+    """Id of the meter event"""
+    billingId: str
+    """Id of the billing record"""
+    hour: str
+    """When its hour began, RFC 3339 in UTC"""
+    usageName: str
+    """Usage name; empty: usage that was given none"""
+    credits: str
+    """Credits that were used: decimal text, below 0 in a correction"""
+    events: int
+    """How many events those are"""
+    externalId: str
+    """What the record is called there"""
+    eventName: str
+    """What the usage name is called there"""
+    value: str
+    """What is sent: credits or events, of a destination that takes whole numbers so many of its units"""
+    number: int
+    """0 for the first event of an hour, and counted on for each correction of it"""
+    state: Literal["WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"]
+    """CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there"""
+    endedAt: NotRequired[str]
+    """When it was sent, or failed for good, RFC 3339 in UTC"""
+    error: NotRequired[str]
+    """Why it failed, or was put off"""
+
+
+class ListMeterEventsResult(TypedDict):
+    events: list[MeterEvent]
+    nextCursor: NotRequired[str]
+    """Where the next page starts; absent on the last one"""
+
+
+class RedeliverMeterEventsInput(TypedDict):
+    mid: str
+    """Id of the meter destination"""
+    eventIds: NotRequired[list[str]]
+    """Only these; default: all that failed"""
+
+
+class RedeliverMeterEventsResult(TypedDict):
+    redelivered: int
+    """How many wait now"""
+    remaining: int
+    """How many have still failed"""
+
+
+class PreviewMeterEventsInput(TypedDict):
+    mid: str
+    """Id of the meter destination"""
+    day: str
+    """The day, YYYY-MM-DD in UTC"""
+
+
+class MeterPreviewEvent(TypedDict):
+    billingId: str
+    """Id of the billing record"""
+    hour: str
+    """When its hour began, RFC 3339 in UTC"""
+    usageName: str
+    """Usage name; empty: usage that was given none"""
+    credits: str
+    """Credits that were used: decimal text, below 0 in a correction"""
+    events: int
+    """How many events those are"""
+    externalId: str
+    """What the record is called there"""
+    eventName: str
+    """What the usage name is called there"""
+    value: str
+    """What is sent: credits or events, of a destination that takes whole numbers so many of its units"""
+    state: Literal["WAITING", "CARRIED", "LEFT_OUT"]
+
+
+class PreviewMeterEventsResult(TypedDict):
+    events: list[MeterPreviewEvent]
+    isWhole: bool
+    """Whether these are all"""
+
+
+class GetMeterProofInput(TypedDict):
+    mid: str
+    """Id of the meter destination"""
+    month: str
+    """The month, in UTC, YYYY-MM"""
+
+
+MeterProof = TypedDict(
+    "MeterProof",
+    {
+        # The month, YYYY-MM
+        "month": "str",
+        # Whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned
+        "status": "Literal[\"EXACT\", \"PENDING\", \"DIFFERENT\"]",
+        # Where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC
+        "from": "str",
+        # Where it ends: the month, or the last closed hour, RFC 3339 in UTC
+        "to": "str",
+        # What the books have, in what the destination measures: decimal text
+        "usage": "str",
+        # Of records and usage names that are not sent there: decimal text
+        "leftOut": "str",
+        # What is carried on: below a unit, or negative: decimal text
+        "rests": "str",
+        # What waits to be sent: decimal text
+        "waiting": "str",
+        # What failed for good: decimal text
+        "failed": "str",
+        # What the destination took: decimal text
+        "sent": "str",
+        # What the books have more than was planned: decimal text
+        "difference": "str",
+    },
+)
+
+
+class GetMeterProofResult(TypedDict):
+    proof: MeterProof
+
+
+class DeleteMeterDestinationInput(TypedDict):
+    mid: str
+    """Id of the meter destination"""
+
+
+class DeleteMeterDestinationResult(TypedDict):
+    destination: MeterDestination
 
 
 class HoldOptions(TypedDict):

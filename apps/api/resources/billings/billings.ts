@@ -42,7 +42,7 @@ export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' 
 export const billings = tableOf<BillingRow>(
   'billing_records',
   `id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
-   total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, created_at, updated_at`,
+   total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, external_ids, created_at, updated_at`,
   'billing_not_found',
 );
 
@@ -50,6 +50,7 @@ type NewBilling = Pick<BillingRow, 'workspaceId' | 'externalMeterId' | 'totalMic
   spendCapMicros?: number | null;
   limits?: Parameter<readonly object[]> | null | undefined;
   alerts?: Parameter<readonly object[]> | null | undefined;
+  externalIds?: Parameter<readonly object[]> | null | undefined;
 };
 
 /** Makes the billing record of a meter; undefined where it has one. Of two at once, the second waits for the first one's commit. */

@@ -106,13 +106,24 @@ export async function* revokePages(sql: Sql, redis: ShardedRedis, origin: AuditO
     }
 }
 
-/** A stolen token may have made some, which tell a stranger what happens. A team has a few. */
+/** A stolen token may have made some, which tell a stranger what happens and what is used. A team has a few. */
 async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorded[]> {
   const rows = await tx<{ id: string }[]>`
     update webhooks set enabled = false, disabled_reason = 'REQUESTED', disabled_at = now(), updated_at = now()
     where team_id = ${teamId} and enabled and deleted_at is null returning id`;
+  const meters = await tx<{ id: string }[]>`
+    update meter_destinations set enabled = false, updated_at = now()
+    where team_id = ${teamId} and enabled and deleted_at is null returning id`;
   const after = { enabled: false, disabledReason: 'REQUESTED' };
-  return rows.map(({ id }) => ({ resource: 'webhook', id, before: { enabled: true }, after }));
+  return [
+    ...rows.map(({ id }): Recorded => ({ resource: 'webhook', id, before: { enabled: true }, after })),
+    ...meters.map(({ id }): Recorded => ({
+      resource: 'meter_destination',
+      id,
+      before: { enabled: true },
+      after: { enabled: false },
+    })),
+  ];
 }
 
 function isNext(tx: Transaction, teamId: string, after: string) {

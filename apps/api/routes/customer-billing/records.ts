@@ -4,7 +4,7 @@ import { alerts } from '../../../../shared/contract/alerts.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { credits, id, nullable, object, flag } from '../../../../shared/contract/schema-kinds.ts';
-import { billing, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
+import { billing, externalIds, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
@@ -41,6 +41,7 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
     spendCap: Type.Optional(credits('most that may be used')),
     limits: Type.Optional(limits),
     alerts: Type.Optional(nullable(alerts)),
+    externalIds: Type.Optional(externalIds),
   }),
   response: object({ billing, warnings: Type.Optional(warnings) }),
   errors: ['workspace_forbidden', 'billing_exists'],
@@ -57,6 +58,7 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
       spendCapMicros: spendCap === undefined ? null : creditsIn('spendCap', spendCap),
       limits: jsonValue(sql, body.limits),
       alerts: alertsValue(sql, 'alerts', body.alerts),
+      externalIds: jsonValue(sql, body.externalIds),
     });
     if (!row) throw new ApiError('billing_exists');
     changed('billing', row.id, { after: billingSettings(row), shards: [row.shard] });
@@ -130,7 +132,8 @@ export const getBilling = route('get', '/api/v1/customer-billing/{bid}', {
 });
 
 export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
-  summary: 'Change whether a billing record allows overages, its spend cap, its limits and its alerts',
+  summary:
+    'Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere',
   description:
     'Sets what happens at the end of the credits: whether use may go on as overage, and up to which cap, and which alerts are told. It is in force before the answer.',
   permission: 'billing:write',
@@ -139,6 +142,7 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
     limits: Type.Optional(nullable(limits)),
     alerts: Type.Optional(nullable(alerts)),
+    externalIds: Type.Optional(nullable(externalIds)),
   }),
   response: object({ billing, warnings: Type.Optional(warnings) }),
   errors: ['workspace_deleted', 'quota_exceeded'],
@@ -150,7 +154,7 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     checkLimits('limits', limits);
     const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
     const [row] = await sql<[BillingRow]>`
-      update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: jsonValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts) })}
+      update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: jsonValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts), externalIds: jsonValue(sql, body.externalIds) })}
       where id = ${before.id}
       returning ${billings.columns(sql)}`;
     // What it may be used for may have become more, or less than what is used.

@@ -24,6 +24,7 @@ export const unknownThing = {
   holdToExtend: 40450,
   webhook: 40460,
   delivery: 40461,
+  meter: 40470,
 };
 
 export type Things = Record<keyof typeof unknownThing, string>;
@@ -81,6 +82,7 @@ const namedBy: Record<string, [thing: keyof Things, limited: number]> = {
   'access-token': ['token', 40405],
   webhook: ['webhook', 40460],
   delivery: ['delivery', 40460],
+  'meter-destination': ['meter', 40470],
 };
 
 const given: Record<string, Given> = {
@@ -167,6 +169,13 @@ const given: Record<string, Given> = {
   },
   'get /api/v1/webhook': { limited: 'their own' },
   'patch /api/v1/webhook/{wid}': { body: { events: ['key.deleted'] } },
+  'post /api/v1/meter-destination': {
+    body: (things) => ({ ...withWorkspace(things), kind: 'openmeter', name: 'n' }),
+  },
+  'get /api/v1/meter-destination': { limited: 'their own' },
+  'patch /api/v1/meter-destination/{mid}': { body: { name: 'changed' } },
+  'get /api/v1/meter-destination/{mid}/preview': { query: () => ({ day: '2026-01-01' }) },
+  'get /api/v1/meter-destination/{mid}/proof': { query: () => ({ month: '2026-01' }) },
   'get /api/v1/quota': { limited: 'their own' },
 };
 
@@ -242,6 +251,7 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   const told = { url: 'https://hooks.example.com', events: ['month.closed'], workspaceId: workspace };
   const webhook = await make('/api/v1/webhook', told);
   const delivery = await make(`/api/v1/webhook/${webhook.id}/test`, {});
+  const meter = await make('/api/v1/meter-destination', { workspaceId: workspace, kind: 'openmeter', name: 'm' });
   // A month that is being closed, long from now, after one that no job looks at: so none closes it.
   await world.sql`
     insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, looked_at)
@@ -273,6 +283,7 @@ export async function makeThings(world: World, token: string): Promise<Things> {
     jwt,
     webhook: webhook.id,
     delivery: delivery.id,
+    meter: meter.id,
     holdToCapture: await hold(),
     holdToRelease: await hold(),
     holdToExtend: await hold(),

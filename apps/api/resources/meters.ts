@@ -1,0 +1,115 @@
+import { Type } from 'typebox';
+import type { MeterDestination } from '../../../shared/books/meters/plan.ts';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import {
+  count,
+  credits,
+  id,
+  named,
+  nameOf,
+  object,
+  plainText,
+  textsByName,
+  timestamp,
+} from '../../../shared/contract/schema-kinds.ts';
+import { formatCredits } from '../../../shared/values/credits.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import { meterKinds, type MeterKind } from '../../../shared/values/meter-kinds.ts';
+import type { SayChanged } from './record.ts';
+import { present, tableOf, without, type Row } from './rows.ts';
+
+/** A destination as the API answers it. */
+export const meterDestination = named(
+  'MeterDestination',
+  object({
+    id: id('meter destination'),
+    workspaceId: id('workspace'),
+    kind: Type.Enum(Object.keys(meterKinds) as MeterKind[], {
+      type: 'string',
+      description:
+        'in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are',
+    }),
+    name: nameOf(128, 'what people call it', 'Stripe'),
+    url: Type.String({
+      minLength: 1,
+      maxLength: 2_048,
+      description: 'where events are posted: `https://`, with the name of a host that can be reached from outside',
+      examples: ['https://api.stripe.com/v1/billing/meter_events'],
+    }),
+    eventNames: textsByName(
+      { mostNames: 200, mostCharacters: 100 },
+      'event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage`',
+      { tokens: 'llm_tokens', internal: null },
+    ),
+    measure: Type.Enum(['credits', 'events'], {
+      type: 'string',
+      description: 'what is sent to a destination that takes one number, and what the proof compares',
+    }),
+    unit: credits('how much one is, of a destination that takes whole numbers (Stripe); the rest is carried on'),
+    batchSize: Type.Integer({
+      minimum: 1,
+      maximum: 100,
+      description: 'most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode',
+      examples: [100],
+    }),
+    startsAt: timestamp('usage is sent from this hour on'),
+    enabled: Type.Boolean({
+      description: 'whether it is sent anything; what is used meanwhile waits',
+      examples: [true],
+    }),
+    waitingEvents: count('events that wait', 0),
+    waitingSince: Type.Optional(timestamp('the oldest hour that waits')),
+    failedEvents: count('events that failed for good', 0),
+    lastSentAt: Type.Optional(timestamp('when it last took events')),
+    failingSince: Type.Optional(timestamp('since when it takes none')),
+    lastError: Type.Optional(plainText(2_048, 'why not, or why the last event failed', '401: Invalid API Key')),
+    createdAt: timestamp('when it was made'),
+    updatedAt: timestamp('when its settings last changed'),
+  }),
+);
+
+const settings = without(meterDestination, ['unit']);
+export type MeterRow = Row<typeof settings> & { teamId: string; unitMicros: number };
+
+const sumOf = (state: string) =>
+  `(select coalesce(sum(s.number), 0)::bigint from meter_sums s where s.destination_id = meter_destinations.id and s.state = '${state}')`;
+
+export const meters = tableOf<MeterRow>(
+  'meter_destinations',
+  `id, team_id, workspace_id, kind, name, url, event_names, measure, unit_micros, batch_size, starts_at, enabled, last_sent_at, failing_since,
+   last_error, created_at, updated_at, ${sumOf('WAITING')} as waiting_events, ${sumOf('FAILED')} as failed_events,
+   (select min(e.hour) from meter_events e where e.destination_id = meter_destinations.id and e.state = 'WAITING') as waiting_since`,
+  'meter_destination_not_found',
+);
+
+/** A row as the API answers it. */
+export function presentMeter(row: MeterRow) {
+  return { ...present(settings, row), unit: formatCredits(row.unitMicros) };
+}
+
+/** A row as it is planned by. */
+export function plannedBy(row: MeterRow): MeterDestination {
+  return { ...row, startsAt: new Date(row.startsAt) };
+}
+
+/** The condition under which a token may see a destination. */
+export function metersInSight(sql: Query, { teamId, workspaceIds }: Caller) {
+  const ofTeam = sql`team_id = ${teamId} and deleted_at is null`;
+  return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;
+}
+
+/** Deletes the destinations of a workspace, as the last thing that happens to them. */
+export async function deleteMetersOf(sql: Query, changed: SayChanged, workspaceId: string): Promise<void> {
+  const rows = await sql<MeterRow[]>`
+    select ${meters.columns(sql)} from meter_destinations where workspace_id = ${workspaceId} and deleted_at is null
+    order by id for no key update`;
+  await deleteMeters(sql, changed, rows);
+}
+
+/** Deletes destinations whose rows are locked. The consumer removes their events. */
+export async function deleteMeters(sql: Query, changed: SayChanged, rows: readonly MeterRow[]): Promise<void> {
+  await sql`
+    update meter_destinations set deleted_at = now(), enabled = false, secret_sealed = null
+    where id = any(${rows.map((row) => row.id)})`;
+  for (const row of rows) changed('meter_destination', row.id, { before: presentMeter(row) });
+}

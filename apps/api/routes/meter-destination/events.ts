@@ -1,0 +1,230 @@
+import { Type } from 'typebox';
+import { planEvents, readHours, type Before, type PlannedEvent } from '../../../../shared/books/meters/plan.ts';
+import { proveMeter } from '../../../../shared/books/meters/proof.ts';
+import { invalidField } from '../../../../shared/contract/errors.ts';
+import {
+  count,
+  day,
+  id,
+  named,
+  object,
+  plainText,
+  timestamp,
+  whole,
+} from '../../../../shared/contract/schema-kinds.ts';
+import { METERS_CHANNEL } from '../../../../shared/stores/meters.ts';
+import { formatCredits, formatSum } from '../../../../shared/values/credits.ts';
+import { meterValue } from '../../../../shared/values/meter-kinds.ts';
+import { DAY_MS, dayNumber } from '../../../../shared/values/periods.ts';
+import { listRoute } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { requireUsageOf } from '../../resources/access/access.ts';
+import { meters, metersInSight, plannedBy, type MeterRow } from '../../resources/meters.ts';
+import { matching, present } from '../../resources/rows.ts';
+import { monthOf } from '../../resources/statements/statements.ts';
+
+const MOST_PREVIEWED = 1_000;
+
+const fields = {
+  billingId: id('billing record'),
+  hour: timestamp('when its hour began'),
+  usageName: plainText(128, 'usage name; empty: usage that was given none', 'tokens'),
+  credits: plainText(32, 'credits that were used: decimal text, below 0 in a correction', '12.5'),
+  events: whole('how many events those are', 40),
+  externalId: plainText(256, 'what the record is called there', 'cus_NciAYcXfLnqBoz'),
+  eventName: plainText(128, 'what the usage name is called there', 'llm_tokens'),
+  value: plainText(
+    32,
+    'what is sent: credits or events, of a destination that takes whole numbers so many of its units',
+    '12',
+  ),
+};
+
+const meterEvent = named(
+  'MeterEvent',
+  object({
+    id: id('meter event'),
+    ...fields,
+    number: count('0 for the first event of an hour, and counted on for each correction of it', 0),
+    state: Type.Enum(['WAITING', 'SENT', 'FAILED', 'CARRIED', 'LEFT_OUT'], {
+      type: 'string',
+      description:
+        'CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there',
+      examples: ['SENT'],
+    }),
+    endedAt: Type.Optional(timestamp('when it was sent, or failed for good')),
+    error: Type.Optional(plainText(2_048, 'why it failed, or was put off', '400: No such customer')),
+  }),
+);
+const previewed = named(
+  'MeterPreviewEvent',
+  object({
+    ...fields,
+    state: Type.Enum(['WAITING', 'CARRIED', 'LEFT_OUT'], { type: 'string', examples: ['WAITING'] }),
+  }),
+);
+
+export const listMeterEvents = listRoute('/api/v1/meter-destination/{mid}/events', 'events', meterEvent, {
+  summary: 'List what a destination was, or will be, told, newest first',
+  description: 'Of closed hours of the last 93 days.',
+  permission: 'metering:read',
+  query: {
+    state: Type.Optional(meterEvent.properties.state),
+    billingId: Type.Optional(id('billing record')),
+  },
+
+  async open({ sql, params, query, caller }) {
+    const row = await meters.require(sql, params.mid, metersInSight(sql, caller));
+    const { state, billingId } = query;
+    return {
+      read: (before, take) => sql<EventRow[]>`
+        select id, billing_id, hour, usage_name, number, micros, events, quantity, external_id, event_name, state, ended_at, error
+        from meter_events where destination_id = ${row.id} and ${matching(sql, { state, billingId })}
+          ${before === '' ? sql`` : sql`and id < ${before}`}
+        order by id desc limit ${take}`,
+      present: (event) =>
+        present(meterEvent, {
+          ...event,
+          hour: event.hour.toISOString(),
+          credits: formatCredits(event.micros),
+          value: meterValue(row.kind, event.quantity, row.unitMicros),
+        }),
+    };
+  },
+});
+
+type EventRow = Omit<PlannedEvent, 'state' | 'hourMs'> & {
+  id: string;
+  hour: Date;
+  state: 'WAITING' | 'SENT' | 'FAILED' | 'CARRIED' | 'LEFT_OUT';
+  endedAt: Date | null;
+  error: string | null;
+};
+
+export const redeliverMeterEvents = route('post', '/api/v1/meter-destination/{mid}/redeliver', {
+  summary: 'Send events that failed for good again, under the same identities',
+  description:
+    'All of them, or those that are named: at most 10000 at once, so ask again while `remaining` is above 0. Each goes to what its record is called there now.',
+  permission: 'metering:write',
+  bodyOptional: true,
+  body: object({
+    eventIds: Type.Optional(
+      Type.Array(id('meter event'), {
+        minItems: 1,
+        maxItems: 200,
+        description: 'only these; default: all that failed',
+      }),
+    ),
+  }),
+  response: object({
+    redelivered: count('how many wait now', 3),
+    remaining: count('how many have still failed', 0),
+  }),
+
+  async handle({ sql, params, body, caller, changed }) {
+    const { id } = await meters.require(sql, params.mid, metersInSight(sql, caller), { lock: true });
+    const wanted = body?.eventIds ? sql`and id = any(${body.eventIds})` : sql``;
+    const { count: redelivered } = await sql`
+      update meter_events e
+      set state = 'WAITING', tried_at = null, ended_at = null, error = null,
+          external_id = coalesce(b.external_ids ->> ${id}, b.external_meter_id)
+      from (select id from meter_events where destination_id = ${id} and state = 'FAILED' ${wanted} order by id limit 10000) failed,
+           billing_records b
+      where e.id = failed.id and e.state = 'FAILED' and b.id = e.billing_id`;
+    const [{ remaining }] = await sql<[{ remaining: number }]>`
+      select coalesce(sum(number), 0)::bigint as remaining from meter_sums where destination_id = ${id} and state = 'FAILED'`;
+    await sql`select pg_notify(${METERS_CHANNEL}, '')`;
+    changed('meter_destination', id, { after: { redelivered } });
+    return { redelivered, remaining };
+  },
+});
+
+export const previewMeterEvents = route('get', '/api/v1/meter-destination/{mid}/preview', {
+  summary: 'See what would be sent for a day, without sending it',
+  description: `As if nothing had been sent before: the first ${MOST_PREVIEWED} events, in the order of the hours. A dry run before a destination is enabled.`,
+  permission: 'metering:read',
+  query: object({ day: day('the day') }),
+  response: object({
+    events: Type.Array(previewed, { maxItems: MOST_PREVIEWED }),
+    isWhole: Type.Boolean({ description: 'whether these are all', examples: [true] }),
+  }),
+  errors: ['usage_unavailable', 'usage_too_slow'],
+
+  async handle({ sql, params, query, caller, books, clock }) {
+    const row = await meters.require(sql, params.mid, metersInSight(sql, caller));
+    const workspace = await requireUsageOf(sql, caller, row.workspaceId);
+    const startMs = dayNumber(query.day) * DAY_MS;
+    const nowMs = clock.now();
+    if (startMs > nowMs) throw invalidField('/day', 'must not lie in the future');
+    const before: Before = { planned: new Map(), rests: new Map() };
+    const events: PlannedEvent[] = [];
+    for await (const usage of readHours({ sql, books }, workspace, { startMs, endMs: startMs + DAY_MS, nowMs })) {
+      events.push(...(await planEvents(sql, plannedBy(row), usage, before)));
+      if (events.length > MOST_PREVIEWED) break;
+    }
+    return {
+      events: events.slice(0, MOST_PREVIEWED).map((event) => previewOf(event, row)),
+      isWhole: events.length <= MOST_PREVIEWED,
+    };
+  },
+});
+
+function previewOf(event: PlannedEvent, { kind, unitMicros }: MeterRow) {
+  const { billingId, usageName, hourMs, micros, events, externalId, eventName, state, quantity } = event;
+  const hour = new Date(hourMs).toISOString();
+  const value = meterValue(kind, quantity, unitMicros);
+  return { billingId, hour, usageName, credits: formatCredits(micros), events, externalId, eventName, value, state };
+}
+
+const sum = (what: string, example: string) => plainText(32, `${what}: decimal text`, example);
+
+const meterProof = named(
+  'MeterProof',
+  object({
+    month: monthOf('the month'),
+    status: Type.Enum(['EXACT', 'PENDING', 'DIFFERENT'], {
+      type: 'string',
+      description:
+        'whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned',
+      examples: ['EXACT'],
+    }),
+    from: timestamp('where what is proved begins: the month (UTC), or the hour from which on usage is sent'),
+    to: timestamp('where it ends: the month, or the last closed hour'),
+    usage: sum('what the books have, in what the destination measures', '1200.5'),
+    leftOut: sum('of records and usage names that are not sent there', '0'),
+    rests: sum('what is carried on: below a unit, or negative', '0.5'),
+    waiting: sum('what waits to be sent', '0'),
+    failed: sum('what failed for good', '0'),
+    sent: sum('what the destination took', '1200'),
+    difference: sum('what the books have more than was planned', '0'),
+  }),
+);
+
+export const getMeterProof = route('get', '/api/v1/meter-destination/{mid}/proof', {
+  summary: 'Prove a month of a destination: sent is usage less what was left out or is carried on',
+  description: 'Compares the books with the sums of what was planned, sent and carried on, to the last decimal.',
+  permission: 'metering:read',
+  query: object({ month: monthOf('the month, in UTC') }),
+  response: object({ proof: meterProof }),
+  errors: ['usage_unavailable', 'usage_too_slow'],
+
+  async handle({ sql, params, query: { month }, caller, books, clock }) {
+    const row = await meters.require(sql, params.mid, metersInSight(sql, caller));
+    const workspace = await requireUsageOf(sql, caller, row.workspaceId);
+    const { status, fromMs, toMs, ...sums } = await proveMeter({ sql, books }, plannedBy(row), {
+      month,
+      workspace,
+      nowMs: clock.now(),
+    });
+    const texts = Object.fromEntries(Object.entries(sums).map(([name, micros]) => [name, formatSum(micros)]));
+    return {
+      proof: {
+        month,
+        status,
+        from: new Date(fromMs).toISOString(),
+        to: new Date(toMs).toISOString(),
+        ...(texts as Record<keyof typeof sums, string>),
+      },
+    };
+  },
+});

@@ -1,0 +1,290 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { planMeters } from '../../../consumer/jobs/plan-meters.ts';
+import { makeLogger } from '../../../../shared/runtime/log.ts';
+import { storeWatermark } from '../../../../shared/events/watermark.ts';
+import { permissions } from '../../../../shared/contract/caller.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { HOUR_MS, meterKinds, type MeterKind } from '../../../../shared/values/meter-kinds.ts';
+import { DAY_MS } from '../../../../shared/values/periods.ts';
+import { webhookSealer, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
+import { bookEvents } from '../../../../tests/helpers/carry.ts';
+import { testEvent } from '../../../../tests/helpers/events.ts';
+import { resealOnce } from '../../resources/reseal.ts';
+import { callsOf, codesOf, column, columns, makeWorld, must, refused } from '../../tests/helpers/calls.ts';
+import { undone } from '../../tests/helpers/undone.ts';
+
+const PATH = '/api/v1/meter-destination';
+const TODAY_MS = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+const YESTERDAY_MS = TODAY_MS - DAY_MS;
+const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+
+const log = makeLogger('test', 'silent');
+const world = await makeWorld();
+const by = callsOf(world);
+let workspaceId: string;
+test.before.each(async () => void (workspaceId = (await by.make('/api/v1/workspace', { name: 'w' })).id));
+
+const create = (body: object = {}, { ask } = by) =>
+  ask('post', PATH, { workspaceId, kind: 'stripe', name: 'Stripe', secret: 'sk_live_1', ...body });
+const made = async (body: object = {}) => (await must(201, create(body))).body.destination;
+const pathOf = ({ id }: { id: string }) => `${PATH}/${id}`;
+const newRecord = (body: object = {}) =>
+  by.make('/api/v1/customer-billing', { workspaceId, externalMeterId: `m-${newId('bill')}`, ...body });
+const plan = () => planMeters(world, Date.now(), log, new AbortController().signal);
+const book = ({ id: billingId }: { id: string }, timeMs: number, costMicros: number, usageName = 'tokens') =>
+  bookEvents(world, Date.now(), [testEvent({ timeMs, billingId, costMicros, usageName })]);
+
+/** Plans all of yesterday. */
+async function planYesterday() {
+  await storeWatermark(world.sql, TODAY_MS);
+  await plan();
+}
+const since = { startsAt: new Date(YESTERDAY_MS).toISOString() };
+const events = async (one: { id: string }, query = '') => (await by.read(`${pathOf(one)}/events?${query}`)) as any[];
+const proof = (one: { id: string }) => by.read(`${pathOf(one)}/proof?month=${dayOf(YESTERDAY_MS).slice(0, 7)}`);
+
+test('a destination is told with its defaults, and its secret is sealed, in no answer and in no line of the audit log', async () => {
+  const { id, createdAt, updatedAt, startsAt, ...fields } = await made({ startsAt: since.startsAt });
+  assert.equal(fields, {
+    workspaceId,
+    kind: 'stripe',
+    name: 'Stripe',
+    url: meterKinds.stripe.url,
+    eventNames: {},
+    measure: 'credits',
+    unit: '1',
+    batchSize: 1,
+    enabled: true,
+    waitingEvents: 0,
+    failedEvents: 0,
+  });
+  assert.equal([startsAt, updatedAt], [since.startsAt, createdAt]);
+  const [row] = await world.sql`select * from meter_destinations where id = ${id}`;
+  assert.is(
+    webhookSealer([Buffer.alloc(32, 7)]).unseal(row!['secretSealed'] as Buffer, webhookSecretPlace(id)),
+    'sk_live_1',
+  );
+  const audit = await world.sql`select before, after from audit_log where resource_id = ${id}`;
+  assert.is(audit.length, 1);
+  assert.not.match(JSON.stringify([audit, await by.read(`${PATH}/${id}`), await by.read(PATH)]), 'sk_live_1');
+  assert.match((await made({ kind: 'http', url: 'https://meters.example.com', secret: undefined })).secret, /^whsec_/);
+});
+
+test('what a kind does not take is refused with what would be right', async () => {
+  const url = 'https://meters.example.com';
+  const wrong: [body: object, path: string][] = [
+    [{ secret: undefined }, '/secret'],
+    [{ secret: 'sk live' }, '/secret'],
+    [{ unit: '0' }, '/unit'],
+    [{ batchSize: 2 }, '/batchSize'],
+    [{ url: 'https://localhost/' }, '/url'],
+    [{ kind: 'cloudevents' }, '/url'],
+    [{ kind: 'openmeter', unit: '1' }, '/unit'],
+    [{ kind: 'http', url }, '/secret'],
+    [{ startsAt: '2026-11-20T08:10:00.000Z' }, '/startsAt'],
+    [{ startsAt: '2020-01-01T00:00:00.000Z' }, '/startsAt'],
+    [{ eventNames: { tokens: '' } }, '/eventNames/tokens'],
+    [{ eventNames: { tokens: 'a\u0000' } }, '/eventNames/tokens'],
+  ];
+  for (const [body, path] of wrong) {
+    const { details } = await refused(40001, create(body), path);
+    assert.is(details[0].path, path);
+  }
+});
+
+test('another url needs the secret with it: nobody has a secret sent elsewhere who does not know it', async () => {
+  const one = await made();
+  const url = 'https://meters.example.com/v1';
+  await refused(40001, by.ask('patch', pathOf(one), { url }));
+  assert.is((await by.change(pathOf(one), { url, secret: 'sk_live_2', enabled: false })).url, url);
+  await refused(40001, by.ask('patch', pathOf(await made({ kind: 'http', url, secret: undefined })), { secret: 'x' }));
+});
+
+test('a workspace has at most 10 destinations, also when many are made at once; one of a deleted workspace is gone with its secret', async () => {
+  const answers = await Promise.all(Array.from({ length: 12 }, () => create()));
+  assert.equal(codesOf(answers), [...Array(10).fill(201), 40980, 40980]);
+  const [one, ...others] = await by.read(`${PATH}?workspaceId=${workspaceId}`);
+  assert.is(others.length, 9);
+  await by.remove(pathOf(one));
+  await refused(40470, by.ask('get', pathOf(one)));
+  await by.remove(`/api/v1/workspace/${workspaceId}`);
+  const rows = await world.sql`
+    select secret_sealed, enabled from meter_destinations where workspace_id = ${workspaceId} and deleted_at is not null`;
+  assert.equal([rows.length, rows.every((row) => row['secretSealed'] === null && !row['enabled'])], [10, true]);
+});
+
+test('a token that is limited to workspaces sees the destinations of these alone', async () => {
+  const one = await made();
+  const other = await by.make('/api/v1/workspace', { name: 'other' });
+  const limited = callsOf(world, await world.newToken(world.team.id, permissions, [other.id]));
+  await refused(40302, create({}, limited));
+  await refused(40470, limited.ask('get', pathOf(one)));
+  assert.equal(await limited.read(PATH), []);
+});
+
+test('when the master key is changed, secrets of destinations are sealed again and stay what they are', async () => {
+  const [old, fresh] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
+  const one = await made();
+  const [row] = await undone(world.sql, async (tx) => {
+    await resealOnce(tx, [fresh, old], log);
+    return tx`select * from meter_destinations where id = ${one.id}`;
+  });
+  assert.is(webhookSealer([fresh]).unseal(row!['secretSealed'] as Buffer, webhookSecretPlace(one.id)), 'sk_live_1');
+});
+
+test('each closed hour of a record and a usage name is planned once; a late event and an adjustment are corrections with the next number', async () => {
+  const one = await made({
+    ...since,
+    kind: 'openmeter',
+    secret: undefined,
+    eventNames: { tokens: 'llm_tokens', internal: null },
+  });
+  const record = await newRecord({ externalIds: { [one.id]: 'cus_1' } });
+  await book(record, YESTERDAY_MS + 1, 1_500_000);
+  await book(record, YESTERDAY_MS + HOUR_MS, 2_000_000, 'internal');
+  await storeWatermark(world.sql, YESTERDAY_MS + HOUR_MS - 1);
+  await plan();
+  assert.equal(await events(one), [], 'no hour is over');
+  for (let twice = 0; twice < 2; twice++) await planYesterday();
+  await book(record, YESTERDAY_MS + 2, 250_000);
+  await bookEvents(world, Date.now(), [
+    testEvent({
+      timeMs: YESTERDAY_MS + 5 * HOUR_MS,
+      billingId: record.id,
+      kind: 'adjustment',
+      keyId: '',
+      number: 1,
+      usageName: 'tokens',
+      costMicros: -1_000_000,
+    }),
+  ]);
+  await planYesterday();
+  const hour = new Date(YESTERDAY_MS).toISOString();
+  assert.equal(
+    columns(
+      (await events(one)).toReversed(),
+      'hour',
+      'usageName',
+      'number',
+      'credits',
+      'events',
+      'value',
+      'state',
+      'externalId',
+      'eventName',
+    ),
+    [
+      [hour, 'tokens', 0, '1.5', 1, '1.5', 'WAITING', 'cus_1', 'llm_tokens'],
+      [new Date(YESTERDAY_MS + HOUR_MS).toISOString(), 'internal', 0, '2', 1, '0', 'LEFT_OUT', 'cus_1', ''],
+      [hour, 'tokens', 1, '-0.75', 1, '-0.75', 'WAITING', 'cus_1', 'llm_tokens'],
+    ],
+  );
+  const { status, usage, leftOut, waiting, sent, difference } = await proof(one);
+  assert.equal([status, usage, leftOut, waiting, sent, difference], ['PENDING', '2.75', '2', '0.75', '0', '0']);
+  assert.equal(column(await events(one, 'state=LEFT_OUT'), 'usageName'), ['internal']);
+});
+
+test('Stripe gets whole units: what is below one, or negative, is carried to the next hour, and the proof has it', async () => {
+  const one = await made({ ...since, unit: '0.5' });
+  const [record, leftOut] = [await newRecord(), await newRecord({ externalIds: { [one.id]: null } })];
+  for (const [hour, micros] of [1_700_000, 200_000, 200_000].entries())
+    await book(record, YESTERDAY_MS + hour * HOUR_MS, micros);
+  await book(leftOut, YESTERDAY_MS, 9_000_000);
+  await planYesterday();
+  const told = async () =>
+    columns((await events(one, `billingId=${record.id}`)).toReversed(), 'credits', 'value', 'state');
+  assert.equal(await told(), [
+    ['1.7', '3', 'WAITING'],
+    ['0.2', '0', 'CARRIED'],
+    ['0.2', '1', 'WAITING'],
+  ]);
+  assert.equal((await proof(one)).rests, '0.1');
+  await bookEvents(world, Date.now(), [
+    testEvent({
+      timeMs: YESTERDAY_MS,
+      billingId: record.id,
+      kind: 'adjustment',
+      keyId: '',
+      number: 1,
+      usageName: 'tokens',
+      costMicros: -1_100_000,
+    }),
+  ]);
+  await planYesterday();
+  assert.equal((await told()).at(-1), ['-1.1', '0', 'CARRIED']);
+  await book(record, YESTERDAY_MS + 9 * HOUR_MS, 1_500_000);
+  await planYesterday();
+  assert.equal((await told()).at(-1), ['1.5', '1', 'WAITING']);
+  const { usage, leftOut: out, rests, waiting, difference } = await proof(one);
+  assert.equal([usage, out, rests, waiting, difference], ['11.5', '9', '0', '2.5', '0']);
+});
+
+test('a dry run shows what would be sent for a day, and plans nothing', async () => {
+  const one = await made({ enabled: false });
+  const record = await newRecord();
+  await book(record, YESTERDAY_MS, 1_700_000);
+  const path = `${pathOf(one)}/preview?day=`;
+  const { events: shown, isWhole } = (await must(200, by.ask('get', path + dayOf(YESTERDAY_MS)))).body;
+  assert.equal(
+    [columns(shown, 'billingId', 'credits', 'value', 'externalId', 'eventName', 'state'), isWhole],
+    [[[record.id, '1.7', '1', record.externalMeterId, 'tokens', 'WAITING']], true],
+  );
+  await planYesterday();
+  assert.equal(await events(one), []);
+  await refused(40001, by.ask('get', `${path}${dayOf(TODAY_MS + 2 * DAY_MS)}`));
+});
+
+test('what failed for good waits again on request, under what its record is called by now', async () => {
+  const one = await made(since);
+  const record = await newRecord();
+  for (const hour of [0, 1]) await book(record, YESTERDAY_MS + hour * HOUR_MS, 1_000_000);
+  await planYesterday();
+  await world.sql`update meter_events set state = 'FAILED', error = '400: No such customer', ended_at = now() where destination_id = ${one.id}`;
+  assert.equal(columns([await by.read(pathOf(one))], 'failedEvents', 'waitingEvents'), [[2, 0]]);
+  assert.is((await proof(one)).status, 'DIFFERENT');
+  await by.change(`/api/v1/customer-billing/${record.id}`, { externalIds: { [one.id]: 'cus_2' } });
+  const [{ id }] = await events(one, 'state=FAILED');
+  const redeliver = async (body?: object) => (await must(200, by.ask('post', `${pathOf(one)}/redeliver`, body))).body;
+  assert.equal(await redeliver({ eventIds: [id, newId('mev')] }), { redelivered: 1, remaining: 1 });
+  assert.equal(await redeliver(), { redelivered: 1, remaining: 0 });
+  assert.equal(
+    columns(await events(one), 'state', 'externalId', 'error'),
+    [0, 1].map(() => ['WAITING', 'cus_2', undefined]),
+  );
+});
+
+test('a record says what it is called at destinations, and null clears it', async () => {
+  const record = await newRecord({ externalIds: { dest_1: 'cus_1', dest_2: null } });
+  assert.equal(record.externalIds, { dest_1: 'cus_1', dest_2: null });
+  const path = `/api/v1/customer-billing/${record.id}`;
+  assert.is((await by.change(path, { externalIds: null })).externalIds, undefined);
+});
+
+for (const kind of ['lago', 'http'] as MeterKind[])
+  test(`a destination of kind ${kind} is told decimals, negative ones too`, async () => {
+    const one = await made({
+      ...since,
+      kind,
+      url: 'https://meters.example.com',
+      ...(kind === 'http' && { secret: undefined }),
+    });
+    const record = await newRecord();
+    await book(record, YESTERDAY_MS, 1);
+    await bookEvents(world, Date.now(), [
+      testEvent({
+        timeMs: YESTERDAY_MS + HOUR_MS,
+        billingId: record.id,
+        kind: 'adjustment',
+        keyId: '',
+        number: 1,
+        usageName: '',
+        costMicros: -3,
+      }),
+    ]);
+    await planYesterday();
+    assert.equal(columns((await events(one)).toReversed(), 'value', 'eventName'), [
+      ['-0.000003', 'usage'],
+      ['0.000001', 'tokens'],
+    ]);
+  });

@@ -1,0 +1,213 @@
+import { allowWorkspace } from '../../../shared/books/usage/allowed-workspace.ts';
+import type { UsageStores } from '../../../shared/books/usage/query.ts';
+import {
+  planEvents,
+  readBefore,
+  readHours,
+  seriesOf,
+  type HourUsage,
+  type MeterDestination,
+} from '../../../shared/books/meters/plan.ts';
+import { booksWatermark } from '../../../shared/events/watermark.ts';
+import type { Logger } from '../../../shared/runtime/log.ts';
+import { METERS_CHANNEL, meterColumns } from '../../../shared/stores/meters.ts';
+import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
+import { newId } from '../../../shared/values/ids.ts';
+import { HOUR_MS, meterKind } from '../../../shared/values/meter-kinds.ts';
+import { DAY_MS, dateOf, dayNumber } from '../../../shared/values/periods.ts';
+
+type Stores = UsageStores & { sql: Sql };
+type Noted = MeterDestination & { backfilledTo: string | null };
+type NotedDay = { day: string; billingId: string; mark: number };
+
+const DESTINATIONS_AT_ONCE = 100;
+const RECORDS_AT_ONCE = 200;
+// A destination with more work has its next turn after the others.
+const PAGES_AT_ONCE = 20;
+// While more waits for a destination, what else there is stays noted.
+const MOST_WAITING = 1_000_000;
+/** Events of older days may be gone: nothing more is planned of such a day, and the proof of its month tells what it lacks. */
+export const KEPT_DAYS = 93;
+
+/**
+ * Plans what external meters are told: of each hour that is over, and that the books have whole, what each record used by usage name. It may
+ * die anywhere:
+ * 1. Read the notes of some days. Whoever puts events into the books notes their days afterwards, and a new destination all days since
+ *    it starts.
+ * 2. Store of each hour what the books have more, or less, than was planned before. Planned again, nothing is left to plan.
+ * 3. Remove the notes of days that are over and have not changed meanwhile; the others wait for their next hour.
+ */
+export async function planMeters(stores: Stores, nowMs: number, log: Logger, signal: AbortSignal): Promise<void> {
+  const { sql } = stores;
+  const reachMs = Math.floor((await booksWatermark(sql)) / HOUR_MS) * HOUR_MS;
+  for (let isOver = false; !isOver;) {
+    isOver = true;
+    for (let after = ''; ;) {
+      signal.throwIfAborted();
+      const some = await notedDestinations(sql, reachMs, after);
+      for (const destination of some)
+        isOver =
+          (await planSome(stores, destination, { nowMs, reachMs, signal }).catch((error: unknown) => {
+            signal.throwIfAborted();
+            log.warn({ error, destinationId: destination.id }, 'planning for an external meter failed; trying again');
+            return true;
+          })) && isOver;
+      if (some.length < DESTINATIONS_AT_ONCE) break;
+      after = some.at(-1)!.id;
+    }
+  }
+  await tellFailures(sql, nowMs);
+}
+
+function notedDestinations(sql: Sql, reachMs: number, after: string): Promise<Noted[]> {
+  return sql<Noted[]>`
+    select ${meterColumns(sql)}, backfilled_to from meter_destinations d
+    where deleted_at is null and id > ${after}
+      and (backfilled_to is not null
+           or exists (select from meter_days m where m.destination_id = d.id and m.planned_to < ${new Date(reachMs)}))
+      and (select coalesce(sum(number), 0) from meter_sums s where s.destination_id = d.id and s.state = 'WAITING') < ${MOST_WAITING}
+    order by id limit ${DESTINATIONS_AT_ONCE}`;
+}
+
+type Round = { nowMs: number; reachMs: number; signal: AbortSignal };
+
+/** Does some of the work on a destination, and gives whether that was all. */
+async function planSome(stores: Stores, destination: Noted, { nowMs, reachMs, signal }: Round): Promise<boolean> {
+  const { sql } = stores;
+  if (destination.backfilledTo !== null) {
+    await backfill(sql, destination, nowMs);
+    return false;
+  }
+  for (let page = 0; page < PAGES_AT_ONCE; page++) {
+    signal.throwIfAborted();
+    const days = await sql<NotedDay[]>`
+      select day, billing_id, mark from meter_days
+      where destination_id = ${destination.id} and planned_to < ${new Date(reachMs)}
+      order by day, billing_id limit ${RECORDS_AT_ONCE}`;
+    const ofDay = days.filter(({ day }) => day === days[0]!.day);
+    if (ofDay.length === 0) return true;
+    await planDay(stores, destination, ofDay, { nowMs, reachMs });
+  }
+  return false;
+}
+
+/** Notes all days of some records since the destination starts: what was marked before it was made. */
+async function backfill(sql: Sql, { id, teamId, workspaceId, startsAt, backfilledTo }: Noted, nowMs: number) {
+  await sql.begin(async (tx) => {
+    const records = await tx<{ id: string }[]>`
+      select id from billing_records where workspace_id = ${workspaceId} and id > ${backfilledTo} order by id limit ${RECORDS_AT_ONCE}`;
+    await tx`
+      insert into meter_days (destination_id, day, billing_id, team_id)
+      select ${id}, day::date, billing_id, ${teamId}
+      from generate_series(${dateOf(Math.floor(startsAt.getTime() / DAY_MS))}::timestamp, ${dateOf(Math.floor(nowMs / DAY_MS))}::timestamp,
+                           interval '1 day') day, unnest(${records.map((record) => record.id)}::text[]) as billing_id
+      on conflict do nothing`;
+    const next = records.length < RECORDS_AT_ONCE ? null : records.at(-1)!.id;
+    await tx`update meter_destinations set backfilled_to = ${next} where id = ${id}`;
+  });
+}
+
+/** Plans the hours of a day of some records that are over. */
+async function planDay(
+  stores: Stores,
+  destination: MeterDestination,
+  days: NotedDay[],
+  { nowMs, reachMs }: Omit<Round, 'signal'>,
+): Promise<void> {
+  const { day } = days[0]!;
+  const startMs = dayNumber(day) * DAY_MS;
+  const isKept = startMs >= nowMs - KEPT_DAYS * DAY_MS;
+  if (isKept) {
+    const hours = {
+      startMs: Math.max(startMs, destination.startsAt.getTime()),
+      endMs: Math.min(startMs + DAY_MS, reachMs),
+      billingIds: days.map(({ billingId }) => billingId),
+      nowMs,
+    };
+    for await (const usage of readHours(stores, allowWorkspace(destination.workspaceId), hours))
+      await storePlanned(stores.sql, destination, usage);
+  }
+  const isOver = startMs + DAY_MS <= reachMs;
+  const noted = stores.sql`unnest(${days.map(({ billingId }) => billingId)}::text[], ${days.map(({ mark }) => mark)}::bigint[]) as done (billing_id, mark)`;
+  const isNoted = stores.sql`known.destination_id = ${destination.id} and known.day = ${day} and known.billing_id = done.billing_id`;
+  if (isOver || !isKept)
+    await stores.sql`delete from meter_days known using ${noted} where ${isNoted} and known.mark = done.mark`;
+  else await stores.sql`update meter_days known set planned_to = ${new Date(reachMs)} from ${noted} where ${isNoted}`;
+}
+
+async function storePlanned(sql: Sql, destination: MeterDestination, usage: HourUsage[]): Promise<void> {
+  const { id, teamId, kind } = destination;
+  await sql.begin(async (tx) => {
+    // One at a time plans for it; one that was deleted is told nothing more.
+    const [open] = await tx`
+      select from meter_destinations where id = ${id} and deleted_at is null for no key update`;
+    if (!open) return;
+    const before = await readBefore(tx, destination, usage);
+    const planned = await planEvents(tx, destination, usage, before);
+    if (planned.length === 0) return;
+    const each = <Value>(value: (one: (typeof planned)[number]) => Value) => planned.map(value);
+    await tx`
+      insert into meter_events (id, destination_id, team_id, billing_id, hour, usage_name, number, micros, events, quantity, external_id,
+                                event_name, state)
+      select id, ${id}, ${teamId}, billing_id, hour, usage_name, number, micros, events, quantity, external_id, event_name, state
+      from unnest(${each(() => newId('mev'))}::text[], ${each((one) => one.billingId)}::text[],
+                  ${each(({ hourMs }) => new Date(hourMs).toISOString())}::timestamptz[], ${each((one) => one.usageName)}::text[],
+                  ${each((one) => one.number)}::int[], ${each((one) => one.micros)}::bigint[], ${each((one) => one.events)}::bigint[],
+                  ${each((one) => one.quantity)}::bigint[], ${each((one) => one.externalId)}::text[],
+                  ${each((one) => one.eventName)}::text[], ${each((one) => one.state)}::text[])
+        as one (id, billing_id, hour, usage_name, number, micros, events, quantity, external_id, event_name, state)`;
+    if (meterKind(kind).takesWhole) {
+      const series = [...new Map(planned.map((one) => [seriesOf(one), one])).values()];
+      await tx`
+        insert into meter_rests (destination_id, billing_id, usage_name, team_id, micros)
+        select ${id}, billing_id, usage_name, ${teamId}, micros
+        from unnest(${series.map((one) => one.billingId)}::text[], ${series.map((one) => one.usageName)}::text[],
+                    ${series.map((one) => before.rests.get(seriesOf(one)) ?? 0)}::bigint[]) as one (billing_id, usage_name, micros)
+        on conflict (destination_id, billing_id, usage_name) do update set micros = excluded.micros`;
+    }
+    await tx`select pg_notify(${METERS_CHANNEL}, '')`;
+  });
+}
+
+// A destination fails for so long before anybody is told.
+const TELL_AFTER_MINUTES = 60;
+
+type Failing = Pick<MeterDestination, 'id' | 'teamId' | 'workspaceId' | 'kind'> & {
+  name: string;
+  failed: number;
+  failedAt: Date | null;
+  failingSince: Date | null;
+  lastError: string;
+};
+
+/** Tells webhooks of destinations that fail: of events that failed for good once an hour, of a destination that takes none once. */
+async function tellFailures(sql: Sql, nowMs: number): Promise<void> {
+  const failing = await sql<Failing[]>`
+    select id, team_id, workspace_id, kind, name, coalesce(last_error, '') as last_error,
+           case when failed_at > now() - interval '1 day' then date_trunc('hour', failed_at) end as failed_at,
+           case when failing_since < now() - make_interval(mins => ${TELL_AFTER_MINUTES}) then failing_since end as failing_since,
+           (select coalesce(sum(number), 0)::bigint from meter_sums s where s.destination_id = d.id and s.state = 'FAILED') as failed
+    from meter_destinations d
+    where deleted_at is null and enabled
+      and (failed_at > now() - interval '1 day' or failing_since < now() - make_interval(mins => ${TELL_AFTER_MINUTES}))`;
+  await notifyWebhooks(
+    sql,
+    failing.map(({ id, teamId, workspaceId, kind, name, failed, failedAt, failingSince, lastError }) => ({
+      type: 'meter.failed',
+      teamId,
+      workspaceId,
+      subjectId: id,
+      cause: `${failedAt?.getTime() ?? ''} ${failingSince?.getTime() ?? ''}`,
+      atMs: nowMs,
+      data: {
+        destinationId: id,
+        name,
+        kind,
+        failedEvents: failed,
+        ...(failingSince && { failingSince: failingSince.getTime() }),
+        error: lastError,
+      },
+    })),
+  );
+}

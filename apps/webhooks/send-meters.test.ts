@@ -1,0 +1,250 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import * as fc from 'fast-check';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { proveMeter } from '../../shared/books/meters/proof.ts';
+import { plannedBy, type MeterRow } from '../api/resources/meters.ts';
+import { planMeters } from '../consumer/jobs/plan-meters.ts';
+import { allowWorkspace } from '../../shared/books/usage/allowed-workspace.ts';
+import { storeWatermark } from '../../shared/events/watermark.ts';
+import type { UsageEvent } from '../../shared/events/event.ts';
+import type { Clock } from '../../shared/runtime/clock.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import { formatCredits, parseSignedCredits } from '../../shared/values/credits.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { HOUR_MS, meterKinds, type MeterKind } from '../../shared/values/meter-kinds.ts';
+import { DAY_MS } from '../../shared/values/periods.ts';
+import { newWebhookSecret, webhookSealer, webhookSecretPlace } from '../../shared/values/webhook-secret.ts';
+import { bookEvents } from '../../tests/helpers/carry.ts';
+import { makeHastyClock } from '../../tests/helpers/clock.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
+import { makeMeterReceiver } from '../../tests/helpers/meter-receivers.ts';
+import { connectTestStores } from '../../tests/helpers/test-stores.ts';
+import type { Outcome } from './call.ts';
+import { claimDestination, pauseAfter, sendSlice } from './send-meters.ts';
+
+// Usage on its way to external meters, a step at a time: a test books, plans as the consumer does, and sends to receivers that hold to
+// the rules of the other sides. How an address is called: call.test.ts.
+
+const stores = await connectTestStores();
+const { sql, team } = stores;
+const log = makeLogger('test', 'silent');
+const sealer = webhookSealer([Buffer.alloc(32, 7)]);
+const never = new AbortController().signal;
+const TODAY_MS = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+// It waits for nothing, and gives up what fails at once.
+const impatient: Clock = { ...makeHastyClock(), after: (_, work) => (work(), () => {}) };
+// Three days of hours that are over, in one month or in two.
+const START_MS = TODAY_MS - 4 * DAY_MS;
+
+type Answering = 'well' | 'lost answer' | 'no answer' | '429' | '500';
+type Made = Awaited<ReturnType<typeof newDestination>>;
+
+async function newWorkspace(records = 2) {
+  const id = newId('ws');
+  await sql`insert into workspaces (id, team_id, name) values (${id}, ${team.id}, 'w')`;
+  const billingIds = Array.from({ length: records }, () => newId('bill'));
+  for (const billingId of billingIds)
+    await sql`
+      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
+      values (${billingId}, ${team.id}, ${id}, ${`cus_${billingId}`}, 0, 0, true)`;
+  return { id, billingIds };
+}
+
+/** A destination with a receiver. */
+async function newDestination(
+  workspaceId: string,
+  kind: MeterKind,
+  chosen: Record<string, string | number | boolean> = {},
+) {
+  const id = newId('dest');
+  const secret = kind === 'http' ? newWebhookSecret() : 'sk_test';
+  await sql`
+    insert into meter_destinations ${sql({
+      id,
+      team_id: team.id,
+      workspace_id: workspaceId,
+      kind,
+      name: kind,
+      url: 'https://meters.example.com',
+      event_names: '{}',
+      measure: 'credits',
+      unit_micros: 1_000_000,
+      batch_size: meterKinds[kind].batchSize,
+      starts_at: new Date(START_MS).toISOString(),
+      secret_sealed: sealer.seal(secret, webhookSecretPlace(id)) as never,
+      sealed_under: sealer.keyName,
+      ...chosen,
+    })}`;
+  const receiver = makeMeterReceiver(kind, { now: Date.now, secret });
+  const states = async () => {
+    const rows = await sql<{ state: string; count: number }[]>`
+      select state, count(*)::int as count from meter_events where destination_id = ${id} group by 1`;
+    return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
+  };
+  return {
+    id,
+    kind,
+    receiver,
+    states,
+    /** Sends one slice of what waits, if it may be claimed; gives whether it was. */
+    async send(answering: () => Answering = () => 'well', over: Sql = sql): Promise<boolean> {
+      await sql`update meter_destinations set claimed_until = null, next_at = now() where id = ${id}`;
+      await sql`update meter_destinations set next_at = now() + interval '1 hour' where id <> ${id}`;
+      const claimed = await claimDestination(sql);
+      if (!claimed) return false;
+      assert.is(claimed.id, id);
+      const call = async ({ headers, body }: { headers: Record<string, string>; body: string }): Promise<Outcome> => {
+        const how = answering();
+        if (how === 'no answer') return { error: 'connect ECONNREFUSED', durationMs: 1 };
+        if (how === '429') return { status: 429, answer: 'slower', durationMs: 1, retryAfter: '2' };
+        if (how === '500') return { status: 500, answer: 'oh', durationMs: 1 };
+        const answer = await receiver.answer({ headers, body }, () => turn());
+        return how === 'lost answer' ? { error: 'socket hang up', durationMs: 1 } : { ...answer, durationMs: 1 };
+      };
+      const options = { sql: over, call, sealer, metrics: makeMetrics('test'), log, clock: impatient, random: () => 0 };
+      await sendSlice(options, claimed);
+      return true;
+    },
+    async sendAll() {
+      for (let slices = 0; await this.send(); slices++) assert.ok(slices < 50, 'it comes to an end');
+    },
+    /** The proof of each month that has usage. */
+    async proofs() {
+      const [row] = await sql<[MeterRow]>`select * from meter_destinations where id = ${id}`;
+      const months = [...new Set([START_MS, TODAY_MS].map((ms) => new Date(ms).toISOString().slice(0, 7)))];
+      const asked = { workspace: allowWorkspace(workspaceId), nowMs: Date.now() };
+      return Promise.all(months.map((month) => proveMeter(stores, plannedBy(row), { month, ...asked })));
+    },
+  };
+}
+
+const plan = (over: Sql = sql) => planMeters({ ...stores, sql: over }, Date.now(), log, never);
+const reach = (ms: number) => storeWatermark(sql, ms);
+const book = (billingId: string, atMs: number, costMicros: number, chosen: Partial<UsageEvent> = {}) =>
+  bookEvents(stores, Date.now(), [testEvent({ timeMs: atMs, billingId, costMicros, ...chosen })]);
+const adjust = (billingId: string, atMs: number, costMicros: number) =>
+  book(billingId, atMs, costMicros, { kind: 'adjustment', keyId: '', number: Math.ceil(Math.random() * 2 ** 31) });
+
+/** The same connections, on which a process dies before a statement: it and all later ones fail. */
+function dyingAt(statement: number): Sql {
+  let left = statement;
+  const dying = <Query extends object>(one: Query): Query =>
+    new Proxy(one, {
+      apply(target, self, args: [TemplateStringsArray]) {
+        if (Array.isArray(args[0]?.raw) && left-- <= 0) throw new Error('it died');
+        return Reflect.apply(target as never, self, args);
+      },
+      get(target, name) {
+        if (name !== 'begin') return Reflect.get(target, name);
+        return (work: (tx: object) => Promise<unknown>) => sql.begin((tx) => work(dying(tx)));
+      },
+    });
+  return dying(sql);
+}
+
+const sumOf = (texts: string[]) => texts.reduce((sum, text) => sum + parseSignedCredits(text)!, 0);
+const stripeSum = ({ receiver }: Made) => sumOf([...receiver.taken.values()].map(({ value }) => value));
+
+test('whatever is booked late, adjusted, lost or cut off, each identity is taken once, and sums are exact to the last decimal', async () => {
+  const hour = fc.nat({ max: 71 });
+  const step = fc.oneof(
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        do: fc.constant('use' as const),
+        of: fc.nat({ max: 1 }),
+        hour,
+        micros: fc.integer({ min: 0, max: 5_000_000 }),
+        name: fc.constantFrom('', 'tokens'),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        do: fc.constant('adjust' as const),
+        of: fc.nat({ max: 1 }),
+        hour,
+        micros: fc.integer({ min: -3_000_000, max: 3_000_000 }),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('reach' as const), hour: fc.nat({ max: 96 }) }) },
+    { weight: 3, arbitrary: fc.record({ do: fc.constant('plan' as const), diesAt: fc.option(fc.nat({ max: 60 })) }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('send' as const),
+        to: fc.nat({ max: 4 }),
+        diesAt: fc.option(fc.nat({ max: 3 })),
+        answering: fc.array(fc.constantFrom<Answering>('well', 'lost answer', 'no answer', '429', '500'), {
+          minLength: 1,
+          maxLength: 4,
+        }),
+      }),
+    },
+  );
+  const run = async (steps: fc.Arbitrary<unknown> extends never ? never : any[]) => {
+    const workspace = await newWorkspace();
+    const destinations: Made[] = [];
+    for (const kind of Object.keys(meterKinds) as MeterKind[])
+      destinations.push(await newDestination(workspace.id, kind, kind === 'lago' ? { batch_size: 3 } : {}));
+    let [used, events] = [0, 0];
+    await reach(START_MS);
+    for (const one of steps) {
+      const atMs = START_MS + one.hour * HOUR_MS + 60_000;
+      if (one.do === 'use' || one.do === 'adjust') {
+        used += one.micros;
+        if (one.do === 'use') await book(workspace.billingIds[one.of]!, atMs, one.micros, { usageName: one.name });
+        else await adjust(workspace.billingIds[one.of]!, atMs, one.micros);
+        events += Number(one.do === 'use');
+      } else if (one.do === 'reach') await reach(START_MS + one.hour * HOUR_MS);
+      else if (one.do === 'plan') await plan(one.diesAt === null ? sql : dyingAt(one.diesAt)).catch(() => {});
+      else {
+        let calls = 0;
+        const answering = () => one.answering[calls++ % one.answering.length]!;
+        await destinations[one.to]!.send(answering, one.diesAt === null ? sql : dyingAt(one.diesAt)).catch(() => {});
+      }
+    }
+    await reach(TODAY_MS);
+    await plan();
+    for (const destination of destinations) {
+      await destination.sendAll();
+      const { kind, receiver, id } = destination;
+      const { WAITING: waiting = 0, FAILED: failed = 0 } = await destination.states();
+      assert.equal([kind, waiting, failed], [kind, 0, 0]);
+      const proofs = await destination.proofs();
+      assert.equal(
+        proofs.map(({ status, difference }) => [status, difference]),
+        proofs.map(() => ['EXACT', 0n]),
+        kind,
+      );
+      const taken = [...receiver.taken.values()];
+      const [{ rests }] = await sql<[{ rests: number }]>`
+        select coalesce(sum(micros), 0)::bigint as rests from meter_rests where destination_id = ${id}`;
+      assert.is(formatCredits(stripeSum(destination) + rests), formatCredits(used), kind);
+      if (kind !== 'stripe')
+        assert.is(
+          taken.reduce((sum, one) => sum + one.events!, 0),
+          events,
+          kind,
+        );
+      const sent = await sql`select from meter_events where destination_id = ${id} and state = 'SENT'`;
+      assert.is(taken.length, sent.length, kind);
+    }
+  };
+  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), run), {
+    numRuns: 4,
+    seed: 43,
+    endOnFailure: true,
+  });
+});
+
+test('a slice pauses longer after each failure, as long as Retry-After says, and a quarter of an hour at most', () => {
+  assert.equal(
+    [1, 2, 5, 40].map((failures) => pauseAfter(failures, undefined, 0)),
+    [1_000, 2_000, 16_000, 900_000],
+  );
+  assert.equal([pauseAfter(1, '30', 0), pauseAfter(1, '99999', 0), pauseAfter(1, 'soon', 1)], [30_000, 900_000, 1_100]);
+});

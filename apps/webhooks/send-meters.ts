@@ -1,0 +1,240 @@
+import { METERS_CHANNEL } from '../../shared/stores/meters.ts';
+import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { startLoop } from '../../shared/runtime/loop.ts';
+import { mapLimited } from '../../shared/runtime/map-limited.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import { retry } from '../../shared/runtime/retry.ts';
+import type { Running } from '../../shared/runtime/run.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import { chunks } from '../../shared/values/chunks.ts';
+import { meterKind } from '../../shared/values/meter-kinds.ts';
+import type { Sealer } from '../../shared/values/seal.ts';
+import { webhookSecretPlace } from '../../shared/values/webhook-secret.ts';
+import type { makeCall, Outcome } from './call.ts';
+import { judge, requestOf, tooLate, type ClaimedDestination, type WaitingEvent } from './meter-requests.ts';
+
+export type SendOptions = {
+  sql: Sql;
+  call: ReturnType<typeof makeCall>;
+  sealer: Sealer;
+  metrics: Metrics;
+  log: Logger;
+  clock: Clock;
+  random: () => number;
+};
+
+// What one process has under way: so many destinations, and of each so many requests. No two requests at once are of the same customer
+// and meter, which Stripe refuses.
+const DESTINATIONS = 32;
+const REQUESTS = 64;
+const REQUESTS_IN_A_SLICE = 500;
+// A claim outlives a slice: its requests take 10 s at most, one after the other where they are of one customer and meter.
+const CLAIM_SECONDS = 120;
+const SLICE_MS = 60_000;
+const NOTE_WITHIN_MS = 10_000;
+// It is woken where something waits; what was put off is found by this.
+const EVERY_MS = 15_000;
+
+/**
+ * Sends what waits for external meters, until stopped; then what is under way ends.
+ * 1. Claim a destination, and note of a slice of its events that it may have them from now on. A crash after it holds the destination up
+ *    until the claim ends.
+ * 2. Send them. A crash after it sends them again, under the same identities.
+ * 3. Note what became of each, and of the destination.
+ */
+export async function startSendingMeters(options: SendOptions): Promise<Running> {
+  const { sql, log, clock } = options;
+  const underWay = new Map<string, Promise<void>>();
+  const loop = startLoop(clock, EVERY_MS, log, 'claiming external meters', async (stopping) => {
+    while (underWay.size < DESTINATIONS && !stopping.aborted) {
+      const claimed = await claimDestination(sql, [...underWay.keys()]);
+      if (!claimed) return;
+      const sending = sendSlice(options, claimed)
+        .catch((error: unknown) =>
+          log.warn({ error, destinationId: claimed.id }, 'sending to an external meter failed; it comes again'),
+        )
+        .finally(() => {
+          underWay.delete(claimed.id);
+          loop.soon();
+        });
+      underWay.set(claimed.id, sending);
+    }
+  });
+  const { unlisten } = await sql.listen(METERS_CHANNEL, loop.soon, loop.soon);
+  return {
+    async stop() {
+      await unlisten().catch((error: unknown) => log.debug({ error }, 'no connection listens any more'));
+      await loop.stop();
+      await Promise.all(underWay.values());
+    },
+  };
+}
+
+/** Claims the destination that has waited longest for its turn, if something waits for one. It reads one entry of an index for each of these. */
+export async function claimDestination(sql: Sql, underWay: string[] = []): Promise<ClaimedDestination | undefined> {
+  const [claimed] = await sql<ClaimedDestination[]>`
+    with recursive waiting (id) as (
+      (select destination_id from meter_events where state = 'WAITING' order by destination_id limit 1)
+      union all
+      select (select e.destination_id from meter_events e where e.state = 'WAITING' and e.destination_id > w.id
+              order by e.destination_id limit 1)
+      from waiting w where w.id is not null
+    ), picked as (
+      select id from meter_destinations
+      where id in (select id from waiting) and enabled and deleted_at is null and next_at <= now() and not id = any(${underWay})
+        and (claimed_until is null or claimed_until <= now())
+      order by next_at limit 1 for no key update skip locked
+    )
+    update meter_destinations d set claimed_until = now() + make_interval(secs => ${CLAIM_SECONDS})
+    from picked where d.id = picked.id
+    returning d.id, d.team_id, d.workspace_id, d.kind, d.url, d.unit_micros, d.batch_size, d.secret_sealed, d.attempts,
+              d.claimed_until::text`;
+  return claimed;
+}
+
+/** What became of an event; `WAITING`: nobody knows, or it was not sent. */
+type Result = {
+  event: WaitingEvent;
+  state: 'SENT' | 'FAILED' | 'WAITING';
+  isUnknown?: boolean;
+  error?: string | undefined;
+};
+
+/** Sends the next events of a claimed destination, and notes what became of them. Ends no sooner than its kind lets another slice follow. */
+export async function sendSlice(options: SendOptions, destination: ClaimedDestination): Promise<void> {
+  const { sql, clock, log, metrics } = options;
+  const { kind, batchSize } = destination;
+  const beganMs = clock.monotonic();
+  const events = await takeEvents(sql, destination.id, REQUESTS_IN_A_SLICE * batchSize);
+  const nowMs = clock.now();
+  const results: Result[] = [];
+  const sendable: WaitingEvent[] = [];
+  for (const event of events) {
+    const error = tooLate(kind, event, nowMs);
+    if (error === undefined) sendable.push(event);
+    else results.push({ event, state: 'FAILED', error });
+  }
+  const putOff = await sendAll(options, destination, sendable, results);
+  await retry(clock, abortAfter(clock, NOTE_WITHIN_MS), log, 'noting what an external meter was told', () =>
+    noteResults(options, destination, results, putOff),
+  );
+  for (const [state, outcome] of [
+    ['SENT', 'sent'],
+    ['FAILED', 'failed'],
+    ['WAITING', 'put_off'],
+  ] as const)
+    metrics.meterEvents.inc({ kind, outcome }, results.filter((one) => one.state === state).length);
+  const paceMs = (events.length * 1_000) / meterKind(kind).perSecond;
+  await clock.sleep(Math.max(0, beganMs + paceMs - clock.monotonic()));
+}
+
+/** Sends events; gives what made it stop before the end, if something did. */
+async function sendAll(
+  options: SendOptions,
+  destination: ClaimedDestination,
+  events: WaitingEvent[],
+  results: Result[],
+): Promise<Outcome | undefined> {
+  const { call, sealer, clock, log } = options;
+  const { id, teamId, url, batchSize, secretSealed } = destination;
+  const until = clock.monotonic() + SLICE_MS;
+  let putOff: Outcome | undefined;
+  let secret: string | undefined;
+  try {
+    secret = secretSealed ? sealer.unseal(secretSealed, webhookSecretPlace(id)) : undefined;
+  } catch (error) {
+    log.error({ error, destinationId: id }, 'the secret of an external meter does not open under MASTER_KEY');
+    putOff = { error: 'its secret could not be opened', durationMs: 0 };
+  }
+  // Where each request has one event, those of a customer and a meter follow each other.
+  const queues =
+    batchSize > 1
+      ? chunks(events, batchSize).map((batch) => [batch])
+      : [...Map.groupBy(events, ({ externalId, eventName }) => `${externalId}\0${eventName}`).values()].map((own) =>
+          own.map((event) => [event]),
+        );
+
+  async function send(batch: WaitingEvent[]): Promise<void> {
+    if (putOff || clock.monotonic() > until) {
+      results.push(...batch.map((event): Result => ({ event, state: 'WAITING' })));
+      return;
+    }
+    const message = requestOf(destination, batch, secret, new Date(clock.now()));
+    const outcome = await call({ teamId, url, ...message });
+    const verdict = judge(outcome, batch.length === 1);
+    if (verdict === 'refused' && batch.length > 1) {
+      // One of them may spoil the others, or be known already.
+      for (const half of chunks(batch, Math.ceil(batch.length / 2))) await send(half);
+      return;
+    }
+    if (verdict === 'not now' || verdict === 'unknown') putOff ??= outcome;
+    const state = verdict === 'accepted' ? 'SENT' : verdict === 'refused' ? 'FAILED' : 'WAITING';
+    const error = state === 'SENT' ? undefined : describe(outcome);
+    results.push(...batch.map((event): Result => ({ event, state, isUnknown: verdict === 'unknown', error })));
+  }
+  await mapLimited(queues, REQUESTS, async (batches) => {
+    for (const batch of batches) await send(batch);
+  });
+  return putOff;
+}
+
+/** Takes the events that have waited longest; from now on the destination may have them. */
+function takeEvents(sql: Sql, destinationId: string, most: number): Promise<WaitingEvent[]> {
+  return sql<WaitingEvent[]>`
+    with picked as (
+      select id, tried_at as before from meter_events where destination_id = ${destinationId} and state = 'WAITING'
+      order by hour, id limit ${most}
+    )
+    update meter_events e set tried_at = coalesce(e.tried_at, now()) from picked where e.id = picked.id and e.state = 'WAITING'
+    returning e.id, e.billing_id, (extract(epoch from e.hour) * 1000)::bigint as hour_ms, e.usage_name, e.number, e.micros, e.events,
+              e.quantity, e.external_id, e.event_name, picked.before`;
+}
+
+async function noteResults(
+  { sql, random }: SendOptions,
+  { id, claimedUntil, attempts }: ClaimedDestination,
+  results: Result[],
+  putOff: Outcome | undefined,
+): Promise<void> {
+  const sent = results.some(({ state }) => state === 'SENT');
+  const failed = results.findLast(({ state }) => state === 'FAILED');
+  const error = putOff ? describe(putOff) : (failed?.error ?? null);
+  // After it got something the destination begins again.
+  const failures = putOff ? (sent ? 1 : attempts + 1) : 0;
+  const pauseMs = putOff ? pauseAfter(failures, putOff.retryAfter, random()) : 0;
+  await sql.begin(async (tx) => {
+    await tx`
+      update meter_events e
+      set state = done.state, error = done.error, ended_at = case when done.state <> 'WAITING' then now() end,
+          tried_at = case when done.state = 'SENT' or done.tried > 0 then e.tried_at end
+      from unnest(${results.map(({ event }) => event.id)}::text[], ${results.map(({ state }) => state)}::text[],
+                  ${results.map((one) => one.error ?? null)}::text[],
+                  ${results.map(({ event, isUnknown = false }) => Number(isUnknown || event.before !== null))}::int[])
+        as done (id, state, error, tried)
+      where e.id = done.id and e.state = 'WAITING'`;
+    await tx`
+      update meter_destinations
+      set claimed_until = null, next_at = now() + ${pauseMs}::bigint * interval '1 millisecond', attempts = ${failures},
+          failing_since = case when ${putOff !== undefined} then case when ${sent} then now() else coalesce(failing_since, now()) end end,
+          last_error = coalesce(${error}, case when ${putOff !== undefined} then last_error end),
+          last_sent_at = case when ${sent} then now() else last_sent_at end,
+          failed_at = case when ${failed !== undefined} then now() else failed_at end
+      where id = ${id} and claimed_until = ${claimedUntil}::text::timestamptz`;
+  });
+}
+
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 900_000;
+const JITTER = 0.1;
+
+/** The pause after so many failures in a row, or as long as the other side says, if that is longer; never above a quarter of an hour. */
+export function pauseAfter(failures: number, retryAfter: string | undefined, random: number): number {
+  const said = /^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1_000 : 0;
+  const pause = Math.max(said, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
+  return Math.round(Math.min(pause, LONGEST_PAUSE_MS) * (1 + JITTER * random));
+}
+
+function describe({ status, error, answer }: Outcome): string {
+  return error ?? `${status}: ${answer ?? ''}`;
+}
