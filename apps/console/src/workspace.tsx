@@ -11,6 +11,7 @@ import { Key } from './pages/keys/key.tsx';
 import { Keys } from './pages/keys/keys.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Search } from './pages/search.tsx';
+import { Meter, Meters } from './pages/meters.tsx';
 import { Scopes } from './pages/keys/scopes.tsx';
 import { Settings } from './pages/settings.tsx';
 import { Tokens } from './pages/tokens.tsx';
@@ -40,6 +41,7 @@ const pages: readonly PageData[] = [
   { group: 'Customers', path: 'scopes', title: 'Scopes', needs: 'workspace:read', page: Scopes },
   { group: 'Use', path: 'usage', title: 'Usage', needs: 'usage:read', page: UsagePage },
   { group: 'Use', path: 'calls', title: 'Refused calls', needs: 'usage:read', page: Refused },
+  { group: 'Use', path: 'meters', title: 'Meters', needs: 'metering:read', page: Meters, item: Meter },
   { group: 'Team', path: 'webhooks', title: 'Webhooks', needs: 'webhook:read', page: Webhooks, item: Webhook },
   { group: 'Team', path: 'tokens', title: 'Tokens', needs: 'token:write', page: Tokens },
   { group: 'Team', path: 'audit-log', title: 'Audit log', needs: 'audit:read', isOfTeam: true, page: Audit },

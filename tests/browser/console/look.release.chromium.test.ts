@@ -23,6 +23,8 @@ const pages = [
   [`customers/${shown.billingId}?tab=Activity`, 'Created customer', ''],
   ['webhooks', FAILING, 'webhooks'],
   [`webhooks/${shown.webhookId}`, 'Failed 2 times', 'webhook'],
+  ['meters', 'Stripe', ''],
+  [`meters/${shown.meterId}`, 'No such customer', ''],
   ['usage', 'Summed up by', 'usage'],
   ['scopes', 'Scopes', 'scopes'],
   ['tokens', 'Tokens', 'tokens'],

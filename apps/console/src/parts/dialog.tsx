@@ -84,7 +84,7 @@ type AskProps<F extends readonly FieldData[], Answer> = {
   after?: Answered<unknown>;
   onSubmit(given: Given<F>): Promise<Answer>;
   /** The secret that is shown once it was done; without one the dialog closes. */
-  shows?(answer: Answer): Revealed;
+  shows?(answer: Answer): Revealed | undefined;
   /** What it says above its fields, and below them of what they hold. */
   says?: string;
   preview?: ((given: Partial<Given<F>>) => ComponentChildren) | undefined;
@@ -131,7 +131,8 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
   const [isCopied, setCopied] = useState(false);
   const submit = async (given: Given<F>) => {
     const answer = await onSubmit(given);
-    if (shows) setShown(shows(answer));
+    const revealed = shows?.(answer);
+    if (revealed) setShown(revealed);
     else show(undefined);
   };
   const asked = <Form {...form} onSubmit={submit} />;

@@ -8,7 +8,14 @@ const DAY_MS = 86_400_000;
 const HOSTILE = `"><img data-x src=x onerror="alert(1)">${' as long as names can be'.repeat(3)}`;
 
 /** A workspace with something on every page: keys, scopes, and a record with grants, limits, alerts and usage. */
-export type Shown = { workspaceId: string; keyId: string; billingId: string; webhookId: string; token: string };
+export type Shown = {
+  workspaceId: string;
+  keyId: string;
+  billingId: string;
+  webhookId: string;
+  meterId: string;
+  token: string;
+};
 
 /** Where a webhook posts that does not get through. */
 export const FAILING = 'https://hooks.northwind.example/finance';
@@ -100,7 +107,14 @@ export async function makeShown(world: World): Promise<Shown> {
   // Once an hour the consumer writes it itself.
   await world.sql`
     insert into job_watermarks (job, at) values ('reconciled', ${Date.now() - 23 * 60_000}) on conflict do nothing`;
-  return { workspaceId, keyId: first.id, billingId, webhookId: await makeWebhooks(), token: own.token };
+  return {
+    workspaceId,
+    keyId: first.id,
+    billingId,
+    webhookId: await makeWebhooks(),
+    meterId: await makeMeters(),
+    token: own.token,
+  };
 
   // Nothing delivers here: what became of the deliveries is written as the program for webhooks writes it.
   async function makeWebhooks(): Promise<string> {
@@ -121,6 +135,29 @@ export async function makeShown(world: World): Promise<Shown> {
       from webhook_deliveries, generate_series(1, 2) n where webhook_id = ${id}`;
     await world.sql`
       update webhook_deliveries set attempts = 2, next_at = now() + interval '25 minutes' where webhook_id = ${id}`;
+    return id;
+  }
+
+  // Nothing sends here: what became of the events is written as the program for webhooks writes it.
+  async function makeMeters(): Promise<string> {
+    const made = {
+      workspaceId,
+      kind: 'stripe',
+      name: 'Stripe',
+      secret: 'sk_test',
+      eventNames: { tokens: 'llm_tokens' },
+    };
+    const { id } = (await api('post', 'meter-destination', made)).destination;
+    await world.sql`
+      insert into meter_events (id, destination_id, team_id, billing_id, hour, usage_name, number, micros, events, quantity, external_id,
+                                event_name, state, error)
+      select 'mev_0' || n, ${id}, d.team_id, ${billingId}, d.starts_at - n * interval '1 hour', 'tokens', 0, 1234567890, 40, 1234000000,
+             'cus_NciAYcXfLnqBoz', 'llm_tokens', (array['SENT', 'FAILED', 'CARRIED', 'WAITING', 'LEFT_OUT'])[n],
+             case n when 2 then '400: No such customer' end
+      from meter_destinations d, generate_series(1, 5) n where d.id = ${id}`;
+    await world.sql`
+      update meter_destinations set last_sent_at = now(), failing_since = now() - interval '3 hours', last_error = '400: No such customer'
+      where id = ${id}`;
     return id;
   }
 }

@@ -1,0 +1,232 @@
+import { useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { meterKinds, type MeterKind } from '../../../../shared/values/meter-kinds.ts';
+import { call, type Output } from '../data/call.ts';
+import { useAnswer, useWorkspace } from '../data/hooks.ts';
+import { Ask, Opens, Dialog } from '../parts/dialog.tsx';
+import { Field, Form } from '../parts/form.tsx';
+import { Page, Section } from '../parts/page.tsx';
+import { List } from '../parts/table.tsx';
+import { Amount, Facts, Loaded, None, State, Time, type Standing } from '../parts/text.tsx';
+
+type Destination = Output<'get /api/v1/meter-destination/{mid}'>['destination'];
+type MeterEvent = Output<'get /api/v1/meter-destination/{mid}/events'>['events'][number];
+
+const kinds = Object.keys(meterKinds) as MeterKind[];
+const states = {
+  WAITING: ['idle', 'Waiting'],
+  SENT: ['good', 'Sent'],
+  FAILED: ['bad', 'Failed'],
+  CARRIED: ['idle', 'Carried on'],
+  LEFT_OUT: ['idle', 'Left out'],
+} as const satisfies Record<MeterEvent['state'], Standing>;
+const proofs = {
+  EXACT: ['good', 'Exact: sent is usage less what was left out or is carried on'],
+  PENDING: ['idle', 'Events wait, or hours are to be planned: look again'],
+  DIFFERENT: ['bad', 'Events failed, or the books have something else than was planned'],
+} as const satisfies Record<string, Standing>;
+const SIGNS = <p class="muted">Your receiver checks with it that usage comes from here.</p>;
+const namesField = {
+  name: 'eventNames',
+  label: 'Event names',
+  placeholder: 'tokens=llm_tokens, internal=',
+  hint: 'What usage names are called there; with nothing behind the = they are not sent. Others are called as they are.',
+} as const;
+
+/** Where usage of the workspace is sent. */
+export function Meters() {
+  const { id: workspaceId } = useWorkspace();
+  const make = (
+    <Ask
+      does="New"
+      one="destination"
+      needs="metering:write"
+      fields={[
+        { name: 'kind', label: 'Kind', options: kinds },
+        { name: 'name', label: 'Name', required: true, maxLength: 128 },
+        {
+          name: 'secret',
+          label: 'Secret',
+          as: 'password',
+          hint: 'Its API key or token; of kind http it is made here.',
+        },
+        { name: 'url', label: 'URL', placeholder: 'https://', hint: 'Empty: that of the kind, if it has one.' },
+        namesField,
+      ]}
+      onSubmit={({ eventNames, ...given }) =>
+        call('post /api/v1/meter-destination', { ...given, workspaceId, eventNames: namesIn(eventNames) })
+      }
+      shows={({ destination: { secret } }) =>
+        secret === undefined
+          ? undefined
+          : { title: 'The new destination', label: 'Secret of the destination', text: secret, more: SIGNS }
+      }
+    />
+  );
+  return (
+    <Page title="Meters" action={make}>
+      <List
+        label="Meters"
+        of="get /api/v1/meter-destination"
+        input={{ workspaceId, limit: 100 }}
+        columns={[
+          { title: 'Name', width: '30%', text: 'name', link: (one) => `meters/${one.id}` },
+          { title: 'Kind', text: 'kind' },
+          { title: 'Last sent', time: 'lastSentAt' },
+          { title: 'Waiting', amount: 'waitingEvents' },
+          { title: 'Failed', amount: 'failedEvents' },
+          { title: 'State', width: '8rem', state: stateOf },
+        ]}
+        empty="No destination yet. A destination gets the usage of each hour that is over, such as Stripe, which bills it: make one."
+      />
+    </Page>
+  );
+}
+
+/** A destination, what waits or failed, and the proof of a month. */
+export function Meter({ id: mid }: { id: string }) {
+  const { route } = useLocation();
+  const { pathOf } = useWorkspace();
+  const needs = 'metering:write';
+  const actions = ({ name, enabled, eventNames }: Destination) => (
+    <>
+      <Ask
+        does="Edit"
+        one="destination"
+        needs={needs}
+        fields={[
+          { name: 'name', label: 'Name', required: true, value: name },
+          { name: 'secret', label: 'Secret', as: 'password', hint: 'Empty: it stays.' },
+          { ...namesField, value: textOf(eventNames) },
+        ]}
+        onSubmit={({ eventNames: names, ...given }) =>
+          call('patch /api/v1/meter-destination/{mid}', { mid, ...given, eventNames: namesIn(names) })
+        }
+      />
+      <Form
+        submit={enabled ? 'Disable' : 'Enable'}
+        look="minor"
+        needs={needs}
+        onSubmit={() => call('patch /api/v1/meter-destination/{mid}', { mid, enabled: !enabled })}
+      />
+      <Ask
+        does="Delete"
+        one="destination"
+        needs={needs}
+        onSubmit={() => call('delete /api/v1/meter-destination/{mid}', { mid }).then(() => route(pathOf('meters')))}
+        says="What waits for it is not sent any more. To stop it for a while, disable it instead."
+      />
+    </>
+  );
+  return (
+    <Loaded of={useAnswer('get /api/v1/meter-destination/{mid}', { mid })}>
+      {({ destination, destination: { waitingSince, failingSince, lastSentAt, lastError, failedEvents } }) => (
+        <Page title={destination.name} action={actions(destination)}>
+          <Facts
+            of={[
+              ['State', <State of={stateOf(destination)} />],
+              ['Takes nothing since', failingSince && <Time at={failingSince} />],
+              ['Why', lastError],
+              ['Kind', destination.kind],
+              ['URL', destination.url],
+              ['Event names', textOf(destination.eventNames) || <None>as the usage names</None>],
+              ['Last sent', lastSentAt ? <Time at={lastSentAt} /> : <None>nothing yet</None>],
+              ['Waiting', <Amount of={destination.waitingEvents} />],
+              ['Oldest hour that waits', waitingSince && <Time at={waitingSince} />],
+              ['Failed', <Amount of={failedEvents} />],
+              ['Since', <Time at={destination.startsAt} />],
+              ['Id', <code>{destination.id}</code>],
+            ]}
+          />
+          <Proof mid={mid} />
+          <Events mid={mid} failed={failedEvents} />
+        </Page>
+      )}
+    </Loaded>
+  );
+}
+
+function Proof({ mid }: { mid: string }) {
+  const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
+  return (
+    <Section title="Proof">
+      <Field label="Month" name="month" as="month" value={month} onText={(text) => text && setMonth(text)} />
+      <Loaded of={useAnswer('get /api/v1/meter-destination/{mid}/proof', { mid, month })}>
+        {({ proof }) => (
+          <Facts
+            of={[
+              ['State', <State of={proofs[proof.status]} />],
+              ['Usage', <Amount of={proof.usage} />],
+              ['Left out', <Amount of={proof.leftOut} />],
+              ['Carried on', <Amount of={proof.rests} />],
+              ['Sent', <Amount of={proof.sent} />],
+              ['Waiting', proof.waiting !== '0' && <Amount of={proof.waiting} />],
+              ['Failed', proof.failed !== '0' && <Amount of={proof.failed} />],
+              ['Difference', proof.difference !== '0' && <Amount of={proof.difference} />],
+              ['Proved up to', <Time at={proof.to} />],
+            ]}
+          />
+        )}
+      </Loaded>
+    </Section>
+  );
+}
+
+function Events({ mid, failed }: { mid: string; failed: number }) {
+  const opened = (one: MeterEvent) => (
+    <Opens text={one.usageName || one.eventName || 'usage'} look="link">
+      <Dialog title={one.usageName || 'Usage without a name'}>
+        <Facts
+          of={[
+            ['State', <State of={states[one.state]} />],
+            ['Why', one.error],
+            ['Credits', <Amount of={one.credits} />],
+            ['Events', <Amount of={one.events} />],
+            ['Called there', `${one.externalId}, ${one.eventName}`],
+            ['Correction', one.number > 0 && <Amount of={one.number} />],
+            ['Record', <code>{one.billingId}</code>],
+          ]}
+        />
+      </Dialog>
+    </Opens>
+  );
+  const again = () => call('post /api/v1/meter-destination/{mid}/redeliver', { mid });
+  const resend = (
+    <Form submit="Send failed again" needs={failed > 0 && 'metering:write'} look="minor" onSubmit={again} />
+  );
+  return (
+    <List
+      title="Events"
+      action={resend}
+      of="get /api/v1/meter-destination/{mid}/events"
+      input={{ mid, limit: 50 }}
+      columns={[
+        { title: 'Usage', cell: opened },
+        { title: 'Hour', width: '12.5rem', time: 'hour' },
+        { title: 'For', text: 'externalId' },
+        { title: 'Value', amount: 'value' },
+        { title: 'State', width: '8rem', state: ({ state }) => states[state] },
+      ]}
+      empty="Nothing was planned yet: an hour is once it is over."
+    />
+  );
+}
+
+function stateOf({ enabled, failingSince, failedEvents }: Destination): Standing {
+  if (!enabled) return ['idle', 'Disabled'];
+  if (failingSince !== undefined) return ['bad', 'Failing'];
+  return failedEvents > 0 ? ['bad', 'Some failed'] : ['good', 'Enabled'];
+}
+
+function textOf(names: Record<string, unknown>): string {
+  return Object.entries(names)
+    .map(([name, called]) => `${name}=${(called as string | null) ?? ''}`)
+    .join(', ');
+}
+
+function namesIn(text = ''): Record<string, string | null> {
+  const pairs = text.split(',').filter((pair) => pair.includes('='));
+  return Object.fromEntries(
+    pairs.map((pair) => pair.split('=', 2).map((part) => part.trim())).map(([name, called]) => [name, called || null]),
+  );
+}
