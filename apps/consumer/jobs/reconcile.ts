@@ -1,6 +1,7 @@
 import { findBalances } from '../../../shared/books/balances.ts';
+import { unprovedMeters } from '../../../shared/books/meters/proof.ts';
 import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
-import { formatCredits } from '../../../shared/values/credits.ts';
+import { formatCredits, formatSum } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { WebhookEvent } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
@@ -30,6 +31,12 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
     if (billings.length < RECORDS_AT_ONCE) break;
   }
   await noteProved(stores.sql, beganMs);
+  for await (const { destinationId, month, status, difference, failed } of unprovedMeters(stores, beganMs)) {
+    signal.throwIfAborted();
+    if (status !== 'DIFFERENT') continue;
+    const told = { destinationId, month, difference: formatSum(difference), failed: formatSum(failed) };
+    log.error(told, 'what an external meter was told differs from the books');
+  }
 }
 
 /** Notes records to be rebuilt: should their note have been lost, with a Postgres that was restored or a consumer that died, nobody would. */

@@ -1,7 +1,8 @@
 import { booksWatermark } from '../../events/watermark.ts';
 import { HOUR_MS } from '../../values/meter-kinds.ts';
 import { dateOf, DAY_MS, periodsOf } from '../../values/periods.ts';
-import type { AllowedWorkspace } from '../usage/allowed-workspace.ts';
+import { meterColumns } from '../../stores/meters.ts';
+import { allowWorkspace, type AllowedWorkspace } from '../usage/allowed-workspace.ts';
 import { readUsage, type UsageStores } from '../usage/query.ts';
 import type { MeterDestination } from './plan.ts';
 
@@ -87,6 +88,29 @@ async function compare(
 }
 
 type Sum<Amount> = { state: string; number: number; micros: Amount; events: Amount; quantity: Amount };
+
+const DESTINATIONS_AT_ONCE = 100;
+
+/** Proves the running month and the one before it of every destination, for jobs; gives those that are not exact. */
+export async function* unprovedMeters(stores: UsageStores, nowMs: number) {
+  const now = new Date(nowMs);
+  const months = [-1, 0].map((by) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + by)).toISOString().slice(0, 'YYYY-MM'.length),
+  );
+  for (let after = ''; ;) {
+    const some = await stores.sql<MeterDestination[]>`
+      select ${meterColumns(stores.sql)} from meter_destinations where deleted_at is null and id > ${after}
+      order by id limit ${DESTINATIONS_AT_ONCE}`;
+    for (const destination of some)
+      for (const month of months) {
+        const workspace = allowWorkspace(destination.workspaceId);
+        const proof = await proveMeter(stores, destination, { month, workspace, nowMs });
+        if (proof.status !== 'EXACT') yield { destinationId: destination.id, month, ...proof };
+      }
+    if (some.length < DESTINATIONS_AT_ONCE) return;
+    after = some.at(-1)!.id;
+  }
+}
 
 /** What keys with a record used: all, less what has no record. */
 async function readUsed(

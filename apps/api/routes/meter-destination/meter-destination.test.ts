@@ -1,5 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { unprovedMeters } from '../../../../shared/books/meters/proof.ts';
 import { planMeters } from '../../../consumer/jobs/plan-meters.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { storeWatermark } from '../../../../shared/events/watermark.ts';
@@ -243,6 +244,12 @@ test('what failed for good waits again on request, under what its record is call
   await world.sql`update meter_events set state = 'FAILED', error = '400: No such customer', ended_at = now() where destination_id = ${one.id}`;
   assert.equal(columns([await by.read(pathOf(one))], 'failedEvents', 'waitingEvents'), [[2, 0]]);
   assert.is((await proof(one)).status, 'DIFFERENT');
+  const unproved = (await Array.fromAsync(unprovedMeters(world, Date.now()))).filter(
+    ({ destinationId }) => destinationId === one.id,
+  );
+  assert.equal(columns(unproved, 'month', 'status', 'failed'), [
+    [dayOf(YESTERDAY_MS).slice(0, 7), 'DIFFERENT', 2_000_000n],
+  ]);
   await by.change(`/api/v1/customer-billing/${record.id}`, { externalIds: { [one.id]: 'cus_2' } });
   const [{ id }] = await events(one, 'state=FAILED');
   const redeliver = async (body?: object) => (await must(200, by.ask('post', `${pathOf(one)}/redeliver`, body))).body;

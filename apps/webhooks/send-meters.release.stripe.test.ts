@@ -1,0 +1,118 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { storeWatermark } from '../../shared/events/watermark.ts';
+import { parseCredits } from '../../shared/values/credits.ts';
+import { HOUR_MS } from '../../shared/values/meter-kinds.ts';
+import { DAY_MS } from '../../shared/values/periods.ts';
+import { atEnd } from '../../tests/helpers/at-end.ts';
+import { bookEvents } from '../../tests/helpers/carry.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
+import { makeMeterReceiver } from '../../tests/helpers/meter-receivers.ts';
+import { callsOf, column } from '../api/tests/helpers/calls.ts';
+import { eventually, makeWorld } from '../../tests/helpers/world.ts';
+import { planMeters } from '../consumer/jobs/plan-meters.ts';
+import { makeReceiverCertificate, startReceiver } from './helpers/receiver.ts';
+
+// A month of usage, by the programs themselves over TLS: to Stripe's own mock, which checks requests by Stripe's OpenAPI document, and to
+// receivers of CloudEvents that read by the SDK of these.
+
+const DAYS = 30;
+const TODAY_MS = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+const START_MS = TODAY_MS - DAYS * DAY_MS;
+const certificate = makeReceiverCertificate();
+setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificate.certificate, 'utf8')]);
+const mock = await startMock();
+const world = await makeWorld();
+const by = callsOf(world);
+
+/** Starts Stripe's mock on a port that it chooses; gives its address. */
+async function startMock(): Promise<string> {
+  const child = spawn(process.env.TEST_STRIPE_MOCK!, ['-http-addr', '127.0.0.1:0'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  atEnd(async () => void child.kill());
+  for await (const chunk of child.stdout) {
+    const [, at] = /Listening for HTTP at address: (\S+)/.exec(String(chunk)) ?? [];
+    if (at) return `http://${at}/v1/billing/meter_events`;
+  }
+  throw new Error("Stripe's mock did not start");
+}
+
+test('a month reaches the mock of Stripe and receivers of CloudEvents whole, and the proof is exact', async () => {
+  const { id: workspaceId } = await by.make('/api/v1/workspace', { name: 'w' });
+  const records: { id: string }[] = [];
+  for (const externalMeterId of ['cus_1', 'cus_2', 'cus_3'])
+    records.push(await by.make('/api/v1/customer-billing', { workspaceId, externalMeterId }));
+  const rules = [0, 1].map(() => makeMeterReceiver('cloudevents', { now: Date.now, secret: 'token' }));
+  const receivers = [
+    await startReceiver(certificate, ({ headers, body }, response) => {
+      const passed = {
+        method: 'POST',
+        body,
+        headers: { authorization: headers.authorization!, 'content-type': headers['content-type']! },
+      };
+      void fetch(mock, passed).then(async (answer) => response.writeHead(answer.status).end(await answer.text()));
+    }),
+    ...(await Promise.all(
+      rules.map((one) =>
+        startReceiver(certificate, (got, response) => {
+          void one
+            .answer({ headers: got.headers as Record<string, string>, body: got.body })
+            .then(({ status, answer }) => response.writeHead(status).end(answer));
+        }),
+      ),
+    )),
+  ];
+  const common = { workspaceId, name: 'n', startsAt: new Date(START_MS).toISOString() };
+  const kinds = [
+    { kind: 'stripe', secret: 'sk_test_123', unit: '0.01' },
+    { kind: 'cloudevents', secret: 'token' },
+    { kind: 'cloudevents', secret: 'token', batchSize: 1 },
+  ];
+  const allowed = { WEBHOOK_ALLOWED_TARGETS: receivers.map(({ target }) => `*=${target}`).join() };
+  const api = await world.start('api', allowed);
+  const made: { id: string }[] = [];
+  for (const [i, one] of kinds.entries())
+    made.push(await by.make(`${api.url}/api/v1/meter-destination`, { ...common, ...one, url: receivers[i]!.url }));
+
+  const events = records.flatMap(({ id: billingId }, record) =>
+    Array.from({ length: DAYS * 4 }, (_, i) =>
+      testEvent({
+        timeMs: START_MS + i * 6 * HOUR_MS + record,
+        billingId,
+        costMicros: 1_234_567 + i,
+        usageName: i % 3 === 0 ? 'images' : 'tokens',
+      }),
+    ),
+  );
+  await bookEvents(world, Date.now(), events);
+  await storeWatermark(world.sql, TODAY_MS);
+  await planMeters(world, Date.now(), makeLogger('test', 'silent'), new AbortController().signal);
+  await world.start('webhooks', allowed);
+  await eventually('all is sent', async () => {
+    const found = await Promise.all(made.map(({ id }) => by.read(`/api/v1/meter-destination/${id}`)));
+    assert.equal(column(found, 'failedEvents'), [0, 0, 0], JSON.stringify(found));
+    return column(found, 'waitingEvents').every((waiting) => waiting === 0);
+  });
+  const months = [...new Set([START_MS, TODAY_MS - 1].map((ms) => new Date(ms).toISOString().slice(0, 7)))];
+  for (const { id } of made) {
+    const proofs = await Promise.all(
+      months.map((month) => by.read(`/api/v1/meter-destination/${id}/proof?month=${month}`)),
+    );
+    assert.equal(
+      column(proofs, 'status'),
+      months.map(() => 'EXACT'),
+      JSON.stringify(proofs),
+    );
+  }
+  const used = events.reduce((sum, { costMicros }) => sum + costMicros, 0);
+  for (const { taken } of rules) {
+    const sum = [...taken.values()].reduce((all, { value }) => all + parseCredits(value)!, 0);
+    assert.equal([taken.size, sum], [events.length, used]);
+  }
+  assert.is(receivers[0]!.got.length, events.length, 'each was sent to Stripe once');
+});
