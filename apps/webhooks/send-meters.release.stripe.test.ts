@@ -30,16 +30,19 @@ const world = await makeWorld();
 const by = callsOf(world);
 
 /** Starts Stripe's mock on a port that it chooses; gives its address. */
-async function startMock(): Promise<string> {
+function startMock(): Promise<string> {
   const child = spawn(process.env.TEST_STRIPE_MOCK!, ['-http-addr', '127.0.0.1:0'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   atEnd(async () => void child.kill());
-  for await (const chunk of child.stdout) {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  // Read to its end: without a reader it would end itself.
+  child.stdout.on('data', (chunk) => {
     const [, at] = /Listening for HTTP at address: (\S+)/.exec(String(chunk)) ?? [];
-    if (at) return `http://${at}/v1/billing/meter_events`;
-  }
-  throw new Error("Stripe's mock did not start");
+    if (at) resolve(`http://${at}/v1/billing/meter_events`);
+  });
+  child.on('exit', () => reject(new Error("Stripe's mock ended")));
+  return promise;
 }
 
 test('a month reaches the mock of Stripe and receivers of CloudEvents whole, and the proof is exact', async () => {

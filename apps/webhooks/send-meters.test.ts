@@ -241,6 +241,103 @@ test('whatever is booked late, adjusted, lost or cut off, each identity is taken
   });
 });
 
+/** A destination with so many hours of one record that wait. */
+async function withWaiting(kind: MeterKind, hours: number, chosen: Record<string, string | number> = {}) {
+  const workspace = await newWorkspace(1);
+  const destination = await newDestination(workspace.id, kind, chosen);
+  for (let i = 0; i < hours; i++) await book(workspace.billingIds[0]!, START_MS + i * HOUR_MS, 1_000_000);
+  await reach(TODAY_MS);
+  await plan();
+  return destination;
+}
+
+const read = async ({ id }: { id: string }) => (await sql`select * from meter_destinations where id = ${id}`)[0]!;
+
+test('events of one customer and meter are sent one after the other, as Stripe asks for, and each once', async () => {
+  const one = await withWaiting('stripe', 6);
+  await one.send();
+  assert.equal([await one.states(), one.receiver.taken.size, one.receiver.repeated()], [{ SENT: 6 }, 6, 0]);
+});
+
+test('what blames the destination puts all off, and it catches up; what blames an event fails that event alone', async () => {
+  const one = await withWaiting('lago', 5);
+  await one.send(() => '429');
+  const { attempts, failingSince, lastError } = await read(one);
+  assert.equal([attempts, failingSince !== null, lastError], [1, true, '429: slower']);
+  const tried = await sql`select from meter_events where destination_id = ${one.id} and tried_at is not null`;
+  assert.equal([await one.states(), tried.length], [{ WAITING: 5 }, 0]);
+  const stripe = await withWaiting('stripe', 2);
+  await sql`
+    update meter_events set external_id = 'nobody' where id = (select min(id) from meter_events where destination_id = ${stripe.id})`;
+  await stripe.send();
+  assert.equal(await stripe.states(), { SENT: 1, FAILED: 1 });
+  await one.send();
+  assert.equal([await one.states(), (await read(one))['failingSince']], [{ SENT: 5 }, null]);
+});
+
+test('one event that a batch is refused for does not keep the others, and one that is known already counts as sent', async () => {
+  const one = await withWaiting('lago', 5);
+  await one.send(() => 'lost answer');
+  assert.equal([await one.states(), one.receiver.taken.size], [{ WAITING: 5 }, 5]);
+  await one.send();
+  assert.equal([await one.states(), one.receiver.taken.size], [{ SENT: 5 }, 5]);
+});
+
+test('an event whose try had no answer is not sent again once its identity may be forgotten, nor one that is further back than is taken', async () => {
+  const one = await withWaiting('stripe', 1);
+  await one.send(() => 'no answer');
+  await sql`update meter_events set tried_at = now() - interval '25 hours' where destination_id = ${one.id}`;
+  await one.send();
+  assert.equal([await one.states(), one.receiver.taken.size], [{ FAILED: 1 }, 0]);
+  const late = await withWaiting('stripe', 1);
+  await sql`update meter_events set hour = hour - interval '35 days' where destination_id = ${late.id}`;
+  await late.send();
+  const [{ error }] = await sql<[{ error: string }]>`select error from meter_events where destination_id = ${late.id}`;
+  assert.equal([await late.states(), late.receiver.taken.size], [{ FAILED: 1 }, 0]);
+  assert.match(error, 'further back than 35 days');
+});
+
+test('a process that died holds a destination up until its claim ends, and the next one sends under the same identities', async () => {
+  const one = await withWaiting('stripe', 1);
+  await one.send(() => 'well', dyingAt(1)).catch(() => {});
+  await sql`update meter_destinations set next_at = now() where id = ${one.id}`;
+  assert.equal([await one.states(), await claimDestination(sql)], [{ WAITING: 1 }, undefined]);
+  await one.send();
+  assert.equal([await one.states(), one.receiver.taken.size, one.receiver.repeated()], [{ SENT: 1 }, 1, 1]);
+});
+
+test('a disabled destination is sent nothing, and what is used meanwhile waits', async () => {
+  const one = await withWaiting('openmeter', 1);
+  await sql`update meter_destinations set enabled = false where id = ${one.id}`;
+  assert.equal([await one.send(), await one.states()], [false, { WAITING: 1 }]);
+});
+
+test('webhooks hear once of a destination that has taken nothing for an hour, and of events that failed', async () => {
+  const one = await withWaiting('stripe', 1);
+  const { workspaceId } = await read(one);
+  await sql`
+    insert into webhooks (id, team_id, workspace_id, url, events)
+    values (${newId('hook')}, ${team.id}, ${workspaceId}, 'https://hooks.example.com', '{meter.failed}')`;
+  const told = async () => {
+    await plan();
+    return sql<{ data: object }[]>`select data from webhook_events where subject_id = ${one.id} order by created_at`;
+  };
+  await one.send(() => '500');
+  assert.is((await told()).length, 0);
+  await sql`update meter_destinations set failing_since = now() - interval '61 minutes' where id = ${one.id}`;
+  for (let twice = 0; twice < 2; twice++) assert.is((await told()).length, 1);
+  await sql`update meter_events set external_id = 'nobody' where destination_id = ${one.id}`;
+  await one.send();
+  const data = (await told()).at(-1)!.data;
+  assert.equal(data, {
+    destinationId: one.id,
+    name: 'stripe',
+    kind: 'stripe',
+    failedEvents: 1,
+    error: `400: {"error":{"message":"No such customer: 'nobody'"}}`,
+  });
+});
+
 test('a slice pauses longer after each failure, as long as Retry-After says, and a quarter of an hour at most', () => {
   assert.equal(
     [1, 2, 5, 40].map((failures) => pauseAfter(failures, undefined, 0)),

@@ -28,13 +28,14 @@ export type SendOptions = {
 // and meter, which Stripe refuses.
 const DESTINATIONS = 32;
 const REQUESTS = 64;
-const REQUESTS_IN_A_SLICE = 500;
+const EVENTS_IN_A_SLICE = 2_000;
 // A claim outlives a slice: its requests take 10 s at most, one after the other where they are of one customer and meter.
 const CLAIM_SECONDS = 120;
 const SLICE_MS = 60_000;
 const NOTE_WITHIN_MS = 10_000;
-// It is woken where something waits; what was put off is found by this.
+// It is woken where something waits; what was put off for longer than a short pause is found by this.
 const EVERY_MS = 15_000;
+const SHORT_PAUSE_MS = 2_000;
 
 /**
  * Sends what waits for external meters, until stopped; then what is under way ends.
@@ -50,7 +51,7 @@ export async function startSendingMeters(options: SendOptions): Promise<Running>
     while (underWay.size < DESTINATIONS && !stopping.aborted) {
       const claimed = await claimDestination(sql, [...underWay.keys()]);
       if (!claimed) return;
-      const sending = sendSlice(options, claimed)
+      const sending = sendSlice(options, claimed, stopping)
         .catch((error: unknown) =>
           log.warn({ error, destinationId: claimed.id }, 'sending to an external meter failed; it comes again'),
         )
@@ -101,12 +102,16 @@ type Result = {
   error?: string | undefined;
 };
 
-/** Sends the next events of a claimed destination, and notes what became of them. Ends no sooner than its kind lets another slice follow. */
-export async function sendSlice(options: SendOptions, destination: ClaimedDestination): Promise<void> {
+/** Sends the next events of a claimed destination, and notes what became of them. Ends no sooner than another slice may follow. */
+export async function sendSlice(
+  options: SendOptions,
+  destination: ClaimedDestination,
+  stopping?: AbortSignal,
+): Promise<void> {
   const { sql, clock, log, metrics } = options;
-  const { kind, batchSize } = destination;
+  const { kind } = destination;
   const beganMs = clock.monotonic();
-  const events = await takeEvents(sql, destination.id, REQUESTS_IN_A_SLICE * batchSize);
+  const events = await takeEvents(sql, destination.id, EVENTS_IN_A_SLICE);
   const nowMs = clock.now();
   const results: Result[] = [];
   const sendable: WaitingEvent[] = [];
@@ -116,8 +121,12 @@ export async function sendSlice(options: SendOptions, destination: ClaimedDestin
     else results.push({ event, state: 'FAILED', error });
   }
   const putOff = await sendAll(options, destination, sendable, results);
-  await retry(clock, abortAfter(clock, NOTE_WITHIN_MS), log, 'noting what an external meter was told', () =>
-    noteResults(options, destination, results, putOff),
+  const pauseMs = await retry(
+    clock,
+    abortAfter(clock, NOTE_WITHIN_MS),
+    log,
+    'noting what an external meter was told',
+    () => noteResults(options, destination, results, putOff),
   );
   for (const [state, outcome] of [
     ['SENT', 'sent'],
@@ -126,7 +135,8 @@ export async function sendSlice(options: SendOptions, destination: ClaimedDestin
   ] as const)
     metrics.meterEvents.inc({ kind, outcome }, results.filter((one) => one.state === state).length);
   const paceMs = (events.length * 1_000) / meterKind(kind).perSecond;
-  await clock.sleep(Math.max(0, beganMs + paceMs - clock.monotonic()));
+  const leftMs = Math.max(beganMs + paceMs - clock.monotonic(), pauseMs > SHORT_PAUSE_MS ? 0 : pauseMs);
+  if (leftMs > 0) await clock.sleep(leftMs, stopping).catch(() => {});
 }
 
 /** Sends events; gives what made it stop before the end, if something did. */
@@ -191,12 +201,13 @@ function takeEvents(sql: Sql, destinationId: string, most: number): Promise<Wait
               e.quantity, e.external_id, e.event_name, picked.before`;
 }
 
+/** Gives how long the destination is left alone. */
 async function noteResults(
   { sql, random }: SendOptions,
   { id, claimedUntil, attempts }: ClaimedDestination,
   results: Result[],
   putOff: Outcome | undefined,
-): Promise<void> {
+): Promise<number> {
   const sent = results.some(({ state }) => state === 'SENT');
   const failed = results.findLast(({ state }) => state === 'FAILED');
   const error = putOff ? describe(putOff) : (failed?.error ?? null);
@@ -222,6 +233,7 @@ async function noteResults(
           failed_at = case when ${failed !== undefined} then now() else failed_at end
       where id = ${id} and claimed_until = ${claimedUntil}::text::timestamptz`;
   });
+  return pauseMs;
 }
 
 const FIRST_PAUSE_MS = 1_000;

@@ -107,7 +107,7 @@ test('a chart tells the amounts of the period that one points at; a phone leads 
 });
 
 test('a token that only reads is offered nothing that changes anything, on any page', async () => {
-  const reading = ['workspace', 'key', 'billing', 'usage', 'webhook', 'audit', 'link'] as const;
+  const reading = ['workspace', 'key', 'billing', 'usage', 'webhook', 'metering', 'audit', 'link'] as const;
   const token = await own.world.newToken(
     own.world.team.id,
     reading.map((one) => `${one}:read` as const),

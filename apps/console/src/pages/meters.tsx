@@ -72,7 +72,7 @@ export function Meters() {
         columns={[
           { title: 'Name', width: '30%', text: 'name', link: (one) => `meters/${one.id}` },
           { title: 'Kind', text: 'kind' },
-          { title: 'Last sent', time: 'lastSentAt' },
+          { title: 'Last sent', width: '12.5rem', time: 'lastSentAt' },
           { title: 'Waiting', amount: 'waitingEvents' },
           { title: 'Failed', amount: 'failedEvents' },
           { title: 'State', width: '8rem', state: stateOf },
