@@ -199,7 +199,7 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
           const [at, fate, becomes] = random.pick(AIMED_LOSSES);
           aimed.push({ at, fate, after: () => loseAndStart(becomes) });
           // What is in those hands comes late, and others are debited while its records are rebuilt.
-          if (fate === 'paused') aimed.push({ at: 'update unsettled_records', fate: 'done', after: verifySome });
+          if (fate === 'paused') aimed.push({ at: 'update unsettled_records', fate: 'done', after: verifyUnbooked });
           return;
         }
         await lose(random.weighted(LOSSES) as Becomes);
@@ -267,6 +267,12 @@ export async function runSeed(stage: Stage, { seed, steps, without = [] }: Plan)
   async function verifySome(): Promise<void> {
     for (let some = 0; some < 4; some++)
       void actions.verify().catch((error: Error) => work.breaks(String(error.stack)));
+  }
+
+  /** What is debited now comes to the books later than a record that is noted now can be rebuilt. */
+  async function verifyUnbooked(): Promise<void> {
+    aimed.push({ at: 'insert into usage_events', fate: 'paused' });
+    await verifySome();
   }
 
   async function loseAndStart(becomes: Becomes): Promise<void> {
