@@ -4,7 +4,7 @@ import { END } from './fields.ts';
 import { withOwnLimits } from './limits.ts';
 import { packRecord } from './records.ts';
 
-// The settings of a billing record with classes of credits, as scripts read them (lua/parts/moments.lua).
+// The settings of a billing record with classes of credits, as scripts read them (lua/parts/settings.lua).
 
 /** All grants of one priority and end. A grant that rolls over is a class of its own, and parts the older from the younger. */
 export type CreditClass = {

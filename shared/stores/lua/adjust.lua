@@ -1,4 +1,4 @@
--- uses: names time fence records used remember limits limits-of-holds account account-state holds moments
+-- uses: names time fence records used remember limits limits-of-holds account account-state holds settings classes moments
 -- Applies an adjustment to a billing record and appends its event, both or neither. Adjustment n is applied only after
 -- n - 1 and only once, so repeating the call changes nothing. What is due for an account is done first.
 --
@@ -29,6 +29,48 @@ local function readBalance(record, epoch)
   if account then usedText = format('%d', account.used) end
   local last = tonumber(record[2] or '0') or error('a counter of a billing record is no number')
   return last, usedText, used, sequence, account
+end
+
+-- What settings declare of a class until now.
+local function declaredOf(account, number)
+  for _, one in ipairs(account.taken.declared) do
+    if one.number == number then return begunUntil(one, account.atMs) end
+  end
+  return 0
+end
+
+-- So much of a class (from), behind what stands before it in the class (below 0: it had yet to begin), becomes a class of its own (number),
+-- which has ended; micros below 0: the whole class has.
+local function voidGrant(account, number, from, before, micros)
+  forgetEnded(account)
+  local class, place = classOf(account, from)
+  local of = class or endedOf(account, from)
+  -- One that had yet to begin and never did, or of a class that is forgotten.
+  if not of or before < 0 and of.taken <= declaredOf(account, from) then return end
+  if micros < 0 then
+    if class then endClass(account, table.remove(account.classes, place)) end
+    return
+  end
+  local left = class and class.left or 0
+  local held = class and class.granted - class.left - class.used or of.held
+  if before < 0 then
+    of.taken = of.taken - micros
+    -- It was the last to begin.
+    before = class and class.granted - micros or of.taken
+  end
+  local used = max(0, min(of.used - before, micros))
+  held = max(0, min(of.used + held, before + micros) - max(of.used, before))
+  local rest = micros - used - held
+  of.used = of.used - used
+  if class then
+    class.granted, class.left, account.expired = class.granted - micros, class.left - rest, account.expired + rest
+    change(account, class.number, -used, -held, 0)
+  else
+    of.held, account.kept = of.held - held, account.kept - held
+    change(account, of.number, -used, -held, -rest)
+  end
+  change(account, number, used, held, rest)
+  noteEnded(account, { number = number, from = from, taken = micros, used = used, held = held })
 end
 
 -- The same for an account. Where more fell due than one call does, it does that alone.

@@ -1,4 +1,4 @@
--- uses: names time fence records used remember lookup rate-limit limits limits-of-holds account account-state holds moments
+-- uses: names time fence records used remember lookup rate-limit limits limits-of-holds account account-state holds settings classes moments
 -- Decides verifications, each on its own: reads what a call goes by, judges it, and takes its rate token, credits and counts. A later
 -- one goes by what those before it took. Then all is written, all or nothing: first the events of all of them as one entry of the
 -- outbox. Redis runs no script once its memory is full, so no write of one is refused.
