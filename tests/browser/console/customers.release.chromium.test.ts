@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/world.ts';
 import { inTable, rowOf, visit } from './helpers/browser.ts';
-import { answer, confirm, fill, press, tick, type } from './helpers/keyboard.ts';
+import { answer, confirm, fill, press, pressClose, tick, type } from './helpers/keyboard.ts';
 import { consoleSuite } from './helpers/suite.ts';
 
 // Every task of the pages of customers, by keyboard alone.
@@ -136,6 +136,13 @@ test('usage, a hold, an alert and a limit are told; a month has a statement, its
 test('a portal link is made for the customer of the keys, shown once, opens with what it permits, and is revoked', async () => {
   const { id } = await record('linked', '100', { name: 'Linked backend', customerId: 'cus_linked' });
   const { page, close } = await own.open(`customers/${id}`);
+  await press(page, 'New key');
+  await fill(page, { Name: 'Second backend' });
+  await page.getByRole('dialog', { name: 'The new key' }).waitFor();
+  await pressClose(page);
+  await inTable(page, 'Keys', 'Second backend');
+  const [second] = await own.world.sql`select customer_id from api_keys where name = 'Second backend'`;
+  assert.is(second!['customerId'], 'cus_linked', 'keys of one customer have one id of it');
   await answer(page, 'Portal link', 'New portal link', { 'Open for': 'an hour', Customer: 'cus_linked' });
   const made = page.getByRole('dialog', { name: 'The new portal link' });
   await made.getByText('It opens the portal of cus_linked until').waitFor();

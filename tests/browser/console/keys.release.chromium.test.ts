@@ -100,7 +100,8 @@ test('a key is made, copied, found, edited, limited, granted scopes, rotated, di
   await page.keyboard.press('Tab');
   assert.is(await focused(page), 'Skip to the page');
   await press(page, 'New key');
-  await page.getByRole('dialog', { name: 'New key' }).waitFor();
+  await page.getByRole('dialog', { name: 'New key' }).getByLabel('Prefix').waitFor();
+  assert.is(await focused(page), 'Name');
   for (const [field, text] of Object.entries({
     Name: 'By keyboard',
     Customer: 'cus_keyboard',

@@ -1,5 +1,5 @@
 import * as assert from 'uvu/assert';
-import { requireAsPictured, requireInAllLooks, settled, signIn, visit } from './helpers/browser.ts';
+import { requireAsPictured, requireInAllLooks, rowOf, settled, signIn, visit } from './helpers/browser.ts';
 import { FAILING } from './helpers/data.ts';
 import { shownSuite } from './helpers/suite.ts';
 
@@ -84,6 +84,15 @@ test('the overview has each usage once, with its sum of all days, the largest fi
   await rows.first().waitFor();
   const names = (await rows.allInnerTexts()).map((text) => /forecast|archive/.exec(text)?.[0]);
   assert.equal(names, [undefined, 'forecast', 'archive', undefined]);
+  await close();
+});
+
+test('keys are told with their calls of a day, and are sorted by them', async () => {
+  const { page, close } = await own.open('overview');
+  await page.goto(at('keys'));
+  await rowOf(page, 'Keys', 'Fjord ferries').getByText('12', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Calls, 24 h' }).click();
+  await page.getByRole('region', { name: 'Keys' }).getByRole('link').first().getByText('Fjord ferries').waitFor();
   await close();
 });
 

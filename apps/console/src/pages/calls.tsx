@@ -167,6 +167,24 @@ const MOST_REFUSED = 200;
 // "usage_too_large" of the API.
 const USAGE_TOO_LARGE = 40020;
 
+/** How many calls each key had in the last 24 hours; nothing where whoever looks may not know, or there are too many keys. */
+export function useCallsOfKeys(): ReadonlyMap<string, number> | undefined {
+  const { id: workspaceId } = useWorkspace();
+  const may = useMay();
+  const { value } = useRead(async () => {
+    if (!may('usage:read')) return undefined;
+    const input = { workspaceId, ...spanUntilNow('day').asked, interval: 'day', groupBy: 'key' } as const;
+    const { data } = await call('get /api/v1/verifications', input).catch(noneIfTooMany);
+    return new Map(summed<Count>(data, ({ apiKeyId }) => `${apiKeyId}`).map((one) => [`${one.apiKeyId}`, one.count]));
+  }, workspaceId);
+  return value?.size ? value : undefined;
+}
+
+function noneIfTooMany(error: unknown): Pick<Answer, 'data'> {
+  if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return { data: [] };
+  throw error;
+}
+
 /** The refused calls of the last 24 hours by reason, key and limit, the most frequent first. */
 export function useRefused(everyMs?: number) {
   const { id: workspaceId } = useWorkspace();
@@ -209,7 +227,7 @@ export const refusedColumns: readonly Column<Count>[] = [
   { title: 'Calls', width: '6rem', amount: 'count' },
 ];
 
-const REFUSED_MS = 10_000;
+const REFUSED_MS = 60_000;
 
 /** Which calls were refused, and why: all of the last 24 hours by reason. */
 export function Refused() {

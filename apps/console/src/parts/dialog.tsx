@@ -129,6 +129,10 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
   const show = useContext(DialogContext);
   const [shown, setShown] = useState<Revealed>();
   const [isCopied, setCopied] = useState(false);
+  const isReady = after?.value !== undefined;
+  useEffect(() => {
+    if (isReady) document.querySelector<HTMLElement>('dialog :is(input, select)')?.focus();
+  }, [isReady]);
   const submit = async (given: Given<F>) => {
     const answer = await onSubmit(given);
     const revealed = shows?.(answer);

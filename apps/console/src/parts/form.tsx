@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { parseCredits } from '../../../../shared/values/credits.ts';
 import { download, Problem } from '../data/call.ts';
 import { useAsked, useMay, useProblem, type Needs } from '../data/hooks.ts';
@@ -21,6 +21,8 @@ export type FieldData = {
   as?: 'text' | 'credits' | 'number' | 'moment' | 'date' | 'month' | 'search' | 'password' | 'check' | 'ticks';
   /** One of these. */
   options?: readonly Option[];
+  /** What each option of ticks means. */
+  meanings?: Readonly<Record<string, string>>;
   /** Texts to choose from, beside any other. */
   suggests?: readonly string[] | undefined;
   /** Shown only while another field has this value. */
@@ -96,7 +98,11 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
   const [draft, setDraft] = useState<Partial<Record<string, unknown>>>({});
   // What the address asks for may have become another: by Back.
   const asked = look === 'row' ? JSON.stringify(fields.map(({ value }) => value)) : undefined;
-  useEffect(() => form.current?.reset(), [asked]);
+  const filled = useRef(asked);
+  useLayoutEffect(() => {
+    if (filled.current !== asked) form.current?.reset();
+    filled.current = asked;
+  }, [asked]);
   if (!may(needs)) return <>{children}</>;
   const send = async (event: { preventDefault(): void; currentTarget: HTMLFormElement }) => {
     event.preventDefault();
@@ -105,7 +111,9 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
     setBusy(true);
     setProblem(undefined);
     try {
-      await onSubmit(givenIn(fields as F, data));
+      const given = givenIn(fields as F, data);
+      requireAmounts(fields, given);
+      await onSubmit(given);
     } catch (error) {
       setProblem(problemOf(error));
     } finally {
@@ -135,6 +143,16 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
   );
 }
 
+// Told before anything is asked: what is done in several steps would end after the first.
+function requireAmounts(fields: readonly FieldData[], given: Record<string, unknown>): void {
+  const wrong = fields.filter(({ as, name }) => {
+    const text = given[name];
+    return as === 'credits' && typeof text === 'string' && parseCredits(text) === undefined;
+  });
+  const details = wrong.map(({ name: path }) => ({ path, message: 'must match pattern' }));
+  if (wrong.length > 0) throw new Problem('This is no amount of credits.', { status: 0, code: 0, details });
+}
+
 /** A form whose answers stand in the address. */
 export function Finder({ submit = 'Find', fields }: { submit?: string; fields: readonly FieldData[] }) {
   const [asked, ask] = useAsked();
@@ -143,13 +161,6 @@ export function Finder({ submit = 'Find', fields }: { submit?: string; fields: r
     return text === undefined ? field : { ...field, value: field.as === 'ticks' ? text.split(',') : text };
   });
   const find = async (given: Record<string, unknown>) => {
-    // A list has no field to tell it at.
-    const wrong = fields.filter(({ as, name }) => {
-      const text = given[name];
-      return as === 'credits' && typeof text === 'string' && parseCredits(text) === undefined;
-    });
-    const details = wrong.map(({ name: path }) => ({ path, message: 'must match pattern' }));
-    if (wrong.length > 0) throw new Problem('This is no amount.', { status: 0, code: 0, details });
     const secretly = fields.filter(({ as, name }) => as === 'search' && given[name] !== undefined);
     ask({ ...given, ...Object.fromEntries(secretly.map(({ name }) => [name, searchable(String(given[name]))])) });
   };
@@ -184,6 +195,7 @@ export function Field(props: FieldProps) {
     onText,
     wrong,
     suggests,
+    meanings,
     clears: _,
     shownIf: __,
     told: ___,
@@ -205,15 +217,18 @@ export function Field(props: FieldProps) {
         {wrong && <small class="wrong">{wrong}</small>}
         <div class="choices">
           {options.map(([one, text]) => (
-            <label key={one}>
-              <input
-                type="checkbox"
-                name={input.name}
-                value={one}
-                defaultChecked={(value as string[] | undefined)?.includes(one)}
-              />{' '}
-              {text === one ? <code>{text}</code> : text}
-            </label>
+            <div key={one}>
+              <label>
+                <input
+                  type="checkbox"
+                  name={input.name}
+                  value={one}
+                  defaultChecked={(value as string[] | undefined)?.includes(one)}
+                />{' '}
+                {text === one ? <code>{text}</code> : text}
+              </label>
+              {meanings?.[one] && <small>{meanings[one]}</small>}
+            </div>
           ))}
         </div>
       </fieldset>
@@ -247,17 +262,17 @@ export function Field(props: FieldProps) {
       ) : (
         <input autocomplete="off" {...given} {...typed} {...input} />
       )}
+      {(wrong || hint) && (
+        <small id={`${id}-hint`} class={wrong && 'wrong'}>
+          {wrong ?? hint}
+        </small>
+      )}
       {suggests && (
         <datalist id={`${id}-suggests`}>
           {suggests.map((one) => (
             <option key={one} value={one} />
           ))}
         </datalist>
-      )}
-      {(wrong || hint) && (
-        <small id={`${id}-hint`} class={wrong && 'wrong'}>
-          {wrong ?? hint}
-        </small>
       )}
     </div>
   );

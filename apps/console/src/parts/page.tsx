@@ -56,6 +56,8 @@ export function Tabs({
   const [{ tab }] = useAsked();
   const tabs = of.filter(([, needs]) => needs);
   const shown = tabs.find(([title]) => title === tab) ?? tabs[0];
+  // On a narrow screen they scroll: the one that is shown stands in sight.
+  const intoSight = (link: HTMLElement | null) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
   return (
     <>
       <nav class="menu tabs" aria-label="Parts of the page">
@@ -63,7 +65,7 @@ export function Tabs({
           <a
             key={title}
             href={`${path}?tab=${encodeURIComponent(title)}`}
-            aria-current={title === shown?.[0] ? 'true' : undefined}
+            {...(title === shown?.[0] && { 'aria-current': 'true' as const, ref: intoSight })}
           >
             {title}
           </a>

@@ -31,7 +31,7 @@ function textOf({ when: { usedPercent, available, limit } }: Alert) {
 
 function fieldsOf({ name, when: { usedPercent, available, limit } = {} }: Partial<Alert>) {
   const from = 'A percentage such as 80, or an amount of credits.';
-  const told = ['usedPercent', 'available'];
+  const told = ['amount', 'usedPercent', 'available'];
   const whole = 'The name of a limit on credits, for a percentage of it. Empty: of all credits.';
   return [
     { name: 'name', label: 'Name', required: true, value: name },

@@ -161,6 +161,7 @@ function BillingFacts({ of: billing }: { of: Billing }) {
   const left = microsIn(billing.availableCredits);
   const days = left / aDay;
   const { allowOverages, spendCap } = billing;
+  const cap = spendCap === undefined ? 0 : microsIn(spendCap);
   return (
     <Facts
       of={[
@@ -175,7 +176,15 @@ function BillingFacts({ of: billing }: { of: Billing }) {
           'Spending below zero',
           allowOverages ? (spendCap === undefined ? 'allowed' : 'allowed up to the cap') : 'not allowed',
         ],
-        ['Spend cap', spendCap !== undefined && <Amount of={spendCap} />],
+        [
+          'Spend cap',
+          spendCap !== undefined && (
+            <>
+              <Amount of={spendCap} />{' '}
+              {cap > 0 && <span class="muted">{((100 * microsIn(billing.usedCredits)) / cap).toFixed(1)}% used</span>}
+            </>
+          ),
+        ],
         ['Created', <Time at={billing.createdAt} />],
         ['Id', <code>{billing.id}</code>],
       ]}

@@ -6,6 +6,7 @@ import { Finder } from '../../parts/form.tsx';
 import { Page } from '../../parts/page.tsx';
 import { PagedTable } from '../../parts/table.tsx';
 import { keyColumns, stateOf, type Listed } from './api-key.ts';
+import { useCallsOfKeys } from '../calls.tsx';
 import { NewKey } from './new-key.tsx';
 
 const UNUSED_MS = 90 * 86_400_000;
@@ -30,6 +31,7 @@ export function Keys() {
   const input = useMemo(() => ({ id, limit: 200, deleted: false, search }), [id, search]);
   const pages = usePages('get /api/v1/workspace/{id}/api-keys', input);
   const items = useMemo(() => pages.items.filter((one) => isShown(one, show)), [pages.items, show]);
+  const calls = useCallsOfKeys();
   const isUnused = show === 'unused';
   // All of them are disabled at once: they are read to the end first.
   useEffect(() => {
@@ -68,7 +70,15 @@ export function Keys() {
       />
       <PagedTable
         label="Keys"
-        columns={keyColumns}
+        columns={[
+          ...keyColumns,
+          {
+            title: 'Calls, 24 h',
+            width: '8.5rem',
+            needs: calls ? undefined : false,
+            amount: (one) => calls?.get(one.id) ?? 0,
+          },
+        ]}
         pages={{ ...pages, items }}
         empty={
           search || show

@@ -50,6 +50,12 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
     else if (credits !== undefined)
       await call('post /api/v1/customer-billing/refill', { workspaceId, externalMeterId, refill: credits });
   };
+  // Keys of one customer have one id of it: the portal shows a balance only to whom all keys are.
+  const idOf = async (externalMeterId: string) => {
+    const asked = { id: workspaceId, externalMeterId, limit: 1 };
+    const keys = may('key:read') ? await readItems('get /api/v1/workspace/{id}/api-keys', asked, { pages: 1 }) : [];
+    return keys[0] ? keys[0].customerId : externalMeterId;
+  };
   const fewScopes = scopes.length <= MOST_SCOPES ? scopes : [];
   const whose = 'Its calls draw on the credits of this customer. Empty: its calls cost nothing.';
   const credit = 'Added now, for a new customer or one that is there. Empty: none.';
@@ -86,7 +92,7 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
           rateLimitPerSecond,
           expiresAt,
           prefix,
-          customerId: meter,
+          customerId: meter && (await idOf(meter)),
           externalMeterId: meter,
           scopes: scopesIn(given),
           ...(limit !== undefined && { limits: [{ name: `per ${per}`, unit: 'requests', limit, per }] }),
@@ -101,7 +107,9 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
         text: apiKey.key,
         more: (
           <>
-            {unpaid && <p>The key works, but its credits were not added. Add them on the page of its customer.</p>}
+            {unpaid && (
+              <p>The key works. Whether its credits were added is not sure: the page of its customer tells.</p>
+            )}
             <ProblemNote problem={unpaid} />
             <FirstCall of={apiKey} />
           </>
