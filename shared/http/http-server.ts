@@ -19,7 +19,7 @@ const HANDSHAKE_TIMEOUT_MS = 5_000;
 const REFUSED_WITHIN_MS = 1_000;
 // By default Node looks for connections that have exceeded a timeout every 30 s. It tells of all that it finds in one turn of the
 // event loop: the fewer at once, the shorter that turn.
-const TIMEOUT_CHECK_EVERY_MS = 100;
+const TIMEOUT_CHECK_EVERY_MS = 250;
 // Gateways and clients wait for an answer before they send the next request on a connection. Some tools send a few ahead.
 const MOST_WAITING = 16;
 

@@ -25,10 +25,22 @@ export const systemClock: Clock = {
     return () => clearTimeout(timer);
   },
   every(ms, work) {
-    const timer = setInterval(work, ms).unref();
-    return () => clearInterval(timer);
+    let timer: NodeJS.Timeout;
+    const again = () => {
+      timer = setTimeout(again, untilNext(systemClock, ms)).unref();
+      work();
+    };
+    timer = setTimeout(again, untilNext(systemClock, ms)).unref();
+    return () => clearTimeout(timer);
   },
 };
+
+/** How long to wait for the next of the moments that come every `ms`: all that wait for the same ones wake a process once. */
+export function untilNext(clock: Clock, ms: number): number {
+  const restMs = Math.ceil(ms - (clock.monotonic() % ms));
+  // A timer may fire a little before its time.
+  return restMs < ms / 20 ? restMs + ms : restMs;
+}
 
 /** A signal that is aborted after `ms`. It keeps no process alive that has done its work before. */
 export function abortAfter(clock: Clock, ms: number): AbortSignal {

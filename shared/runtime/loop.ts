@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import { untilNext, type Clock } from './clock.ts';
 import type { Logger } from './log.ts';
 
 export type Loop = {
@@ -9,15 +9,16 @@ export type Loop = {
 };
 
 /**
- * Runs `work` at once and then again and again, with a pause after each run, until stopped. A failed run is logged under
- * the name `what`; the next one comes as usual. A run of many steps looks at its signal between them.
+ * Runs `work` at once and then at each multiple of the pause, until stopped. A failed run is logged under
+ * the name `what`; the next one comes as usual. A run may say how long to pause after it. One of many steps looks at its signal
+ * between them.
  */
 export function startLoop(
   clock: Clock,
   pauseMs: number,
   log: Logger,
   what: string,
-  work: (stopping: AbortSignal) => Promise<void>,
+  work: (stopping: AbortSignal) => Promise<number | void>,
 ): Loop {
   const stopping = new AbortController();
   let pause = new AbortController();
@@ -25,8 +26,11 @@ export function startLoop(
   async function loop(): Promise<void> {
     while (!stopping.signal.aborted) {
       pause = new AbortController();
-      await work(stopping.signal).catch((error: unknown) => log.warn({ error }, `${what} failed; trying again`));
-      if (!stopping.signal.aborted) await clock.sleep(pauseMs, pause.signal).catch(() => {});
+      const nextMs = await work(stopping.signal).catch((error: unknown) => {
+        log.warn({ error }, `${what} failed; trying again`);
+      });
+      if (!stopping.signal.aborted)
+        await clock.sleep(nextMs ?? untilNext(clock, pauseMs), pause.signal).catch(() => {});
     }
   }
   const done = loop();

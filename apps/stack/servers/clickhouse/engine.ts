@@ -21,7 +21,10 @@ export interface Engine {
   close(): void;
 }
 
+// A merge follows what was written, and what it was made of stays for 60 s.
 const LOOK_EVERY_MS = 1_000;
+const LOOK_WHILE_IDLE_EVERY_MS = 20_000;
+const IDLE_AFTER_MS = 10_000;
 
 /**
  * Opens the ClickHouse engine on a data folder. The engine locks the folder, so only one process at a time can open it. The
@@ -32,7 +35,8 @@ export function openEngine(folder: string, config: string): Engine {
   // Open for the life of the process, since the engine stops with its last session.
   const root = new Session(folder, { connectionArgs: [`--config-file=${config}`] });
   const closing = new AbortController();
-  void lookForLostWrites(folder, closing.signal);
+  let writtenAt = performance.now();
+  void lookForLostWrites();
   return {
     version: root.query('select version()', 'TabSeparated').trim(),
     // Each statement has a session of its own (about 1 ms). That keeps settings, parameters and the current database apart,
@@ -42,7 +46,9 @@ export function openEngine(folder: string, config: string): Engine {
       const session = new Session(folder);
       try {
         const answer = await runOn(session, statement);
-        if (!isSelect(statement)) await endIfWriteWasLost(folder);
+        if (isSelect(statement)) return answer;
+        await endIfWriteWasLost(folder);
+        writtenAt = performance.now();
         return answer;
       } finally {
         session.close();
@@ -53,20 +59,23 @@ export function openEngine(folder: string, config: string): Engine {
       root.close();
     },
   };
+
+  // Merges write in the background. A look costs 7 ms, and each write has had one.
+  async function lookForLostWrites(): Promise<void> {
+    for (let lookedAt = -Infinity; !closing.signal.aborted; await sleep(LOOK_EVERY_MS)) {
+      const now = performance.now();
+      const everyMs = now - writtenAt < IDLE_AFTER_MS ? LOOK_EVERY_MS : LOOK_WHILE_IDLE_EVERY_MS;
+      if (now - Math.max(lookedAt, writtenAt) < everyMs) continue;
+      lookedAt = now;
+      // A look that fails is made up for by the next one.
+      await endIfWriteWasLost(folder).catch(() => {});
+    }
+  }
 }
 
 /** Whether a statement is a select that writes nothing, not even its answer (spool.ts). */
 export function isSelect({ sql, data }: Statement): boolean {
   return data === undefined && /^\s*(?:select|with)\b/i.test(sql) && !/\binto outfile '/.test(sql);
-}
-
-// Merges write in the background.
-async function lookForLostWrites(folder: string, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    // A look that fails is made up for by the next one.
-    await endIfWriteWasLost(folder).catch(() => {});
-    await sleep(LOOK_EVERY_MS);
-  }
 }
 
 /**
