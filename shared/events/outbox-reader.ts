@@ -1,9 +1,11 @@
 import { keyspace, OUTBOX_GROUP } from '../stores/keyspace.ts';
+import { untilNext } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { makeDiskMark, type DiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
+import { SLOW_LOOK_MS } from '../stores/unless-written.ts';
 import { acknowledgeRound, ANSWER_WITHIN_MS, isFull, waitForDisk, type Entry, type Round } from './outbox-entries.ts';
 import type { Batch, Source } from './pump.ts';
 
@@ -30,6 +32,7 @@ const NEW = '>';
 const WAIT_MS = 1_000;
 const PAUSE_MS = 400;
 const LOOK_EVERY_MS = 100;
+const LOOK_WHILE_IDLE_EVERY_MS = 250;
 const CLAIM_EVERY_MS = 10_000;
 const FORGET_EVERY_MS = 600_000;
 
@@ -60,6 +63,9 @@ export function makeOutboxReader({
   let nextRoundAt = 0;
   let nextClaimAt = 0;
   let nextForgetAt = 0;
+  // What the server had been written when the streams were read to their end, and when they are read again all the same.
+  let readTo = '';
+  let readAgainAt = 0;
 
   return {
     async read(signal) {
@@ -97,25 +103,30 @@ export function makeOutboxReader({
     cursors = streams.map(() => BEGINNING);
     claimCursors = streams.map(() => BEGINNING);
     nextForgetAt = 0;
+    readTo = '';
     begunOn = runId;
   }
 
   /** Returns when the batch is full, or has entries and the one before is 0.4 s old, or after 1 s without an entry. */
   async function fill(round: Round, signal: AbortSignal): Promise<void> {
-    const emptyUntil = clock.monotonic() + WAIT_MS;
+    const emptyUntil = clock.monotonic() + untilNext(clock, WAIT_MS);
     while (!isFull(round) && !signal.aborted) {
+      await disk.look();
       const more = !waiting.isFull() && (await readOnce(round));
       await waiting.release(round);
       const until = round.entries.length > 0 ? nextRoundAt : waiting.isEmpty() ? emptyUntil : Infinity;
       const restMs = until - clock.monotonic();
       if (restMs <= 0) break;
-      if (!more) await clock.sleep(Math.min(LOOK_EVERY_MS, restMs), signal).catch(() => {});
+      const lookEveryMs = waiting.isEmpty() ? untilNext(clock, LOOK_WHILE_IDLE_EVERY_MS) : LOOK_EVERY_MS;
+      if (!more) await clock.sleep(Math.min(lookEveryMs, restMs), signal).catch(() => {});
     }
     nextRoundAt = clock.monotonic() + PAUSE_MS;
   }
 
-  /** Reads once from each stream and tells whether there is likely more. */
+  /** Reads once from each stream, unless nobody has written since they were read to their end; tells whether there is likely more. */
   async function readOnce(round: Round): Promise<boolean> {
+    const written = disk.written();
+    if (written !== '' && written === readTo && clock.monotonic() < readAgainAt) return false;
     let more = false;
     await ask(
       round,
@@ -128,6 +139,8 @@ export function makeOutboxReader({
         return entries;
       },
     );
+    readTo = more ? '' : written;
+    readAgainAt = clock.monotonic() + SLOW_LOOK_MS;
     return more;
   }
 

@@ -1,11 +1,12 @@
 import { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
-import { redisTimeMs } from '../stores/known-server.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { runPipeline } from '../stores/pipeline.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
+import { withTimeout } from '../runtime/timeout.ts';
+import { unlessWritten, type WriteLook } from '../stores/unless-written.ts';
 import { chunks } from '../values/chunks.ts';
 
 /** Watches how much waits in Redis and how much memory it has left, so that debits stop well before it takes nothing more. */
@@ -28,7 +29,7 @@ type OutboxLimits = {
 };
 
 /** What a look at a server found: its memory, its clock, and how many events its outboxes hold, the oldest from which time. */
-type Look = { server: string; memory: Memory; nowMs: number; events: number; oldestMs: number };
+type Look = WriteLook & { server: string; memory: Memory; events: number; oldestMs: number };
 type Memory = { usedBytes: number; limitBytes: number };
 
 const EVERY_MS = 500;
@@ -118,36 +119,42 @@ function stateOf(looks: Look[]): { events: number; oldestAgeMs: number } {
   };
 }
 
-/** The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers. */
-export async function outboxWatermark(redis: ShardedRedis): Promise<number> {
-  return Math.min(...(await lookAtServers(redis)).flatMap(({ nowMs, oldestMs }) => [nowMs, oldestMs]));
+/**
+ * The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers, and a mark that stays while none of them
+ * is written.
+ */
+export async function outboxWatermark(redis: ShardedRedis): Promise<{ beforeMs: number; mark: string }> {
+  const looks = await lookAtServers(redis);
+  const beforeMs = Math.min(...looks.flatMap(({ nowMs, oldestMs }) => [nowMs, oldestMs]));
+  return { beforeMs, mark: looks.map(({ mark }) => mark || beforeMs).join() };
 }
 
-/** Looks at each server by one pipeline. */
+/** Looks at each server: at its outboxes only if it was written since the last look. */
 async function lookAtServers(redis: ShardedRedis): Promise<Look[]> {
   return Promise.all(
-    [...redis.byNode()].map(async ([{ client, clock }, shards]) => {
-      // The clock is read first: an event that is appended while we look at the streams is younger.
-      const pipeline = client.pipeline().time().info('memory');
-      for (const shard of shards) {
-        pipeline.xlen(keyspace.outbox(shard));
-        pipeline.get(keyspace.more(shard));
-        pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
-      }
-      const [time, memory, ...outboxes] = await runPipeline(clock, pipeline, WITHIN_MS);
-      const ofShards = chunks(outboxes, 3);
-      const events = ofShards.reduce((sum, [length, more]) => sum + eventsIn(length, more), 0);
-      const firsts = ofShards.flatMap(([, , first]) => first as [id: string, fields: string[]][]);
-      return {
-        server: `${client.options.host}:${client.options.port}`,
-        memory: memoryIn(String(memory)),
-        nowMs: redisTimeMs(time),
-        events,
-        oldestMs: Math.min(...firsts.map(timeOf)),
-      };
+    [...redis.byNode()].map(async ([node, shards]) => {
+      const { client, clock } = node;
+      const [{ read, ...look }, memory] = await Promise.all([
+        readOutboxes(node, shards, WITHIN_MS),
+        withTimeout(clock, WITHIN_MS, client.info('memory')),
+      ]);
+      return { server: `${client.options.host}:${client.options.port}`, memory: memoryIn(memory), ...look, ...read };
     }),
   );
 }
+
+const readOutboxes = unlessWritten(async ({ client, clock }, shards, withinMs) => {
+  const pipeline = client.pipeline();
+  for (const shard of shards) {
+    pipeline.xlen(keyspace.outbox(shard));
+    pipeline.get(keyspace.more(shard));
+    pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
+  }
+  const ofShards = chunks(await runPipeline(clock, pipeline, withinMs), 3);
+  const events = ofShards.reduce((sum, [length, more]) => sum + eventsIn(length, more), 0);
+  const firsts = ofShards.flatMap(([, , first]) => first as [id: string, fields: string[]][]);
+  return { events, oldestMs: Math.min(...firsts.map(timeOf)) };
+});
 
 // Redis dates an entry when it appends it, and a script dates its events when it begins: a pause of the machine may lie between.
 function timeOf([id, fields]: [id: string, fields: string[]]): number {

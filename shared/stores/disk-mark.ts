@@ -1,6 +1,5 @@
-import { redisTimeMs } from './known-server.ts';
-import { runPipeline } from './pipeline.ts';
 import type { RedisNode } from './redis-node.ts';
+import { askPersistence } from './unless-written.ts';
 
 /** Tells what a server has surely brought to its disk. */
 export type DiskMark = {
@@ -8,6 +7,8 @@ export type DiskMark = {
   look(): Promise<void>;
   /** Whether what was written at this Redis time (ms), and was read from the server at this local time, is on its disk. */
   has(redisMs: number, readAt: number): boolean;
+  /** How much the server was written when it looked last. */
+  written(): string;
   /** Forgets what it has seen of another server. */
   restart(runId: string): void;
 };
@@ -30,14 +31,17 @@ const FSYNC_EVERY_MS = 1_200;
 export function makeDiskMark(node: RedisNode): DiskMark {
   let ofServer = '';
   let lookedAt = -Infinity;
+  let written = '';
   let looks: Look[] = [];
   let proved = { sentAt: -Infinity, redisMs: -Infinity };
 
   return {
     has: (redisMs, readAt) => redisMs < proved.redisMs || readAt <= proved.sentAt,
+    written: () => written,
     restart(runId) {
       ofServer = runId;
       lookedAt = -Infinity;
+      written = '';
       looks = [];
       proved = { sentAt: -Infinity, redisMs: -Infinity };
     },
@@ -52,10 +56,10 @@ export function makeDiskMark(node: RedisNode): DiskMark {
   async function lookOnce(): Promise<void> {
     const sentAt = node.clock.monotonic();
     // The clock is read first: what carries an earlier time was written before INFO looked.
-    const pipeline = node.client.pipeline().time().info('persistence');
-    const [time, persistence] = await runPipeline(node.clock, pipeline, ANSWER_WITHIN_MS);
+    const { nowMs, persistence, mark } = await askPersistence(node, ANSWER_WITHIN_MS);
     if (node.runId() !== ofServer) throw new Error('another redis server answers');
-    note({ sentAt, answeredAt: node.clock.monotonic(), redisMs: redisTimeMs(time) }, String(persistence));
+    written = mark;
+    note({ sentAt, answeredAt: node.clock.monotonic(), redisMs: nowMs }, persistence);
   }
 
   function note(look: Look, persistence: string): void {

@@ -1,8 +1,10 @@
 import { ApiError } from '../contract/errors.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace } from './keyspace.ts';
+import type { RedisNode } from './redis-node.ts';
 import type { ShardedRedis } from './redis.ts';
 import { probeOf } from './scripts.ts';
+import { unlessWritten } from './unless-written.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
 // A shard is open while its owner is the server that answers. A server that restarted, was emptied or was replaced has
@@ -31,7 +33,7 @@ export async function lastOpenShards(redis: ShardedRedis): Promise<Map<number, O
   return openOf(await lastKnown(redis));
 }
 
-type KnownShard = OpenShard & { isOpen: boolean };
+type KnownShard = OpenShard & { isOpen: boolean; hasScripts: boolean };
 
 function openOf(shards: Map<number, KnownShard>): Map<number, OpenShard> {
   return new Map([...shards].filter(([, { isOpen }]) => isOpen));
@@ -65,23 +67,36 @@ export function readShards(
 }
 
 async function askShards(redis: ShardedRedis, withinMs: number, shards: readonly number[]) {
-  const ofNodes = [...redis.byNode(shards)].map(async ([node, held]) => {
-    const runId = node.runId();
-    const pipeline = node.client.pipeline();
-    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history', 'holdKeys');
-    pipeline.fcall(probeOf(node.client), 0, runId, 0, '');
-    const answers = (await withTimeout(node.clock, withinMs, pipeline.exec())) ?? [];
-    const [lacksScripts] = answers.at(-1) ?? [new Error()];
-    return held.flatMap((shard, i) => {
-      const [error, fields = []] = (answers[i] ?? [new Error()]) as [Error | null, (string | null)[]?];
-      const [owner, epoch, change, history, holdKeys] = fields;
-      const numbers = { epoch: Number(epoch ?? 0), change: Number(change ?? 0) };
-      const said = { ...numbers, history: history ?? '', holdKeys: holdKeys ?? '' };
-      return error ? [] : [[shard, { ...said, isOpen: owner === runId && !lacksScripts }] as const];
-    });
-  });
+  const ofNodes = [...redis.byNode(shards)].map(async ([node, held]) =>
+    // Of some shards, for a call: at once.
+    shards === ALL_SHARDS ? (await readUnlessWritten(node, held, withinMs)).read : readHeld(node, held, withinMs),
+  );
   const answered = await Promise.allSettled(ofNodes);
   return new Map(answered.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
+}
+
+const readUnlessWritten = unlessWritten(
+  readHeld,
+  (read, held) => read.length === held.length && read.every(([, { hasScripts }]) => hasScripts),
+);
+
+async function readHeld(node: RedisNode, held: number[], withinMs: number): Promise<[number, KnownShard][]> {
+  const runId = node.runId();
+  const pipeline = node.client.pipeline();
+  for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history', 'holdKeys');
+  pipeline.fcall(probeOf(node.client), 0, runId, 0, '');
+  const answers = (await withTimeout(node.clock, withinMs, pipeline.exec())) ?? [];
+  const [lacksScripts] = answers.at(-1) ?? [new Error()];
+  const hasScripts = !lacksScripts;
+  return held.flatMap((shard, i) => {
+    const [error, fields = []] = (answers[i] ?? [new Error()]) as [Error | null, (string | null)[]?];
+    const [owner, epoch, change, history, holdKeys] = fields;
+    const numbers = { epoch: Number(epoch ?? 0), change: Number(change ?? 0) };
+    const said = { ...numbers, history: history ?? '', holdKeys: holdKeys ?? '' };
+    return error
+      ? []
+      : [[shard, { ...said, hasScripts, isOpen: owner === runId && hasScripts }] as [number, KnownShard]];
+  });
 }
 
 /** Throws 503 unless each of the given shards, or of all, is open: only then can a change come into force. */

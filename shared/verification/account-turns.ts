@@ -6,6 +6,7 @@ import { lastOpenShards } from '../stores/fence.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { runPipeline } from '../stores/pipeline.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
+import { unlessWritten } from '../stores/unless-written.ts';
 
 const EVERY_MS = 500;
 const WITHIN_MS = 1_000;
@@ -44,14 +45,25 @@ type Due = { shard: number; billingKey: string };
 
 /** The accounts of open shards that have something due, the first ones of each shard. */
 async function findDue(redis: ShardedRedis): Promise<Due[]> {
-  const open = await lastOpenShards(redis);
-  const ofNodes = [...redis.byNode([...open.keys()])].map(async ([node, shards]) => {
-    const now = await node.now();
+  const asked = lastOpenShards(redis);
+  const ofNodes = [...redis.byNode()].map(async ([node, shards]) => {
+    const looks = [asked, node.now(), readMoments(node, shards, WITHIN_MS)] as const;
+    const [open, nowMs, { read: moments }] = await Promise.all(looks);
+    const due = shards.filter((shard, i) => moments[i]! <= nowMs && open.has(shard));
+    if (due.length === 0) return [];
     const pipeline = node.client.pipeline();
-    for (const shard of shards)
-      pipeline.zrange(keyspace.due(shard), '-inf', now, 'BYSCORE', 'LIMIT', 0, RECORDS_PER_SHARD);
+    for (const shard of due)
+      pipeline.zrange(keyspace.due(shard), '-inf', nowMs, 'BYSCORE', 'LIMIT', 0, RECORDS_PER_SHARD);
     const answers = (await runPipeline(redis.clock, pipeline, WITHIN_MS)) as string[][];
-    return shards.flatMap((shard, i) => answers[i]!.map((billingKey) => ({ shard, billingKey })));
+    return due.flatMap((shard, i) => answers[i]!.map((billingKey) => ({ shard, billingKey })));
   });
   return (await Promise.all(ofNodes)).flat();
 }
+
+/** When the first account of each shard is due. */
+const readMoments = unlessWritten(async ({ client, clock }, shards, withinMs) => {
+  const pipeline = client.pipeline();
+  for (const shard of shards) pipeline.zrange(keyspace.due(shard), 0, 0, 'WITHSCORES');
+  const answers = (await runPipeline(clock, pipeline, withinMs)) as [billingKey?: string, atMs?: string][];
+  return answers.map(([, atMs]) => Number(atMs ?? Infinity));
+});

@@ -24,7 +24,7 @@ const log = makeLogger('test', 'silent');
 const END_OF_TIME = 9_000_000_000_000_000;
 
 /** Of a Redis that is thrown away after the tests, nothing has to be on a disk. */
-export const anyDisk: DiskMark = { look: async () => {}, has: () => true, restart: () => {} };
+export const anyDisk: DiskMark = { look: async () => {}, has: () => true, written: () => '', restart: () => {} };
 
 /** Steps of a consumer, at one of which it dies. */
 export function dyingAt({ events, outcomes }: Steps, step: string): Steps {

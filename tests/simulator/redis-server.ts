@@ -59,6 +59,7 @@ export async function makeRedisServer(url: string) {
   let isUp = true;
   let isFull = false;
   let isShort = false;
+  let writesOfTicks = 0;
   let clients = new Set<EventEmitter>();
 
   const runId = () => `start${starts}`;
@@ -71,6 +72,10 @@ export async function makeRedisServer(url: string) {
     if (isFull) await setLimit(false);
     await work();
     if (isFull) await setLimit(true);
+  }
+
+  async function writes(): Promise<number> {
+    return Number(/^rdb_changes_since_last_save:(\d+)/m.exec(await real.info('persistence'))![1]);
   }
 
   async function tick(): Promise<void> {
@@ -93,8 +98,9 @@ export async function makeRedisServer(url: string) {
       await tick();
     },
     /** Brings it up to the time of the simulation. */
-    tick: () =>
-      withMemory(async () => {
+    async tick(): Promise<void> {
+      const before = await writes();
+      await withMemory(async () => {
         await tick();
         if (simulation.passedMs() - syncedAt < FSYNC_EVERY_MS) return;
         syncedAt = simulation.passedMs();
@@ -102,7 +108,9 @@ export async function makeRedisServer(url: string) {
         if (syncedAt - replicatedAt < REPLICA_LAGS_MS) return;
         replicatedAt = syncedAt;
         await copy(LIVE, REPLICA);
-      }),
+      });
+      writesOfTicks += (await writes()) - before;
+    },
     /** It stops, and has what became of its data when it is back. */
     async stop(becomes: Becomes): Promise<void> {
       simulation.say(`redis stops, its data ${becomes}`);
@@ -155,7 +163,11 @@ export async function makeRedisServer(url: string) {
     /** Whether it says that little of its memory is left. */
     setShort: (short: boolean) => void (isShort = short),
     connect: (process: Process, log: Logger): ShardedRedis => {
-      const infoOf = (section: unknown) => (section === 'memory' ? memoryOf(isShort) : stateOf(section, runId()));
+      const infoOf = async (section: unknown) => {
+        if (section === 'memory') return memoryOf(isShort);
+        if (section !== 'persistence') return stateOf(section, runId());
+        return `${stateOf(section, runId())}rdb_changes_since_last_save:${(await writes()) - writesOfTicks}\r\n`;
+      };
       const client = makeClient(process, () => isUp, infoOf, real, simulation);
       clients.add(client.events);
       process.onBroken(() => {
@@ -176,7 +188,7 @@ export async function makeRedisServer(url: string) {
 function makeClient(
   process: Process,
   isUp: () => boolean,
-  infoOf: (section: unknown) => string,
+  infoOf: (section: unknown) => Promise<string>,
   real: Redis,
   simulation: Simulation,
 ) {
@@ -203,7 +215,6 @@ function makeClient(
     const now = simulation.nowMs();
     return [String(Math.floor(now / 1000)), String((now % 1000) * 1000)];
   };
-  const said: Record<string, (section: unknown) => unknown> = { time, info: infoOf };
   const own: Record<string, unknown> = {
     on: events.on.bind(events),
     off: events.off.bind(events),
@@ -211,7 +222,7 @@ function makeClient(
     emit: events.emit.bind(events),
     options: { host: 'redis', port: 6379 },
     time: () => run('time', async () => time()),
-    info: (section: unknown) => run(`info ${String(section)}`, async () => infoOf(section)),
+    info: (section: unknown) => run(`info ${String(section)}`, () => infoOf(section)),
     pipeline: () => {
       const commands: [name: string, args: unknown[]][] = [];
       const pipeline: Record<string, unknown> = new Proxy(
@@ -223,12 +234,10 @@ function makeClient(
               return () =>
                 run(`${commands.length} commands: ${commands[0]?.[0]}`, async () => {
                   const sent = real.pipeline() as unknown as Record<string, (...args: unknown[]) => unknown>;
-                  const rest = commands.filter(([command]) => !(command in said));
+                  const rest = commands.filter(([command]) => command !== 'time');
                   for (const [command, args] of rest) sent[command]!(...args);
                   const answers = rest.length > 0 ? ((await sent['exec']!()) as unknown[]) : [];
-                  return commands.map(([name, args]) =>
-                    name in said ? [null, said[name]!(args[0])] : answers.shift(),
-                  );
+                  return commands.map(([command]) => (command === 'time' ? [null, time()] : answers.shift()));
                 });
             return (...args: unknown[]) => {
               commands.push([String(name), args]);

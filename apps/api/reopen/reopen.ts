@@ -27,7 +27,7 @@ export type ReopenOptions = RebuildStores & {
   onOpened?: (shards: number[]) => void;
 };
 
-const LOOK_EVERY_MS = 250;
+const LOOK_EVERY_MS = 500;
 const CLOSED_AT_LEAST_MS = 1_000;
 const RENEW_EVERY_MS = 1_000;
 const FILLED_AT_ONCE = 4;
