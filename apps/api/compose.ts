@@ -10,7 +10,7 @@ import type { MasterKeys } from '../../shared/values/seal.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeVerifyBatch } from '../../shared/verification/batch.ts';
 import { composeVerification } from '../../shared/verification/compose.ts';
-import { makeChainer } from './audit/chain.ts';
+import { isLineWaiting, makeChainer } from './audit/chain.ts';
 import { gatherDeniedAttempts } from './audit/denied-attempts.ts';
 import { isOverTls } from '../../shared/http/headers.ts';
 import { tokensFromPostgres } from './resources/access/access.ts';
@@ -21,17 +21,18 @@ import { limitCalls, makeFairTurns } from './http/fair-turns.ts';
 import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { quotasOf } from './resources/quotas.ts';
-import { makeDuePeriods } from './resources/grants/schedule-job.ts';
+import { isPeriodDue, makeDuePeriods } from './resources/grants/schedule-job.ts';
 import { resealOnce } from './resources/reseal.ts';
 import { makeKeySets } from './resources/jwts/key-sets.ts';
 import { makeSigningKeys } from './resources/jwts/signing-keys.ts';
-import { removeDeleted } from './sync/remove-deleted.ts';
+import { isSomethingDeleted, removeDeleted } from './sync/remove-deleted.ts';
 import { startWritingHoldKeys } from './sync/hold-keys.ts';
 import { makeSweeper, watchStalePostgres } from './sync/sweeper.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Telemetry } from '../../shared/runtime/telemetry.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
+import { startDueLoop, wakeWhenDue } from '../../shared/stores/due-loops.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import type { HandleOptions } from './http/route.ts';
@@ -63,23 +64,24 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const deniedAttempts = gatherDeniedAttempts({ sql, teamSql, metrics, log, clock });
-  const every = (ms: number, what: string, work: (stopping: AbortSignal) => Promise<void>) =>
-    startLoop(clock, ms, log, what, work);
+  const { sweepAll, isDue } = makeSweeper(sql, redis, stalePostgres);
+  const makePeriods = (stopping: AbortSignal) => makeDuePeriods({ sql, redis, metrics, log }, stopping);
+  const chain = makeChainer({ sql, redis, metrics, log });
   const holdKeysWriting = startWritingHoldKeys(redis, masterKeys, log);
   const background = [
     ...verification.background,
     keepShardsOpen({ sql, redis, books, stalePostgres, log, onOpened: holdKeysWriting.soon }),
-    startRebuilder({ sql, redis, books, metrics, log }),
-    every(1_000, 'sweeping changes', makeSweeper(sql, redis, stalePostgres)),
-    every(1_000, 'removing what was deleted', () => removeDeleted(sql, redis)),
     holdKeysWriting,
-    every(1_000, 'making periods of grant schedules', (stopping) =>
-      makeDuePeriods({ sql, redis, metrics, log }, stopping),
-    ),
+    wakeWhenDue(sql, runtime, [
+      startRebuilder({ sql, redis, books, metrics, log }),
+      startDueLoop(runtime, 'sweeping changes', isDue, sweepAll),
+      startDueLoop(runtime, 'removing what was deleted', isSomethingDeleted, () => removeDeleted(sql, redis)),
+      startDueLoop(runtime, 'making periods of grant schedules', isPeriodDue, makePeriods),
+      startDueLoop(runtime, 'chaining the audit log', isLineWaiting, chain),
+    ]),
     // Again and again: a program that still has the old master key may store something meanwhile.
-    every(600_000, 'encrypting under the current master key', () => resealOnce(sql, masterKeys, log)),
-    every(1_000, 'chaining the audit log', makeChainer({ sql, redis, metrics, log })),
-    every(1_000, 'writing refused attempts to the audit log', () => deniedAttempts.write(false)),
+    startLoop(clock, 600_000, log, 'encrypting under the current master key', () => resealOnce(sql, masterKeys, log)),
+    startLoop(clock, 1_000, log, 'writing refused attempts to the audit log', () => deniedAttempts.write(false)),
   ];
 
   const countVerification = makeTeamRate(quotas.verify_per_second, clock);

@@ -8,6 +8,7 @@ import { startConsuming, type DeliverOptions } from './consume.ts';
 import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
 import { startLookingAtCredits } from './look-at-credits.ts';
 import { startNotifyingMoments } from './notify-moments.ts';
+import { wakeWhenDue } from '../../shared/stores/due-loops.ts';
 import { watchProofs } from './watch-proofs.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 
@@ -24,9 +25,7 @@ export function composeConsumer(
   const lookingAtCredits = startLookingAtCredits(sql, redis, log);
   const delivering = { ...parts, now: redis.now, rebuildSoon: rebuilder.soon, lookSoon: lookingAtCredits.soon };
   const running: Running[] = [
-    rebuilder,
-    lookingAtCredits,
-    startNotifyingMoments(sql, log, clock),
+    wakeWhenDue(sql, parts, [rebuilder, lookingAtCredits, startNotifyingMoments(sql, parts)]),
     watchProofs(sql, metrics, log, clock),
     trackWatermark({ sql, redis, kafka, log }),
   ];

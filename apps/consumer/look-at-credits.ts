@@ -2,11 +2,10 @@ import { readBalances, type Balance } from '../../shared/books/balances.ts';
 import type { BillingRef } from '../../shared/books/billing-refs.ts';
 import { noteCredits, type CreditRecord } from '../../shared/books/credit-states.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
-import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
+import { startDueLoop, type DueLoop } from '../../shared/stores/due-loops.ts';
 import type { Query, Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 
-const EVERY_MS = 500;
 const RECORDS_AT_ONCE = 500;
 const AGAIN_SECONDS = 5;
 
@@ -14,8 +13,8 @@ const AGAIN_SECONDS = 5;
  * Looks at records whose credits may be exhausted or replenished, until stopped, and notifies webhooks. A note that was taken comes
  * again after 5 s unless it is removed: when the process dies, or a shard is closed, somebody looks later.
  */
-export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
-  const loop = startLoop(redis.clock, EVERY_MS, log, 'looking at credits for webhooks', async () => {
+export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): DueLoop {
+  const loop = startDueLoop({ clock: redis.clock, log }, 'looking at credits for webhooks', isDue, async () => {
     const looks = await takeLooks(sql);
     for (const ofShard of Map.groupBy(looks, ({ shard }) => shard).values())
       await lookAt(sql, redis, ofShard).catch((error: unknown) =>
@@ -32,6 +31,10 @@ type Known = CreditRecord & {
   /** What has begun and is counted, or will be by the next turn. */
   grantedMicros: number;
 };
+
+function isDue(sql: Sql) {
+  return sql`exists (select from credit_looks where look_at <= now())`;
+}
 
 /** Takes notes that are due: nobody else looks at these records meanwhile. */
 export async function takeLooks(sql: Sql): Promise<Look[]> {

@@ -2,15 +2,16 @@ import type { Clock } from '../../shared/runtime/clock.ts';
 import { noteReplenished } from '../../shared/books/credit-states.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
-import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
+import { startDueLoop, type DueLoop } from '../../shared/stores/due-loops.ts';
 import type { Sql, Transaction } from '../../shared/stores/postgres.ts';
 import { notifyWebhooks } from '../../shared/stores/notify-webhooks.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 
-const EVERY_MS = 1_000;
 const ROWS_AT_ONCE = 500;
 // How long a transaction may take: what it made may have begun before others could see it.
 const UNSEEN_MS = 60_000;
+// How long most take.
+const COMMITTED_MS = 2_000;
 const JOB = 'webhook_moments';
 
 type Moment = {
@@ -33,8 +34,8 @@ const moments: Moment[] = [
  * in 7 days and in one. It keeps how far it came: after a time without any consumer it goes on from there. A moment that is sent
  * again has the same id.
  */
-export function startNotifyingMoments(sql: Sql, log: Logger, clock: Clock): Loop {
-  return startLoop(clock, EVERY_MS, log, 'notifying webhooks of what the clock brings', async () => {
+export function startNotifyingMoments(sql: Sql, runtime: { log: Logger; clock: Clock }): DueLoop {
+  return startDueLoop(runtime, 'notifying webhooks of what the clock brings', isMomentThere, async () => {
     const [clock] = await sql<[{ now: number; at: number | null }]>`
       select floor(extract(epoch from now()) * 1000)::bigint as now, (select at from job_watermarks where job = ${JOB}) as at`;
     const { now, at } = clock;
@@ -43,6 +44,22 @@ export function startNotifyingMoments(sql: Sql, log: Logger, clock: Clock): Loop
       insert into job_watermarks as known (job, at) values (${JOB}, ${now})
       on conflict (job) do update set at = greatest(known.at, excluded.at)`;
   });
+}
+
+/** Whether something came since the last look. What longer transactions made has to wait for the next slow one. */
+function isMomentThere(sql: Sql) {
+  return sql`exists (
+    select from job_watermarks last
+    cross join unnest(${[...new Set(moments.map(({ before }) => before))]}::bigint[]) as before
+    cross join lateral (select last.at - ${COMMITTED_MS}::int + before as after, floor(extract(epoch from now()) * 1000)::bigint + before as till) span
+    cross join lateral (
+      select from grants where voided_at is null and before = 0 and begins_at > after and begins_at <= till
+      union all
+      select from grants where voided_at is null and expires_at is not null
+        and coalesce(rolls_until, expires_at) > after and coalesce(rolls_until, expires_at) <= till
+      union all
+      select from api_keys where deleted_at is null and before > 0 and expires_at > after and expires_at <= till) there
+    where last.job = ${JOB})`;
 }
 
 /** Notifies what comes after an instant, until another one, and what became visible only now: a page of each kind by one statement. */

@@ -54,8 +54,9 @@ export async function startConsumer(
       },
     });
   }
-  const connect = () => connectPostgres(config.DATABASE_URL, { max: 1 });
-  running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log, clock }));
+  const jobs = schedules({ sql, redis, books }, metrics, log);
+  const jobsSql = connectPostgres(config.DATABASE_URL, { max: jobs.length });
+  running.push(startJobs(jobs, { sql: jobsSql, metrics, log, clock }));
 
   const probe = makeProbes(metrics, clock, {
     ...checks,
@@ -68,7 +69,7 @@ export async function startConsumer(
     async stop() {
       await Promise.all(running.map((one) => one.stop()));
       await server.stop();
-      await Promise.all([sql.end({ timeout: 5 }), redis.close(), books.close()]);
+      await Promise.all([sql.end({ timeout: 5 }), jobsSql.end({ timeout: 5 }), redis.close(), books.close()]);
       await telemetry.stop();
     },
   };

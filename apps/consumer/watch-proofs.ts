@@ -5,7 +5,7 @@ import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 
-const EVERY_MS = 5_000;
+const EVERY_MS = 15_000;
 
 /**
  * Keeps the gauges of what the last comparisons with the books found, until stopped. Every process reads them: the one that

@@ -21,8 +21,8 @@ export type Claimed = {
   toldAt: Date;
 };
 
-/** A page of webhooks for which something waits, from one on, and what was claimed of them. */
-export type Page = { claimed: Claimed[]; next: string };
+/** A page of webhooks for which something waits, from one on, what was claimed of them, and when the next one of either kind is due. */
+export type Page = { claimed: Claimed[]; next: string; dueInMs: number };
 
 type ClaimOptions = {
   /** Claims of webhooks that are slow, or of those that are not: each kind has room of its own. */
@@ -48,7 +48,7 @@ const WEBHOOKS_AT_ONCE = 200;
  * room of the others meanwhile.
  */
 export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook }: ClaimOptions): Promise<Page> {
-  const rows = await sql<(Partial<Claimed> & { lastWebhook: string | null })[]>`
+  const rows = await sql<(Partial<Claimed> & OfPage)[]>`
     with recursive waiting (id, place) as (
       (select webhook_id, 1 from webhook_deliveries where state = 'WAITING' and webhook_id > ${after}
        order by webhook_id limit 1)
@@ -76,14 +76,23 @@ export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook 
       where d.id = picked.id and d.state = 'WAITING' and d.next_at <= now()
       returning d.id, d.team_id, d.webhook_id, d.event_id, d.attempts, d.sequence, d.claimed_until::text
     )
-    select claimed.*, w.url, w.secret_sealed,
+    select claimed.*, page.last_webhook, page.due_in_ms, w.url, w.secret_sealed,
            case when w.previous_until > now() then w.previous_sealed end as previous_sealed,
-           e.type, e.workspace_id, e.at, e.data::text, e.created_at as told_at, page.last_webhook
-    from (select case when count(id) = ${WEBHOOKS_AT_ONCE} then max(id) end as last_webhook from waiting) page
+           e.type, e.workspace_id, e.at, e.data::text, e.created_at as told_at
+    from (
+      select case when count(waiting.id) = ${WEBHOOKS_AT_ONCE} then max(waiting.id) end as last_webhook,
+             extract(epoch from min(first.next_at) - now())::float8 * 1000 as due_in_ms
+      from waiting
+      left join webhooks w on w.id = waiting.id and w.enabled and w.deleted_at is null
+      left join lateral (select d.next_at from webhook_deliveries d where d.webhook_id = w.id and d.state = 'WAITING'
+                         order by d.next_at limit 1) first on true
+    ) page
     left join (claimed join webhooks w on w.id = claimed.webhook_id join webhook_events e on e.id = claimed.event_id) on true`;
-  const claimed = rows.filter((row): row is Claimed & { lastWebhook: string | null } => row.id != null);
-  return { claimed, next: rows[0]?.lastWebhook ?? '' };
+  const claimed = rows.filter((row): row is Claimed & OfPage => row.id != null);
+  return { claimed, next: rows[0]?.lastWebhook ?? '', dueInMs: rows[0]?.dueInMs ?? Infinity };
 }
+
+type OfPage = { lastWebhook: string | null; dueInMs: number | null };
 
 /** What became of a delivery by a try: `LOST` where the claim had ended, and another process may have tried it too. */
 export type Noted = 'DELIVERED' | 'WAITING' | 'FAILED' | 'LOST';

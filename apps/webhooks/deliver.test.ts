@@ -208,3 +208,14 @@ test('a process that dies while it tries loses nothing: once its claim has ended
   assert.equal(await note(dead, { status: 500, durationMs: 1 }), 'LOST', 'should it live after all');
   assert.equal(await note(heir, OK), 'DELIVERED');
 });
+
+test('who claims learns when the next delivery is due, and of one that is due now', async () => {
+  await (await newWebhook(['key.created'])).sendTest();
+  const dueInMs = async (after: string) => {
+    await world.sql`update webhook_deliveries set next_at = now() + ${after}::text::interval where state = 'WAITING'`;
+    return (await claim(world.sql, { slow: true, after: '', underWay: [], most: 1_000, perWebhook: 100 })).dueInMs;
+  };
+  const inAnHour = await dueInMs('1 hour');
+  assert.ok(inAnHour > 1_800_000 && inAnHour <= 3_600_000, String(inAnHour));
+  assert.ok((await dueInMs('0 seconds')) <= 0);
+});

@@ -27,7 +27,9 @@ type DeliverOptions = {
 // fill their own room, never that of the others.
 const PER_WEBHOOK = 8;
 const ROOM = { quick: 320, slow: 64 };
+// The earliest next claim, and the latest: the commit of a delivery may wake nobody.
 const EVERY_MS = 1_000;
+const WHILE_IDLE_EVERY_MS = 10_000;
 // A claim costs Postgres as much for one delivery as for many, so what ends meanwhile is made up for together.
 const CLAIM_AGAIN_MS = 20;
 const NOTE_WITHIN_MS = 3_000;
@@ -65,15 +67,20 @@ function startLane(options: DeliverOptions, underWay: Set<UnderWay>, slow: boole
   const loop = startLoop(clock, EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
     const all = [...underWay];
     const most = (slow ? ROOM.slow : ROOM.quick) - all.filter((one) => one.slow === slow).length;
+    let nextMs = EVERY_MS;
     if (most > 0) {
       const webhookIds = all.map(({ webhookId }) => webhookId);
       const asked = { slow, after, underWay: webhookIds, most, perWebhook: PER_WEBHOOK };
-      const { claimed, next } = await claim(sql, asked);
+      const { claimed, next, dueInMs } = await claim(sql, asked);
+      // Of one page it is known when the next is due.
+      const isAll = after === '' && next === '';
       after = next;
       for (const one of claimed) begin(one);
       if (next !== '' || claimed.length > 0) loop.soon();
+      if (isAll) nextMs = Math.min(Math.max(dueInMs, EVERY_MS), WHILE_IDLE_EVERY_MS);
     }
     await clock.sleep(CLAIM_AGAIN_MS);
+    return nextMs;
   });
   return loop;
 

@@ -49,8 +49,8 @@ export const brokenRules: BrokenRule[] = [
   {
     rule: 'what a dead process left is brought into force',
     file: 'apps/api/sync/sweeper.ts',
-    from: `    where applied_at is null and created_at < now() - interval '3 seconds'`,
-    to: `    where false and applied_at is null and created_at < now() - interval '3 seconds'`,
+    from: `applied_at is null and created_at < now() - interval '3 seconds'`,
+    to: `false and applied_at is null`,
   },
   {
     rule: 'a change is in force before its answer',

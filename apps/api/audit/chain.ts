@@ -37,7 +37,7 @@ export async function chainHead(
   return { head: parseHead(row.head ?? ''), lacks: row.lacks === null ? undefined : known[row.lacks - 1] };
 }
 
-/** How long the oldest line has waited that is not in the chain, in seconds. Every api asks each second: it reads one row, however many wait. */
+/** How long the oldest line has waited that is not in the chain, in seconds. It reads one row, however many wait. */
 export async function oldestWaiting(sql: Query): Promise<number> {
   const [row] = await sql<{ seconds: number }[]>`
     select extract(epoch from clock_timestamp() - noted_at)::float8 as seconds from audit_unchained order by line_id limit 1`;
@@ -109,6 +109,11 @@ export async function readKeptHead(redis: ShardedRedis): Promise<Head | undefine
 /** Forgets the head: for an operator who has put an older Postgres back. */
 export async function forgetHead(redis: ShardedRedis): Promise<void> {
   await redis.node(0).client.unlink(keyspace.auditHead());
+}
+
+/** Whether a line waits for its place in the chain. */
+export function isLineWaiting(sql: Sql) {
+  return sql`exists (select from audit_unchained)`;
 }
 
 type ChainerOptions = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };

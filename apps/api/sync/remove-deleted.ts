@@ -14,23 +14,23 @@ const SCOPES_AT_ONCE = 100;
  * transaction of those changes.
  */
 export async function removeDeleted(sql: Sql, redis: ShardedRedis): Promise<void> {
-  if (!(await isDue(sql))) return;
+  const [row] = await sql<[{ due: boolean }]>`select ${isSomethingDeleted(sql)} as due`;
+  if (!row.due) return;
   if (!(await mayChange(sql, redis))) return;
   // Each is of one team: a transaction that waits for the counters of a second one could wait for ever.
   for (const remove of [removeKeys, removeScopes, removeWorkspace]) await sql.begin((tx) => remove(tx));
 }
 
 /** Whether there is something to remove, and the page before is applied: others' changes must not wait behind many of ours. */
-async function isDue(sql: Sql): Promise<boolean> {
-  const [row] = await sql<[{ due: boolean }]>`
-    select not exists (
+export function isSomethingDeleted(sql: Sql) {
+  return sql`
+    not exists (
          select from changes
          where applied_at is null and kind <> 'adjustment' and created_at < now() - interval '30 seconds')
        and (exists (select from workspaces where deleted_at is not null and removed_at is null
                       and coalesce(keys_removed_at, '-infinity') < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second')
          or exists (select from scopes where removed_at is null
-                      and deleted_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second')) as due`;
-  return row.due;
+                      and deleted_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second'))`;
 }
 
 /** Removes the next keys of a deleted workspace, which refuses them already. */

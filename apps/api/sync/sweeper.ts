@@ -20,7 +20,9 @@ const ADOPT_FOR_MS = 500;
  * Applies changes whose process died, or lost Redis, between the commit and the apply; also advances the checkpoints. It does nothing
  * while Postgres is older than Redis: then an operator must decide.
  */
-export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): () => Promise<void> {
+export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch) {
+  let newest = 0;
+  let stale = false;
   let checkpoint = { history: '', horizon: 0 };
   let checkpointed = 0;
   let adopting = true;
@@ -35,16 +37,28 @@ export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresW
     const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
     while (adopting && redis.clock.monotonic() < adoptUntil) adopting = await adoptHistory(sql, redis);
   }
-  return async () => {
-    let stale = await isPostgresStale(sql, redis);
-    try {
-      if (!stale) await work();
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.errorName !== 'postgres_stale') throw error;
-      stale = true;
-    }
-    watch.note(stale);
+  return {
+    async sweepAll(): Promise<void> {
+      stale = await isPostgresStale(sql, redis);
+      newest = newestOf(await lastKnown(redis));
+      try {
+        if (!stale) await work();
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.errorName !== 'postgres_stale') throw error;
+        stale = true;
+      }
+      watch.note(stale);
+    },
+    /** Whether a change waits, or Postgres is older than what Redis had at the last sweep, or was older then. */
+    isDue: (sql: Sql) => sql`
+      exists (select from changes where ${isLeft(sql)}) or ${stale}::boolean
+      or (select last_value from changes_id_seq) < ${newest}::bigint`,
   };
+}
+
+/** Older than any request. */
+function isLeft(sql: Sql) {
+  return sql`applied_at is null and created_at < now() - interval '3 seconds'`;
 }
 
 /**
@@ -56,7 +70,7 @@ export async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
   // Changes for a closed shard must not hold up the others.
   const waiting = await sql<StoredChange[]>`
     select id, kind, entity_id, shard from changes
-    where applied_at is null and created_at < now() - interval '3 seconds'
+    where ${isLeft(sql)}
       and (shard = any(${[...open.keys()]}) or (shard is null and ${open.size === SHARDS}))
     order by id limit ${CHANGES_AT_ONCE}`;
   if (waiting.length === 0) return 0;
@@ -183,4 +197,9 @@ export async function isPostgresStale(sql: Sql, redis: ShardedRedis, these?: num
   if (shards.some((shard) => !all.has(shard))) throw new ApiError('redis_unavailable');
   const [made] = await orGiveUp(sql<[{ last: number }]>`select last_value as last from changes_id_seq`);
   return shards.some((shard) => all.get(shard)!.change > made.last);
+}
+
+/** The last change of Postgres that some of these shards got. */
+function newestOf(shards: Map<number, { change: number }>): number {
+  return Math.max(0, ...[...shards.values()].map(({ change }) => change));
 }

@@ -58,6 +58,14 @@ export async function closeMonths(stores: JobStores, nowMs: number, log: Logger,
   }
 }
 
+/** Whether a month is to be closed. */
+export async function isMonthDue(sql: Sql, nowMs: number): Promise<boolean> {
+  const [row] = await sql<[{ due: boolean }]>`
+    select exists (select from workspaces where month_due_at is null) or exists (select from workspaces where month_due_at <= ${nowMs})
+           or exists (select from workspace_months where closed_at is null) as due`;
+  return row.due;
+}
+
 async function beginDue(sql: Sql, nowMs: number, log: Logger, signal: AbortSignal): Promise<void> {
   for (;;) {
     signal.throwIfAborted();

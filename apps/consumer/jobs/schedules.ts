@@ -3,7 +3,7 @@ import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { closeMonths } from './close-months.ts';
+import { closeMonths, isMonthDue } from './close-months.ts';
 import { removeExpired } from './expire.ts';
 import { planMeters } from './plan-meters.ts';
 import { copyRecentUse } from './recent-use.ts';
@@ -36,6 +36,7 @@ export function schedules(stores: JobStores, metrics: Metrics, log: Logger): Job
     {
       name: 'close-months',
       cron: '*/5 * * * * *',
+      isDue: async () => isMonthDue(sql, await redis.now()),
       work: async (signal) => closeMonths(stores, await redis.now(), log, signal),
     },
     // Removes rows that have expired.

@@ -1,19 +1,15 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { systemClock as clock } from '../../../shared/runtime/clock.ts';
-import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { makeRunner, watchForSetBack, type Job } from './start-jobs.ts';
 
 const own = await makeConsumerWorld();
+type Runner = ReturnType<typeof makeRunner>;
 
 test('a job never runs twice at once, runs again after a failure, and stopping waits for it', async () => {
   const { metrics, log } = own;
-  const connect = () => connectPostgres(own.env.DATABASE_URL!, { max: 1 });
-  const [here, elsewhere] = [
-    makeRunner({ connect, metrics, log, clock }),
-    makeRunner({ connect, metrics, log, clock }),
-  ];
+  const [here, elsewhere] = [1, 2].map(() => makeRunner({ sql: own.sql, metrics, log, clock })) as [Runner, Runner];
   const other: Job = { name: 'other', cron: '', work: async () => void done.push('other') };
   const done: string[] = [];
   const job: Job = {

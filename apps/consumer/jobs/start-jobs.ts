@@ -6,11 +6,17 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { Running } from '../../../shared/runtime/run.ts';
 
 /** Work at set times. It may be cut off anywhere: the next run does all of it again. */
-export type Job = { name: string; cron: string; work(signal: AbortSignal): Promise<void> };
+export type Job = {
+  name: string;
+  cron: string;
+  /** Whether there is something to do; always, if it is not told. */
+  isDue?(): Promise<boolean>;
+  work(signal: AbortSignal): Promise<void>;
+};
 
 type StartJobsOptions = {
-  /** Opens a connection for one run of a job, which closes it. */
-  connect: () => Sql;
+  /** Has a connection for each job: what runs holds it. */
+  sql: Sql;
   metrics: Metrics;
   log: Logger;
   clock: Clock;
@@ -55,7 +61,7 @@ export function startJobs(jobs: Job[], options: StartJobsOptions): Running {
  * Runs jobs when it is told to, unless they are running here or elsewhere. A failure is logged, and the job runs again at its next
  * time. Stopping tells those that run, and waits for them.
  */
-export function makeRunner({ connect, metrics, log, clock }: StartJobsOptions) {
+export function makeRunner({ sql, metrics, log, clock }: StartJobsOptions) {
   const stopping = new AbortController();
   const running = new Map<string, Promise<void>>();
   return {
@@ -71,12 +77,13 @@ export function makeRunner({ connect, metrics, log, clock }: StartJobsOptions) {
     },
   };
 
-  async function runJob({ name, work }: Job): Promise<void> {
+  async function runJob({ name, isDue, work }: Job): Promise<void> {
     const started = clock.monotonic();
     const observe = (outcome: string) =>
       metrics.jobSeconds.observe({ job: name, outcome }, (clock.monotonic() - started) / 1000);
     try {
-      if (await runUnlessElsewhere(connect, name, () => work(stopping.signal))) observe('done');
+      if (isDue && !(await isDue())) return;
+      if (await runUnlessElsewhere(sql, name, () => work(stopping.signal))) observe('done');
     } catch (error) {
       if (stopping.signal.aborted) return;
       observe('failed');
@@ -86,19 +93,14 @@ export function makeRunner({ connect, metrics, log, clock }: StartJobsOptions) {
 }
 
 /** Does the work unless another process is doing it, and gives whether it did. The lock ends with its transaction, and with its connection. */
-async function runUnlessElsewhere(connect: () => Sql, name: string, work: () => Promise<void>): Promise<boolean> {
-  const own = connect();
-  try {
-    return await own.begin(async (tx) => {
-      await tx`set local idle_in_transaction_session_timeout = 0`;
-      const [lock] = await tx<[{ taken: boolean }]>`
-        select pg_try_advisory_xact_lock(hashtext('keytally jobs'), hashtext(${name})) as taken`;
-      if (lock.taken) await work();
-      return lock.taken;
-    });
-  } finally {
-    await own.end({ timeout: 0 });
-  }
+async function runUnlessElsewhere(sql: Sql, name: string, work: () => Promise<void>): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    await tx`set local idle_in_transaction_session_timeout = 0`;
+    const [lock] = await tx<[{ taken: boolean }]>`
+      select pg_try_advisory_xact_lock(hashtext('keytally jobs'), hashtext(${name})) as taken`;
+    if (lock.taken) await work();
+    return lock.taken;
+  });
 }
 
 /** How far the clock of the machine is ahead of what passed without it. */

@@ -1,14 +1,13 @@
 import { booksWatermark } from '../../events/watermark.ts';
-import { startLoop, type Loop } from '../../runtime/loop.ts';
+import { startDueLoop, type DueLoop } from '../../stores/due-loops.ts';
 import type { Metrics } from '../../runtime/metrics.ts';
 import { openShards } from '../../stores/fence.ts';
 import { findBalances } from '../balances.ts';
 import { proveGrants } from '../reconciling/grant-proof.ts';
 import { behindBooks, readBooked } from '../sums/booked.ts';
 import { rebuild, setAside, type RebuildStores, type SetAside } from './rebuild.ts';
-import { countUnsettled, removeSettled, takeUnsettled } from './unsettled-records.ts';
+import { countUnsettled, removeSettled, someUnsettled, takeUnsettled } from './unsettled-records.ts';
 
-const LOOK_EVERY_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
 // Half of what a query on the books costs is the query itself.
 const RECORDS_AT_ONCE = 2_000;
@@ -18,8 +17,9 @@ const BOOKS_BEHIND_MS = 10_000;
 const LOST_AFTER_MS = 30_000;
 
 /** Rebuilds noted records of open shards, until stopped. Any number of processes may do so at a time. */
-export function startRebuilder({ metrics, ...stores }: RebuildStores & { metrics: Metrics }): Loop {
-  const loop = startLoop(stores.redis.clock, LOOK_EVERY_MS, stores.log, 'rebuilding balances', async () => {
+export function startRebuilder({ metrics, ...stores }: RebuildStores & { metrics: Metrics }): DueLoop {
+  const { clock } = stores.redis;
+  const loop = startDueLoop({ clock, log: stores.log }, 'rebuilding balances', someUnsettled, async () => {
     const { waiting, failing } = await countUnsettled(stores.sql);
     metrics.unsettledRecords.set(waiting);
     metrics.failingRecords.set(failing);

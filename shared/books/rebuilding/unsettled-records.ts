@@ -1,4 +1,4 @@
-import { eachOf, orGiveUp, type Query } from '../../stores/postgres.ts';
+import { eachOf, orGiveUp, type Query, type Sql } from '../../stores/postgres.ts';
 import { chunks } from '../../values/chunks.ts';
 import type { BillingRef } from '../billing-refs.ts';
 
@@ -55,6 +55,11 @@ export async function removeSettled(sql: Query, settled: UnsettledRecord[]): Pro
     delete from unsettled_records
     where billing_id = any(${eachOf(sql, ids)})
       and (billing_id, mark) in (select * from unnest(${ids}::text[], ${settled.map(({ mark }) => mark)}::bigint[]))`);
+}
+
+/** Whether a note is due. */
+export function someUnsettled(sql: Sql) {
+  return sql`exists (select from unsettled_records where next_attempt_at <= now())`;
 }
 
 /** How many records wait, and how many of them were tried more than once. */

@@ -118,12 +118,15 @@ function saysOf(operationId: string, keyId: string, body: Json): { type: string;
   return [];
 }
 
-/** The program that delivers, without its listening: it looks once a second. */
+/** The program that delivers. What it hears of comes within a second. */
 export async function startWebhooks(simulation: Simulation, servers: Servers, receiver: Receiver) {
   const process = simulation.startProcess('webhooks');
   const config = readConfig(programs.webhooks, servers.env);
   const sql = Object.assign(servers.postgres.connect(process, servers.pools.webhooks), {
-    listen: async () => ({ unlisten: async () => {} }),
+    listen: async (_: string, hear: () => void) => {
+      const end = process.clock.every(1_000, hear);
+      return { unlisten: async () => end() };
+    },
   });
   await startDelivering({
     sql: sql as never,

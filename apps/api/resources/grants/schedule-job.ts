@@ -53,6 +53,11 @@ async function make({ sql, redis, metrics, log }: Stores, one: Due): Promise<voi
 type Position = { nextAt: number; id: string };
 type Due = Position & { billingId: string; teamId: string };
 
+/** Whether a schedule is due. */
+export function isPeriodDue(sql: Sql) {
+  return sql`exists (select from grant_schedules where next_at <= extract(epoch from now()) * 1000 and deleted_at is null)`;
+}
+
 /** A page of the schedules that are due, those that have been due the longest first. */
 function dueAfter(sql: Sql, { nextAt, id }: Position) {
   return sql<Due[]>`
