@@ -1,7 +1,7 @@
 -- For wrk: sends the bodies of a file in turn, and prints the measurements as one line of JSON.
 -- BODIES, TOKEN: a file with one JSON body per line, and the access token. COUNT=1: also counts the VALID answers.
 -- BATCH: sends so many of them as one request. GATEWAY, an address and a policy: verifies the same keys as nginx does.
--- NEW_ORDERS=1: asks for the scopes of a body in another order each time.
+-- DELAY_MS: each connection waits so long before each of its requests.
 -- CALLED, an address of an API that a guard protects: sends the same keys as its users do.
 -- KEEP_HOLDS, a file: adds the ids of the holds that answers have, and counts them. CAPTURES, such a file: captures each of them once.
 local requests, at = {}, 0
@@ -54,24 +54,8 @@ function request()
   return requests[at]
 end
 
-if os.getenv('NEW_ORDERS') then
-  local bodies, scopes = {}, {}
-  for body in io.lines(os.getenv('BODIES')) do
-    local head, list, tail = string.match(body, '^(.-"requestedScopes":%[)(.-)(%].*)$')
-    bodies[#bodies + 1] = { head, tail }
-    -- All bodies ask for the same.
-    if #bodies == 1 then
-      for scope in string.gmatch(list, '%b{}') do scopes[#scopes + 1] = scope end
-    end
-  end
-  function request()
-    at = at % #bodies + 1
-    for i = #scopes, 2, -1 do
-      local j = math.random(i)
-      scopes[i], scopes[j] = scopes[j], scopes[i]
-    end
-    return wrk.format(nil, nil, nil, bodies[at][1] .. table.concat(scopes, ',') .. bodies[at][2])
-  end
+if os.getenv('DELAY_MS') then
+  function delay() return tonumber(os.getenv('DELAY_MS')) end
 end
 
 if os.getenv('CAPTURES') then

@@ -47,7 +47,7 @@ async function main(folder: string): Promise<void> {
   await stage.supervisor.stop([]);
 
   const good = printFigures(parts.flatMap(({ figures }) => figures));
-  for (const part of parts) console.log(`\n${part.table}`);
+  for (const { table } of parts) if (table) console.log(`\n${table}`);
   console.log(`\nmeasured in ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
   if (!good) process.exitCode = 1;
 }

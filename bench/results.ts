@@ -6,8 +6,8 @@ export type Figure = { what: string; value: number; must: number; aim: number; l
 /** How long to measure: rounds of so many seconds, shared out over several processes of each kind. */
 export type HowLong = { rounds: number; seconds: number; processes: number };
 
-/** What a part of the benchmark found, and its table. */
-export type Part = { figures: Figure[]; table: string };
+/** What a part of the benchmark found. */
+export type Part = { figures: Figure[]; table?: string };
 
 /** Prints the figures as a table; gives whether each reached what it must. */
 export function printFigures(figures: Figure[]): boolean {

@@ -1,4 +1,4 @@
-import { showProgress, usageOf } from './watch.ts';
+import { cpuSecondsOf, showProgress } from './watch.ts';
 import type { Round } from './wrk.ts';
 
 /** What is measured: its load, the processes that work for it, and what to do after each load. */
@@ -8,8 +8,8 @@ export type Contender = {
   prepare?(seconds: number): Promise<void>;
   /** Puts load on it for so many seconds. */
   load(seconds: number): Promise<Round>;
-  /** The processes whose CPU counts, by name. */
-  pids: Record<string, number>;
+  /** The processes whose CPU counts, with that of their children, by name. */
+  pids: Record<string, number | number[]>;
   /** Ends what the load left to do. The CPU that this takes counts. */
   settle?(): Promise<void>;
 };
@@ -81,6 +81,12 @@ function medians(all: Measured[]): Measured {
 }
 
 function cpuSeconds({ pids }: Contender): Record<string, number> {
-  const used = Object.entries(pids).map(([name, pid]) => [name, usageOf(pid)[0]?.cpuSeconds ?? NaN]);
+  const used = Object.entries(pids).map(([name, of]) => [
+    name,
+    [of]
+      .flat()
+      .map(cpuSecondsOf)
+      .reduce((a, b) => a + b),
+  ]);
   return Object.fromEntries(used) as Record<string, number>;
 }

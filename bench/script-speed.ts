@@ -19,11 +19,8 @@ import { median } from './rounds.ts';
 import { showProgress } from './watch.ts';
 import type { World } from './world.ts';
 
-/**
- * Calls a second that Redis answers by itself to one connection, as verify has it, with sixteen under way. `single`
- * verifications are a script each, `batched` ones 16 to a script, both with their lookup; `lookedUp` ones are batched and bring none.
- */
-export type ScriptSpeed = { get: number; single: number; batched: number; lookedUp: number };
+/** Calls a second that Redis answers by itself to one connection, as verify has it, with sixteen under way: verifications are sixteen to a script. */
+export type ScriptSpeed = { get: number; batched: number };
 
 const DEEP = 16;
 const CALLS = 200_000;
@@ -35,17 +32,15 @@ export async function measureScript(world: World): Promise<ScriptSpeed> {
   const secret = world.keys[0]!;
   const key = keyspace.keyText(keyShard(secret)!, hashKeyText(secret));
   const event = `{"i":"${newId('evt')}","r":"GET /users",${USAGE}`;
-  const { single, batched, lookedUp } = await prepareVerifications(world, key, event);
+  const command = await prepareVerifications(world, key, event);
   const seen: ScriptSpeed[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const get = await getsPerSecond(world, key);
-    const one = await scriptsPerSecond(world, single, DEEP);
-    const many = DEEP * (await scriptsPerSecond(world, batched, 1));
-    seen.push({ get, single: one, batched: many, lookedUp: DEEP * (await scriptsPerSecond(world, lookedUp, 1)) });
+    seen.push({ get, batched: DEEP * (await scriptsPerSecond(world, command)) });
     showProgress('script against GET', round + 1, ROUNDS);
   }
   const of = (name: keyof ScriptSpeed) => median(seen.map((one) => one[name]));
-  return { get: of('get'), single: of('single'), batched: of('batched'), lookedUp: of('lookedUp') };
+  return { get: of('get'), batched: of('batched') };
 }
 
 /** Bytes that Redis takes for the record of a key. */
@@ -60,7 +55,7 @@ const COST_MICROS = 1_000;
 // As shared/verification/verifier.ts makes it.
 const USAGE = `"c":${COST_MICROS},"n":"default"`;
 
-/** Commands that verify one key again and again. */
+/** A command that verifies one key sixteen times, with its lookup. */
 async function prepareVerifications(world: World, key: string, event: string) {
   const node = world.redis.node(0);
   const verify = makeLibrary().functionOf('verify');
@@ -76,7 +71,7 @@ async function prepareVerifications(world: World, key: string, event: string) {
   const [command = '', ...args] = commandOf(1, NO_LOOKUP);
   const [answer] = readScriptAnswers((await node.client.call(command, args)) as string[], 1);
   const { lookup } = answer!.newLookup!;
-  return { single: commandOf(1, lookup), batched: commandOf(DEEP, lookup), lookedUp: commandOf(DEEP, NO_LOOKUP) };
+  return commandOf(DEEP, lookup);
 }
 
 async function teamOf(world: World): Promise<string> {
@@ -94,21 +89,21 @@ async function getsPerSecond({ env }: World, key: string): Promise<number> {
 
 // redis-benchmark takes no argument with a NUL in it. To write the same bytes again and again and to count answers costs
 // far less than the script: it is Redis that this measures, too.
-async function scriptsPerSecond({ env, clear }: World, command: string[], deep: number): Promise<number> {
+async function scriptsPerSecond({ env, clear }: World, command: string[]): Promise<number> {
   const { hostname, port } = new URL(env.REDIS_URL!);
   const parts = command.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`);
-  const pipelined = Buffer.from(`*${command.length}\r\n${parts.join('')}`.repeat(deep));
-  const calls = (CALLS / DEEP) * deep;
+  const sent = Buffer.from(`*${command.length}\r\n${parts.join('')}`);
+  const calls = CALLS / DEEP;
   const began = performance.now();
-  const socket = connect(Number(port), hostname, () => socket.write(pipelined));
+  const socket = connect(Number(port), hostname, () => socket.write(sent));
   let answered = 0;
   let rest = '';
   socket.setEncoding('latin1').on('data', (text: string) => {
     const found = (rest + text).split(ANSWER_BEGINS);
     answered += found.length - 1;
     rest = found.at(-1)!.slice(1 - ANSWER_BEGINS.length);
-    if (found.length === 1 || answered % deep > 0 || !text.endsWith('\r\n')) return;
-    if (answered < calls) socket.write(pipelined);
+    if (found.length === 1 || !text.endsWith('\r\n')) return;
+    if (answered < calls) socket.write(sent);
     else socket.end();
   });
   await once(socket, 'close');

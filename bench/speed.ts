@@ -3,7 +3,6 @@ import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { table } from '../shared/values/table.ts';
 import { freePorts } from '../apps/stack/process/ports.ts';
 import { ourProgram } from '../apps/stack/servers/programs.ts';
 import { number, ms, type Figure, type HowLong, type Part } from './results.ts';
@@ -24,8 +23,7 @@ export async function measureSpeed(stage: Stage, how: HowLong): Promise<Part> {
   const busy = await measureBeside(stage, world, how);
   const script = await measureScript(world);
   const bytes = await bytesOfKey(world);
-  const figures = [...figuresOf(busy, script, bytes), ...(await exactFigures(stage, world))];
-  return { figures, table: scriptsTable(script) };
+  return { figures: [...figuresOf(busy, script, bytes), ...(await exactFigures(stage, world))] };
 }
 
 /** Measures verify beside bare servers, in fresh processes each time, since earlier calls shape the code that V8 compiles. */
@@ -61,7 +59,7 @@ async function measureBeside(stage: Stage, world: World, { rounds, seconds, proc
 async function onOwnCore<T>(stage: Stage, contenders: Contender[], measured: () => Promise<T>): Promise<T> {
   const last = cpus().length - 1;
   if (process.platform !== 'linux' || last === 0) return measured();
-  const pids = contenders.flatMap((one) => Object.values(one.pids));
+  const pids = contenders.flatMap((one) => Object.values(one.pids).flat());
   const others = [process.pid, ...stage.records().map((one) => one.pid)].filter((pid) => !pids.includes(pid));
   try {
     await place(pids, '0');
@@ -132,18 +130,4 @@ function figuresOf(busy: Map<string, Measured>, script: ScriptSpeed, bytes: numb
       seen: 'three scopes, small metadata',
     },
   ];
-}
-
-/** How fast Redis alone decides beside a plain GET. */
-function scriptsTable(speed: ScriptSpeed): string {
-  const names = {
-    get: 'a plain GET',
-    batched: 'verifications, 16 to a script',
-    lookedUp: 'the same, each with its records looked up',
-    single: 'verifications, a script each',
-  };
-  const rows = (Object.keys(names) as (keyof ScriptSpeed)[]).map((name) => {
-    return [names[name], number(speed[name]), (speed[name] / speed.get).toFixed(2)];
-  });
-  return table(['Redis alone, pipelined 16 deep', '>calls/s', '>of GET'], rows);
 }

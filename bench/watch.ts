@@ -14,10 +14,21 @@ export function usageOf(pid: number): Usage[] {
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
     const mb = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) / 1024;
-    const cpuSeconds = (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+    // Its own time, and that of children that have ended.
+    const cpuSeconds = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_SECOND;
     return [{ cpuSeconds, rssMb: mb('VmRSS'), peakMb: mb('VmHWM') }];
   } catch {
     return [];
+  }
+}
+
+/** The CPU time of a process and its children, NaN where the system does not tell. */
+export function cpuSecondsOf(pid: number): number {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+    return children.reduce((sum, child) => sum + cpuSecondsOf(child), usageOf(pid)[0]?.cpuSeconds ?? NaN);
+  } catch {
+    return NaN;
   }
 }
 

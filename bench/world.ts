@@ -39,6 +39,8 @@ export type World = {
 export const CREDITS_CALLS = 5_000;
 /** The rate limit per second of the key of an exact rate. */
 export const RATE = 500;
+/** Of most loads. */
+export const CONNECTIONS = 64;
 const KEYS_USED = 1_000;
 const OPEN_WITHIN_MS = 600_000;
 
@@ -110,26 +112,30 @@ export async function makeWorld(
   return { name, url, token, keys, credits, rate, bodies, redis, env, clear };
 }
 
-export type Scope = { representation: string; read: boolean };
-type Asked = { holdSeconds?: number; scopes?: Scope[] };
+type Asked = { holdSeconds?: number };
 
-/** The request that is measured: a scope, a cost and a route. It may hold its credits for so many seconds, or ask for other scopes. */
-export function bodyOf(key: string, { holdSeconds, scopes }: Asked = {}): string {
-  const { billing, ...call } = callOf(key, scopes);
+/** The request that is measured: a scope, a cost and a route. It may hold its credits for so many seconds. */
+export function bodyOf(key: string, { holdSeconds }: Asked = {}): string {
+  const { billing, ...call } = callOf(key);
   const hold = holdSeconds && { hold: { expiresIn: holdSeconds } };
   return JSON.stringify({ ...call, billing: { ...billing, ...hold } });
 }
 
-function callOf(key: string, requestedScopes: Scope[] = [{ representation: 'users', read: true }]) {
-  return { key, requestedScopes, billing: { usage: '0.001' }, route: 'GET /users' };
+function callOf(key: string) {
+  return {
+    key,
+    requestedScopes: [{ representation: 'users', read: true }],
+    billing: { usage: '0.001' },
+    route: 'GET /users',
+  };
 }
 
 /** The same call as a gateway makes it. */
 export const GATEWAY = '/gateway/nginx/usage=0.001,scope=users.read/';
 
-/** The load that most contenders get: the bodies of a world over 64 connections. */
+/** The load that most contenders get: the bodies of a world over so many connections. */
 export function loadOf({ bodies, token }: Pick<World, 'bodies' | 'token'>, url: string): Omit<Load, 'seconds'> {
-  return { url, bodies, token, connections: 64 };
+  return { url, bodies, token, connections: CONNECTIONS };
 }
 
 /** The answer to the request that is measured, as text. */

@@ -14,7 +14,7 @@ export type Load = {
   /** So many calls leave as one request. */
   batch?: number;
   /** What else load.lua reads, which says what it does. */
-  also?: Partial<Record<'COUNT' | 'GATEWAY' | 'CALLED' | 'NEW_ORDERS' | 'KEEP_HOLDS' | 'CAPTURES', string>>;
+  also?: Partial<Record<'COUNT' | 'DELAY_MS' | 'GATEWAY' | 'CALLED' | 'KEEP_HOLDS' | 'CAPTURES', string>>;
 };
 
 type Said = Record<'requests' | 'seconds' | 'failed' | 'p50Us' | 'p99Us' | 'valid', number>;

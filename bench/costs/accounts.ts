@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Contract, Keytally } from '../../clients/node/index.ts';
-import { bodyOf, type Scope } from '../world.ts';
+import { bodyOf } from '../world.ts';
 
 type Limits = NonNullable<Contract['post /api/v1/api-key']['input']['limits']>;
 type Kind = {
@@ -10,7 +10,6 @@ type Kind = {
   ofRecord?: Limits;
   hasGrants?: boolean;
   holdSeconds?: number;
-  scopes?: Scope[];
 };
 
 /** For how long credits are held: longer than a benchmark takes. */
@@ -34,23 +33,18 @@ const ofRecord: Limits = [
   { ...much, name: 'second', per: 'second' },
 ];
 const users = [{ representation: 'users', read: true }];
-/** As many as a key may have. */
-const manyScopes = Array.from({ length: 100 }, (_, i) => ({ representation: `scope-${i}`, read: true }));
 const kinds = {
   limits: { records: FEW, limits },
   grants: { records: FEW, hasGrants: true },
   all: { records: FEW, limits, ofRecord, hasGrants: true },
   holds: { records: FOR_HOLDS, holdSeconds: HOLD_SECONDS },
-  scopes: { records: FEW, scopes: manyScopes },
 } satisfies Record<string, Kind>;
 
-/** Files of bodies that verify keys: with limits, with grants, with all of it, plain ones that hold their credits, and with many scopes. */
+/** Files of bodies that verify keys: with limits, with grants, with all of it and plain ones that hold their credits. */
 export type AccountBodies = Record<keyof typeof kinds, string>;
 
 /** Makes the keys of each kind, with their records, and writes the bodies into a folder. */
 export async function makeAccountKeys(client: Keytally, workspaceId: string, folder: string): Promise<AccountBodies> {
-  for (const { representation } of manyScopes)
-    await client.scopes.create({ id: workspaceId, name: representation, representation });
   const files = Object.entries<Kind>(kinds).map(async ([name, kind]) => {
     const file = join(folder, `bodies-${name}`);
     const keys = await keysOf(client, { workspaceId, name, kind });
@@ -88,7 +82,7 @@ async function keysOfRecord(
   const key = {
     ...meter,
     name,
-    scopes: kind.scopes ?? users,
+    scopes: users,
     rateLimitPerSecond: 1_000_000,
     metadata: { plan: 'pro', seats: 12 },
   };

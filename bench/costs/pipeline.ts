@@ -15,6 +15,8 @@ export type Row = Omit<Contender, 'name'>;
 export type Pipeline = {
   /** Address of its verify. */
   url: string;
+  /** Of all that runs. */
+  pids: Contender['pids'];
   /** A row whose calls this verify decides, or one that the row names: their way into the books counts too. */
   verifying(row: Row): Row;
   /** Stops it, and throws unless the books have each call that was answered. */
@@ -26,20 +28,23 @@ const DRAINED_WITHIN_MS = 300_000;
 // ClickHouse merges what was inserted. It is done when it takes less than this part of a core.
 const IDLE_SHARE = 0.15;
 
-/** Starts verify and a consumer in a world. */
+/** Starts all programs in a world. */
 export async function startPipeline(stage: Stage, world: World): Promise<Pipeline> {
   const { redis, env, name } = world;
-  const [verify = 0, consumer = 0] = await freePorts(2);
+  const [verify = 0, consumer = 0, api = 0, webhooks = 0] = await freePorts(4);
   const programs = [
     // On a busy machine a verification may take longer than it may elsewhere, and one that is refused ends the run.
     ourProgram('verify', 'costs-verify', verify, { ...env, VERIFY_DEADLINE_MS: '10000' }),
     ourProgram('consumer', 'costs-consumer', consumer, { ...env, CONSUMER_NAME: 'consumer' }),
+    ourProgram('api', 'costs-api', api, env),
+    ourProgram('webhooks', 'costs-webhooks', webhooks, env),
   ] as const;
   const pids = {
     verify: await stage.start(programs[0]),
     redis: stage.pidOf(`redis-${name}`),
     consumer: await stage.start(programs[1]),
     clickhouse: stage.pidOf('clickhouse'),
+    others: [await stage.start(programs[2]), await stage.start(programs[3]), stage.pidOf('postgres')],
   };
   let answered = 0;
 
@@ -58,6 +63,7 @@ export async function startPipeline(stage: Stage, world: World): Promise<Pipelin
 
   return {
     url: `http://127.0.0.1:${verify}`,
+    pids,
     verifying: (row) => ({
       pids: { ...pids, ...row.pids },
       async prepare(seconds) {

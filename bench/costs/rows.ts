@@ -1,24 +1,25 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
 import type { Contender } from '../rounds.ts';
 import { benchProgram, type Stage } from '../stage.ts';
-import { GATEWAY, loadOf, type World } from '../world.ts';
+import { CONNECTIONS, GATEWAY, loadOf, type World } from '../world.ts';
 import { load, type Load, type Round } from '../wrk.ts';
 import type { AccountBodies } from './accounts.ts';
 import { startPipeline, type Pipeline, type Row } from './pipeline.ts';
 
-/** The processes whose CPU a row shows. `app` is the program that is called, where that is not verify. */
-export const processes = ['app', 'verify', 'redis', 'consumer', 'clickhouse'] as const;
+/** The processes whose CPU a row shows. `app` is the program that is called, where that is not verify; `others` are api, webhooks and Postgres. */
+export const processes = ['app', 'verify', 'redis', 'consumer', 'clickhouse', 'others'] as const;
 
 export const BARE = 'bare node:http';
+export const IDLE = 'idle, each second';
 export const ONE_CALL = 'one call a request';
 export const BATCHES_OF_32 = 'batches of 32';
 export const KOA = 'Koa app';
 export const KOA_GUARDED = 'Koa app behind the guard';
 export const ALL_LIMITS = 'four limits, three grants and two limits';
 export const CAPTURE = 'a capture';
-export const NEW_ORDERS = '100 scopes in new orders';
 export const ALONE = 'client.verify, one at a time';
 
 /** What rows are started with. `start` starts a program of the benchmark. */
@@ -36,19 +37,21 @@ const CAPTURES_A_SECOND = 25_000;
 const MOST_UNDER_WAY = 128;
 // Fewer than the 64 of single calls: 64 batches of 100 are more calls than verify decides at a time.
 const BATCH_CONNECTIONS = 16;
+const IDLE_FOR = 10;
 
 const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   [BARE]: bare,
+  [IDLE]: async ({ pipeline: { pids } }) => ({ pids, load: idle }),
+  '100 calls a second': async (scene) => paced(scene, 100),
+  '1,000 calls a second': async (scene) => paced(scene, 1_000),
+  '5,000 calls a second': async (scene) => paced(scene, 5_000),
   [ONE_CALL]: async (scene) => verifying(scene),
-  'batches of 8': async (scene) => batches(scene, 8),
   [BATCHES_OF_32]: async (scene) => batches(scene, 32),
-  'batches of 100': async (scene) => batches(scene, 100),
   'a key with four limits': async (scene) => verifying(scene, { bodies: scene.bodies.limits }),
   'a record with three grants': async (scene) => verifying(scene, { bodies: scene.bodies.grants }),
   [ALL_LIMITS]: async (scene) => verifying(scene, { bodies: scene.bodies.all }),
   'a hold': async (scene) => verifying(scene, { bodies: scene.bodies.holds }),
   [CAPTURE]: async (scene) => captures(scene),
-  [NEW_ORDERS]: async (scene) => verifying(scene, { bodies: scene.bodies.scopes, also: { NEW_ORDERS: '1' } }),
   'endpoint for gateways': async (scene) => verifying(scene, { also: { GATEWAY } }),
   [KOA]: (scene) => app(scene),
   [KOA_GUARDED]: guardedApp,
@@ -90,6 +93,18 @@ async function bare({ world, answer, start }: Scene): Promise<Row> {
 
 function verifying({ world, pipeline }: Scene, how: Partial<Load> = {}): Row {
   return pipeline.verifying({ pids: {}, load: wrkOf(world, pipeline.url, how) });
+}
+
+/** Nobody calls, for longer: each second counts as a call. */
+async function idle(seconds: number): Promise<Round> {
+  const idleSeconds = IDLE_FOR * seconds;
+  await sleep(1_000 * idleSeconds);
+  return { calls: idleSeconds, perSecond: 0, p50Us: 0, p99Us: 0 };
+}
+
+/** So many calls a second in all: each connection waits before each of its calls. */
+function paced(scene: Scene, perSecond: number): Row {
+  return verifying(scene, { also: { DELAY_MS: String(Math.round((1_000 * CONNECTIONS) / perSecond)) } });
 }
 
 function batches(scene: Scene, batch: number): Row {
