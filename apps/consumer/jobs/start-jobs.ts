@@ -1,4 +1,4 @@
-import { schedule } from 'node-cron';
+import { createTask } from 'node-cron';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
@@ -23,37 +23,37 @@ type StartJobsOptions = {
 };
 
 const LOOK_AT_CLOCK_EVERY_MS = 1_000;
-const SET_BACK_MS = 5_000;
 
 /** Runs each job at its times, and never twice at once, neither in this process nor in another. */
 export function startJobs(jobs: Job[], options: StartJobsOptions): Running {
-  const { log, clock } = options;
+  const { clock } = options;
   const runner = makeRunner(options);
-  const tasks = jobs.map((job) =>
-    schedule(
-      job.cron,
-      () => void runner.run(job),
-      // A time that this process missed while it was busy needs no warning: the next one makes up for it.
-      { timezone: 'UTC', suppressMissedWarning: true },
-    ),
-  );
-  // node-cron keeps the time that it has planned: after a clock was set back by hours, nothing would run for as long.
-  const isSetBack = watchForSetBack(aheadMs(clock));
-  const stopWatching = clock.every(LOOK_AT_CLOCK_EVERY_MS, () => {
-    if (!isSetBack(aheadMs(clock))) return;
-    log.warn({}, 'the clock was set back; the times of all jobs are planned again');
-    for (const task of tasks) {
-      void task.stop();
-      void task.start();
-    }
+  // node-cron tells the times. By its own timers nothing would run for as long as a clock was set back, and after a jump ahead, as of
+  // a machine that slept, it walks through all times that were left out, for minutes.
+  const plans = jobs.map((job) => {
+    const task = createTask(job.cron, () => {}, { timezone: 'UTC' });
+    return { job, isDue: makePlan(() => task.getNextRuns(1)[0]!.getTime(), clock.now()) };
+  });
+  const stopLooking = clock.every(LOOK_AT_CLOCK_EVERY_MS, () => {
+    for (const { job, isDue } of plans) if (isDue(clock.now())) void runner.run(job);
   });
   return {
     async stop() {
-      stopWatching();
-      const stopped = runner.stop();
-      for (const task of tasks) await task.destroy();
-      await stopped;
+      stopLooking();
+      await runner.stop();
     },
+  };
+}
+
+/** Tells at each look whether a time has come, once however many were left out; after the clock was set back, at once. */
+export function makePlan(nextMs: () => number, beganMs: number): (nowMs: number) => boolean {
+  let plannedMs = nextMs();
+  let lookedMs = beganMs;
+  return (nowMs) => {
+    const isDue = nowMs >= plannedMs || nowMs < lookedMs;
+    if (isDue) plannedMs = nextMs();
+    lookedMs = nowMs;
+    return isDue;
   };
 }
 
@@ -101,18 +101,4 @@ async function runUnlessElsewhere(sql: Sql, name: string, work: () => Promise<vo
     if (lock.taken) await work();
     return lock.taken;
   });
-}
-
-/** How far the clock of the machine is ahead of what passed without it. */
-function aheadMs(clock: Clock): number {
-  return clock.now() - clock.monotonic();
-}
-
-/** Tells at each look how far the clock is ahead now, whether it was set back since the one before. */
-export function watchForSetBack(furthest: number): (aheadMs: number) => boolean {
-  return (now) => {
-    const isSetBack = now < furthest - SET_BACK_MS;
-    furthest = isSetBack ? now : Math.max(furthest, now);
-    return isSetBack;
-  };
 }
