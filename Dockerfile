@@ -14,9 +14,12 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
 COPY apps/mcp/package.json apps/mcp/
+COPY apps/console/package.json apps/console/
+RUN npm ci -w apps/console --ignore-scripts --no-audit --no-fund
+COPY shared shared
+COPY clients/node clients/node
 COPY apps/console apps/console
-COPY shared/contract/caller.ts shared/contract/reasons.ts shared/contract/
-RUN npm ci -w apps/console --ignore-scripts --no-audit --no-fund && node apps/console/build/build.ts
+RUN node apps/console/build/build.ts
 
 FROM node:26.10.0-bookworm-slim
 ENV NODE_ENV=production

@@ -114,7 +114,7 @@ test-cluster: install ## run the tests of Redis Cluster
 	@$(node) tests/runner/main.ts --tiers 3,4 cluster
 
 test-deploy: install ## run the tests of the stack, Compose, Helm, systemd and monitoring
-	@$(node) tests/runner/main.ts --tiers 3,4 apps/stack tests/compose tests/helm tests/forge tests/monitoring
+	@$(node) tests/runner/main.ts --tiers 3,4 apps/stack tests/compose tests/deploy tests/helm tests/forge tests/monitoring --within 2400
 
 test-faults: install ## run the tests that kill, empty, fill and cut off servers and programs
 	@$(node) tests/runner/main.ts --tiers 3,4 tests/system tests/faults apps/consumer apps/api

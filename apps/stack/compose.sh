@@ -6,9 +6,9 @@ set -eu
 cd "$(dirname "$0")/../.."
 umask 077
 
-# As without Docker: verify has the ports after the api's.
+# As without Docker: verify has the port after the api's.
 if [ -n "${KEYTALLY_PORT:-}" ] && [ -z "${KEYTALLY_VERIFY_PORTS:-}" ]; then
-  export KEYTALLY_VERIFY_PORTS="$((KEYTALLY_PORT + 1))-$((KEYTALLY_PORT + 4))"
+  export KEYTALLY_VERIFY_PORTS=$((KEYTALLY_PORT + 1))
 fi
 in_api() { docker compose exec -T api "$@"; }
 

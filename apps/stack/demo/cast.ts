@@ -61,6 +61,8 @@ export async function makeCast(client: Keytally, workspaceId: string, calls: num
   const allowedIPs = ['203.0.113.0/24'];
   const keys = new Map<string, Pick<Traffic, 'customer' | 'key'>>();
   for (const [label, meter, name, more] of [
+    // First, before its end has come on a busy machine.
+    ['fair', 'acme', 'Acme trade fair', { expiresAt: Date.now() + ENDS_SOON_MS }],
     ['production', 'acme', 'Acme production', { metadata: { plan: 'business', contact: 'ops@acme.example' } }],
     ['mobile', 'acme', 'Acme mobile app', { rateLimitPerSecond: 50 }],
     ['backend', 'globex', 'Globex backend', { expiresAt: Date.now() + YEAR_MS }],
@@ -69,7 +71,6 @@ export async function makeCast(client: Keytally, workspaceId: string, calls: num
     ['search', 'hooli', 'Hooli search', {}],
     ['office', NORTHWIND, 'Northwind Traders, from the office alone', { allowedIPs }],
     ['laptop', 'acme', 'Acme laptop that was stolen', { enabled: false }],
-    ['fair', 'acme', 'Acme trade fair', { expiresAt: Date.now() + ENDS_SOON_MS }],
   ] as const) {
     const customer = customers.get(meter)!;
     const scopes = [{ representation: 'documents', create: true, read: true }];

@@ -1,0 +1,166 @@
+// The stack on Docker Compose, on an engine of its own, by the commands of README and docs/deploy.md. tests/deploy/images/Dockerfile says what
+// stands in for images that no registry gave.
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { readComposeFile } from '../compose/helpers/compose-file.ts';
+import { eventually } from '../helpers/eventually.ts';
+import { startEngine } from './helpers/engine.ts';
+import { makeBaseImages } from './helpers/images.ts';
+import { makeComposeStack, type Customer } from './helpers/stack.ts';
+
+const folder = process.env.TEST_FOLDER ?? '';
+const file = readComposeFile();
+const services = Object.keys(file.services);
+const ours = ['api', 'verify', 'relay', 'consumer', 'webhooks'];
+
+const engine = await startEngine(folder);
+await makeBaseImages(engine, folder);
+const stack = await makeComposeStack(engine, join(folder, 'checkout'));
+let customer: Customer;
+
+test('make up builds the image, starts every container, and Compose warns of nothing', async () => {
+  const { code, out, err } = await stack.make('up');
+  assert.is(code, 0, err);
+  await stack.healthy();
+  assert.equal(
+    [(await stack.state('migrate')).Status, existsSync(join(stack.folder, 'secrets/env'))],
+    ['exited', true],
+  );
+  assert.match(out, `console  http://127.0.0.1:${stack.port}/console`);
+  const config = await stack.run('docker', ['compose', '--profile', 'monitoring', 'config', '--quiet']);
+  assert.equal(config, { code: 0, out: '', err: '' });
+  customer = await stack.customer();
+});
+
+test("the README's first key is valid, and its usage arrives", async () => {
+  const [, lines = ''] =
+    /^\. \.keytally\/env\n([^]*?)```/m.exec(readFileSync(join(checkout, 'README.md'), 'utf8')) ?? [];
+  const { out, err } = await stack.run('bash', ['-ec', `. secrets/env\n${lines}`]);
+  assert.match(out, /^\{"status":"VALID",.*"usedCredits":"0.25"/, err);
+  await stack.under(customer, async () => {});
+  await stack.proven(customer);
+});
+
+test('make demo shows right books, also with a history', async () => {
+  for (const history of [[], ['HISTORY=3']])
+    assert.match(await stack.must('demo', ...history), /^0 calls were answered otherwise[^]*^The books are right/m);
+});
+
+test("an operator's commands work", async () => {
+  assert.match(await stack.must('status'), /-verify-1 .*\(healthy\)/);
+  assert.match(await stack.must('token', 'TEAM=acme'), /^kt_\w+\n$/);
+  assert.match(await stack.must('quota', 'TEAM=acme', 'SET=keys=7'), /^keys +0 of 7$/m);
+  assert.match(await stack.must('revoke-team', 'TEAM=acme'), /everything of acme is revoked/);
+  assert.match(await stack.must('migrate'), 'the schemas are up to date');
+  assert.match(await stack.must('rebuild'), /^Redis is rebuilt: 64 shards/m);
+  assert.match(await stack.must('audit-log-verify'), /as they were written, 0 /);
+  const logs = await stack.run('timeout', ['-s', 'INT', '15', 'make', '-s', 'logs', 'NAME=api']);
+  assert.match(logs.out, /^api-1 .*"msg":"request"/m);
+  await stack.proven(customer);
+});
+
+test('no secret stands in what the engine tells of a container, in its arguments, or in a log', async () => {
+  const names = services.filter((name) => name !== 'migrate');
+  const secrets = Object.keys(file.secrets).map((name) =>
+    readFileSync(join(stack.folder, 'secrets', name), 'utf8').trim(),
+  );
+  secrets.push(stack.address('TOKEN'), customer.key, ...secrets.map((text) => /:([^:@]+)@/.exec(text)?.[1] ?? text));
+  await stack.must('monitor');
+  const told = await engine.docker('inspect', ...(await engine.lines('ps', '-aq')));
+  const processes = await Promise.all(
+    names.map(async (name) => engine.docker('top', await stack.container(name), '-o', 'pid,args')),
+  );
+  const logs = await stack.compose('--profile', 'monitoring', 'logs', '--no-color');
+  for (const text of [told, ...processes, logs]) for (const secret of secrets) assert.not.ok(text.includes(secret));
+  assert.not.match(logs, /read-only file system|operation not permitted|permission denied/i);
+  assert.is(statSync(join(stack.folder, 'secrets')).mode & 0o777, 0o700);
+});
+
+test('make monitor asks each program, and no rule of its alerts fails', async () => {
+  const ask = async (path: string) => {
+    const { out } = await stack.run('docker', [
+      'compose',
+      '--profile',
+      'monitoring',
+      'exec',
+      '-T',
+      'prometheus',
+      'wget',
+      '-qO-',
+      `http://127.0.0.1:9090/api/v1/${path}`,
+    ]);
+    return JSON.parse(out).data;
+  };
+  const isUp = ({ health }: { health: string }) => health === 'up';
+  await eventually(
+    'all are asked',
+    async () => (await ask('targets')).activeTargets.filter(isUp).length === ours.length,
+  );
+  const rules = (await ask('rules')).groups.flatMap((group: { rules: { health: string }[] }) => group.rules);
+  assert.ok(rules.length > 20 && rules.every(({ health }: { health: string }) => health !== 'err'));
+});
+
+test('each program reaches the servers that it uses, and no other container', async () => {
+  const ports: Record<string, number> = {
+    postgres: 5432,
+    redis: 6379,
+    kafka: 9092,
+    clickhouse: 8123,
+    api: 8080,
+    verify: 8081,
+  };
+  const reach = `const [, ...places] = process.argv;
+    const open = (place) => new Promise((resolve) => {
+      const [host, port] = place.split(':');
+      const socket = require('net').connect({ host, port, timeout: 3000 });
+      socket.on('connect', () => resolve(socket.destroy() && [host]));
+      for (const name of ['error', 'timeout']) socket.on(name, () => resolve(socket.destroy() && []));
+    });
+    Promise.all(places.map(open)).then((all) => console.log(all.flat().join()))`;
+  const shared = (one: string, other: string) =>
+    file.services[one]!.networks!.some((name) => file.services[other]!.networks!.includes(name));
+  for (const name of ours) {
+    const others = Object.keys(ports).filter((other) => other !== name);
+    const { out } = await stack.exec(name, 'node', '-e', reach, ...others.map((other) => `${other}:${ports[other]}`));
+    assert.is(out.trim(), others.filter((other) => shared(name, other)).join(), name);
+  }
+});
+
+test('verify keeps its port when its container starts again, and four of it share a range', async () => {
+  const port = async () => stack.compose('port', 'verify', '8081');
+  const before = await port();
+  for (let i = 0; i < 2; i++) {
+    await stack.compose('restart', 'verify');
+    assert.is(await port(), before);
+  }
+  const scaled = { KEYTALLY_VERIFY_PORTS: `${stack.port + 1}-${stack.port + 4}` };
+  const { code, err } = await stack.run('docker', ['compose', 'up', '-d', '--wait', '--scale', 'verify=4'], scaled);
+  assert.is(code, 0, err);
+  assert.is((await stack.compose('ps', '-q', 'verify')).split('\n').length, 4);
+});
+
+test('a backup is restored beside the stack, and never over it', async () => {
+  const refused = async (command: string, why: RegExp) =>
+    assert.match((await stack.make(command, 'FILE=a.backup')).err, why);
+  await stack.must('backup', 'FILE=a.backup');
+  await refused('backup', /^keytally: a\.backup is there already/);
+  await refused('restore', /^keytally: the stack runs: stop it/);
+  await stack.must('down');
+  await refused('restore', /^keytally: the volumes of the project keytally hold a stack/);
+  stack.env.COMPOSE_PROJECT_NAME = 'restored';
+  assert.match(await stack.must('restore', 'FILE=a.backup'), /^\d+ exact, 0 differ, 0 undecided/m);
+  await stack.proven(customer);
+  await stack.compose('down', '--volumes');
+  delete stack.env.COMPOSE_PROJECT_NAME;
+});
+
+test('down keeps the data, and up has it again under the same token', async () => {
+  const token = stack.address('TOKEN');
+  await stack.must('up');
+  assert.is(stack.address('TOKEN'), token);
+  await stack.under(customer, async () => {});
+  await stack.proven(customer);
+});
