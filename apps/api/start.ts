@@ -10,6 +10,7 @@ import { connectRedis } from '../../shared/stores/redis.ts';
 import { serve, type Served } from '../../shared/http/serve.ts';
 import { makeApp } from './http/app.ts';
 import { portalRoutes, routes, sessionRoutes } from './routes/index.ts';
+import { testClockRoutes } from './routes/test-clock/test-clock.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { composeApi, type ApiConfig } from './compose.ts';
 
@@ -52,7 +53,8 @@ export async function startApi(config: ApiConfig, log: Logger, clock: Clock, ran
     // Without the others it still reads what Postgres has.
     { toServe: { postgres } },
   );
-  const app = makeApp({ routes: [...routes, ...portalRoutes], sessionRoutes, handling, probe, config, metrics });
+  const undocumented = [...sessionRoutes, ...(config.TEST_CLOCK_FILE ? testClockRoutes(config.TEST_CLOCK_FILE) : [])];
+  const app = makeApp({ routes: [...routes, ...portalRoutes], undocumented, handling, probe, config, metrics });
   const server = await serve(app.callback(), probe, config, { headersMs: 10_000, requestMs: 15_000 }, log);
 
   return {

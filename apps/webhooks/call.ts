@@ -1,5 +1,5 @@
 import { Agent, request } from 'node:https';
-import type { IncomingMessage } from 'node:http';
+import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from 'node:http';
 import { type LookupFunction, isIP } from 'node:net';
 import { once } from 'node:events';
 import { callbackify } from 'node:util';
@@ -43,7 +43,7 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
   const lookup = callbackify(resolve) as unknown as LookupFunction;
   // Without the last, a lookup could be asked for one address alone.
   const outside = new Agent({ ...keeping, lookup, autoSelectFamily: true });
-  const inside = new Agent(keeping);
+  const inside = { 'https:': new Agent(keeping), 'http:': new PlainAgent(keeping) };
   return async function call({ teamId, url, headers, body }: Call): Promise<Outcome> {
     const started = clock.monotonic();
     const took = () => Math.round(clock.monotonic() - started);
@@ -52,7 +52,11 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
     try {
       const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
       if (typeof target === 'string') throw new Error(`the URL ${target}`);
-      const response = await post(target, body, { headers, signal, agent: target.isAllowed ? inside : outside });
+      const response = await post(target, body, {
+        headers,
+        signal,
+        agent: target.isAllowed ? inside[target.url.protocol as keyof typeof inside] : outside,
+      });
       status = response.statusCode!;
       const answer = await readStart(response, target.isAllowed ? KEPT_BYTES_INSIDE : KEPT_BYTES);
       return { status, answer, durationMs: took(), retryAfter: response.headers['retry-after'] };
@@ -63,10 +67,11 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
   };
 }
 
-type Given = { headers: Record<string, string>; signal: AbortSignal; agent: Agent };
+type Given = { headers: Record<string, string>; signal: AbortSignal; agent: Agent | PlainAgent };
 
 async function post(target: WebhookTarget, body: string, given: Given): Promise<IncomingMessage> {
-  const sent = request(target.url, {
+  const send = target.url.protocol === 'http:' ? plainRequest : request;
+  const sent = send(target.url, {
     ...given,
     method: 'POST',
     headers: { ...given.headers, 'content-length': Buffer.byteLength(body) },

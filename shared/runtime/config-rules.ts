@@ -25,6 +25,12 @@ function productionProblems(config: Partial<Config>): string[] {
       `HOST ${HOST} can be reached from outside, and without TLS others can read tokens and keys on the network: ` +
         'set TLS_CERTIFICATE_PATH and TLS_KEY_PATH, or TLS_BY_PROXY=true where a proxy in front speaks TLS',
     );
+  for (const name of ['TEST_CLOCK_FILE', 'TEST_TOKEN'] as const)
+    if (config[name]) problems.push(`${name} is for development, and must not be set in production`);
+  if (config.WEBHOOK_ALLOWED_TARGETS?.some(({ target }) => target.startsWith('http:')))
+    problems.push(
+      'WEBHOOK_ALLOWED_TARGETS must name no http:// in production: events would cross the network in plain text',
+    );
   for (const name of ['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL'] as const) {
     const url = config[name];
     if (url !== undefined && isGuessable(passwordIn(url)))

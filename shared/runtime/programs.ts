@@ -2,7 +2,7 @@ import { groups, type Variables } from './variables.ts';
 
 const { clickHouse, masterKeys, vault, rolePasswords, clients, api, quotas, telemetry, kafka } = groups;
 const { DATABASE_URL, NODE_ENV, WEBHOOK_ALLOWED_TARGETS, WEBHOOK_RETRY_SECONDS } = groups.single;
-const { BUS, CONSUMER_NAME, KAFKA_WATCHDOG_SECONDS, WORKERS } = groups.single;
+const { TEST_CLOCK_FILE, TEST_TOKEN, BUS, CONSUMER_NAME, KAFKA_WATCHDOG_SECONDS, WORKERS } = groups.single;
 const { REDIS_URL, REDIS_MIN_REPLICAS, LOG_LEVEL, HOST, PORT, OPS_PORT } = groups.single;
 const { QUOTA_VERIFY_PER_SECOND } = quotas;
 
@@ -14,14 +14,23 @@ const service = { NODE_ENV, LOG_LEVEL, HOST, PORT, OPS_PORT, ...telemetry };
 
 /** What each program reads. A test checks docker-compose.yml against these lists, and so finds a misspelt variable. */
 export const programs = {
-  api: { ...service, ...stores, ...clients, ...masterKeys, ...api, ...quotas, WEBHOOK_ALLOWED_TARGETS },
+  api: {
+    ...service,
+    ...stores,
+    ...clients,
+    ...masterKeys,
+    ...api,
+    ...quotas,
+    WEBHOOK_ALLOWED_TARGETS,
+    TEST_CLOCK_FILE,
+  },
   verify: { ...service, ...redis, ...clients, QUOTA_VERIFY_PER_SECOND, WORKERS },
   relay: { ...service, ...redis, ...kafka, CONSUMER_NAME },
   consumer: { ...service, ...stores, ...kafka, BUS, CONSUMER_NAME, KAFKA_WATCHDOG_SECONDS },
   // It has no part in Redis and in the books: it alone calls outside.
   webhooks: { ...service, ...settings, ...masterKeys, WEBHOOK_ALLOWED_TARGETS, WEBHOOK_RETRY_SECONDS },
   migrate: { ...settings, ...rolePasswords, ...clickHouse },
-  token: { ...settings, REDIS_URL },
+  token: { ...settings, REDIS_URL, TEST_TOKEN },
   quota: { ...settings, REDIS_URL, ...quotas },
   'audit-log-verify': { ...settings, ...redis },
   'vault-key': { NODE_ENV, ...vault },

@@ -3,7 +3,7 @@ import { variablesOf, type Variable } from './variable-kinds.ts';
 const single = variablesOf({
   DATABASE_URL: 'needed: PostgreSQL, which holds all settings: `postgres://user:password@host:port/database`',
   WEBHOOK_ALLOWED_TARGETS:
-    'targets: targets of webhooks that may be inside of your network, each exactly as `team_…=host:port`, or `*=host:port` for all teams, separated by commas; empty: none',
+    'targets: targets of webhooks that may be inside of your network, each exactly as `team_…=host:port`, or `*=host:port` for all teams, separated by commas; for development `*=http://host:port`, or any port by `:*`; empty: none',
   WEBHOOK_RETRY_SECONDS:
     'seconds?: seconds after each failed try of a webhook until the next one, separated by commas; after the last, a delivery has failed; empty: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h',
   REDIS_URL:
@@ -20,6 +20,10 @@ const single = variablesOf({
     'choice info|trace|debug|warn|error|fatal|silent: least severe level that is logged: `trace`, `debug`, `info`, `warn`, `error` or `fatal`; `silent`: nothing is logged',
   WORKERS:
     'integer 1..128 = 1: number of verify processes behind one port (above 1 on Linux and FreeBSD only); set one for each core that Redis leaves free',
+  TEST_CLOCK_FILE:
+    'text: for development alone: the file that `POST /api/v1/test-clock` moves the clock by; empty: none',
+  TEST_TOKEN:
+    'text: for development alone: the access token that `token` makes; empty: a random one',
   CONSUMER_NAME:
     'text = consumer-1: name of this consumer or relay among the readers of the outbox; each running one needs a name of its own',
   BUS: 'choice redis|kafka: how usage events reach ClickHouse: `redis`: the consumer reads them from Redis; `kafka`: relays carry them from Redis to Kafka, where the consumer reads them',

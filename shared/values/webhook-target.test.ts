@@ -45,12 +45,34 @@ test('the operator allows exact targets: no other port, no other host, no http',
   for (const url of others.split(' ')) assert.type(readWebhookTarget(url, allowed), 'string', url);
 });
 
+test('for development the operator allows plain HTTP to a host, on one port or on all', () => {
+  const allowed = ['http://127.0.0.1:3000', 'http://host.docker.internal:*'];
+  for (const url of ['http://127.0.0.1:3000/', 'http://host.docker.internal/', 'http://host.docker.internal:4000/in'])
+    assert.type(readWebhookTarget(url, allowed), 'object', url);
+  for (const url of ['http://127.0.0.1/', 'http://127.0.0.1:3001/', 'https://127.0.0.1:3000/', 'ftp://127.0.0.1:3000/'])
+    assert.type(readWebhookTarget(url, allowed), 'string', url);
+});
+
 test('an allowed target is of one team, or of all, and is a host and a port, and nothing else', () => {
   assert.equal(readAllowedTarget('team_01a=Receiver:443'), { team: 'team_01a', target: 'receiver:443' });
   assert.equal(readAllowedTarget('*=[0:0::1]:9443'), { team: '*', target: '[::1]:9443' });
+  assert.equal(readAllowedTarget('*=http://Localhost:*'), { team: '*', target: 'http://localhost:*' });
+  assert.equal(readAllowedTarget('*=http://localhost:80'), { team: '*', target: 'http://localhost:80' });
   for (const text of ['receiver:443', 'acme=receiver:443', '=receiver:443', 'team_=a:1'])
     assert.is(readAllowedTarget(text), undefined, text);
-  for (const text of ['receiver', ':443', 'receiver:', 'receiver:99999', 'a/b:1', 'u@a:1', '*:443', ''])
+  for (const text of [
+    'receiver',
+    ':443',
+    'receiver:',
+    'receiver:99999',
+    'a/b:1',
+    'u@a:1',
+    '*:443',
+    'a:*',
+    'http://*:1',
+    'http://a',
+    '',
+  ])
     assert.is(readAllowedTarget(`*=${text}`), undefined, text);
 });
 

@@ -11,17 +11,19 @@ const GLOBAL_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /**
  * Reads the URL of a webhook, or says what is wrong with it. `allowed` are the exact targets, `host:port`, which the operator
- * allows the team inside. The parser of URLs writes an address in its one form, so decimal, octal and hexadecimal ones are addresses too.
+ * allows the team inside; for development `http://host:port`, or any port of such a host. The parser of URLs writes an address in its one form, so decimal, octal and hexadecimal ones are addresses too.
  */
 export function readWebhookTarget(text: string, allowed: readonly string[]): WebhookTarget | string {
   if (!URL.canParse(text)) return 'must be a URL, such as https://example.com/hooks';
   const url = new URL(text);
-  if (url.protocol !== 'https:') return 'must begin with https://';
+  const isPlain = url.protocol === 'http:';
+  const port = Number(url.port || (isPlain ? '80' : '443'));
+  const names = isPlain ? [port, '*'].map((one) => `http://${url.hostname}:${one}`) : [`${url.hostname}:${port}`];
+  const isAllowed = names.some((name) => allowed.includes(name));
+  if (url.protocol !== 'https:' && !(isPlain && isAllowed)) return 'must begin with https://';
   if (url.username !== '' || url.password !== '') return 'must have no user name and no password';
   if (url.hash !== '') return 'must have no fragment (#…)';
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '');
-  const port = Number(url.port || '443');
-  const isAllowed = allowed.includes(`${url.hostname}:${port}`);
   const target = { url, host, port, isAllowed };
   if (isAllowed) return target;
   if (ipaddr.isValid(host)) return 'must have the name of a host, not an address';
@@ -47,9 +49,11 @@ export function allowedFor(team: string, targets: readonly AllowedTarget[]): str
 
 /** Reads one of the operator's targets, `team=host:port`; gives it in the form that URLs are compared with. */
 export function readAllowedTarget(text: string): AllowedTarget | undefined {
-  const [, team = '', host, port] = /^(\*|team_[0-9a-z]+)=(.+):(\d{1,5})$/.exec(text) ?? [];
-  if (host === undefined || host.includes('*') || !URL.canParse(`https://${host}:${port}`)) return undefined;
-  const url = new URL(`https://${host}:${port}`);
+  const [, team = '', plain = '', host = '*', port = ''] =
+    /^(\*|team_[0-9a-z]+)=(http:\/\/)?(.+):(\d{1,5}|(?<=http:.*)\*)$/.exec(text) ?? [];
+  const address = `https://${host}:${port.replace('*', '')}`;
+  if (host.includes('*') || !URL.canParse(address)) return undefined;
+  const url = new URL(address);
   if (url.pathname !== '/' || url.username !== '' || url.search !== '' || url.hash !== '') return undefined;
-  return { team, target: `${url.hostname}:${Number(port)}` };
+  return { team, target: `${plain}${url.hostname}:${port === '*' ? port : Number(port)}` };
 }

@@ -16,7 +16,7 @@ const config = readConfigOrExit(programs.token);
 await withPostgres(config.DATABASE_URL, async (sql) => {
   const { text, changes } = await sql.begin(async (tx) => {
     const teamId = await findOrCreateTeam(tx, team);
-    const { text, row } = await createFullToken(tx, teamId);
+    const { text, row } = await createFullToken(tx, teamId, config.TEST_TOKEN);
     const origin = { teamId, tokenId: null, operation: 'npm run token', requestId: null };
     const made = { id: row.id, after: accessTokens.present(row), shards: [row.shard] };
     return { text, changes: await storeRecorded(tx, origin, [{ resource: 'access_token', ...made }]) };

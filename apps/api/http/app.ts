@@ -21,8 +21,8 @@ import type { ApiRoute, HandleOptions } from './route.ts';
 
 type AppOptions = {
   routes: readonly ApiRoute[];
-  /** Sessions of the pages, outside the document. */
-  sessionRoutes: readonly ApiRoute[];
+  /** Sessions of the pages, and the clock of a stack to test against. */
+  undocumented: readonly ApiRoute[];
   handling: HandleOptions;
   probe: Probe;
   config: Pick<Config, 'OPS_PORT' | 'PUBLIC_API_URL' | 'PUBLIC_VERIFY_URL' | 'CORS_ORIGINS'> & TlsConfig;
@@ -36,7 +36,7 @@ const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, X-Request
 const ANSWER_HEADERS = 'Retry-After, X-Request-Id';
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
-export function makeApp({ routes, sessionRoutes, handling, probe, config, metrics }: AppOptions): Koa {
+export function makeApp({ routes, undocumented, handling, probe, config, metrics }: AppOptions): Koa {
   const { OPS_PORT: opsPort } = config;
   const { services, log } = handling;
   const servers = serversOf(config.PUBLIC_API_URL, config.PUBLIC_VERIFY_URL);
@@ -53,7 +53,7 @@ export function makeApp({ routes, sessionRoutes, handling, probe, config, metric
   app.use(files(onClientPort(probe, opsPort), (path, headers) => docs(path, headers) ?? console(path, headers)));
 
   const router = new Router({ strict: true, sensitive: true });
-  for (const route of [...routes, ...sessionRoutes]) {
+  for (const route of [...routes, ...undocumented]) {
     router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, handling));
   }
   app.use(router.routes());

@@ -175,7 +175,7 @@ const groups: [part: RegExp, tag: Tag][] = [
   [/\/webhook/, 'Webhooks'],
   [/\/meter-destination/, 'External meters'],
   [/\/quota/, 'Quota'],
-  [/\/workspace/, 'Workspaces'],
+  [/\/workspace|\/test-clock/, 'Workspaces'],
 ];
 
 function tagOf(path: string): Tag {

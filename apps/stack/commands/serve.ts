@@ -31,6 +31,7 @@ export async function serve(home: homes.Home): Promise<never> {
     leaveHome = homes.takeHome(home);
     await startAll();
     up = true;
+    say(`ready: api ${home.apiUrl}, verify ${home.verifyUrl}, token in ${homes.envFile(home)}`);
     await tell({ ready: true });
   } catch (error) {
     // Stopped while starting: `stop` ends the process when it is done.

@@ -48,7 +48,10 @@ export function ourPrograms(home: Home, ports: InnerPorts, servers: Servers, kaf
   const portOf = { ...ports, api: home.apiPort, verify: home.verifyPort };
   return programNames(home.bus).map((name) => {
     const addresses = { ...servers.addresses('keytally', name), ...kafka };
-    return ourProgram(name, name, portOf[name], programEnvironment(home, addresses));
+    const env = programEnvironment(home, addresses);
+    // What clients reach; the rest is for this machine alone.
+    if (name === 'api' || name === 'verify') env.HOST = process.env.KEYTALLY_ADDRESS || env.HOST;
+    return ourProgram(name, name, portOf[name], env);
   });
 }
 
@@ -74,7 +77,12 @@ const notForPrograms = /^(npm_|INIT_CWD$|MAKE|KEYTALLY_(API_URL|VERIFY_URL|TOKEN
 
 /** The variables of an environment that the programs of a stack do not get, since the stack decides them itself. */
 export function notTaken(environment: NodeJS.ProcessEnv): string[] {
-  return Object.keys(environment).filter((name) => environment[name] && decidedHere.test(name));
+  return Object.keys(environment).filter((name) => environment[name] && isDecidedHere(name));
+}
+
+/** Whether the stack decides a variable itself. */
+export function isDecidedHere(name: string): boolean {
+  return decidedHere.test(name);
 }
 
 /** The environment of our programs: that of `make up`, with what this stack decides itself. */

@@ -66,7 +66,7 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
   // A slow disk holds Redis up, and so whoever waits for it.
   const redis = redisProgram({ binary, ...own('redis'), settings: throwAway ? { appendfsync: 'no' } : {} });
   return {
-    programs: [postgres, redis, clickhouseProgram(own('clickhouse'))],
+    programs: [byTestClock(postgres), byTestClock(redis), clickhouseProgram(own('clickhouse'))],
     addresses,
     rolePasswords: Object.fromEntries(
       servers.postgres.programs.map((program) => [
@@ -76,4 +76,10 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
     ),
     createDatabase: (name) => createDatabase(postgresUrl, name),
   };
+}
+
+// Where a clock that can be moved is preloaded (docs/testing.md), the servers live by it as our programs do.
+function byTestClock(program: Program): Program {
+  const preloaded = Object.entries(process.env).filter(([name]) => /^(LD_PRELOAD$|TEST_CLOCK_FILE$)/.test(name));
+  return { ...program, env: { ...program.env, ...Object.fromEntries(preloaded) } };
 }

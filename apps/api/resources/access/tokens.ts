@@ -3,7 +3,7 @@ import { ACCESS_TOKEN_PREFIX } from '../../../../shared/auth/access-token.ts';
 import { permissions, type Caller, type Permission } from '../../../../shared/contract/caller.ts';
 import { exampleOf } from '../../../../shared/contract/example.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
+import { hashKeyText, keyShard, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import {
   id,
@@ -84,12 +84,16 @@ type NewToken = {
   expiresAt?: number | undefined;
   /** The token that makes it; absent: an operator does. */
   createdBy?: string;
+  /** A secret that is known already, for tests alone. */
+  text?: string;
 };
 
 /** Stores a new access token and returns its secret, which nothing else contains. The caller must report it as `changed`. */
-export async function createToken(sql: Query, token: NewToken) {
-  const shard = randomShard();
-  const text = makeKeyText(ACCESS_TOKEN_PREFIX, shard);
+export async function createToken(sql: Query, { text: given, ...token }: NewToken) {
+  const text = given || makeKeyText(ACCESS_TOKEN_PREFIX, randomShard());
+  const shard = keyShard(text);
+  if (shard === undefined || !text.startsWith(`${ACCESS_TOKEN_PREFIX}_`))
+    throw new Error('TEST_TOKEN has not the form of an access token: take one that keytally made');
   const row = await accessTokens.insert(sql, {
     ...token,
     id: newId('tok'),
@@ -109,6 +113,6 @@ export async function findOrCreateTeam(sql: Query, name: string): Promise<string
 }
 
 /** Creates a token with every permission, as the operator hands it out. */
-export async function createFullToken(sql: Query, teamId: string) {
-  return createToken(sql, { teamId, name: 'operator', permissions });
+export async function createFullToken(sql: Query, teamId: string, text = '') {
+  return createToken(sql, { teamId, name: 'operator', permissions, text });
 }
