@@ -14,14 +14,17 @@ export NODE_COMPILE_CACHE ?= $(CURDIR)/node_modules/.cache/node
 stack = @STACK='$(STACK)' apps/stack/stack.sh
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
-	  printf '  make %-16s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^##@ /\t/p; s/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | while IFS= read -r line; do case $$line in \
+	  "$$(printf '\t')"*) printf '\n%s\n' "$${line#?}" ;; \
+	  *) printf '  make %-16s %s\n' "$${line%%"$$(printf '\t')"*}" "$${line#*"$$(printf '\t')"}" ;; esac; done
 	@echo
 	@echo '  The stack keeps its data in KEYTALLY_HOME (default .keytally). The api listens on KEYTALLY_PORT (default 8080),'
 	@echo '  verify on the next port. make stays with the stack that is there. Without one it uses Docker Compose where a'
 	@echo '  Docker engine answers. STACK=docker or STACK=native decides instead.'
 
-up: ## start the stack, or find it running; print addresses, a token and three lines to paste
+##@ To run keytally
+
+up: ## start the stack, or find it running; print addresses, a token and lines to paste
 	$(stack) up
 
 down: ## stop the stack and keep its data
@@ -74,6 +77,8 @@ rebuild: ## write everything in Redis again, from Postgres and the books
 
 restored: ## after you restored Postgres from a backup: settle, on the safe side, what changed since
 	$(stack) restored
+
+##@ To work on it
 
 bench: install ## measure verify beside bare node:http: cost, speed, exactness; ROUNDS=6 SECONDS=3 ONLY=part-of-a-name
 	@$(node) bench/main.ts --rounds $(or $(ROUNDS),6) --seconds $(or $(SECONDS),3) $(if $(ONLY),--only '$(ONLY)')

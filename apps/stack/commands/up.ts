@@ -3,11 +3,19 @@ import { closeSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
-import { checkout, envFile, findSupervisor, logFile, readEnvFile, type Home } from '../process/home.ts';
+import {
+  checkout,
+  describeVariables,
+  envFile,
+  findSupervisor,
+  logFile,
+  readEnvFile,
+  type Home,
+} from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { openLog } from '../process/log-file.ts';
 import { answersOk } from '../process/program.ts';
-import { programNames } from '../servers/programs.ts';
+import { isDecidedHere, programNames } from '../servers/programs.ts';
 import { prepareStart, type Message } from './serve.ts';
 
 /** Starts the stack, or finds it running; returns when it is ready to serve. */
@@ -16,6 +24,12 @@ export async function up(home: Home): Promise<void> {
   if (findSupervisor(home)) {
     await waitForRunning(home);
     console.log('keytally is already running on this machine.');
+    const [then, now] = [findSupervisor(home)?.variables ?? {}, describeVariables()];
+    const changed = Object.keys({ ...then, ...now }).filter((name) => !isDecidedHere(name) && then[name] !== now[name]);
+    if (changed.length > 0)
+      console.log(
+        `it goes on without what changed in the environment since: ${changed.join(', ')}. make down, then make up`,
+      );
   } else {
     prepareStart(home);
     console.log(`starting keytally on this machine, in ${home.folder}`);
@@ -91,27 +105,20 @@ async function startSupervisor(home: Home): Promise<void> {
   child.unref();
 }
 
-/** What a user wants first: the addresses, the token, and three lines to paste into sh, bash or zsh. */
+/** What a user wants first: the addresses, the token, and lines to paste that make a first key. */
 function welcome(home: Home): string {
-  const token = readEnvFile(home).KEYTALLY_TOKEN ?? '';
-  const post = (url: string, body: string) =>
-    `curl -sS ${url} -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d ${body}`;
-  const field = (answer: string, name: string) =>
-    `$(printf %s "$${answer}" | grep -o '"${name}":"[^"]*"' | head -n 1 | cut -d '"' -f 4)`;
   return `
   api      ${home.apiUrl}
   verify   ${home.verifyUrl}
   console  ${home.apiUrl}/console
-  token    ${token}
+  token    ${readEnvFile(home).KEYTALLY_TOKEN ?? ''}
 
-To load them into your shell:  . ${quoted(envFile(home))}
+A first key, to paste into your shell (the README's example adds credits):
 
-A first try: these lines make a workspace, make a key in it and verify the key. The README's example does the same and adds
-credits; use either of them.
-
-WORKSPACE=$(${post(`${home.apiUrl}/api/v1/workspace`, `'{"name":"demo"}'`)}); echo "$WORKSPACE"
-KEY=$(${post(`${home.apiUrl}/api/v1/api-key`, `'{"name":"first","workspaceId":"'${field('WORKSPACE', 'id')}'"}'`)}); echo "$KEY"
-${post(`${home.verifyUrl}/api/v1/api-key/verify`, `'{"key":"'${field('KEY', 'key')}'"}'`)}; echo
+. ${quoted(envFile(home))}; . ${quoted(join(checkout, 'docs/api.sh'))}
+WORKSPACE=$(api POST /api/v1/workspace -d '{"name": "demo"}' | field workspace.id)
+KEY=$(api POST /api/v1/api-key -d '{"name": "first", "workspaceId": "'"$WORKSPACE"'"}' | field apiKey.key)
+verify '{"key": "'"$KEY"'"}'
 `;
 }
 

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import {
   existsSync,
   lstatSync,
@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { variables } from '../../../shared/runtime/variables.ts';
 import { describeFailure, StackError } from './errors.ts';
 import { readJson, replaceDurably, replaceFile, writeOnce } from './files.ts';
 import { freePorts, reservePort } from './ports.ts';
@@ -82,12 +83,21 @@ export interface SupervisorNote extends ProcessId {
   apiPort: number;
   checkout: string;
   bus: Bus;
+  /** What `describeVariables` gave when it started. */
+  variables?: Record<string, string>;
 }
 
 /** The supervisor of this home, if one is running. */
 export function findSupervisor({ folder }: Pick<Home, 'folder'>): SupervisorNote | undefined {
   const note = readJson<SupervisorNote>(noteFile({ folder }));
   return note && isAlive(note) ? note : undefined;
+}
+
+/** The variables of the programs that are set in our environment, but BUS, with a hash of each: values may be secrets. */
+export function describeVariables(): Record<string, string> {
+  const set = Object.keys(variables).flatMap((name) => [name, `${name}_FILE`, `${name}_COMMAND`]);
+  const given = set.filter((name) => process.env[name] && name !== 'BUS');
+  return Object.fromEntries(given.map((name) => [name, hash('sha256', process.env[name]!).slice(0, 12)]));
 }
 
 /** Leaves a home that was taken, where its folder is now. */
@@ -97,7 +107,13 @@ export type LeaveHome = (home: Pick<Home, 'folder'>) => void;
 export function takeHome(home: Home): LeaveHome {
   const id = identify(process.pid);
   if (!id) throw new Error('cannot tell which process this is');
-  const note: SupervisorNote = { ...id, apiPort: home.apiPort, checkout, bus: home.bus };
+  const note: SupervisorNote = {
+    ...id,
+    apiPort: home.apiPort,
+    checkout,
+    bus: home.bus,
+    variables: describeVariables(),
+  };
   const leave = lockHome(home);
   replaceFile(noteFile(home), JSON.stringify(note));
   return leave;
