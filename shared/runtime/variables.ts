@@ -22,8 +22,7 @@ const single = variablesOf({
     'integer 1..128 = 1: number of verify processes behind one port (above 1 on Linux and FreeBSD only); set one for each core that Redis leaves free',
   TEST_CLOCK_FILE:
     'text: for development alone: the file that `POST /api/v1/test-clock` moves the clock by; empty: none',
-  TEST_TOKEN:
-    'text: for development alone: the access token that `token` makes; empty: a random one',
+  TEST_TOKEN: 'text: for development alone: the access token that `token` makes; empty: a random one',
   CONSUMER_NAME:
     'text = consumer-1: name of this consumer or relay among the readers of the outbox; each running one needs a name of its own',
   BUS: 'choice redis|kafka: how usage events reach ClickHouse: `redis`: the consumer reads them from Redis; `kafka`: relays carry them from Redis to Kafka, where the consumer reads them',

@@ -81,35 +81,6 @@ test('the head of the file or docs/deploy.md explains every setting that the fil
   for (const name of taken) assert.match(explained, new RegExp(`\\b${name}\\b`));
 });
 
-test('published ports and addresses are those on which programs and servers listen; probes and metrics have one that is not published', () => {
-  const ports = ourServices(file).flatMap(([name, service]) => {
-    if (name === 'migrate') return [];
-    const { PORT, OPS_PORT } = service.environment!;
-    assert.is(OPS_PORT, 8090, name);
-    for (const port of service.ports ?? []) assert.is(port.split(':').at(-1), String(PORT), name);
-    return PORT ?? [];
-  });
-  assert.is(new Set([...ports, 8090]).size, ports.length + 1);
-
-  const [postgres, redis, clickhouse] = ['database_url', 'redis_api_url', 'clickhouse_api_url'].map(
-    (one) => new URL(secrets[one]!),
-  );
-  const { POSTGRES_DB, POSTGRES_USER } = file.services.postgres!.environment!;
-  assert.equal([postgres!.pathname, postgres!.username], [`/${POSTGRES_DB}`, POSTGRES_USER]);
-  assert.equal([postgres!.host, redis!.host, clickhouse!.host], ['postgres:5432', 'redis:6379', 'clickhouse:8123']);
-  assert.match(health('postgres'), `--port=5432 --username=${POSTGRES_USER} --dbname=${POSTGRES_DB}`);
-  assert.match(read('deploy/redis.conf'), /^port 6379$/m);
-  assert.match(health('redis'), '-p 6379');
-  assert.match(health('clickhouse'), ':8123/ping');
-  for (const url of ['clickhouse_url', 'clickhouse_api_url', 'clickhouse_consumer_url'])
-    assert.match(read('deploy/clickhouse/users.xml'), `<${new URL(secrets[url]!).username}>`);
-
-  const brokers = ourServices(file).flatMap(([, { environment }]) => environment?.KAFKA_BROKERS ?? []);
-  assert.equal(new Set(brokers), new Set(['kafka:9092']));
-  assert.match(read('deploy/kafka/server.properties'), /^advertised\.listeners=BROKER:\/\/kafka:9092,/m);
-  assert.match(health('kafka'), '--bootstrap-server kafka:9092');
-});
-
 test('each server has the password of its address, no two users have one, and no program has that of an owner', () => {
   const addresses = Object.keys(secrets).filter((name) => name.endsWith('_url'));
   assert.is(addresses.length, 11);
@@ -180,8 +151,4 @@ test('the image has the exact Node of the tests, and the user of its containers,
 
 function read(path: string): string {
   return readFileSync(join(checkout, path), 'utf8');
-}
-
-function health(name: string): string {
-  return interpolate(file.services[name]!.healthcheck!.test!.slice(1).join(' '));
 }
