@@ -167,22 +167,26 @@ const MOST_REFUSED = 200;
 // "usage_too_large" of the API.
 const USAGE_TOO_LARGE = 40020;
 
+/** Counts calls of the last 24 hours; undefined of so many keys that the api tells no rows. */
+async function countOfDay(groupBy: string, of: Input<'get /api/v1/verifications'>) {
+  const input = { ...of, ...spanUntilNow('day').asked, interval: 'day', groupBy } as const;
+  try {
+    return (await call('get /api/v1/verifications', input)).data;
+  } catch (error) {
+    if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return undefined;
+    throw error;
+  }
+}
+
 /** How many calls each key had in the last 24 hours; nothing where whoever looks may not know, or there are too many keys. */
 export function useCallsOfKeys(): ReadonlyMap<string, number> | undefined {
   const { id: workspaceId } = useWorkspace();
-  const may = useMay();
+  const may = useMay()('usage:read');
   const { value } = useRead(async () => {
-    if (!may('usage:read')) return undefined;
-    const input = { workspaceId, ...spanUntilNow('day').asked, interval: 'day', groupBy: 'key' } as const;
-    const { data } = await call('get /api/v1/verifications', input).catch(noneIfTooMany);
-    return new Map(summed<Count>(data, ({ apiKeyId }) => `${apiKeyId}`).map((one) => [`${one.apiKeyId}`, one.count]));
+    const rows: readonly Count[] = (may && (await countOfDay('key', { workspaceId }))) || [];
+    return new Map(summed(rows, ({ apiKeyId }) => `${apiKeyId}`).map((one) => [`${one.apiKeyId}`, one.count]));
   }, workspaceId);
   return value?.size ? value : undefined;
-}
-
-function noneIfTooMany(error: unknown): Pick<Answer, 'data'> {
-  if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return { data: [] };
-  throw error;
 }
 
 /** The refused calls of the last 24 hours by reason, key and limit, the most frequent first. */
@@ -191,21 +195,13 @@ export function useRefused(everyMs?: number) {
   const { isOfTeam } = useSession();
   return useRead(
     async () => {
-      const count = async (groupBy: string, more: Input<'get /api/v1/verifications'> = { workspaceId }) => {
-        const input = { ...more, ...spanUntilNow('day').asked, interval: 'day', groupBy } as const;
-        return (await call('get /api/v1/verifications', input)).data;
-      };
-      // Of very many keys the api tells no rows: then by reason and limit alone.
-      const ofKeys = count('status,reason,limit,key').catch((error: unknown) => {
-        if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return count('status,reason,limit');
-        throw error;
-      });
+      const ofKeys = async () =>
+        (await countOfDay('status,reason,limit,key', { workspaceId })) ??
+        (await countOfDay('status,reason,limit', { workspaceId }));
       // What is no key is of no workspace: it is the team's.
-      const [rows, unknown] = await Promise.all([
-        ofKeys,
-        isOfTeam ? count('status,reason', { status: 'INVALID' }) : [],
-      ]);
-      const refused = [...rows, ...unknown].filter(({ status }) => status !== 'VALID');
+      const unknown = isOfTeam ? countOfDay('status,reason', { status: 'INVALID' }) : [];
+      const rows = (await Promise.all([ofKeys(), unknown])).flatMap((some = []) => some);
+      const refused = rows.filter(({ status }) => status !== 'VALID');
       const nameOf = ({ reason, limit, apiKeyId }: Count) => `${reason} ${limit} ${apiKeyId}`;
       return summed<Count>(refused, nameOf).slice(0, MOST_REFUSED);
     },

@@ -118,18 +118,18 @@ export function UsagePage() {
 /** Days that one often asks for. */
 function Presets({ timezone }: { timezone: string }) {
   const [, ask] = useAsked();
-  const [{ from: yesterday, to: today }, week, days] = [2, 7, DAYS].map((count) => lastDays(timezone, count)) as Three;
-  const [month, lastMonth] = [monthOf(today), monthOf(monthOf(today).before)];
+  const { from: yesterday, to: today } = lastDays(timezone, 2);
+  const month = monthOf(today);
   const presets = [
     ['Today', today, today],
     ['Yesterday', yesterday, yesterday],
-    ['7 days', week.from, today],
-    [`${DAYS} days`, days.from, today],
+    ['7 days', lastDays(timezone, 7).from, today],
+    [`${DAYS} days`, lastDays(timezone).from, today],
     ['This month', month.first, today],
-    ['Last month', lastMonth.first, month.before],
+    ['Last month', monthOf(month.before).first, month.before],
   ] as const;
   return (
-    <div class="actions presets">
+    <div class="actions" style={{ marginBottom: '1rem' }}>
       {presets.map(([title, from, to]) => (
         <button key={title} type="button" class="outline small" onClick={() => ask({ from, to })}>
           {title}
@@ -138,8 +138,6 @@ function Presets({ timezone }: { timezone: string }) {
     </div>
   );
 }
-
-type Three = [ReturnType<typeof lastDays>, ReturnType<typeof lastDays>, ReturnType<typeof lastDays>];
 
 function monthOf(day: string): { first: string; before: string } {
   const first = `${day.slice(0, 8)}01`;

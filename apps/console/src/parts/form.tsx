@@ -187,20 +187,9 @@ type FieldProps = FieldData & {
 
 /** A field with its label and, below it, what it takes; with `onText` what is typed is told at once. */
 export function Field(props: FieldProps) {
-  const {
-    label,
-    hint,
-    as = 'text',
-    value,
-    onText,
-    wrong,
-    suggests,
-    meanings,
-    clears: _,
-    shownIf: __,
-    told: ___,
-    ...input
-  } = props;
+  // What is the form's, and not the input's.
+  const { clears: _, shownIf: __, told: ___, meanings, suggests, wrong, onText, ...own } = props;
+  const { label, hint, as = 'text', value, ...input } = own;
   const options = (props.options ?? []).map((one) => (typeof one === 'string' ? ([one, one] as const) : one));
   const id = useId();
   if (as === 'check') {

@@ -46,32 +46,25 @@ export function Section<Value>({ title, action, ...shown }: SectionProps<Value>)
   );
 }
 
-/** Parts of a page, of which the address says which one is shown; those that whoever looks may not see are left out. */
-export function Tabs({
-  of,
-}: {
-  of: readonly (readonly [title: string, needs: boolean, show: () => ComponentChildren])[];
-}) {
+/** Parts of a page, of which the address says which one is shown; false is one that whoever looks may not see. */
+export function Tabs({ of }: { of: Readonly<Record<string, false | (() => ComponentChildren)>> }) {
   const { path } = useLocation();
-  const [{ tab }] = useAsked();
-  const tabs = of.filter(([, needs]) => needs);
-  const shown = tabs.find(([title]) => title === tab) ?? tabs[0];
+  const [{ tab = '' }] = useAsked();
+  const titles = Object.keys(of).filter((title) => of[title]);
+  const shown = titles.includes(tab) ? tab : titles[0]!;
   // On a narrow screen they scroll: the one that is shown stands in sight.
   const intoSight = (link: HTMLElement | null) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  const current = { 'aria-current': 'true', ref: intoSight } as const;
   return (
     <>
       <nav class="menu tabs" aria-label="Parts of the page">
-        {tabs.map(([title]) => (
-          <a
-            key={title}
-            href={`${path}?tab=${encodeURIComponent(title)}`}
-            {...(title === shown?.[0] && { 'aria-current': 'true' as const, ref: intoSight })}
-          >
+        {titles.map((title) => (
+          <a key={title} href={`${path}?tab=${encodeURIComponent(title)}`} {...(title === shown && current)}>
             {title}
           </a>
         ))}
       </nav>
-      {shown?.[2]()}
+      {(of[shown] || undefined)?.()}
     </>
   );
 }

@@ -60,14 +60,7 @@ export function ProblemNote({ problem, onRetry, fields = [] }: ProblemNoteProps)
     <div class="problem" role="alert">
       {wrong.size > 0 && !wrong.has(undefined) ? (
         <p>
-          Not done: look at{' '}
-          {[...wrong].map((label, i) => (
-            <>
-              {i > 0 && ', '}
-              <strong>{label}</strong>
-            </>
-          ))}
-          .
+          Not done: look at <strong>{[...wrong].join(', ')}</strong>.
         </p>
       ) : (
         <p>{message}</p>

@@ -27,6 +27,8 @@ type OnChange = (what: Change) => Promise<unknown>;
 // What a link gives, which its maker must hold.
 const linkNeeds = ['link:write', 'key:read', 'billing:read', 'usage:read'] as const;
 
+const UNUSED = 'Nothing was used. Verify a key of this customer with a cost, and it shows here within seconds.';
+
 /** One customer: what it has, where that came from and where it went. */
 export function Customer({ id: bid }: { id: string }) {
   const read = useRead(async () => {
@@ -43,9 +45,7 @@ function CustomerPage({ billing, grants }: { billing: Billing; grants: readonly 
   const may = useMay();
   const { isOfTeam } = useSession();
   const { id: bid, workspaceId, externalMeterId } = billing;
-  const now = async () => (await call('get /api/v1/customer-billing/{bid}', { bid })).billing;
   const change: OnChange = (what) => call('patch /api/v1/customer-billing/{bid}', { bid, ...what });
-  const needs = 'billing:write';
   return (
     <Page title={externalMeterId} action={<Actions of={billing} onChange={change} />}>
       <section>
@@ -53,91 +53,75 @@ function CustomerPage({ billing, grants }: { billing: Billing; grants: readonly 
         <BillingFacts of={billing} />
       </section>
       <Tabs
-        of={[
-          [
-            'Keys',
-            may('key:read'),
-            () => (
-              <List
-                title="Keys"
-                action={<NewKey customer={externalMeterId} look="outline" />}
-                of="get /api/v1/workspace/{id}/api-keys"
-                input={{ id: workspaceId, externalMeterId, deleted: false, limit: 200 }}
-                columns={keyColumns.filter(({ title }) => title !== 'Customer')}
-                empty="No key yet. Make one, and its calls draw on these credits."
-              />
-            ),
-          ],
-          [
-            'Credits',
-            true,
-            () => (
-              <>
-                <Ledger bid={bid} grants={grants} />
-                <Schedules bid={bid} />
-              </>
-            ),
-          ],
-          [
-            'Usage',
-            may('usage:read'),
-            () => (
-              <LastUsage
-                of={{ workspaceId, billingId: bid }}
-                empty="Nothing was used. Verify a key of this customer with a cost, and it shows here within seconds."
-              />
-            ),
-          ],
-          ['Calls', may('usage:read'), () => <Calls of={{ workspaceId, externalMeterId }} bid={bid} />],
-          [
-            'Limits and alerts',
-            true,
-            () => (
-              <>
-                <OwnList
-                  title="Limits"
-                  of={limitKind}
-                  items={billing.limits}
-                  needs={needs}
-                  read={async () => (await now()).limits}
-                  onChange={(limits) => change({ limits })}
-                />
-                <OwnList
-                  title="Alerts"
-                  of={alertKind}
-                  items={billing.alerts}
-                  needs={needs}
-                  read={async () => (await now()).alerts}
-                  onChange={(alerts) => change({ alerts })}
-                />
-                <List
-                  title="Crossed alerts"
-                  of="get /api/v1/customer-billing/{bid}/alerts"
-                  input={{ bid, limit: 100 }}
-                  columns={[
-                    { title: 'Alert', text: 'name' },
-                    { title: 'Crossed', time: 'at' },
-                    { title: 'Used then', amount: 'usedCredits' },
-                  ]}
-                  empty="No alert was crossed yet. A webhook tells you when one is."
-                />
-              </>
-            ),
-          ],
-          [
-            'Statement',
-            true,
-            () => (
-              <>
-                {may('usage:read') && <Statement bid={bid} />}
-                <ProofOfBooks bid={bid} />
-              </>
-            ),
-          ],
-          ['Activity', isOfTeam && may('audit:read'), () => <AuditList find={{ resourceId: bid }} />],
-        ]}
+        of={{
+          Keys: may('key:read') && (() => <Keys of={billing} />),
+          Credits: () => (
+            <>
+              <Ledger bid={bid} grants={grants} />
+              <Schedules bid={bid} />
+            </>
+          ),
+          Usage: may('usage:read') && (() => <LastUsage of={{ workspaceId, billingId: bid }} empty={UNUSED} />),
+          Calls: may('usage:read') && (() => <Calls of={{ workspaceId, externalMeterId }} bid={bid} />),
+          'Limits and alerts': () => <LimitsAndAlerts of={billing} onChange={change} />,
+          Statement: () => (
+            <>
+              {may('usage:read') && <Statement bid={bid} />}
+              <ProofOfBooks bid={bid} />
+            </>
+          ),
+          Activity: isOfTeam && may('audit:read') && (() => <AuditList find={{ resourceId: bid }} />),
+        }}
       />
     </Page>
+  );
+}
+
+function Keys({ of: { workspaceId, externalMeterId } }: { of: Billing }) {
+  return (
+    <List
+      title="Keys"
+      action={<NewKey customer={externalMeterId} look="outline" />}
+      of="get /api/v1/workspace/{id}/api-keys"
+      input={{ id: workspaceId, externalMeterId, deleted: false, limit: 200 }}
+      columns={keyColumns.filter(({ title }) => title !== 'Customer')}
+      empty="No key yet. Make one, and its calls draw on these credits."
+    />
+  );
+}
+
+function LimitsAndAlerts({ of: { id: bid, limits, alerts }, onChange }: { of: Billing; onChange: OnChange }) {
+  const now = async () => (await call('get /api/v1/customer-billing/{bid}', { bid })).billing;
+  return (
+    <>
+      <OwnList
+        title="Limits"
+        needs="billing:write"
+        of={limitKind}
+        items={limits}
+        read={async () => (await now()).limits}
+        onChange={(limits) => onChange({ limits })}
+      />
+      <OwnList
+        title="Alerts"
+        needs="billing:write"
+        of={alertKind}
+        items={alerts}
+        read={async () => (await now()).alerts}
+        onChange={(alerts) => onChange({ alerts })}
+      />
+      <List
+        title="Crossed alerts"
+        of="get /api/v1/customer-billing/{bid}/alerts"
+        input={{ bid, limit: 100 }}
+        columns={[
+          { title: 'Alert', text: 'name' },
+          { title: 'Crossed', time: 'at' },
+          { title: 'Used then', amount: 'usedCredits' },
+        ]}
+        empty="No alert was crossed yet. A webhook tells you when one is."
+      />
+    </>
   );
 }
 

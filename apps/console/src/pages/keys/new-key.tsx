@@ -76,22 +76,13 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
         ...(scopeFields(fewScopes) as readonly FieldData[]),
       ]}
       onSubmit={async (given) => {
-        const {
-          name,
-          customer: meter,
-          credits,
-          limit,
-          per = 'day',
-          rateLimitPerSecond,
-          expiresAt,
-          prefix,
-        } = given as Fields;
+        const { customer: meter, credits, limit, per = 'day', ...one } = given as Fields;
         const { apiKey } = await call('post /api/v1/api-key', {
           workspaceId,
-          name,
-          rateLimitPerSecond,
-          expiresAt,
-          prefix,
+          name: one.name,
+          rateLimitPerSecond: one.rateLimitPerSecond,
+          expiresAt: one.expiresAt,
+          prefix: one.prefix,
           customerId: meter && (await idOf(meter)),
           externalMeterId: meter,
           scopes: scopesIn(given),
