@@ -216,6 +216,14 @@ async function noteResults(
   const pauseMs = putOff ? pauseAfter(failures, putOff.retryAfter, random()) : 0;
   await sql.begin(async (tx) => {
     await tx`
+      update meter_destinations
+      set claimed_until = null, next_at = now() + ${pauseMs}::bigint * interval '1 millisecond', attempts = ${failures},
+          failing_since = case when ${putOff !== undefined} then case when ${sent} then now() else coalesce(failing_since, now()) end end,
+          last_error = coalesce(${error}, case when ${putOff !== undefined} then last_error end),
+          last_sent_at = case when ${sent} then now() else last_sent_at end,
+          failed_at = case when ${failed !== undefined} then now() else failed_at end
+      where id = ${id} and claimed_until = ${claimedUntil}::text::timestamptz`;
+    await tx`
       update meter_events e
       set state = done.state, error = done.error, ended_at = case when done.state <> 'WAITING' then now() end,
           tried_at = case when done.state = 'SENT' or done.tried > 0 then e.tried_at end
@@ -224,14 +232,6 @@ async function noteResults(
                   ${results.map(({ event, isUnknown = false }) => Number(isUnknown || event.before !== null))}::int[])
         as done (id, state, error, tried)
       where e.id = done.id and e.state = 'WAITING'`;
-    await tx`
-      update meter_destinations
-      set claimed_until = null, next_at = now() + ${pauseMs}::bigint * interval '1 millisecond', attempts = ${failures},
-          failing_since = case when ${putOff !== undefined} then case when ${sent} then now() else coalesce(failing_since, now()) end end,
-          last_error = coalesce(${error}, case when ${putOff !== undefined} then last_error end),
-          last_sent_at = case when ${sent} then now() else last_sent_at end,
-          failed_at = case when ${failed !== undefined} then now() else failed_at end
-      where id = ${id} and claimed_until = ${claimedUntil}::text::timestamptz`;
   });
   return pauseMs;
 }

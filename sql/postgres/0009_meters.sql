@@ -68,7 +68,8 @@ create index meter_events_failed on meter_events (destination_id, id) where stat
 create index on meter_events (destination_id, id);
 create index on meter_events (created_at);
 
--- What the events of a month add up to, by state. A trigger keeps it, so it outlives the events.
+-- What the events of a month add up to, by state: kept by triggers, it outlives the events. Whoever changes states locks the destination
+-- before, so that no two wait for each other's sums.
 create table meter_sums (
   destination_id text not null,
   month          text not null,
@@ -84,29 +85,22 @@ create table meter_sums (
 
 create function sum_meter_events() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
+declare sign int := tg_argv[0];
 begin
-  if tg_op = 'UPDATE' then
-    insert into meter_sums as known (destination_id, month, state, team_id, number, micros, events, quantity)
-      select destination_id, to_char(hour at time zone 'UTC', 'YYYY-MM') as month, state, team_id,
-             sum(sign), sum(sign * micros), sum(sign * events), sum(sign * quantity)
-      from (select *, 1 as sign from made union all select *, -1 from gone) both_of
-      group by 1, 2, 3, 4 order by 1, 2, 3
-      on conflict (destination_id, month, state) do update set number = known.number + excluded.number,
-        micros = known.micros + excluded.micros, events = known.events + excluded.events, quantity = known.quantity + excluded.quantity;
-  else
-    insert into meter_sums as known (destination_id, month, state, team_id, number, micros, events, quantity)
-      select destination_id, to_char(hour at time zone 'UTC', 'YYYY-MM') as month, state, team_id,
-             count(*), sum(micros), sum(events), sum(quantity)
-      from made group by 1, 2, 3, 4 order by 1, 2, 3
-      on conflict (destination_id, month, state) do update set number = known.number + excluded.number,
-        micros = known.micros + excluded.micros, events = known.events + excluded.events, quantity = known.quantity + excluded.quantity;
-  end if;
+  insert into meter_sums as known (destination_id, month, state, team_id, number, micros, events, quantity)
+    select destination_id, to_char(hour at time zone 'UTC', 'YYYY-MM'), state, team_id,
+           sign * count(*), sign * sum(micros), sign * sum(events), sign * sum(quantity)
+    from changed group by 1, 2, 3, 4 order by 1, 2, 3
+    on conflict (destination_id, month, state) do update set number = known.number + excluded.number,
+      micros = known.micros + excluded.micros, events = known.events + excluded.events, quantity = known.quantity + excluded.quantity;
   return null;
 end $$;
-create trigger sum_new after insert on meter_events referencing new table as made
-  for each statement execute function sum_meter_events();
-create trigger sum_changed after update on meter_events referencing old table as gone new table as made
-  for each statement execute function sum_meter_events();
+create trigger sum_new after insert on meter_events referencing new table as changed
+  for each statement execute function sum_meter_events('1');
+create trigger sum_before after update on meter_events referencing old table as changed
+  for each statement execute function sum_meter_events('-1');
+create trigger sum_now after update on meter_events referencing new table as changed
+  for each statement execute function sum_meter_events('1');
 
 -- What is carried on of a record and a usage name: below a unit, or less than nothing.
 create table meter_rests (
