@@ -28,6 +28,7 @@ export type SendOptions = {
 // and meter, which Stripe refuses.
 const DESTINATIONS = 32;
 const REQUESTS = 64;
+// Of a kind that takes few in a second a slice is a quarter of these, so that no second has more.
 const EVENTS_IN_A_SLICE = 2_000;
 // A claim outlives a slice: its requests take 10 s at most, one after the other where they are of one customer and meter.
 const CLAIM_SECONDS = 120;
@@ -111,7 +112,8 @@ export async function sendSlice(
   const { sql, clock, log, metrics } = options;
   const { kind } = destination;
   const beganMs = clock.monotonic();
-  const events = await takeEvents(sql, destination.id, EVENTS_IN_A_SLICE);
+  const { perSecond } = meterKind(kind);
+  const events = await takeEvents(sql, destination.id, Math.min(EVENTS_IN_A_SLICE, Math.floor(perSecond / 4)));
   const nowMs = clock.now();
   const results: Result[] = [];
   const sendable: WaitingEvent[] = [];
@@ -134,7 +136,7 @@ export async function sendSlice(
     ['WAITING', 'put_off'],
   ] as const)
     metrics.meterEvents.inc({ kind, outcome }, results.filter((one) => one.state === state).length);
-  const paceMs = (events.length * 1_000) / meterKind(kind).perSecond;
+  const paceMs = (events.length * 1_000) / perSecond;
   const leftMs = Math.max(beganMs + paceMs - clock.monotonic(), pauseMs > SHORT_PAUSE_MS ? 0 : pauseMs);
   if (leftMs > 0) await clock.sleep(leftMs, stopping).catch(() => {});
 }

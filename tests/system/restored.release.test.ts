@@ -34,6 +34,8 @@ test('the api refuses changes until an operator has decided; then all that chang
   const inGone = await makeCustomers(world, gone).newKey();
   const gateway = await made('/api/v1/access-token', { name: 'g', permissions: ['key:verify'] }, 'accessToken');
   const link = await made('/api/v1/link-token', { workspaceId, customerId: 'c' }, 'linkToken');
+  const sending = { workspaceId, kind: 'openmeter', name: 'm' };
+  const meter = await made('/api/v1/meter-destination', sending, 'destination');
   const jwts = [await newJwt(), await newJwt()];
   const other = await world.newTeam();
   const ofOther = await newJwt(other.token);
@@ -78,7 +80,9 @@ test('the api refuses changes until an operator has decided; then all that chang
   const wrong = await runRestored(asApi.href).catch((error: { stderr: string }) => error.stderr);
   assert.match(wrong, /^restored: it needs the rights of the schemas' owner: name that user in DATABASE_URL$/m);
   const stdout = await runRestored();
-  for (const id of [disabled.id, rotated.id, gone, gateway.id, billingId, cappedId]) assert.match(stdout, id);
+  for (const id of [disabled.id, rotated.id, gone, gateway.id, billingId, cappedId, meter.id]) assert.match(stdout, id);
+  const { destination } = (await must(200, world.call('get', `/api/v1/meter-destination/${meter.id}`))).body;
+  assert.is(destination.enabled, false);
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 1 link tokens of ${world.team.id}$`, 'm'));
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 0 link tokens of ${other.id}$`, 'm'));
   await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);

@@ -22,8 +22,8 @@ import { runTool, type ToolStores } from './tool.ts';
 // 1. Compare every record of Postgres with Redis.
 // 2. End all signing keys and link tokens, page by page: of these Redis knows nothing.
 // 3. Mark the days that the books have not summed up: the marks that were made after the backup are gone.
-// 4. In one transaction: disable, revoke or delete what was changed after the backup, and begin a new generation of
-//    versions above all earlier ones.
+// 4. In one transaction: disable, revoke or delete what was changed after the backup, disable what sends usage, and begin a new
+//    generation of versions above all earlier ones.
 // 5. Write Redis again. After a crash before this step, run the command again.
 
 type RecordEntry = Entry & { value: string };
@@ -55,7 +55,10 @@ await runTool('restored', async (stores) => {
   const told = await sql.begin(async (tx) => {
     const lines = await refuseChanged(tx, newer);
     await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
-    return lines;
+    // What was sent since the backup would be sent again, and not every destination knows it.
+    const meters = await tx<{ id: string }[]>`
+      update meter_destinations set enabled = false, updated_at = now() where enabled returning id`;
+    return [...lines, ...meters.map(({ id }) => `${id} is disabled: see what it got before you enable it`)];
   });
   for (const line of told) console.log(`changed after the backup: ${line}`);
   console.log('secrets of API keys and access tokens that were made after the backup are invalid from now on');

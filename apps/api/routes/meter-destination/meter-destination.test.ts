@@ -5,6 +5,7 @@ import { planMeters } from '../../../consumer/jobs/plan-meters.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { storeWatermark } from '../../../../shared/events/watermark.ts';
 import { permissions } from '../../../../shared/contract/caller.ts';
+import { connectPostgres } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { HOUR_MS, meterKinds, type MeterKind } from '../../../../shared/values/meter-kinds.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
@@ -32,7 +33,12 @@ const made = async (body: object = {}) => (await must(201, create(body))).body.d
 const pathOf = ({ id }: { id: string }) => `${PATH}/${id}`;
 const newRecord = (body: object = {}) =>
   by.make('/api/v1/customer-billing', { workspaceId, externalMeterId: `m-${newId('bill')}`, ...body });
-const plan = () => planMeters(world, Date.now(), log, new AbortController().signal);
+// Planned with the rights of the consumer, as there.
+const asConsumer = new URL(process.env.TEST_CONSUMER_POSTGRES_URL!);
+asConsumer.pathname = new URL(world.env.DATABASE_URL!).pathname;
+const consumerSql = connectPostgres(asConsumer.href);
+test.after(() => consumerSql.end());
+const plan = () => planMeters({ ...world, sql: consumerSql }, Date.now(), log, new AbortController().signal);
 const book = ({ id: billingId }: { id: string }, timeMs: number, costMicros: number, usageName = 'tokens') =>
   bookEvents(world, Date.now(), [testEvent({ timeMs, billingId, costMicros, usageName })]);
 
