@@ -155,8 +155,7 @@ export const previewMeterEvents = route('get', '/api/v1/meter-destination/{mid}/
     const workspace = await requireUsageOf(sql, caller, row.workspaceId);
     const startMs = dayNumber(query.day) * DAY_MS;
     const nowMs = clock.now();
-    if (startMs < 0 || startMs > nowMs)
-      throw invalidField('day', 'must be a day since 1970 that is not in the future');
+    if (startMs < 0 || startMs > nowMs) throw invalidField('day', 'must be a day since 1970 that is not in the future');
     const before: Before = { planned: new Map(), rests: new Map() };
     const events: PlannedEvent[] = [];
     for await (const usage of readHours({ sql, books }, workspace, { startMs, endMs: startMs + DAY_MS, nowMs })) {
