@@ -21,7 +21,7 @@ export interface Engine {
   close(): void;
 }
 
-// A merge follows what was written, and what it was made of stays for 60 s.
+// A merge follows what was written, and what it was made of stays for 60 s: twice the time after which Linux writes.
 const LOOK_EVERY_MS = 1_000;
 const LOOK_WHILE_IDLE_EVERY_MS = 20_000;
 const IDLE_AFTER_MS = 10_000;
