@@ -11,6 +11,7 @@ import type { UsageEvent } from '../../shared/events/event.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { distrustMeters } from '../../shared/stores/meters.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { formatCredits, parseSignedCredits } from '../../shared/values/credits.ts';
 import { newId } from '../../shared/values/ids.ts';
@@ -305,6 +306,24 @@ test('a process that died holds a destination up until its claim ends, and the n
   await one.send();
   assert.equal([await one.states(), one.receiver.taken.size, one.receiver.repeated()], [{ SENT: 1 }, 1, 1]);
 });
+
+for (const [kind, state] of [
+  ['stripe', 'FAILED'],
+  ['lago', 'SENT'],
+] as const)
+  test(`after a restore ${kind} is sent nothing until somebody has looked; what it was sent since the backup is planned again, and it takes nothing twice`, async () => {
+    const one = await withWaiting(kind, 2);
+    await one.sendAll();
+    // As in a Postgres of before.
+    for (const table of ['meter_events', 'meter_sums', 'meter_rests'])
+      await sql`delete from ${sql(table)} where destination_id = ${one.id}`;
+    assert.ok((await distrustMeters(sql)).includes(one.id));
+    await plan();
+    assert.equal([await one.send(), await one.states()], [false, { WAITING: 2 }]);
+    await sql`update meter_destinations set enabled = true where id = ${one.id}`;
+    await one.sendAll();
+    assert.equal([await one.states(), one.receiver.taken.size], [{ [state]: 2 }, 2]);
+  });
 
 test('a disabled destination is sent nothing, and what is used meanwhile waits', async () => {
   const one = await withWaiting('openmeter', 1);

@@ -191,14 +191,19 @@ async function sendAll(
   return putOff;
 }
 
-/** Takes the events that have waited longest; from now on the destination may have them. */
+/**
+ * Takes the events that have waited longest; from now on the destination may have them. Those of before a restore it may have had since
+ * their hour was over.
+ */
 function takeEvents(sql: Sql, destinationId: string, most: number): Promise<WaitingEvent[]> {
   return sql<WaitingEvent[]>`
     with picked as (
-      select id, tried_at as before from meter_events where destination_id = ${destinationId} and state = 'WAITING'
-      order by hour, id limit ${most}
+      select e.id, coalesce(e.tried_at, case when e.hour < d.restored_at - interval '1 hour' then e.hour + interval '1 hour' end) as before
+      from meter_events e join meter_destinations d on d.id = e.destination_id
+      where e.destination_id = ${destinationId} and e.state = 'WAITING'
+      order by e.hour, e.id limit ${most}
     )
-    update meter_events e set tried_at = coalesce(e.tried_at, now()) from picked where e.id = picked.id and e.state = 'WAITING'
+    update meter_events e set tried_at = coalesce(picked.before, now()) from picked where e.id = picked.id and e.state = 'WAITING'
     returning e.id, e.billing_id, (extract(epoch from e.hour) * 1000)::bigint as hour_ms, e.usage_name, e.number, e.micros, e.events,
               e.quantity, e.external_id, e.event_name, picked.before`;
 }

@@ -3,7 +3,8 @@
 -- `secret_sealed` is sealed as webhooks' secrets are. `measure` and `unit_micros`: what a destination that takes one whole number
 -- counts, and how much one is. `backfilled_to`: the record up to which days since `starts_at` were noted; null once all are.
 -- One process at a time sends, until claimed_until; nothing is sent before next_at, which each failure puts off. `failed_at`: when an
--- event last failed for good.
+-- event last failed for good. `restored_at`: when Postgres was last restored from a backup; nobody knows what of the hours before was
+-- sent.
 create table meter_destinations (
   id            text primary key,
   team_id       text not null references teams,
@@ -27,6 +28,7 @@ create table meter_destinations (
   last_error    text,
   last_sent_at  timestamptz,
   failed_at     timestamptz,
+  restored_at   timestamptz,
   deleted_at    timestamptz,
   version       bigint not null default 1,
   created_at    timestamptz not null default now(),

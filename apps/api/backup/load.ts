@@ -7,6 +7,7 @@ import {
   type Migrations,
 } from '../../../shared/stores/migrate.ts';
 import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
+import { distrustMeters } from '../../../shared/stores/meters.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
 import { progressOf, readArchive, type Header, type Loaded, type OnProgress } from './archive.ts';
@@ -32,7 +33,7 @@ export function requireMasterKey({ sealedUnder }: Header, masterKeys: Buffer[]):
  * Loads a backup into empty servers. After a crash the same command, with the same file, goes on.
  * 1. Bring the schemas to where they were at the backup.
  * 2. Note in the books which backup is being loaded, and empty them.
- * 3. Load: Postgres in one transaction, which ends after the last part of the books and marks all days to be summed up. A crash before
+ * 3. Load: Postgres in one transaction, which ends after the last part of the books marks all days to be summed up, and disables what sends usage. A crash before
  *    its end leaves Postgres empty: begin again. After it both are whole, and the steps that follow are left.
  * 4. Bring the schemas up to date.
  * 5. Remove the note.
@@ -110,6 +111,7 @@ async function loadTables(
       },
     });
     await setSequences(tx, loaded.header.sequences);
+    if (Object.hasOwn(loaded.header.tables, 'postgres/meter_destinations')) await distrustMeters(tx);
     onProgress(() => 'marking the days that are to be summed up');
     await markUnsummedDays({ sql: tx, books });
     return loaded;

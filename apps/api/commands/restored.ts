@@ -7,6 +7,7 @@ import { versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { readRows } from '../../../shared/stores/clickhouse.ts';
 import { readShards } from '../../../shared/stores/fence.ts';
+import { distrustMeters } from '../../../shared/stores/meters.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { forgetHead } from '../audit/chain.ts';
@@ -55,10 +56,8 @@ await runTool('restored', async (stores) => {
   const told = await sql.begin(async (tx) => {
     const lines = await refuseChanged(tx, newer);
     await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
-    // What was sent since the backup would be sent again, and not every destination knows it.
-    const meters = await tx<{ id: string }[]>`
-      update meter_destinations set enabled = false, updated_at = now() where enabled returning id`;
-    return [...lines, ...meters.map(({ id }) => `${id} is disabled: see what it got before you enable it`)];
+    const meters = await distrustMeters(tx);
+    return [...lines, ...meters.map((id) => `${id} is disabled: see what it got before you enable it`)];
   });
   for (const line of told) console.log(`changed after the backup: ${line}`);
   console.log('secrets of API keys and access tokens that were made after the backup are invalid from now on');

@@ -94,14 +94,16 @@ async function planSome(stores: Stores, destination: Noted, { nowMs, reachMs, si
 
 /** Notes all days of some records since the destination starts: what was marked before it was made. */
 async function backfill(sql: Sql, { id, teamId, workspaceId, startsAt, backfilledTo }: Noted, nowMs: number) {
+  const fromMs = Math.max(startsAt.getTime(), nowMs - KEPT_DAYS * DAY_MS);
+  const [first, last] = [fromMs, nowMs].map((ms) => dateOf(Math.floor(ms / DAY_MS)));
   await sql.begin(async (tx) => {
     const records = await tx<{ id: string }[]>`
       select id from billing_records where workspace_id = ${workspaceId} and id > ${backfilledTo} order by id limit ${RECORDS_AT_ONCE}`;
     await tx`
       insert into meter_days (destination_id, day, billing_id, team_id)
       select ${id}, day::date, billing_id, ${teamId}
-      from generate_series(${dateOf(Math.floor(startsAt.getTime() / DAY_MS))}::timestamp, ${dateOf(Math.floor(nowMs / DAY_MS))}::timestamp,
-                           interval '1 day') day, unnest(${records.map((record) => record.id)}::text[]) as billing_id
+      from generate_series(${first!}::timestamp, ${last!}::timestamp, interval '1 day') day,
+           unnest(${records.map((record) => record.id)}::text[]) as billing_id
       on conflict do nothing`;
     const next = records.length < RECORDS_AT_ONCE ? null : records.at(-1)!.id;
     await tx`update meter_destinations set backfilled_to = ${next} where id = ${id}`;
