@@ -80,7 +80,7 @@ test('who used up their credits, was given some back, or has others from a momen
     [testEvent({ ...of, usedMicros: 9 }), 0],
     [testEvent({ ...of, usedMicros: 10 }), 1],
     [testEvent({ ...of, kind: 'adjustment', costMicros: -1, reason: 'r', actor: 'a', number: 1 }), 1],
-    [testLine('turn', of), 1],
+    [testLine('moment', of), 1],
     [testEvent({ ...of, workspaceId: 'ws_unheard', usedMicros: 10 }), 0],
   ] as const) {
     await notifyCredits(own.sql, own.redis.clock, () => {}, [event]);

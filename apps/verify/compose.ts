@@ -4,7 +4,7 @@ import type { programs } from '../../shared/runtime/programs.ts';
 import type { Telemetry } from '../../shared/runtime/telemetry.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
-import { startTurning } from '../../shared/verification/account-turns.ts';
+import { startDoingMoments } from '../../shared/verification/account-moments.ts';
 import { composeVerification } from '../../shared/verification/compose.ts';
 
 export type VerifyConfig = ConfigOf<typeof programs.verify>;
@@ -13,6 +13,6 @@ type Runtime = { metrics: Metrics; telemetry: Telemetry; log: Logger; random: ()
 /** All that the program is but its connections and its ports. */
 export function composeVerify(redis: ShardedRedis, config: VerifyConfig, runtime: Runtime) {
   const { background, ...parts } = composeVerification(redis, config, runtime);
-  const all = [...background, startTurning(redis, runtime.log)];
+  const all = [...background, startDoingMoments(redis, runtime.log)];
   return { ...parts, stop: async () => void (await Promise.all(all.map((one) => one.stop()))) };
 }

@@ -88,10 +88,10 @@ test('an adjustment that adjust.lua appends reads back with every field', async 
   assert.equal(event, testEvent({ ...wanted, ...counted, ...told }));
 });
 
-test('usage_events has exactly the columns of the table of fields, besides the time of the insert', async () => {
+test('usage_events has exactly the columns of the table of fields, besides the time of the insert and what follows from them', async () => {
   const answer = await world.books.client.query({ query: 'describe table usage_events', format: 'JSONEachRow' });
   const columns = (await answer.json<{ name: string }>()).map(({ name }) => name);
-  assert.equal(columns.toSorted(), [...eventColumns, 'inserted_at'].toSorted());
+  assert.equal(columns.toSorted(), [...eventColumns, 'inserted_at', 'precedence'].toSorted());
 });
 
 async function meteredKey() {

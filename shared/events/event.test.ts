@@ -26,8 +26,8 @@ test('an event that is written and read again is the same event and the same byt
 });
 
 test('what is no event, or a line without what it has to say, is refused with the name of the wrong field, never with its content', () => {
-  const made = [event, ...(['hold', 'turn', 'capture'] as const).map((kind) => testLine(kind, {}))];
-  const [value, hold, turn, capture] = made.map((one) => JSON.parse(encodeEvent(one)) as Record<string, unknown>);
+  const made = [event, ...(['hold', 'moment', 'capture'] as const).map((kind) => testLine(kind, {}))];
+  const [value, hold, moment, capture] = made.map((one) => JSON.parse(encodeEvent(one)) as Record<string, unknown>);
   const wrong: [unknown, RegExp][] = [
     [null, /not a JSON object/],
     [[], /field i is missing/],
@@ -57,10 +57,10 @@ test('what is no event, or a line without what it has to say, is refused with th
     [{ ...hold, b: '' }, /field b is not an id/],
     [{ ...hold, c: 1 }, /field c is not a whole number/],
     [{ ...hold, l: 7 }, /field l is missing/],
-    [{ ...turn, g: '' }, /field g is not a list/],
-    [{ ...turn, g: [[1]] }, /field g is not a list of changes/],
-    [{ ...turn, g: [[1, 0.5]] }, /field g is not a whole number/],
-    [{ ...turn, c: -1 }, /field c is not a whole number/],
+    [{ ...moment, g: '' }, /field g is not a list/],
+    [{ ...moment, g: [[1]] }, /field g is not a list of changes/],
+    [{ ...moment, g: [[1, 0.5]] }, /field g is not a whole number/],
+    [{ ...moment, c: -1 }, /field c is not a whole number/],
     [{ ...capture, c: -1 }, /field c is not a whole number/],
   ];
   for (const [one, message] of wrong)

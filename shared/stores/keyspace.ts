@@ -28,7 +28,7 @@ export const keyspace = {
   /**
    * Hash: `s` settings (packed record), `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the
    * number of the last adjustment, `c` how many lines of earlier epochs it was rebuilt from. `u` is `aside <mark> <since ms>` until its balance is
-   * taken from the books, and of an account (docs/accounts-design.md) a packed text, with `t` its state after the last turn.
+   * taken from the books, and of an account (docs/accounts-design.md) a packed text, with `t` its state after the last moment.
    */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
   /** Sorted set: the names of billing records whose accounts have a moment to come, by when it comes, in ms. */

@@ -36,7 +36,7 @@ export const scripts = {
   'set-aside': { replicated: true, atMemoryLimit: true },
   token: {},
   // Moments come whether there is memory or not, and free some: what ended leaves the record.
-  turn: { replicated: true, atMemoryLimit: true },
+  'bring-up-to-date': { replicated: true, atMemoryLimit: true },
   verify: { replicated: true, hasFullOutbox: true },
   wipe: { atMemoryLimit: true },
 } as const satisfies Record<string, Script>;

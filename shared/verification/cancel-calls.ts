@@ -35,7 +35,7 @@ const cancelScript: BatchScript<CancelAnswer> = {
   name: 'cancel',
   readAnswers: (answer, calls) => answer.slice(2, 2 + calls).map((text) => readFields(cancelledFields, text, '\x1f')),
 };
-// What one is expected to cost, as in call-cost.ts: most turn an account or correct counters.
+// What one is expected to cost, as in call-cost.ts: most bring an account up to date or correct counters.
 const COST = 30;
 
 /** Cancels verifications by the cancel script: each by its Idempotency-Key, which makes it safe to repeat. */

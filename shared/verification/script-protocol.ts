@@ -76,7 +76,7 @@ export const answerFields = [
   /**
    * Used micro-credits after this call; empty without a billing record. Of an account: used, held, total and expired ones, with
    * spaces between; and after these of a hold its 26 characters, when it was opened and when it ends in ms, its epoch, and the
-   * number of the account's turn.
+   * number of the account's moment.
    */
   'usedMicros',
   /** The sequence number of this call's debit in its epoch; empty when it made none. */

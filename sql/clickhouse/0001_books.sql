@@ -2,10 +2,10 @@
 -- The kinds besides verifications:
 -- - adjustment: a correction of used credits. It belongs to the day that it is booked on, and has a number of its own
 --   within the record (from 1), an actor and a reason. Its `seq` is that of the event before it.
--- - settlement: the balance after Redis took usage over from the books. It costs nothing and is not usage.
+-- - rebuild: the balance after Redis took usage over from the books. It costs nothing and is not usage.
 -- - hold, capture, release, extension, correction: what happens to reserved credits. Captures and corrections are usage; of a
 --   capture and a correction the cost is what it debits, all others cost nothing.
--- - turn: what a moment did to classes of credits. It costs nothing and is not usage.
+-- - moment: what it did to classes of credits. It costs nothing and is not usage.
 -- All but adjustments are numbered in the record's one sequence. held_micros: the reserved micro-credits after the line; hold_id: the
 -- hold it is of; hold_micros: by how much it changes what is reserved (of an extension: how much the hold reserves); classes: what it
 -- does to classes of credits, of each its number, and used, held and expired micro-credits (empty: its cost is used of class 1); crossed:
@@ -17,8 +17,8 @@ create table if not exists usage_events (
   billing_id   String,
   day          Date,
   event_id     String,
-  kind         Enum8('verification' = 1, 'adjustment' = 2, 'settlement' = 3, 'hold' = 4, 'capture' = 5,
-                     'release' = 6, 'extension' = 7, 'correction' = 8, 'turn' = 9),
+  kind         Enum8('verification' = 1, 'adjustment' = 2, 'rebuild' = 3, 'hold' = 4, 'capture' = 5,
+                     'release' = 6, 'extension' = 7, 'correction' = 8, 'moment' = 9),
   key_id       String,
   customer_id  String,
   usage_name   LowCardinality(String),

@@ -16,7 +16,7 @@ type Call = { micros: number; usageName: string; hold?: { forMs: number; onExpir
 type Command =
   | { do: 'verify'; calls: Call[] }
   | { do: 'wait'; micros: bigint }
-  | { do: 'turn'; of: number; byMs: number }
+  | { do: 'moment'; of: number; byMs: number }
   | { do: 'back'; ms: number }
   | { do: 'amount'; of: number; amount: number }
   | { do: 'cancel'; of: number }
@@ -59,7 +59,7 @@ const callsOf = (hold: fc.Arbitrary<Call['hold']>) => {
 const ofTime = [
   doing(2, 'wait', { micros: fc.bigInt(0n, 900_000n) }),
   doing(2, 'wait', { micros: fc.bigInt(0n, 4_000_000_000n) }),
-  doing(2, 'turn', { of: fc.nat(7), byMs: fc.constantFrom(-1, 0, 1) }),
+  doing(2, 'moment', { of: fc.nat(7), byMs: fc.constantFrom(-1, 0, 1) }),
   doing(2, 'cancel', { of: fc.nat(5) }),
 ] as const;
 const withoutHolds: fc.Arbitrary<Command> = fc.oneof(
@@ -110,14 +110,14 @@ export function limitsHold(redis: Redis, most: number): fc.IAsyncProperty<[Seque
       Object.assign(hold, { billed: used, isOpen: false });
     }
     /** The script first does what is due. */
-    async function turn(): Promise<void> {
+    async function moment(): Promise<void> {
       await setMicros(redis, now);
       const due = holds.filter(({ isOpen, endsAtMs }) => isOpen && endsAtMs <= msOf(now));
       for (const hold of due.toSorted((a, b) => a.endsAtMs - b.endsAtMs || (a.id < b.id ? -1 : 1)))
         settle(hold, hold.onExpiry === 'charge' ? hold.micros : 0);
     }
     async function verify(asked: Call[]): Promise<void> {
-      await turn();
+      await moment();
       const named = asked.map((call) => ({ call, once: `call-${calls++}` }));
       const wanted = named.map(({ call, once }) => {
         const noted = limits.map((limit) => limit.note(limit.amountOf(call), now));
@@ -150,14 +150,14 @@ export function limitsHold(redis: Redis, most: number): fc.IAsyncProperty<[Seque
     }
     async function cancel(call: Taken | undefined): Promise<void> {
       if (!call) return;
-      await turn();
+      await moment();
       for (const [i, noted] of call.isCancelled ? [] : call.noted.entries()) limits[i]!.giveBack(noted, now);
       call.isCancelled = true;
       assert.is(await one.cancel(call.once), `OK ${call.micros}`);
     }
     async function settleByCall(hold: Hold | undefined, part: number | undefined): Promise<void> {
       if (!hold) return;
-      await turn();
+      await moment();
       holds.splice(holds.indexOf(hold), 1);
       const used = Math.floor(hold.micros * (part ?? 0));
       const answer = await one.settleHold(part === undefined ? 'release' : 'capture', hold.once, used);
@@ -196,7 +196,7 @@ type Hold = HeldCall & { once: string; id: string; onExpiry: 'release' | 'charge
 
 /** What the clock says after a command, in µs. */
 function timeAfter(
-  command: Extract<Command, { do: 'wait' | 'back' | 'turn' | 'amount' }>,
+  command: Extract<Command, { do: 'wait' | 'back' | 'moment' | 'amount' }>,
   limit: ModelLimit | undefined,
   limits: ModelLimit[],
   now: bigint,
@@ -208,7 +208,7 @@ function timeAfter(
       return [now - BigInt(command.ms) * 1_000n, ...limits.map((one) => one.startOf(now))].reduce((a, b) =>
         a > b ? a : b,
       );
-    case 'turn': {
+    case 'moment': {
       const window = limit && windowOf(limit.setting.per);
       if (!window || 'ms' in window) return now;
       const { timezone = 'UTC' } = limit.setting;

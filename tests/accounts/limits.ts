@@ -82,8 +82,8 @@ export class ModelLimit {
   }
 
   /**
-   * When its window began. A clock is not set back beyond it: whether a call that counts nothing has turned a window is for the
-   * script alone, and a test of its own has a clock that goes back over a turn.
+   * When its window began. A clock is not set back beyond it: whether a call that counts nothing has begun a window is for the
+   * script alone, and a test of its own has a clock that goes back over a window.
    */
   startOf(now: bigint): bigint {
     if (this.sliding) return 0n;

@@ -206,16 +206,16 @@ export function recordOfProduct(redis: Redis) {
     return status === 'OK' ? 'DONE' : String(status);
   }
 
-  async function turn(): Promise<string> {
-    const [status, , why] = await callScript(redis, 'turn', [meta, record, outbox, due], [RUN_ID, LATEST]);
+  async function bringUpToDate(): Promise<string> {
+    const [status, , why] = await callScript(redis, 'bring-up-to-date', [meta, record, outbox, due], [RUN_ID, LATEST]);
     if (status === 'UNSETTLED') throw new Error(why);
     await takeLines();
-    return status === 'AGAIN' ? turn() : String(status);
+    return status === 'AGAIN' ? bringUpToDate() : String(status);
   }
 
   /** Redis loses its balance, which is rebuilt from its lines. */
   async function rebuild(): Promise<string> {
-    await turn();
+    await bringUpToDate();
     await redis.hdel(record, 't');
     await redis.hset(record, 'u', 'aside x 0');
     const classes = new Map(
@@ -235,7 +235,7 @@ export function recordOfProduct(redis: Redis) {
     const answer = await callScript(redis, 'rebuild', [meta, outbox, due, record], args);
     if (answer[2] !== 'OK') throw new Error(`rebuilding answered ${answer.join(' ')}`);
     await takeLines();
-    await turn();
+    await bringUpToDate();
     return 'DONE';
   }
 
@@ -250,7 +250,7 @@ export function recordOfProduct(redis: Redis) {
     const before = lines.length;
     const [status = '', detail = ''] = (await cancel(once)).split(' ');
     // One that gives back no credits looks at no account.
-    if (lines.length === before) await turn();
+    if (lines.length === before) await bringUpToDate();
     // Real holds are not cancelled a day later.
     return status === 'OK' ? 'DONE' : status === 'UNSETTLED' ? detail : status;
   }
@@ -261,7 +261,7 @@ export function recordOfProduct(redis: Redis) {
     return adjust(0, number, from, ...amounts);
   }
 
-  /** Reads new lines of the outbox: their numbers have no gap, each tells the balance, and a turn names the one before it. */
+  /** Reads new lines of the outbox: their numbers have no gap, each tells the balance, and a moment names the one before it. */
   async function takeLines(): Promise<void> {
     for (const [entry, fields] of await redis.xrange(outbox, '-', '+')) {
       for (const line of readEvents(fields)) {
@@ -272,7 +272,8 @@ export function recordOfProduct(redis: Redis) {
         sequence = line.sequence;
         held += holdMicros * (HELD_BY[kind] ?? 0);
         if (heldMicros !== held) throw new Error(`a ${kind} tells ${heldMicros} held, the lines ${held}`);
-        if (kind === 'turn' && id !== lineId(billingId, epoch, sequence)) throw new Error(`a turn has the id ${id}`);
+        if (kind === 'moment' && id !== lineId(billingId, epoch, sequence))
+          throw new Error(`a moment has the id ${id}`);
         addToSums(line);
         lines.push(line);
       }
@@ -320,7 +321,7 @@ export function recordOfProduct(redis: Redis) {
     cancelCall,
     adjust,
     voidGrant,
-    turn,
+    bringUpToDate,
     rebuild,
     /** All that Redis has of it. */
     fields: () => redis.hgetall(record),

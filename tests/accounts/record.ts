@@ -212,7 +212,7 @@ export class Record {
     // A clock that was set back, seen by what depends on it in nothing else.
     const isBack = this.toldMs === now && (!asked || ['verify', 'adjust', 'release'].includes(what));
     this.toldMs = now;
-    const outcome = await this.product.at(isBack ? now - CLOCK_BACK_MS : now, asked ?? this.product.turn);
+    const outcome = await this.product.at(isBack ? now - CLOCK_BACK_MS : now, asked ?? this.product.bringUpToDate);
     this.crossed.push(...outcome.crossed);
     this.isRebuilt ||= what === 'rebuild';
     return outcome;

@@ -108,12 +108,12 @@ test('a caller that knows the settings settles a hold alone, unless what becomes
   await record.settleHold('extend', 'short', 5);
   await record.settleHold('capture', 'a', 100);
   await setClock(client, NOON + 5);
-  await record.turn();
+  await record.bringUpToDate();
   await setClock(client, NOON + 10);
   assert.is((await record.settleHolds(['capture', 'ended', 40]))[0].detail, '1', 'it is late');
   await record.settleHold('capture', 'big', 510);
   await setClock(client, NOON + 20);
-  await record.turn();
+  await record.bringUpToDate();
   await record.settleHold('capture', 'b', 50);
   const settled = [
     'release',
@@ -123,7 +123,7 @@ test('a caller that knows the settings settles a hold alone, unless what becomes
     'release',
     'capture',
     'capture half',
-    'turn',
+    'moment',
     'capture',
   ];
   assert.equal(told(record), settled);
@@ -173,7 +173,7 @@ test('a void that Redis hears of after the grant has ended parts it from its cla
   await record.verify(13);
   await record.verify(held('a', 12));
   await setClock(client, NOON + 10);
-  await record.turn();
+  await record.bringUpToDate();
   // Three grants of 10: the first is used up, of the second 3 are used and 7 held, of the third 5 are held.
   assert.equal(await sums(), ['2 13 12 5']);
   await record.at(NOON + 11, () => record.voidGrant(3, 2, 10, 10));
@@ -235,7 +235,7 @@ test("a cancelled call's credits go back at its own time, also a day later, and 
     // Also of one that cost nothing: by its line the books know that limits on requests do not count it.
     await record.verify({ micros: 0, once: 'free' });
     assert.is(await record.cancel('free'), 'OK 0');
-    const kinds = record.lines.map(({ kind }) => kind).filter((kind) => kind !== 'turn');
+    const kinds = record.lines.map(({ kind }) => kind).filter((kind) => kind !== 'moment');
     assert.equal(kinds, ['verification', 'correction', 'verification', 'correction']);
   }
 });
@@ -274,9 +274,9 @@ test('an alert that is armed again by the script that crosses it, before any lin
   const begins = { ref: 'later', number: 3, priority: 20, pending: [{ beginsAtMs: NOON + 30, micros: 1 }] };
   const classes = [plain(0), endingClass(NOON + 20, 1), classOf(begins)];
   const record = await beginRecord(client, classes);
-  await record.turn();
+  await record.bringUpToDate();
   await record.declare(settingsOf(record.billingId, classes, { version: 2, alerts: [percent(1, 'low')] }));
-  await record.turn();
+  await record.bringUpToDate();
   await setClock(client, NOON + 30);
   await record.verify(1);
   const armed = record.lines.flatMap(crossedBy).map((crossed) => crossed.armed);

@@ -9,14 +9,14 @@ export function encodeEvent(event: UsageEvent): string {
   return `${beginEvent(event)}}`;
 }
 
-/** A line of a hold, or of a turn, with the fields that a test chooses. */
+/** A line of a hold, or of a moment, with the fields that a test chooses. */
 export function testLine(
-  kind: 'hold' | 'capture' | 'release' | 'extension' | 'correction' | 'turn',
+  kind: 'hold' | 'capture' | 'release' | 'extension' | 'correction' | 'moment',
   chosen: Partial<UsageEvent>,
 ): UsageEvent {
   const { billingId = newId('bill'), epoch = 1, sequence = 1 } = chosen;
   const place = { billingId, epoch, sequence };
-  if (kind === 'turn') {
+  if (kind === 'moment') {
     const id = lineId(billingId, epoch, sequence);
     return testEvent({ kind, id, keyId: '', usageName: '', classes: [[2, 0, 0, 5]], ...FREE, ...place, ...chosen });
   }

@@ -1,7 +1,7 @@
 import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
-import { turnAccount } from '../../shared/verification/account-turns.ts';
+import { bringUpToDate } from '../../shared/verification/account-moments.ts';
 import type { World } from './world.ts';
 
 // In the name of a class an instant stays: it is a name.
@@ -59,7 +59,7 @@ export async function passTime({ sql }: World, redis: ShardedRedis, id: string, 
   const holds = [keyspace.openHolds(shard, workspaceId, meter), keyspace.holdEnds(shard, workspaceId, meter)];
   const keys = [billingKey(record), ...holds, keyspace.due(shard)];
   await redis.node(shard).client.eval(MOVE, keys.length, ...keys, ms);
-  await turnAccount(redis, shard, billingKey(record));
+  await bringUpToDate(redis, shard, billingKey(record));
 }
 
 /** A billing record as the functions of the api name it. */

@@ -89,7 +89,7 @@ export type Hold = {
 /** A capture of a hold: what it debits, and whether the hold had ended before. */
 export type Capture = { micros: number; state: 'undecided' | 'sure' | 'none'; isLate: boolean; atMs?: number };
 
-// What begins or ends takes effect with the next turn.
+// What begins or ends takes effect when the account is next brought up to date.
 const UNSURE_MS = 2_000;
 
 export function makeModel(nowMs: () => number, meters: Meter[]) {

@@ -168,7 +168,7 @@ async function proveGrants({ breaks }: Work, { read }: Asks, meter: Meter, amoun
     sums.used += used;
     sums.expired += expired;
   }
-  // What a turn has laid over grants stays theirs where the usage was lost: the next usage is paid with it.
+  // What a moment has laid over grants stays theirs where the usage was lost: the next usage is paid with it.
   const mostUsed = amounts.used + meter.lostMicros;
   if (sums.credits > amounts.total || sums.used > mostUsed || sums.expired > amounts.expired)
     breaks(`the grants of ${meter.name} sum up to ${JSON.stringify(sums)}, it has ${JSON.stringify(amounts)}`);

@@ -4,7 +4,7 @@ import type { AccountState, ClassUse } from '../../../shared/books/account-state
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { PLAIN_NUMBER } from '../../../shared/stores/account-settings.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { turnAccount } from '../../../shared/verification/account-turns.ts';
+import { bringUpToDate } from '../../../shared/verification/account-moments.ts';
 
 /**
  * A record's balance, and what its classes of credits gave; nothing of it is due. `forgotten`: of classes that ended more than a day
@@ -14,14 +14,14 @@ export type RecordAccount = { balance: Balance; state: AccountState; forgotten: 
 
 type PlainRecord = BillingRef & { totalMicros: number };
 
-/** Reads a record's balance, after turning its account where something is due or its settings are new; undefined where Redis does not know it. */
+/** Reads a record's balance, after bringing its account up to date where something is due or its settings are new; undefined where Redis does not know it. */
 export async function readTurned(redis: ShardedRedis, record: BillingRef): Promise<Balance | undefined> {
   const [balance] = await readBalances(redis, [record]);
   const isDue = balance?.account && balance.account.untilMs <= balance.atMs;
   if (!isDue && !balance?.lacksSettings) return balance;
-  await turnAccount(redis, record.shard, billingKey(record));
-  const [turned] = await readBalances(redis, [record]);
-  return turned;
+  await bringUpToDate(redis, record.shard, billingKey(record));
+  const [current] = await readBalances(redis, [record]);
+  return current;
 }
 
 /** Reads the account of a record. 503 where Redis does not know it. */

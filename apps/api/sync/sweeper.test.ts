@@ -95,7 +95,7 @@ type Damaged = BillingRef & {
 async function accountOf(totalCredits: string): Promise<Damaged> {
   const { id } = await customers.billing(await customers.newMeter({ totalCredits }));
   await make(`/api/v1/customer-billing/${id}/grant`, { credits: '5', priority: 10 }, once());
-  // Whoever reads it turns it.
+  // Whoever reads it brings it up to date.
   await read(`/api/v1/customer-billing/${id}`);
   const record = await recordOf(world.sql, id);
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];

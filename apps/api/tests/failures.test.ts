@@ -216,7 +216,7 @@ test('an internal fault is a 500 that tells nothing about it', async () => {
 // It comes into force once it can: apps/api/sync/sweeper.test.ts.
 test('a change that is stored but not in force says so', async () => {
   const record = await recordOf(world.sql, await newRecord());
-  // Whoever reads it turns it.
+  // Whoever reads it brings it up to date.
   await calls.read(`/api/v1/customer-billing/${record.id}`);
   const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
   const fields = await client.hgetallBuffer(name);

@@ -48,6 +48,6 @@ export function makeLedger(billingId: string, begin: Begin) {
       ),
     release: ({ holdId, micros }: Hold) =>
       write(0, -micros, (place) => testLine('release', { ...place, holdId, holdMicros: micros, usageName })),
-    turn: () => write(0, 0, (place) => testLine('turn', { ...place, keyId: '' })),
+    moment: () => write(0, 0, (place) => testLine('moment', { ...place, keyId: '' })),
   };
 }

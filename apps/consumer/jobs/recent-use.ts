@@ -49,7 +49,7 @@ type Amounts = { used: number; held: number; expired?: number };
 async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
   const answer = await stores.books.client.query({
     query: `select billing_id, argMax(used_micros, (epoch, seq, number)), argMax(held_micros, (epoch, seq, number)),
-              max(kind = 'turn' or arrayExists(change -> change.4 != 0, classes))
+              max(kind = 'moment' or arrayExists(change -> change.4 != 0, classes))
                 or max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64}), any(workspace_id)
             from usage_events
             where billing_id != '' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})

@@ -258,13 +258,13 @@ test('a difference of grants is told with its amount, told again when it is anot
   assert.is(await own.node.client.hget(billingKey(record), 'u'), String(CREDIT));
 });
 
-/** Verifies 3 and holds 5 and 7; captures 6 of the first, releases the second, and turns. */
+/** Verifies 3 and holds 5 and 7; captures 6 of the first, releases the second, and a moment. */
 function everyLine(ledger: Ledger): void {
   ledger.verify(3);
   const [first, second] = [ledger.hold(5), ledger.hold(7)];
   ledger.capture(first, 6);
   ledger.release(second);
-  ledger.turn();
+  ledger.moment();
 }
 
 type Case = {
@@ -333,7 +333,7 @@ const cases: { [what: string]: Case } = {
   },
   'a turn is missing': {
     write: everyLine,
-    booksLack: ({ kind }) => kind === 'turn',
+    booksLack: ({ kind }) => kind === 'moment',
     found: ['MISSING', 0, 0, [5, undefined, 1, 0]],
   },
 };

@@ -178,9 +178,9 @@ function argsOf(
   const { heldMicros, lines } = holds;
   // The last line in the books must show the balance in Redis.
   if (lines.length === 0 && (lastMicros !== usedMicros || lastHeldMicros !== heldMicros))
-    lines.push({ kind: 'settlement' });
+    lines.push({ kind: 'rebuild' });
   const texts = lines.map((line) =>
-    beginEvent({ kind: 'settlement', ...line, id: newId('evt'), billingId, workspaceId, usedMicros, heldMicros }),
+    beginEvent({ kind: 'rebuild', ...line, id: newId('evt'), billingId, workspaceId, usedMicros, heldMicros }),
   );
   const counted = sum(epochs.filter((one) => one.epoch < epoch).map(({ own }) => own.numbers));
   const told = accountInBooks(booked, voids, holds);

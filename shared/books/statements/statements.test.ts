@@ -72,7 +72,7 @@ test('what a closed month let expire and the books got later is told late by the
                                  opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
     values (${workspaceId}, '2026-08', ${id}, ${stores.team.id}, ${START_MS}, 0, 0, 0, 0, 0, 7, '{}', '[]', '{"status":"EXACT"}')`;
   const expired = (time: string, micros: number) =>
-    eventOf(record, time, { kind: 'turn', classes: [[2, 0, 0, micros]] });
+    eventOf(record, time, { kind: 'moment', classes: [[2, 0, 0, micros]] });
   const values = [
     expired('2026-08-10T00:00:00', 7),
     expired('2026-08-20T00:00:00', 5),
@@ -159,7 +159,7 @@ async function expire(
         balance: 'expired',
         micros,
       });
-    const kind = isVoid ? 'adjustment' : 'turn';
+    const kind = isVoid ? 'adjustment' : 'moment';
     return eventOf(record, timeOf(i, lines), { kind, epoch: 1, seq: i + 1, classes });
   });
   await stores.books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });

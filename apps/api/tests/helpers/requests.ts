@@ -262,7 +262,7 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   const verify = (body: object, headers = once()) =>
     world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token, headers });
   await must(200, verify({ key: key.key }));
-  // Of a record of their own: requests change the other one, and then its account turns, which is an event, too.
+  // Of a record of their own: requests change the other one, and then its account has a moment, which is an event, too.
   const ofHolds = { workspaceId: workspace, externalMeterId: 'holds' };
   await make('/api/v1/customer-billing', { ...ofHolds, totalCredits: '100' });
   const { key: holding } = await make('/api/v1/api-key', { name: 'k', ...ofHolds });

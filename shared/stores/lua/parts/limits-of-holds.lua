@@ -8,7 +8,7 @@
 --                              lost what it took, and perhaps the counter; gets `crossed`, for each alert
 --                              that this crossed its place, percentage and name of the arming. names: the keys in Redis of the key's
 --                              counters and the record's. known: the counters that were read, by these names, which the caller writes. A counter
---                              that has begun anew since, or of which a window has turned, stays
+--                              that has begun anew since, or of which a window has passed, stays
 local UNKNOWN_SETTINGS, MOST_LIMITS = '........', 4
 -- No window of the calendar is longer than a year.
 local CALENDAR_MS = 31708800000

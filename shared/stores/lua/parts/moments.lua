@@ -128,7 +128,7 @@ local function tellMoment(account)
   account.sequence = account.sequence + 1
   local epoch, sequence = account.epoch, format('%d', account.sequence)
   local id = string.sub(redis.sha1hex(account.billingId .. ' ' .. epoch .. ' ' .. sequence), 1, 25)
-  account.lines[#account.lines + 1] = '{"x":"turn","i":"evt_0' .. id .. '","r":"","c":0,"n":"","t":' .. nowText .. ',"k":"","b":"' ..
+  account.lines[#account.lines + 1] = '{"x":"moment","i":"evt_0' .. id .. '","r":"","c":0,"n":"","t":' .. nowText .. ',"k":"","b":"' ..
     account.billingId .. '","v":"' .. string.match(account.billingKey, '^[^:]*', 8) .. '","u":' .. format('%d', account.used) ..
     ',"s":' .. sequence .. ',"e":' .. epoch .. heldPart(account) .. said .. '}'
 end

@@ -7,7 +7,7 @@ import { readEvents } from '../../tests/helpers/outbox.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { newId } from '../values/ids.ts';
-import { startTurning, turnAccount } from './account-turns.ts';
+import { bringUpToDate, startDoingMoments } from './account-moments.ts';
 
 const SHARD = 7;
 const ENDS_MS = BEGIN_MS + 700;
@@ -30,12 +30,12 @@ async function makeRecord() {
   return { client: node.client, key, amounts };
 }
 
-test('an account turns at its moment though nobody calls, once, and then nothing more is due', async () => {
+test('an account is brought up to date at its moment though nobody calls, once, and then nothing more is due', async () => {
   const { client, key, amounts } = await makeRecord();
-  await turnAccount(redis, SHARD, key);
+  await bringUpToDate(redis, SHARD, key);
   assert.equal(await amounts(), [60, 0, 105, 0]);
   // Two processes, each of which ends its look before it stops.
-  const lookTwice = () => Promise.all([1, 2].map(() => startTurning(redis, makeLogger('test', 'error')).stop()));
+  const lookTwice = () => Promise.all([1, 2].map(() => startDoingMoments(redis, makeLogger('test', 'error')).stop()));
   await clocked.setNow(ENDS_MS - 1);
   await lookTwice();
   assert.equal(await client.zrange(keyspace.due(SHARD), 0, -1, 'WITHSCORES'), [key, String(ENDS_MS)]);
@@ -47,8 +47,8 @@ test('an account turns at its moment though nobody calls, once, and then nothing
   assert.equal(
     entries.flatMap(([, fields]) => readEvents(fields)).map(({ kind, sequence }) => [kind, sequence]),
     [
-      ['turn', 1],
-      ['turn', 2],
+      ['moment', 1],
+      ['moment', 2],
     ],
   );
 });
@@ -58,8 +58,8 @@ test('a record that is gone, or plain, is due no more', async () => {
   await client.zadd(keyspace.due(SHARD), 1, `${key}-gone`);
   await client.hset(`${key}-plain`, { s: '1\0bill\x005\0\0', u: 3 });
   await client.zadd(keyspace.due(SHARD), 1, `${key}-plain`);
-  await turnAccount(redis, SHARD, `${key}-gone`);
-  await turnAccount(redis, SHARD, `${key}-plain`);
+  await bringUpToDate(redis, SHARD, `${key}-gone`);
+  await bringUpToDate(redis, SHARD, `${key}-plain`);
   assert.is(await client.zcard(keyspace.due(SHARD)), 0);
   assert.is(await client.xlen(keyspace.outbox(SHARD)), 0);
   assert.is(await client.exists(`${key}-gone`), 0);

@@ -11,7 +11,7 @@
 --       {"ABSENT", now}            there is no such record here
 --       {"UNSETTLED", now, error}  its balance is not known here
 --       {"CLOSED" | "LATE", now}
-local function turn(epoch)
+local function bringRecord(epoch)
   local billingRecord = call('HGET', KEYS[2], 's')
   if not billingRecord then return 'ABSENT' end
   local usedText, used, sequence = readUsed(KEYS[2], 'n' .. epoch)
@@ -24,7 +24,7 @@ return script(function()
   local meta = openShard(KEYS[1], ARGV[1], 'epoch')
   if not meta then return { 'CLOSED', nowText } end
   if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-  local read, status, amounts = pcall(turn, meta[2])
+  local read, status, amounts = pcall(bringRecord, meta[2])
   -- The sweeper would come for it again and again; whoever writes it notes it again.
   if not read or status == 'ABSENT' or status == 'PLAIN' then redis.pcall('ZREM', KEYS[4], KEYS[2]) end
   if not read then return { 'UNSETTLED', nowText, whyOf(status) } end

@@ -14,15 +14,15 @@ const RECORDS_PER_SHARD = 100;
 const SCRIPTS_AT_ONCE = 16;
 
 /** Does what fell due at an account (docs/accounts-design.md) and takes in its settings. Where nothing is due, it changes nothing. */
-export async function turnAccount(redis: ShardedRedis, shard: number, billingKey: string): Promise<void> {
+export async function bringUpToDate(redis: ShardedRedis, shard: number, billingKey: string): Promise<void> {
   const node = redis.node(shard);
   const keys = [keyspace.meta(shard), billingKey, keyspace.outbox(shard), keyspace.due(shard)];
   const deadline = redis.clock.monotonic() + WITHIN_MS;
   for (;;) {
-    const [status] = await node.script('turn', keys, [node.runId(), node.notAfter(WITHIN_MS)], WITHIN_MS);
+    const [status] = await node.script('bring-up-to-date', keys, [node.runId(), node.notAfter(WITHIN_MS)], WITHIN_MS);
     if (status !== 'AGAIN' || redis.clock.monotonic() > deadline) {
       if (status === 'CLOSED' || status === 'LATE' || status === 'AGAIN')
-        throw new ApiError('redis_unavailable', { cause: new Error(`the turn script answered ${status}`) });
+        throw new ApiError('redis_unavailable', { cause: new Error(`the bring-up-to-date script answered ${status}`) });
       return;
     }
   }
@@ -30,12 +30,12 @@ export async function turnAccount(redis: ShardedRedis, shard: number, billingKey
 
 /**
  * Turns accounts on time that no call turns, until stopped. It needs Redis alone, and any number of processes may do so: an
- * account that another one has turned has nothing due.
+ * account that another one has brought up to date has nothing due.
  */
-export function startTurning(redis: ShardedRedis, log: Logger): Loop {
-  const loop = startLoop(redis.clock, EVERY_MS, log, 'turning accounts', async () => {
+export function startDoingMoments(redis: ShardedRedis, log: Logger): Loop {
+  const loop = startLoop(redis.clock, EVERY_MS, log, 'bringing accounts up to date', async () => {
     const due = await findDue(redis);
-    await mapLimited(due, SCRIPTS_AT_ONCE, ({ shard, billingKey }) => turnAccount(redis, shard, billingKey));
+    await mapLimited(due, SCRIPTS_AT_ONCE, ({ shard, billingKey }) => bringUpToDate(redis, shard, billingKey));
     if (due.length >= RECORDS_PER_SHARD) loop.soon();
   });
   return loop;
