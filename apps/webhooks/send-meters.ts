@@ -1,4 +1,4 @@
-import { METERS_CHANNEL } from '../../shared/stores/meters.ts';
+import { METERS_CHANNEL, triedAt } from '../../shared/stores/meters.ts';
 import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { startLoop } from '../../shared/runtime/loop.ts';
@@ -191,14 +191,11 @@ async function sendAll(
   return putOff;
 }
 
-/**
- * Takes the events that have waited longest; from now on the destination may have them. Those of before a restore it may have had since
- * their hour was over.
- */
+/** Takes the events that have waited longest; from now on the destination may have them. */
 function takeEvents(sql: Sql, destinationId: string, most: number): Promise<WaitingEvent[]> {
   return sql<WaitingEvent[]>`
     with picked as (
-      select e.id, coalesce(e.tried_at, case when e.hour < d.restored_at - interval '1 hour' then e.hour + interval '1 hour' end) as before
+      select e.id, ${triedAt(sql)} as before
       from meter_events e join meter_destinations d on d.id = e.destination_id
       where e.destination_id = ${destinationId} and e.state = 'WAITING'
       order by e.hour, e.id limit ${most}

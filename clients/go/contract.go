@@ -2564,13 +2564,13 @@ type ListMeterEventsQuery struct {
 type RedeliverMeterEventsResult struct {
 	// how many wait now
 	Redelivered int64 `json:"redelivered"`
-	// how many have still failed
+	// how many are left that can not have arrived, counted to 100000
 	Remaining int64 `json:"remaining"`
 }
 
 // RedeliverMeterEventsRequest is what RedeliverMeterEvents takes.
 type RedeliverMeterEventsRequest struct {
-	// only these; default: all that failed
+	// only these; default: all that failed and can not have arrived
 	EventIDs *[]string `json:"eventIds,omitempty"`
 }
 

@@ -2770,12 +2770,12 @@ export type MeterEvent = {
 };
 
 export type RedeliverMeterEventsRequest = {
-  /** only these; default: all that failed */ eventIds?: Array<string> | undefined;
+  /** only these; default: all that failed and can not have arrived */ eventIds?: Array<string> | undefined;
 };
 
 export type RedeliverMeterEventsResult = {
   /** how many wait now */ redelivered: number;
-  /** how many have still failed */ remaining: number;
+  /** how many are left that can not have arrived, counted to 100000 */ remaining: number;
 };
 
 export type PreviewMeterEventsResult = {

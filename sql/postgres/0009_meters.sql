@@ -148,7 +148,8 @@ create trigger note_meter_days_again after update on usage_marks referencing new
 
 grant select, insert, update on meter_destinations to keytally_api;
 grant select on meter_sums, meter_days to keytally_api, keytally_consumer;
-grant select, update (state, tried_at, ended_at, error, external_id) on meter_events to keytally_api;
+grant select, update (state, tried_at, ended_at, error, quantity, external_id, event_name) on meter_events to keytally_api;
+grant select, update (micros) on meter_rests to keytally_api;
 grant select, insert, delete on meter_events to keytally_consumer;
 grant select, insert, update, delete on meter_rests to keytally_consumer;
 grant insert, update, delete on meter_days to keytally_consumer;

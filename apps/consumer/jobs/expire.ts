@@ -37,8 +37,13 @@ const removals: [remove: Remove, atOnce?: number][] = [
          and not exists (select from webhook_deliveries d where d.webhook_id = webhooks.id)`,
     ),
   ],
-  // What waits, or was never looked at, goes with its destination alone; sums of all stay.
-  [removeRows('meter_events', `created_at < now() - interval '${KEPT_DAYS} days' and state <> 'WAITING'`)],
+  // What waits or failed goes with its destination alone; sums of all stay.
+  [
+    removeRows(
+      'meter_events',
+      `created_at < now() - interval '${KEPT_DAYS} days' and state not in ('WAITING', 'FAILED')`,
+    ),
+  ],
   ...['meter_events', 'meter_days', 'meter_rests'].map((table): [Remove] => [
     removeRows(table, 'destination_id in (select id from meter_destinations where deleted_at is not null)'),
   ]),

@@ -2493,14 +2493,14 @@ class RedeliverMeterEventsInput(TypedDict):
     mid: str
     """Id of the meter destination"""
     eventIds: NotRequired[list[str]]
-    """Only these; default: all that failed"""
+    """Only these; default: all that failed and can not have arrived"""
 
 
 class RedeliverMeterEventsResult(TypedDict):
     redelivered: int
     """How many wait now"""
     remaining: int
-    """How many have still failed"""
+    """How many are left that can not have arrived, counted to 100000"""
 
 
 class PreviewMeterEventsInput(TypedDict):

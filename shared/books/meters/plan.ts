@@ -1,3 +1,4 @@
+import { externalIdOf } from '../../stores/meters.ts';
 import type { Query } from '../../stores/postgres.ts';
 import { HOUR_MS, meterKind, type MeterKind } from '../../values/meter-kinds.ts';
 import { periodsOf } from '../../values/periods.ts';
@@ -98,8 +99,7 @@ export async function planEvents(
 ): Promise<PlannedEvent[]> {
   const ids = [...new Set(usage.map(({ billingId }) => billingId))];
   const records = await sql<{ id: string; externalId: string | null }[]>`
-    select id, case when external_ids::jsonb ? ${id} then external_ids ->> ${id} else external_meter_id end as external_id
-    from billing_records where id = any(${ids})`;
+    select b.id, ${externalIdOf(sql, id)} as external_id from billing_records b where b.id = any(${ids})`;
   const externalIds = new Map(records.map((record) => [record.id, record.externalId]));
   const { takesWhole = false } = meterKind(kind);
   return usage.flatMap((one): PlannedEvent[] => {

@@ -12,7 +12,7 @@ import {
   timestamp,
   whole,
 } from '../../../../shared/contract/schema-kinds.ts';
-import { METERS_CHANNEL } from '../../../../shared/stores/meters.ts';
+import { externalIdOf, METERS_CHANNEL, triedAt } from '../../../../shared/stores/meters.ts';
 import { formatCredits, formatSum } from '../../../../shared/values/credits.ts';
 import { meterValue } from '../../../../shared/values/meter-kinds.ts';
 import { DAY_MS, dayNumber } from '../../../../shared/values/periods.ts';
@@ -24,6 +24,7 @@ import { matching, present } from '../../resources/rows.ts';
 import { monthOf } from '../../resources/statements/statements.ts';
 
 const MOST_PREVIEWED = 1_000;
+const MOST_COUNTED = 100_000;
 
 const fields = {
   billingId: id('billing record'),
@@ -104,7 +105,7 @@ type EventRow = Omit<PlannedEvent, 'state' | 'hourMs'> & {
 export const redeliverMeterEvents = route('post', '/api/v1/meter-destination/{mid}/redeliver', {
   summary: 'Send events that failed for good again, under the same identities',
   description:
-    'All of them, or those that are named: at most 10000 at once, so ask again while `remaining` is above 0. Each goes to what its record is called there now.',
+    'Those that are named, or all but those that may have arrived: look there before you name these. At most 10000 at once, so ask again while `remaining` is above 0. Each goes by what its record and its usage name are called there now, and is left out where they are.',
   permission: 'metering:write',
   bodyOptional: true,
   body: object({
@@ -112,27 +113,46 @@ export const redeliverMeterEvents = route('post', '/api/v1/meter-destination/{mi
       Type.Array(id('meter event'), {
         minItems: 1,
         maxItems: 200,
-        description: 'only these; default: all that failed',
+        description: 'only these; default: all that failed and can not have arrived',
       }),
     ),
   }),
   response: object({
     redelivered: count('how many wait now', 3),
-    remaining: count('how many have still failed', 0),
+    remaining: count('how many are left that can not have arrived, counted to 100000', 0),
   }),
 
   async handle({ sql, params, body, caller, changed }) {
-    const { id } = await meters.require(sql, params.mid, metersInSight(sql, caller), { lock: true });
-    const wanted = body?.eventIds ? sql`and id = any(${body.eventIds})` : sql``;
-    const { count: redelivered } = await sql`
-      update meter_events e
-      set state = 'WAITING', tried_at = null, ended_at = null, error = null,
-          external_id = coalesce(b.external_ids ->> ${id}, b.external_meter_id)
-      from (select id from meter_events where destination_id = ${id} and state = 'FAILED' ${wanted} order by id limit 10000) failed,
-           billing_records b
-      where e.id = failed.id and e.state = 'FAILED' and b.id = e.billing_id`;
+    const { id, measure } = await meters.require(sql, params.mid, metersInSight(sql, caller), { lock: true });
+    const failed = sql`
+      meter_events e join meter_destinations d on d.id = e.destination_id where e.destination_id = ${id} and e.state = 'FAILED'`;
+    const wanted = body?.eventIds ? sql`e.id = any(${body.eventIds})` : sql`${triedAt(sql)} is null`;
+    const measured = measure === 'events' ? sql`events * 1000000` : sql`micros`;
+    const [{ redelivered }] = await sql<[{ redelivered: number }]>`
+      with failed as (
+        select e.id, e.billing_id, e.usage_name, e.quantity, ${measured} as measured, ${triedAt(sql)} is not null as is_tried,
+               case when d.event_names::jsonb ? e.usage_name then d.event_names ->> e.usage_name
+                    else coalesce(nullif(e.usage_name, ''), 'usage') end as event_name
+        from ${failed} and ${wanted} order by e.id limit 10000
+      ), named as (
+        select failed.*, ${externalIdOf(sql, id)} as external_id from failed join billing_records b on b.id = failed.billing_id
+      ), left_out as (
+        select * from named where external_id is null or event_name is null
+      ), carried_again as (
+        update meter_rests r set micros = r.micros + more.micros
+        from (select billing_id, usage_name, sum(quantity - measured)::bigint as micros from left_out group by 1, 2) more
+        where r.destination_id = ${id} and r.billing_id = more.billing_id and r.usage_name = more.usage_name
+      ), changed as (
+        update meter_events e
+        set state = case when o.id is null then 'WAITING' else 'LEFT_OUT' end, quantity = case when o.id is null then e.quantity else 0 end,
+            external_id = coalesce(n.external_id, ''), event_name = coalesce(n.event_name, ''),
+            tried_at = case when n.is_tried then now() end, ended_at = null, error = null
+        from named n left join left_out o using (id)
+        where e.id = n.id and e.state = 'FAILED' returning e.state
+      )
+      select count(*) filter (where state = 'WAITING') as redelivered from changed`;
     const [{ remaining }] = await sql<[{ remaining: number }]>`
-      select coalesce(sum(number), 0)::bigint as remaining from meter_sums where destination_id = ${id} and state = 'FAILED'`;
+      select count(*) as remaining from (select from ${failed} and ${triedAt(sql)} is null limit ${MOST_COUNTED}) counted`;
     await sql`select pg_notify(${METERS_CHANNEL}, '')`;
     changed('meter_destination', id, { after: { redelivered } });
     return { redelivered, remaining };

@@ -267,6 +267,50 @@ test('what failed for good waits again on request, under what its record is call
   );
 });
 
+test('what may have arrived is sent again only where it is named', async () => {
+  const one = await made(since);
+  const record = await newRecord();
+  for (const hour of [0, 1, 2]) await book(record, YESTERDAY_MS + hour * HOUR_MS, 1_000_000);
+  await planYesterday();
+  await world.sql`update meter_events set state = 'FAILED' where destination_id = ${one.id}`;
+  const [tried, old] = column(await events(one), 'id');
+  await world.sql`update meter_events set tried_at = now() - interval '2 days' where id = ${tried}`;
+  // Of before a restore.
+  await world.sql`update meter_events set hour = hour - interval '1 day' where id = ${old}`;
+  await world.sql`update meter_destinations set restored_at = ${since.startsAt} where id = ${one.id}`;
+  const redeliver = async (body?: object) => (await must(200, by.ask('post', `${pathOf(one)}/redeliver`, body))).body;
+  for (const redelivered of [1, 0]) assert.equal(await redeliver(), { redelivered, remaining: 0 });
+  assert.equal(await redeliver({ eventIds: [tried, old] }), { redelivered: 2, remaining: 0 });
+  const rows = await world.sql<{ isNew: boolean }[]>`
+    select tried_at > now() - interval '1 hour' as is_new from meter_events where id in ${world.sql([tried, old])}`;
+  assert.equal(column(rows, 'isNew'), [true, true], 'known again from now on');
+});
+
+test('what failed is sent under the names of now, and left out with what was carried to it carried on where these leave it out', async () => {
+  const one = await made(since);
+  const record = await newRecord();
+  for (const [hour, micros] of [700_000, 600_000].entries()) await book(record, YESTERDAY_MS + hour * HOUR_MS, micros);
+  await planYesterday();
+  const redeliver = async () => {
+    await world.sql`update meter_events set state = 'FAILED' where destination_id = ${one.id} and state = 'WAITING'`;
+    return (await must(200, by.ask('post', `${pathOf(one)}/redeliver`))).body.redelivered;
+  };
+  const told = async () => columns((await events(one)).toReversed(), 'credits', 'value', 'state', 'eventName');
+  await by.change(pathOf(one), { eventNames: { tokens: 'llm' } });
+  assert.is(await redeliver(), 1);
+  assert.equal((await told()).at(-1), ['0.6', '1', 'WAITING', 'llm']);
+  const path = `/api/v1/customer-billing/${record.id}`;
+  await by.change(path, { externalIds: { [one.id]: null } });
+  assert.is(await redeliver(), 0);
+  assert.equal((await told()).at(-1), ['0.6', '0', 'LEFT_OUT', 'llm']);
+  await by.change(path, { externalIds: null });
+  await book(record, YESTERDAY_MS + 2 * HOUR_MS, 400_000);
+  await planYesterday();
+  assert.equal((await told()).at(-1), ['0.4', '1', 'WAITING', 'llm']);
+  const { leftOut, rests, waiting } = await proof(one);
+  assert.equal([leftOut, rests, waiting], ['0.6', '0.1', '1']);
+});
+
 test('a record says what it is called at destinations, and null clears it', async () => {
   const record = await newRecord({ externalIds: { dest_1: 'cus_1', dest_2: null } });
   assert.equal(record.externalIds, { dest_1: 'cus_1', dest_2: null });
