@@ -91,14 +91,14 @@ async function newDestination(
     receiver,
     states,
     /** Sends one slice of what waits, if it may be claimed; gives whether it was. */
-    async send(answering: () => Answering = () => 'well', over: Sql = sql): Promise<boolean> {
+    async send(answering: () => Answering | Promise<Answering> = () => 'well', over: Sql = sql): Promise<boolean> {
       await sql`update meter_destinations set claimed_until = null, next_at = now() where id = ${id}`;
       await sql`update meter_destinations set next_at = now() + interval '1 hour' where id <> ${id}`;
       const claimed = await claimDestination(sql);
       if (!claimed) return false;
       assert.is(claimed.id, id);
       const call = async ({ headers, body }: { headers: Record<string, string>; body: string }): Promise<Outcome> => {
-        const how = answering();
+        const how = await answering();
         if (how === 'no answer') return { error: 'connect ECONNREFUSED', durationMs: 1 };
         if (how === '429') return { status: 429, answer: 'slower', durationMs: 1, retryAfter: '2' };
         if (how === '500') return { status: 500, answer: 'oh', durationMs: 1 };
@@ -324,6 +324,47 @@ for (const [kind, state] of [
     await one.sendAll();
     assert.equal([await one.states(), one.receiver.taken.size], [{ [state]: 2 }, 2]);
   });
+
+test('a sender whose claim has ended notes what was sent, and leaves all else to the one that has it now', async () => {
+  const one = await withWaiting('stripe', 2);
+  let calls = 0;
+  await one.send(async () => {
+    if (calls++ === 0) return 'well';
+    await sql`update meter_destinations set claimed_until = now() + interval '1 minute' where id = ${one.id}`;
+    return '429';
+  });
+  const tried =
+    await sql`select from meter_events where destination_id = ${one.id} and state = 'WAITING' and tried_at is not null`;
+  const { attempts, claimedUntil } = await read(one);
+  assert.equal(
+    [await one.states(), tried.length, attempts, claimedUntil !== null],
+    [{ SENT: 1, WAITING: 1 }, 1, 0, true],
+  );
+});
+
+test('a planner that has lost its job to another takes nothing back that the other planned', async () => {
+  const { id, billingIds } = await newWorkspace(1);
+  const one = await newDestination(id, 'openmeter');
+  await plan();
+  await book(billingIds[0]!, START_MS, 1_000_000);
+  await reach(TODAY_MS);
+  let others = 0;
+  const slow = new Proxy(sql, {
+    get: (target, name) =>
+      name !== 'begin'
+        ? Reflect.get(target, name)
+        : async (work: Parameters<Sql['begin']>[1]) => {
+            if (others++ === 0) {
+              await book(billingIds[0]!, START_MS, 2_000_000);
+              await plan();
+            }
+            return sql.begin(work as never);
+          },
+  });
+  await plan(slow);
+  const planned = await sql`select micros from meter_events where destination_id = ${one.id}`;
+  assert.equal([others > 0, planned.map(({ micros }) => micros)], [true, [3_000_000]]);
+});
 
 test('a disabled destination is sent nothing, and what is used meanwhile waits', async () => {
   const one = await withWaiting('openmeter', 1);

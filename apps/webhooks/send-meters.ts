@@ -219,6 +219,11 @@ async function noteResults(
   const failures = putOff ? (sent ? 1 : attempts + 1) : 0;
   const pauseMs = putOff ? pauseAfter(failures, putOff.retryAfter, random()) : 0;
   await sql.begin(async (tx) => {
+    // The destination first, as planning does, so that no two wait for each other's sums.
+    const [claim] = await tx<{ isOurs: boolean | null }[]>`
+      select claimed_until = ${claimedUntil}::text::timestamptz as is_ours from meter_destinations where id = ${id} for no key update`;
+    // Another process may have the others under way by now, and knows more of them.
+    const noted = claim?.isOurs ? results : results.filter(({ state }) => state === 'SENT');
     await tx`
       update meter_destinations
       set claimed_until = null, next_at = now() + ${pauseMs}::bigint * interval '1 millisecond', attempts = ${failures},
@@ -226,14 +231,14 @@ async function noteResults(
           last_error = coalesce(${error}, case when ${putOff !== undefined} then last_error end),
           last_sent_at = case when ${sent} then now() else last_sent_at end,
           failed_at = case when ${failed !== undefined} then now() else failed_at end
-      where id = ${id} and claimed_until = ${claimedUntil}::text::timestamptz`;
+      where id = ${id} and ${claim?.isOurs ?? false}`;
     await tx`
       update meter_events e
       set state = done.state, error = done.error, ended_at = case when done.state <> 'WAITING' then now() end,
           tried_at = case when done.state = 'SENT' or done.tried > 0 then e.tried_at end
-      from unnest(${results.map(({ event }) => event.id)}::text[], ${results.map(({ state }) => state)}::text[],
-                  ${results.map((one) => one.error ?? null)}::text[],
-                  ${results.map(({ event, isUnknown = false }) => Number(isUnknown || event.before !== null))}::int[])
+      from unnest(${noted.map(({ event }) => event.id)}::text[], ${noted.map(({ state }) => state)}::text[],
+                  ${noted.map((one) => one.error ?? null)}::text[],
+                  ${noted.map(({ event, isUnknown = false }) => Number(isUnknown || event.before !== null))}::int[])
         as done (id, state, error, tried)
       where e.id = done.id and e.state = 'WAITING'`;
   });

@@ -12,7 +12,7 @@ import { booksWatermark } from '../../../shared/events/watermark.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { METERS_CHANNEL, meterColumns } from '../../../shared/stores/meters.ts';
 import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
-import type { Sql } from '../../../shared/stores/postgres.ts';
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { HOUR_MS, meterKind } from '../../../shared/values/meter-kinds.ts';
 import { DAY_MS, dateOf, dayNumber } from '../../../shared/values/periods.ts';
@@ -128,23 +128,38 @@ async function planDay(
       nowMs,
     };
     for await (const usage of readHours(stores, allowWorkspace(destination.workspaceId), hours))
-      await storePlanned(stores.sql, destination, usage);
+      await storePlanned(stores.sql, destination, days, usage);
   }
   const isOver = startMs + DAY_MS <= reachMs;
-  const noted = stores.sql`unnest(${days.map(({ billingId }) => billingId)}::text[], ${days.map(({ mark }) => mark)}::bigint[]) as done (billing_id, mark)`;
-  const isNoted = stores.sql`known.destination_id = ${destination.id} and known.day = ${day} and known.billing_id = done.billing_id`;
-  if (isOver || !isKept)
-    await stores.sql`delete from meter_days known using ${noted} where ${isNoted} and known.mark = done.mark`;
-  else await stores.sql`update meter_days known set planned_to = ${new Date(reachMs)} from ${noted} where ${isNoted}`;
+  const unchanged = unchangedOf(stores.sql, destination, days);
+  if (isOver || !isKept) await stores.sql`delete from meter_days known using ${unchanged}`;
+  else await stores.sql`update meter_days known set planned_to = ${new Date(reachMs)} from ${unchanged}`;
 }
 
-async function storePlanned(sql: Sql, destination: MeterDestination, usage: HourUsage[]): Promise<void> {
+/** Of the notes (`known`) of a day those that are as they were read. */
+function unchangedOf(sql: Query, { id }: MeterDestination, days: NotedDay[]) {
+  return sql`
+    unnest(${days.map(({ billingId }) => billingId)}::text[], ${days.map(({ mark }) => mark)}::bigint[]) as done (billing_id, mark)
+    where known.destination_id = ${id} and known.day = ${days[0]!.day} and known.billing_id = done.billing_id and known.mark = done.mark`;
+}
+
+async function storePlanned(
+  sql: Sql,
+  destination: MeterDestination,
+  days: NotedDay[],
+  read: HourUsage[],
+): Promise<void> {
   const { id, teamId, kind } = destination;
   await sql.begin(async (tx) => {
     // One at a time plans for it; one that was deleted is told nothing more.
     const [open] = await tx`
       select from meter_destinations where id = ${id} and deleted_at is null for no key update`;
     if (!open) return;
+    // What changed since it was read comes again. Without a look, a process that has lost the job would take back what another one planned.
+    const unchanged = await tx<{ billingId: string }[]>`
+      select known.billing_id from meter_days known, ${unchangedOf(tx, destination, days)}`;
+    const ids = new Set(unchanged.map(({ billingId }) => billingId));
+    const usage = read.filter(({ billingId }) => ids.has(billingId));
     const before = await readBefore(tx, destination, usage);
     const planned = await planEvents(tx, destination, usage, before);
     if (planned.length === 0) return;
