@@ -59,6 +59,7 @@ export function textsByName(
   return Type.Unsafe<Record<string, string | null>>({
     type: 'object',
     maxProperties: mostNames,
+    'x-limits': { maxBytes: mostNames * (128 + mostCharacters), maxDepth: 1 },
     propertyNames: { maxLength: 128, pattern },
     additionalProperties: { type: ['string', 'null'], minLength: 1, maxLength: mostCharacters, pattern },
     description,

@@ -192,7 +192,7 @@ test("it sums the usage of the customer's own keys by day and name, with and wit
 test('balance, grants and statement of the record of the link show while every key of the record is the customer’s', async () => {
   const billingId = await newBilling('acme', '100');
   const path = `/api/v1/customer-billing/${billingId}`;
-  await change(path, { alerts: [{ name: 'low', when: { usedPercent: 90 } }] });
+  await change(path, { alerts: [{ name: 'low', when: { usedPercent: 90 } }], externalIds: { anywhere: 'cus_1' } });
   await make(`${path}/grant`, { credits: '5', name: 'trial', metadata: { of: 'the team' } });
   const cookie = await session({ billingId });
   const hasBalance = async () => (await must(200, by(cookie, 'get', PORTAL))).body.portal.hasBalance;
@@ -203,7 +203,8 @@ test('balance, grants and statement of the record of the link show while every k
   await must(200, verify({ key, billing: { usage: '2.5' } }));
   await make(`${path}/adjustment`, { amount: '0.5', reason: 'counted too little' });
   const { billing } = (await must(200, by(cookie, 'get', `${PORTAL}/billing`))).body;
-  assert.equal([billing.availableCredits, billing.usedCredits, billing.alerts], ['102', '3', undefined]);
+  assert.equal([billing.availableCredits, billing.usedCredits], ['102', '3']);
+  assert.equal([billing.alerts, billing.externalIds], [undefined, undefined], "they are the seller's");
   const { grants } = (await must(200, by(cookie, 'get', `${PORTAL}/grants`))).body;
   assert.equal(columns(grants, 'name', 'credits', 'metadata'), [
     [undefined, '100', undefined],

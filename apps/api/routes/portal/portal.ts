@@ -112,7 +112,7 @@ export const getPortalBilling = route('get', '/api/v1/portal/billing', {
 
   async handle({ sql, caller, redis }) {
     const row = await requirePortalBilling(sql, portalOf(caller));
-    return { billing: await presentBilling(redis, { ...row, limits: null, alerts: null }) };
+    return { billing: await presentBilling(redis, { ...row, limits: null, alerts: null, externalIds: null }) };
   },
 });
 
