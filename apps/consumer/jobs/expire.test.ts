@@ -108,6 +108,51 @@ test('a secret is removed a day after its end, unless it works or a kept change 
   assert.equal(await left(), keeps.toSorted());
 });
 
+test('events for external meters are removed after 93 days unless they wait or failed, and all of a deleted destination at once', async () => {
+  const { sql, team } = own;
+  const { workspaceId, billingId } = await own.storeKeyAndBilling();
+  const ofTeam = { teamId: team.id, billingId };
+  const store = async (deletedAt: Date | null, agoMs: number) => {
+    const destinationId = newId('dest');
+    const settings = {
+      kind: 'http',
+      name: '',
+      url: '',
+      eventNames: '{}',
+      measure: 'credits',
+      unitMicros: 1,
+      batchSize: 1,
+    };
+    const startsAt = '2026-01-01T00:00:00Z';
+    await sql`insert into meter_destinations ${sql({ id: destinationId, teamId: team.id, workspaceId, ...settings, startsAt, deletedAt })}`;
+    for (const [number, state] of ['WAITING', 'SENT', 'FAILED', 'CARRIED', 'LEFT_OUT'].entries()) {
+      const zero = { micros: 0, events: 0, quantity: 0, externalId: '', eventName: '', usageName: '' };
+      const event = { id: newId('mev'), destinationId, ...ofTeam, ...zero, hour: startsAt, number, state };
+      await sql`insert into meter_events ${sql({ ...event, createdAt: new Date(Date.now() - agoMs) })}`;
+    }
+    await sql`insert into meter_days ${sql({ destinationId, ...ofTeam, day: '2026-01-01' })}`;
+    await sql`insert into meter_rests ${sql({ destinationId, ...ofTeam, usageName: '', micros: 1 })}`;
+    return destinationId;
+  };
+  const [young, old, deleted] = [
+    await store(null, 93 * DAY_MS - MINUTE_MS),
+    await store(null, 93 * DAY_MS + MINUTE_MS),
+    await store(new Date(), 0),
+  ];
+  await removeExpired(sql, never);
+  const left = async (id: string) =>
+    Promise.all(
+      ['meter_events', 'meter_days', 'meter_rests', 'meter_sums'].map(
+        async (table) => (await sql`select from ${sql(table)} where destination_id = ${id}`).length,
+      ),
+    );
+  assert.equal(await Promise.all([young, old, deleted].map(left)), [
+    [5, 1, 1, 5],
+    [2, 1, 1, 5],
+    [0, 0, 0, 5],
+  ]);
+});
+
 test('deliveries stay 30 days with their tries, those of a deleted webhook go at once, and an event outlives its deliveries', async () => {
   const { sql, team } = own;
   const newWebhook = async (deleted: string | null) => {

@@ -44,11 +44,9 @@ const removals: [remove: Remove, atOnce?: number][] = [
       `created_at < now() - interval '${KEPT_DAYS} days' and state not in ('WAITING', 'FAILED')`,
     ),
   ],
-  ...['meter_events', 'meter_days', 'meter_rests'].map((table): [Remove] => [
-    removeRows(table, 'destination_id in (select id from meter_destinations where deleted_at is not null)'),
-  ]),
   [removeBy('remove_ended_secrets'), SECRETS_AT_ONCE],
   [removeBy('remove_ended_signing_keys')],
+  ...['meter_events', 'meter_days', 'meter_rests'].map((table): [Remove] => [removeOfDeletedMeters(table)]),
 ];
 
 /** Removes rows that have expired, in transactions of at most a few thousand. */
@@ -66,6 +64,17 @@ function removeRows(table: string, condition: string): Remove {
   return async (tx, atOnce) => {
     const some = `select ctid from ${table} where ${condition} limit ${atOnce}`;
     return (await tx.unsafe(`delete from ${table} where ctid in (${some})`)).count;
+  };
+}
+
+/** By an index, from each destination: they may have millions of rows, and the others many more. */
+function removeOfDeletedMeters(table: string): Remove {
+  return async (tx, atOnce) => {
+    const some = `
+      select m.ctid from meter_destinations d
+      cross join lateral (select ctid from ${table} where destination_id = d.id limit ${atOnce}) m
+      where d.deleted_at is not null limit ${atOnce}`;
+    return (await tx.unsafe(`delete from ${table} where ctid = any(array(${some}))`)).count;
   };
 }
 
