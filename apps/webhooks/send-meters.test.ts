@@ -91,7 +91,11 @@ async function newDestination(
     receiver,
     states,
     /** Sends one slice of what waits, if it may be claimed; gives whether it was. */
-    async send(answering: () => Answering | Promise<Answering> = () => 'well', over: Sql = sql): Promise<boolean> {
+    async send(
+      answering: () => Answering | Promise<Answering> = () => 'well',
+      over: Sql = sql,
+      stopping?: AbortSignal,
+    ): Promise<boolean> {
       await sql`update meter_destinations set claimed_until = null, next_at = now() where id = ${id}`;
       await sql`update meter_destinations set next_at = now() + interval '1 hour' where id <> ${id}`;
       const claimed = await claimDestination(sql);
@@ -106,7 +110,7 @@ async function newDestination(
         return how === 'lost answer' ? { error: 'socket hang up', durationMs: 1 } : { ...answer, durationMs: 1 };
       };
       const options = { sql: over, call, sealer, metrics: makeMetrics('test'), log, clock: impatient, random: () => 0 };
-      await sendSlice(options, claimed);
+      await sendSlice(options, claimed, stopping);
       return true;
     },
     async sendAll() {
@@ -364,6 +368,15 @@ test('a planner that has lost its job to another takes nothing back that the oth
   await plan(slow);
   const planned = await sql`select micros from meter_events where destination_id = ${one.id}`;
   assert.equal([others > 0, planned.map(({ micros }) => micros)], [true, [3_000_000]]);
+});
+
+test('a process that stops ends what is under way, and leaves the rest of a slice as it was', async () => {
+  const one = await withWaiting('stripe', 3);
+  const stopping = new AbortController();
+  await one.send(() => (stopping.abort(), 'well'), sql, stopping.signal);
+  const tried =
+    await sql`select from meter_events where destination_id = ${one.id} and state = 'WAITING' and tried_at is not null`;
+  assert.equal([await one.states(), tried.length], [{ SENT: 1, WAITING: 2 }, 0]);
 });
 
 test('a disabled destination is sent nothing, and what is used meanwhile waits', async () => {

@@ -122,7 +122,7 @@ export async function sendSlice(
     if (error === undefined) sendable.push(event);
     else results.push({ event, state: 'FAILED', error });
   }
-  const putOff = await sendAll(options, destination, sendable, results);
+  const putOff = await sendAll(options, destination, sendable, results, stopping);
   const pauseMs = await retry(
     clock,
     abortAfter(clock, NOTE_WITHIN_MS),
@@ -147,6 +147,7 @@ async function sendAll(
   destination: ClaimedDestination,
   events: WaitingEvent[],
   results: Result[],
+  stopping?: AbortSignal,
 ): Promise<Outcome | undefined> {
   const { call, sealer, clock, log } = options;
   const { id, teamId, url, batchSize, secretSealed } = destination;
@@ -168,7 +169,7 @@ async function sendAll(
         );
 
   async function send(batch: WaitingEvent[]): Promise<void> {
-    if (putOff || clock.monotonic() > until) {
+    if (putOff || stopping?.aborted || clock.monotonic() > until) {
       results.push(...batch.map((event): Result => ({ event, state: 'WAITING' })));
       return;
     }
