@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { storeWatermark } from '../../shared/events/watermark.ts';
 import { parseCredits } from '../../shared/values/credits.ts';
@@ -89,7 +90,7 @@ test('a month reaches the mock of Stripe and receivers of CloudEvents whole, and
   });
   const calls = await writePast(world, customers, DAYS);
   await storeWatermark(world.sql, TODAY_MS);
-  await planMeters(world, Date.now(), makeLogger('test', 'silent'), new AbortController().signal);
+  await planMeters(world, systemClock, makeLogger('test', 'silent'), new AbortController().signal);
   await world.start('webhooks', allowed);
   await eventually('all is sent', async () => {
     const found = await Promise.all(made.map(({ id }) => by.read(`/api/v1/meter-destination/${id}`)));

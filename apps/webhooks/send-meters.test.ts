@@ -1,3 +1,4 @@
+import { rejects } from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { test } from 'uvu';
@@ -8,7 +9,7 @@ import { planMeters } from '../consumer/jobs/plan-meters.ts';
 import { allowWorkspace } from '../../shared/books/usage/allowed-workspace.ts';
 import { storeWatermark } from '../../shared/events/watermark.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
-import type { Clock } from '../../shared/runtime/clock.ts';
+import { systemClock, type Clock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { distrustMeters } from '../../shared/stores/meters.ts';
@@ -126,7 +127,7 @@ async function newDestination(
   };
 }
 
-const plan = (over: Sql = sql) => planMeters({ ...stores, sql: over }, Date.now(), log, never);
+const plan = (over: Sql = sql) => planMeters({ ...stores, sql: over }, systemClock, log, never);
 const reach = (ms: number) => storeWatermark(sql, ms);
 const book = (billingId: string, atMs: number, costMicros: number, chosen: Partial<UsageEvent> = {}) =>
   bookEvents(stores, Date.now(), [testEvent({ timeMs: atMs, billingId, costMicros, ...chosen })]);
@@ -377,6 +378,23 @@ test('a process that stops ends what is under way, and leaves the rest of a slic
   const tried =
     await sql`select from meter_events where destination_id = ${one.id} and state = 'WAITING' and tried_at is not null`;
   assert.equal([await one.states(), tried.length], [{ SENT: 1, WAITING: 2 }, 0]);
+});
+
+test('usage that can not be planned holds up no other, and fails the job', async () => {
+  const { id, billingIds } = await newWorkspace(3);
+  const one = await newDestination(id, 'openmeter');
+  for (const billingId of billingIds) await book(billingId, START_MS, 1_000_000);
+  // A number that is taken.
+  const taken = { destinationId: one.id, teamId: team.id, billingId: billingIds[1]!, usageName: 'default', number: 1 };
+  const hour = new Date(START_MS).toISOString();
+  const empty = { micros: 0, events: 0, quantity: 0, externalId: '', eventName: '', state: 'SENT' };
+  await sql`insert into meter_events ${sql({ id: newId('mev'), hour, ...taken, ...empty })}`;
+  await reach(TODAY_MS);
+  await rejects(plan(), /planning failed 1 times/);
+  assert.equal(await one.states(), { SENT: 1, WAITING: 2 });
+  await sql`delete from meter_events where destination_id = ${one.id} and number = 1`;
+  await plan();
+  assert.equal(await one.states(), { WAITING: 3 });
 });
 
 test('a disabled destination is sent nothing, and what is used meanwhile waits', async () => {

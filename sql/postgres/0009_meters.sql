@@ -129,6 +129,8 @@ create table meter_days (
   foreign key (team_id, destination_id) references meter_destinations (team_id, id)
 );
 
+create index on meter_days (destination_id, planned_to);
+
 -- Whoever marks a day has put its events into the books before.
 create function note_meter_days() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
@@ -138,7 +140,7 @@ begin
     from made join meter_destinations d on d.workspace_id = made.workspace_id and d.deleted_at is null
     where made.billing_id <> made.workspace_id and made.day >= (d.starts_at at time zone 'UTC')::date
     order by 1, 2, 3
-    on conflict (destination_id, day, billing_id) do update set mark = nextval('meter_days_seq');
+    on conflict (destination_id, day, billing_id) do update set mark = nextval('meter_days_seq'), planned_to = '-infinity';
   return null;
 end $$;
 create trigger note_meter_days_new after insert on usage_marks referencing new table as made

@@ -1,3 +1,4 @@
+import { byHalves } from '../../../shared/books/by-halves.ts';
 import { allowWorkspace } from '../../../shared/books/usage/allowed-workspace.ts';
 import type { UsageStores } from '../../../shared/books/usage/query.ts';
 import {
@@ -8,7 +9,9 @@ import {
   type HourUsage,
   type MeterDestination,
 } from '../../../shared/books/meters/plan.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { METERS_CHANNEL, meterColumns } from '../../../shared/stores/meters.ts';
 import { notifyWebhooks } from '../../../shared/stores/notify-webhooks.ts';
@@ -16,6 +19,7 @@ import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { HOUR_MS, meterKind } from '../../../shared/values/meter-kinds.ts';
 import { DAY_MS, dateOf, dayNumber } from '../../../shared/values/periods.ts';
+import { AFTER_DAY_END_MS } from './rollup.ts';
 
 type Stores = UsageStores & { sql: Sql };
 type Noted = MeterDestination & { backfilledTo: string | null };
@@ -23,6 +27,8 @@ type NotedDay = { day: string; billingId: string; mark: number };
 
 const DESTINATIONS_AT_ONCE = 100;
 const RECORDS_AT_ONCE = 200;
+// It then begins again, with later hours: a long backfill holds up nobody.
+const RUN_MS = 60_000;
 // A destination with more work has its next turn after the others.
 const PAGES_AT_ONCE = 20;
 // While more waits for a destination, what else there is stays noted.
@@ -38,26 +44,30 @@ export const KEPT_DAYS = 93;
  * 2. Store of each hour what the books have more, or less, than was planned before. Planned again, nothing is left to plan.
  * 3. Remove the notes of days that are over and have not changed meanwhile; the others wait for their next hour.
  */
-export async function planMeters(stores: Stores, nowMs: number, log: Logger, signal: AbortSignal): Promise<void> {
+export async function planMeters(stores: Stores, clock: Clock, log: Logger, signal: AbortSignal): Promise<void> {
   const { sql } = stores;
+  const [nowMs, until] = [clock.now(), clock.monotonic() + RUN_MS];
+  await tellFailures(sql, nowMs);
   const reachMs = Math.floor((await booksWatermark(sql)) / HOUR_MS) * HOUR_MS;
-  for (let isOver = false; !isOver;) {
+  const run: Run = { nowMs, reachMs, signal, planned: new Map(), failed: 0 };
+  for (let isOver = false; !isOver && clock.monotonic() < until;) {
     isOver = true;
     for (let after = ''; ;) {
       signal.throwIfAborted();
       const some = await notedDestinations(sql, reachMs, after);
       for (const destination of some)
         isOver =
-          (await planSome(stores, destination, { nowMs, reachMs, signal }).catch((error: unknown) => {
+          (await planSome(stores, destination, run, log).catch((error: unknown) => {
             signal.throwIfAborted();
             log.warn({ error, destinationId: destination.id }, 'planning for an external meter failed; trying again');
+            run.failed += 1;
             return true;
           })) && isOver;
       if (some.length < DESTINATIONS_AT_ONCE) break;
       after = some.at(-1)!.id;
     }
   }
-  await tellFailures(sql, nowMs);
+  if (run.failed > 0) throw new Error(`planning failed ${run.failed} times; what failed alone stays noted`);
 }
 
 function notedDestinations(sql: Sql, reachMs: number, after: string): Promise<Noted[]> {
@@ -70,24 +80,42 @@ function notedDestinations(sql: Sql, reachMs: number, after: string): Promise<No
     order by id limit ${DESTINATIONS_AT_ONCE}`;
 }
 
-type Round = { nowMs: number; reachMs: number; signal: AbortSignal };
+/** `planned`: by destination the last note that this run has had. It has each once, so that what fails holds up no other. */
+type Run = {
+  nowMs: number;
+  reachMs: number;
+  signal: AbortSignal;
+  planned: Map<string, Pick<NotedDay, 'day' | 'billingId'>>;
+  failed: number;
+};
 
 /** Does some of the work on a destination, and gives whether that was all. */
-async function planSome(stores: Stores, destination: Noted, { nowMs, reachMs, signal }: Round): Promise<boolean> {
-  const { sql } = stores;
+async function planSome(stores: Stores, destination: Noted, run: Run, log: Logger): Promise<boolean> {
+  const { sql, books } = stores;
+  const { nowMs, reachMs, signal, planned } = run;
   if (destination.backfilledTo !== null) {
     await backfill(sql, destination, nowMs);
     return false;
   }
+  const requireBooks = async () => {
+    signal.throwIfAborted();
+    if (!(await books.ready())) throw new ApiError('usage_unavailable');
+  };
   for (let page = 0; page < PAGES_AT_ONCE; page++) {
     signal.throwIfAborted();
+    const last = planned.get(destination.id) ?? { day: '0001-01-01', billingId: '' };
     const days = await sql<NotedDay[]>`
       select day, billing_id, mark from meter_days
       where destination_id = ${destination.id} and planned_to < ${new Date(reachMs)}
+        and (day, billing_id) > (${last.day}, ${last.billingId})
       order by day, billing_id limit ${RECORDS_AT_ONCE}`;
     const ofDay = days.filter(({ day }) => day === days[0]!.day);
     if (ofDay.length === 0) return true;
-    await planDay(stores, destination, ofDay, { nowMs, reachMs });
+    planned.set(destination.id, ofDay.at(-1)!);
+    const failed = await byHalves(ofDay, (some) => planDay(stores, destination, some, run), requireBooks);
+    for (const { item, error } of failed)
+      log.error({ error, destinationId: destination.id, ...item }, 'usage of a day can not be planned');
+    run.failed += failed.length;
   }
   return false;
 }
@@ -115,11 +143,12 @@ async function planDay(
   stores: Stores,
   destination: MeterDestination,
   days: NotedDay[],
-  { nowMs, reachMs }: Omit<Round, 'signal'>,
+  { nowMs, reachMs }: Run,
 ): Promise<void> {
   const { day } = days[0]!;
   const startMs = dayNumber(day) * DAY_MS;
-  const isKept = startMs >= nowMs - KEPT_DAYS * DAY_MS;
+  // A day sooner than its events are removed: it may be slow.
+  const isKept = startMs >= nowMs - (KEPT_DAYS - 1) * DAY_MS;
   if (isKept) {
     const hours = {
       startMs: Math.max(startMs, destination.startsAt.getTime()),
@@ -130,7 +159,7 @@ async function planDay(
     for await (const usage of readHours(stores, allowWorkspace(destination.workspaceId), hours))
       await storePlanned(stores.sql, destination, days, usage);
   }
-  const isOver = startMs + DAY_MS <= reachMs;
+  const isOver = startMs + DAY_MS + AFTER_DAY_END_MS <= reachMs;
   const unchanged = unchangedOf(stores.sql, destination, days);
   if (isOver || !isKept) await stores.sql`delete from meter_days known using ${unchanged}`;
   else await stores.sql`update meter_days known set planned_to = ${new Date(reachMs)} from ${unchanged}`;

@@ -13,9 +13,11 @@ type Stores = { sql: Sql; books: Books };
 type Position = Pick<ChangedDay, 'id' | 'day'>;
 
 const RECORDS_AT_ONCE = 200;
-// A day is summed up only some time after its end. Events from around midnight are then in it, and a server that takes
-// over with a clock slightly behind can't open the day again.
-const AFTER_DAY_END_MS = 10 * 60_000;
+/**
+ * A day is summed up only some time after its end. Events from around midnight are then in it, and a server that takes
+ * over with a clock slightly behind can't open the day again.
+ */
+export const AFTER_DAY_END_MS = 10 * 60_000;
 
 /**
  * Sums up every changed day that is over by Redis's clock.

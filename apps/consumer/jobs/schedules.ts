@@ -27,11 +27,7 @@ export function schedules(stores: JobStores, metrics: Metrics, log: Logger): Job
     // Compares all billing records with the books.
     { name: 'reconcile', cron: '0 47 * * * *', work: (signal) => reconcileAll(stores, metrics, log, signal) },
     // Plans what external meters are told of hours that are over.
-    {
-      name: 'plan-meters',
-      cron: '10 * * * * *',
-      work: async (signal) => planMeters(stores, await redis.now(), log, signal),
-    },
+    { name: 'plan-meters', cron: '10 * * * * *', work: (signal) => planMeters(stores, redis.clock, log, signal) },
     // Closes months that are over.
     {
       name: 'close-months',

@@ -2,6 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { unprovedMeters } from '../../../../shared/books/meters/proof.ts';
 import { planMeters } from '../../../consumer/jobs/plan-meters.ts';
+import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { storeWatermark } from '../../../../shared/events/watermark.ts';
 import { permissions } from '../../../../shared/contract/caller.ts';
@@ -38,7 +39,7 @@ const asConsumer = new URL(process.env.TEST_CONSUMER_POSTGRES_URL!);
 asConsumer.pathname = new URL(world.env.DATABASE_URL!).pathname;
 const consumerSql = connectPostgres(asConsumer.href);
 test.after(() => consumerSql.end());
-const plan = () => planMeters({ ...world, sql: consumerSql }, Date.now(), log, new AbortController().signal);
+const plan = () => planMeters({ ...world, sql: consumerSql }, systemClock, log, new AbortController().signal);
 const book = ({ id: billingId }: { id: string }, timeMs: number, costMicros: number, usageName = 'tokens') =>
   bookEvents(world, Date.now(), [testEvent({ timeMs, billingId, costMicros, usageName })]);
 
@@ -190,6 +191,12 @@ test('each closed hour of a record and a usage name is planned once; a late even
   const { status, usage, leftOut, waiting, sent, difference } = await proof(one);
   assert.equal([status, usage, leftOut, waiting, sent, difference], ['PENDING', '2.75', '2', '0.75', '0', '0']);
   assert.equal(column(await events(one, 'state=LEFT_OUT'), 'usageName'), ['internal']);
+  const notes = async () =>
+    (await world.sql`select from meter_days where destination_id = ${one.id} and day = ${dayOf(YESTERDAY_MS)}`).length;
+  assert.is(await notes(), 1, 'until no server opens the day again');
+  await storeWatermark(world.sql, TODAY_MS + HOUR_MS);
+  await plan();
+  assert.is(await notes(), 0);
 });
 
 test('Stripe gets whole units: what is below one, or negative, is carried to the next hour, and the proof has it', async () => {
