@@ -57,8 +57,8 @@ test('it posts the message to the checked address, under the name for TLS and Ho
     [path, headers.host, headers['content-type'], body, servername],
     ['/in?x=1', `hooks.example.com:${receiver.port}`, 'application/json', '{"a":1}', 'hooks.example.com'],
   );
-  const { status, error } = await call({ url: `https://other.example.com:${receiver.port}/`, ...message });
-  assert.is(status, undefined);
+  const { status, error, isUnsent } = await call({ url: `https://other.example.com:${receiver.port}/`, ...message });
+  assert.equal([status, isUnsent], [undefined, true]);
   assert.match(error!, /other\.example\.com/);
 });
 
@@ -105,7 +105,8 @@ test('a name without an address, servers of names that say nothing, and an answe
   const late = 'no whole answer within 10 s';
   const unnamed = await given(byNames, 'https://silent.example.com/', () => asked.includes('silent.example.com'));
   const unanswered = await given(makeResolve(), silent.url, () => silent.got.length > 0);
-  for (const outcome of [unnamed, unanswered]) assert.equal(outcome, { error: late, durationMs: 10_000 });
+  assert.equal(unnamed, { isUnsent: true, error: late, durationMs: 10_000 });
+  assert.equal(unanswered, { error: late, durationMs: 10_000 });
   const { status, error } = await given(makeResolve(), trickling.url, () => trickling.got.length > 0);
   assert.is(error, late);
   assert.ok(status === 200 || status === undefined);
@@ -139,6 +140,9 @@ test('a kept connection that the receiver has closed is no failure of the receiv
   for (; closed < 2; calls += 1) assert.is((await call({ url: closing.url, ...message })).status, 200);
   assert.is(closing.got.length, calls + closed);
   await closing.stop();
+  const refused = await callInside(closing)({ url: closing.url, ...message });
+  assert.match(refused.error!, 'ECONNREFUSED');
+  assert.is(refused.isUnsent, true, 'nothing left');
 });
 
 test('a URL that was stored before a rule, or by another way, is checked again', async () => {

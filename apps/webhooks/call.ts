@@ -19,6 +19,8 @@ export type Outcome = {
   status?: number;
   answer?: string;
   error?: string;
+  /** No request left: the other side knows nothing of it. */
+  isUnsent?: true;
   durationMs: number;
   /** What `Retry-After` says, in seconds. */
   retryAfter?: string | undefined;
@@ -49,12 +51,15 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
     const took = () => Math.round(clock.monotonic() - started);
     const signal = abortAfter(clock, withinMs);
     let status: number | undefined;
+    let isUnsent = true;
+    const leaves = () => void (isUnsent = false);
     try {
       const target = readWebhookTarget(url, allowedFor(teamId, allowedTargets));
       if (typeof target === 'string') throw new Error(`the URL ${target}`);
       const response = await post(target, body, {
         headers,
         signal,
+        leaves,
         agent: target.isAllowed ? inside[target.url.protocol as keyof typeof inside] : outside,
       });
       status = response.statusCode!;
@@ -62,15 +67,15 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly AllowedTarge
       return { status, answer, durationMs: took(), retryAfter: response.headers['retry-after'] };
     } catch (error) {
       const why = signal.aborted ? `no whole answer within ${withinMs / 1000} s` : describe(error);
-      return { ...(status !== undefined && { status }), error: why, durationMs: took() };
+      return { ...(status !== undefined && { status }), ...(isUnsent && { isUnsent }), error: why, durationMs: took() };
     }
   };
 }
 
-type Given = { headers: Record<string, string>; signal: AbortSignal; agent: Agent | PlainAgent };
+type Given = { headers: Record<string, string>; signal: AbortSignal; leaves: () => void; agent: Agent | PlainAgent };
 
-async function post(target: WebhookTarget, body: string, given: Given): Promise<IncomingMessage> {
-  const send = target.url.protocol === 'http:' ? plainRequest : request;
+async function post(target: WebhookTarget, body: string, { leaves, ...given }: Given): Promise<IncomingMessage> {
+  const [send, opened] = target.url.protocol === 'http:' ? [plainRequest, 'connect'] : [request, 'secureConnect'];
   const sent = send(target.url, {
     ...given,
     method: 'POST',
@@ -78,6 +83,7 @@ async function post(target: WebhookTarget, body: string, given: Given): Promise<
     rejectUnauthorized: true,
     ...(isIP(target.host) === 0 && { servername: target.host }),
   });
+  sent.once('socket', (socket) => (sent.reusedSocket ? leaves() : socket.once(opened, leaves)));
   sent.end(body);
   try {
     const [response] = (await once(sent, 'response', { signal: given.signal })) as [IncomingMessage];
@@ -85,7 +91,7 @@ async function post(target: WebhookTarget, body: string, given: Given): Promise<
   } catch (error) {
     // The receiver may have closed a kept connection before it saw the request, which is no failure of its own.
     if (!sent.reusedSocket || given.signal.aborted) throw error;
-    return post(target, body, given);
+    return post(target, body, { leaves, ...given });
   }
 }
 

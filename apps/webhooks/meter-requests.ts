@@ -150,7 +150,8 @@ const REFUSED = new Set([400, 409, 413, 422]);
 const KNOWN = /already exists with identifier|value_already_exist/;
 
 /** Judges the answer to a request of one event, or of several. */
-export function judge({ status, error, answer = '' }: Outcome, isOne: boolean): Verdict {
+export function judge({ status, error, isUnsent, answer = '' }: Outcome, isOne: boolean): Verdict {
+  if (isUnsent) return 'not now';
   if (status === undefined || error !== undefined || status >= 500) return 'unknown';
   if (status >= 200 && status < 300) return 'accepted';
   if (!REFUSED.has(status)) return 'not now';

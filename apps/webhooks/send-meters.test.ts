@@ -41,7 +41,7 @@ const impatient: Clock = { ...makeHastyClock(), after: (_, work) => (work(), () 
 // Three days of hours that are over, in one month or in two.
 const START_MS = TODAY_MS - 4 * DAY_MS;
 
-type Answering = 'well' | 'lost answer' | 'no answer' | '429' | '500';
+type Answering = 'well' | 'lost answer' | 'no answer' | 'no connection' | '429' | '500';
 type Made = Awaited<ReturnType<typeof newDestination>>;
 
 async function newWorkspace(records = 2) {
@@ -104,7 +104,8 @@ async function newDestination(
       assert.is(claimed.id, id);
       const call = async ({ headers, body }: { headers: Record<string, string>; body: string }): Promise<Outcome> => {
         const how = await answering();
-        if (how === 'no answer') return { error: 'connect ECONNREFUSED', durationMs: 1 };
+        if (how === 'no answer') return { error: 'socket hang up', durationMs: 1 };
+        if (how === 'no connection') return { error: 'connect ECONNREFUSED', isUnsent: true, durationMs: 1 };
         if (how === '429') return { status: 429, answer: 'slower', durationMs: 1, retryAfter: '2' };
         if (how === '500') return { status: 500, answer: 'oh', durationMs: 1 };
         const answer = await receiver.answer({ headers, body }, () => turn());
@@ -270,6 +271,7 @@ test('what blames the destination puts all off, and it catches up; what blames a
   await one.send(() => '429');
   const { attempts, failingSince, lastError } = await read(one);
   assert.equal([attempts, failingSince !== null, lastError], [1, true, '429: slower']);
+  await one.send(() => 'no connection');
   const tried = await sql`select from meter_events where destination_id = ${one.id} and tried_at is not null`;
   assert.equal([await one.states(), tried.length], [{ WAITING: 5 }, 0]);
   const stripe = await withWaiting('stripe', 2);
