@@ -42,10 +42,15 @@ await runTool('reconcile', async (stores) => {
     more = refs.length === RECORDS_AT_ONCE;
   }
   progress.end();
-  let metersDiffer = 0;
-  for await (const { destinationId, month, status, ...sums } of unprovedMeters(stores, systemClock.now())) {
+  let [metersDiffer, metersUnknown] = [0, 0];
+  for await (const { destinationId, month, ...proof } of unprovedMeters(stores, systemClock.now())) {
+    const { status } = proof;
     metersDiffer += Number(status === 'DIFFERENT');
-    const parts = Object.entries({ missing: sums.difference, failed: sums.failed, waiting: sums.waiting });
+    metersUnknown += Number(status === 'UNKNOWN');
+    const parts =
+      status === 'UNKNOWN'
+        ? []
+        : Object.entries({ missing: proof.difference, failed: proof.failed, waiting: proof.waiting });
     const told = parts.flatMap(([what, micros]) => (micros === 0n ? [] : [`${formatSum(micros)} ${what}`]));
     lines.push([destinationId, `${status} at an external meter in ${month}`, told.join(', '), '', '']);
   }
@@ -55,7 +60,7 @@ await runTool('reconcile', async (stores) => {
     `${counts.EXACT.toLocaleString('en')} exact, ${differing} differ, ${counts.ON_ITS_WAY} undecided because events were on their way` +
       (unknown > 0 ? `, ${unknown} whose balance or books can not be read` : ''),
   );
-  return differing + metersDiffer > 0 ? 1 : counts.ON_ITS_WAY + unknown > 0 ? 2 : 0;
+  return differing + metersDiffer > 0 ? 1 : counts.ON_ITS_WAY + unknown + metersUnknown > 0 ? 2 : 0;
 });
 
 function linesOf(result: Reconciliation) {

@@ -31,10 +31,11 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
     if (billings.length < RECORDS_AT_ONCE) break;
   }
   await noteProved(stores.sql, beganMs);
-  for await (const { destinationId, month, status, difference, failed } of unprovedMeters(stores, beganMs)) {
-    signal.throwIfAborted();
-    if (status !== 'DIFFERENT') continue;
-    const told = { destinationId, month, difference: formatSum(difference), failed: formatSum(failed) };
+  for await (const { destinationId, month, ...proof } of unprovedMeters(stores, beganMs, signal)) {
+    const of = { destinationId, month };
+    if (proof.status === 'UNKNOWN') log.warn({ ...of, error: proof.error }, 'an external meter can not be proved now');
+    if (proof.status !== 'DIFFERENT') continue;
+    const told = { ...of, difference: formatSum(proof.difference), failed: formatSum(proof.failed) };
     log.error(told, 'what an external meter was told differs from the books');
   }
 }

@@ -91,8 +91,17 @@ type Sum<Amount> = { state: string; number: number; micros: Amount; events: Amou
 
 const DESTINATIONS_AT_ONCE = 100;
 
-/** Proves the running month and the one before it of every destination, for jobs; gives those that are not exact. */
-export async function* unprovedMeters(stores: UsageStores, nowMs: number) {
+type Unproved = { destinationId: string; month: string } & (MeterProof | { status: 'UNKNOWN'; error: unknown });
+
+/**
+ * Proves the running month and the one before it of every destination, for jobs; gives those that are not exact, and those that can not be
+ * proved now.
+ */
+export async function* unprovedMeters(
+  stores: UsageStores,
+  nowMs: number,
+  signal?: AbortSignal,
+): AsyncGenerator<Unproved> {
   const now = new Date(nowMs);
   const months = [-1, 0].map((by) =>
     new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + by)).toISOString().slice(0, 'YYYY-MM'.length),
@@ -104,7 +113,11 @@ export async function* unprovedMeters(stores: UsageStores, nowMs: number) {
     for (const destination of some)
       for (const month of months) {
         const workspace = allowWorkspace(destination.workspaceId);
-        const proof = await proveMeter(stores, destination, { month, workspace, nowMs });
+        signal?.throwIfAborted();
+        const proof = await proveMeter(stores, destination, { month, workspace, nowMs }).catch((error: unknown) => ({
+          status: 'UNKNOWN' as const,
+          error,
+        }));
         if (proof.status !== 'EXACT') yield { destinationId: destination.id, month, ...proof };
       }
     if (some.length < DESTINATIONS_AT_ONCE) return;

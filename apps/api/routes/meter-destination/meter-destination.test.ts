@@ -318,6 +318,23 @@ test('what failed is sent under the names of now, and left out with what was car
   assert.equal([leftOut, rests, waiting], ['0.6', '0.1', '1']);
 });
 
+test('a destination that can not be proved keeps no other from being proved', async () => {
+  const [broken, other] = [await made(since), await made(since)];
+  const month = dayOf(YESTERDAY_MS).slice(0, 7);
+  for (const [{ id }, amount] of [
+    [broken, '0.5'],
+    [other, '1'],
+  ] as const)
+    await world.sql`
+      insert into meter_sums (destination_id, month, state, team_id, number, micros, events, quantity)
+      values (${id}, ${month}, 'FAILED', ${world.team.id}, 1, ${amount}, 0, 0)`;
+  const found = await Array.fromAsync(unprovedMeters(world, Date.now()));
+  const statusOf = ({ id }: { id: string }) =>
+    found.find((one) => one.destinationId === id && one.month === month)?.status;
+  assert.equal([broken, other].map(statusOf), ['UNKNOWN', 'DIFFERENT']);
+  await world.sql`delete from meter_sums where destination_id = ${broken.id}`;
+});
+
 test('a record says what it is called at destinations, and null clears it', async () => {
   const record = await newRecord({ externalIds: { dest_1: 'cus_1', dest_2: null } });
   assert.equal(record.externalIds, { dest_1: 'cus_1', dest_2: null });
