@@ -64,14 +64,25 @@ export async function* readHours(
 
 /** What was planned of an hour before, and what is carried on, by the names below; without them an hour is planned as if it were new. */
 export type Before = { planned: Map<string, Planned>; rests: Map<string, number> };
-type Planned = { number: number; micros: number; events: number };
+/** The names are those of the last event. */
+type Planned = {
+  number: number;
+  micros: number;
+  events: number;
+  externalId: string;
+  eventName: string;
+  isLeftOut: boolean;
+};
 
 /** Reads what was planned of these hours before. */
 export async function readBefore(sql: Query, { id }: MeterDestination, usage: HourUsage[]): Promise<Before> {
   const [billingIds, names] = [usage.map((one) => one.billingId), usage.map((one) => one.usageName)];
   const planned = await sql<(Planned & HourUsage)[]>`
     select e.billing_id, e.usage_name, (extract(epoch from e.hour) * 1000)::bigint as hour_ms, count(*)::int as number,
-           sum(e.micros)::bigint as micros, sum(e.events)::bigint as events
+           sum(e.micros)::bigint as micros, sum(e.events)::bigint as events,
+           (array_agg(e.external_id order by e.number desc))[1] as external_id,
+           (array_agg(e.event_name order by e.number desc))[1] as event_name,
+           (array_agg(e.state order by e.number desc))[1] = 'LEFT_OUT' as is_left_out
     from unnest(${billingIds}::text[], ${usage.map(({ hourMs }) => new Date(hourMs).toISOString())}::timestamptz[], ${names}::text[])
       as asked (billing_id, hour, usage_name)
     join meter_events e on e.destination_id = ${id} and e.billing_id = asked.billing_id and e.hour = asked.hour
@@ -102,16 +113,21 @@ export async function planEvents(
     select b.id, ${externalIdOf(sql, id)} as external_id from billing_records b where b.id = any(${ids})`;
   const externalIds = new Map(records.map((record) => [record.id, record.externalId]));
   const { takesWhole = false } = meterKind(kind);
+  const namesOf = (billingId: string, usageName: string) => {
+    const externalId = externalIds.get(billingId) ?? null;
+    const eventName = Object.hasOwn(eventNames, usageName) ? eventNames[usageName]! : usageName || 'usage';
+    const isLeftOut = externalId === null || eventName === null;
+    return { externalId: externalId ?? '', eventName: eventName ?? '', isLeftOut };
+  };
   return usage.flatMap((one): PlannedEvent[] => {
     const before = planned.get(hourOf(one));
     const [micros, events] = [one.micros - (before?.micros ?? 0), one.events - (before?.events ?? 0)];
     if (micros === 0 && events === 0) return [];
     const { usageName } = one;
-    const eventName = Object.hasOwn(eventNames, usageName) ? eventNames[usageName]! : usageName || 'usage';
-    const externalId = externalIds.get(one.billingId) ?? null;
     const event = { ...one, micros, events, number: before?.number ?? 0, quantity: 0 };
-    if (externalId === null || eventName === null)
-      return [{ ...event, externalId: externalId ?? '', eventName: eventName ?? '', state: 'LEFT_OUT' }];
+    // A correction goes to where what it corrects went.
+    const { externalId, eventName, isLeftOut } = before ?? namesOf(one.billingId, usageName);
+    if (isLeftOut) return [{ ...event, externalId, eventName, state: 'LEFT_OUT' }];
     const measured = measure === 'events' ? events * 1_000_000 : micros;
     if (!takesWhole) return [{ ...event, quantity: measured, externalId, eventName, state: 'WAITING' }];
     const due = (rests.get(seriesOf(one)) ?? 0) + measured;

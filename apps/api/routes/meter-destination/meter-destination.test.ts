@@ -335,6 +335,48 @@ test('a destination that can not be proved keeps no other from being proved', as
   await world.sql`delete from meter_sums where destination_id = ${broken.id}`;
 });
 
+test('a correction goes to where what it corrects went, whatever names are by now', async () => {
+  const one = await made({ ...since, kind: 'openmeter', secret: undefined });
+  const [record, out] = [await newRecord(), await newRecord({ externalIds: { [one.id]: null } })];
+  for (const used of [record, out]) await book(used, YESTERDAY_MS, 1_000_000);
+  await planYesterday();
+  await by.change(pathOf(one), { eventNames: { tokens: 'llm' } });
+  for (const { id } of [record, out])
+    await by.change(`/api/v1/customer-billing/${id}`, { externalIds: { [one.id]: 'later' } });
+  for (const used of [record, out]) await book(used, YESTERDAY_MS + 1, 500_000);
+  await book(record, YESTERDAY_MS + HOUR_MS, 250_000);
+  await planYesterday();
+  const told = async ({ id }: { id: string }) =>
+    columns((await events(one, `billingId=${id}`)).toReversed(), 'credits', 'state', 'externalId', 'eventName');
+  const { externalMeterId } = record;
+  assert.equal(
+    (await told(record)).toSorted(),
+    [
+      ['1', 'WAITING', externalMeterId, 'tokens'],
+      ['0.5', 'WAITING', externalMeterId, 'tokens'],
+      ['0.25', 'WAITING', 'later', 'llm'],
+    ].toSorted(),
+  );
+  assert.equal(column(await events(one, `billingId=${out.id}`), 'state'), ['LEFT_OUT', 'LEFT_OUT']);
+});
+
+test('usage without a record makes no difference, also of a day that is not summed up', async () => {
+  const dayMs = TODAY_MS - 3 * DAY_MS;
+  const one = await made({ startsAt: new Date(dayMs).toISOString(), kind: 'openmeter', secret: undefined });
+  await book(await newRecord(), dayMs, 1_000_000);
+  await bookEvents(world, Date.now(), [
+    testEvent({ timeMs: dayMs, workspaceId, billingId: '', costMicros: 0, usageName: 'tokens' }),
+  ]);
+  await planYesterday();
+  const [{ isPlanned }] = await world.sql<[{ isPlanned: boolean }]>`
+    select count(*) = 0 as is_planned from meter_days where destination_id = ${one.id} and day = ${dayOf(dayMs)}`;
+  assert.ok(isPlanned);
+  const { status } = await by.read(`${pathOf(one)}/proof?month=${dayOf(dayMs).slice(0, 7)}`);
+  assert.is(status, 'PENDING', 'what waits is all');
+  await world.sql`update meter_events set state = 'SENT' where destination_id = ${one.id}`;
+  assert.is((await by.read(`${pathOf(one)}/proof?month=${dayOf(dayMs).slice(0, 7)}`)).status, 'EXACT');
+});
+
 test('a record says what it is called at destinations, and null clears it', async () => {
   const record = await newRecord({ externalIds: { dest_1: 'cus_1', dest_2: null } });
   assert.equal(record.externalIds, { dest_1: 'cus_1', dest_2: null });
