@@ -1,4 +1,5 @@
 import { eachOf, type Query } from '../../stores/postgres.ts';
+import { markedId } from '../../stores/usage-marks.ts';
 import { DAY_MS, dateOf, dayNumber } from '../../values/periods.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 
@@ -26,9 +27,10 @@ export async function liveDays(sql: Query, { workspace, billingIds, first, last,
   const from = Math.floor(nowMs / DAY_MS) - 1;
   const until = Math.min(last, from - 1);
   if (until < first) return { from, days: [] };
+  const markOf = (billingId: string) => markedId({ workspaceId: workspace, billingId });
   const rows = await sql<{ day: string }[]>`
     select distinct day from usage_marks
     where workspace_id = ${workspace} and day between ${dateOf(first)} and ${dateOf(until)}
-      ${billingIds ? sql`and billing_id = any(${eachOf(sql, [...billingIds])})` : sql``}`;
+      ${billingIds ? sql`and billing_id = any(${eachOf(sql, billingIds.map(markOf))})` : sql``}`;
   return { from, days: rows.map(({ day }) => dayNumber(day)) };
 }
