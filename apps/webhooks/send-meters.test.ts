@@ -25,7 +25,7 @@ import { testEvent } from '../../tests/helpers/events.ts';
 import { makeMeterReceiver } from '../../tests/helpers/meter-receivers.ts';
 import { connectTestStores } from '../../tests/helpers/test-stores.ts';
 import type { Outcome } from './call.ts';
-import { claimDestination, pauseAfter, sendSlice } from './send-meters.ts';
+import { claimDestination, meterLags, pauseAfter, sendSlice } from './send-meters.ts';
 
 // Usage on its way to external meters, a step at a time: a test books, plans as the consumer does, and sends to receivers that hold to
 // the rules of the other sides. How an address is called: call.test.ts.
@@ -93,7 +93,7 @@ async function newDestination(
     states,
     /** Sends one slice of what waits, if it may be claimed; gives whether it was. */
     async send(
-      answering: () => Answering | Promise<Answering> = () => 'well',
+      answering: (body: string) => Answering | Promise<Answering> = () => 'well',
       over: Sql = sql,
       stopping?: AbortSignal,
     ): Promise<boolean> {
@@ -103,7 +103,7 @@ async function newDestination(
       if (!claimed) return false;
       assert.is(claimed.id, id);
       const call = async ({ headers, body }: { headers: Record<string, string>; body: string }): Promise<Outcome> => {
-        const how = await answering();
+        const how = await answering(body);
         if (how === 'no answer') return { error: 'socket hang up', durationMs: 1 };
         if (how === 'no connection') return { error: 'connect ECONNREFUSED', isUnsent: true, durationMs: 1 };
         if (how === '429') return { status: 429, answer: 'slower', durationMs: 1, retryAfter: '2' };
@@ -371,6 +371,35 @@ test('a planner that has lost its job to another takes nothing back that the oth
   await plan(slow);
   const planned = await sql`select micros from meter_events where destination_id = ${one.id}`;
   assert.equal([others > 0, planned.map(({ micros }) => micros)], [true, [3_000_000]]);
+});
+
+test('an event that its receiver fails for holds up no others, and the destination counts as failing since then', async () => {
+  const one = await withWaiting('lago', 5);
+  const spoilt = new Date(START_MS + 3 * HOUR_MS - 1_000).getTime() / 1_000;
+  const answering = (body: string) => (body.includes(`"timestamp":${spoilt},`) ? '500' : 'well');
+  for (let slices = 0; slices < 30; slices++) {
+    await one.send(answering);
+    await sql`update meter_destinations set failing_since = failing_since - interval '1 minute' where id = ${one.id}`;
+  }
+  const [{ minutes }] = await sql<[{ minutes: number }]>`
+    select round(extract(epoch from now() - failing_since) / 60)::int as minutes from meter_destinations where id = ${one.id}`;
+  assert.equal([await one.states(), minutes], [{ SENT: 4, WAITING: 1 }, 30]);
+});
+
+test('the lag is that of half the destinations of a kind: planning that stands still counts, and one that takes nothing tells its team', async () => {
+  await sql`update meter_destinations set enabled = false`;
+  const lag = async () => (await meterLags(sql)).find(({ kind }) => kind === 'http')!.seconds;
+  const { workspaceId } = await read(await withWaiting('http', 1));
+  const other = await newDestination(workspaceId as string, 'http');
+  await newDestination(workspaceId as string, 'http');
+  assert.is(await lag(), 0);
+  const [{ billingId }] = await sql<
+    [{ billingId: string }]
+  >`select id as billing_id from billing_records where workspace_id = ${workspaceId}`;
+  const stands = new Date(START_MS).toISOString();
+  await sql`insert into meter_days ${sql({ destinationId: other.id, teamId: team.id, billingId, day: stands, plannedTo: stands })}`;
+  assert.ok((await lag()) > 3 * 86_400);
+  await sql`delete from meter_days where destination_id = ${other.id}`;
 });
 
 test('a process that stops ends what is under way, and leaves the rest of a slice as it was', async () => {

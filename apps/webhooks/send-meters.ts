@@ -8,7 +8,7 @@ import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { chunks } from '../../shared/values/chunks.ts';
-import { meterKind } from '../../shared/values/meter-kinds.ts';
+import { meterKind, type MeterKind } from '../../shared/values/meter-kinds.ts';
 import type { Sealer } from '../../shared/values/seal.ts';
 import { webhookSecretPlace } from '../../shared/values/webhook-secret.ts';
 import type { makeCall, Outcome } from './call.ts';
@@ -37,6 +37,8 @@ const NOTE_WITHIN_MS = 10_000;
 // It is woken where something waits; what was put off for longer than a short pause is found by this.
 const EVERY_MS = 15_000;
 const SHORT_PAUSE_MS = 2_000;
+// After more failures in a row batches get smaller, until one event that a receiver fails for holds up no others.
+const PATIENT_ATTEMPTS = 3;
 
 /**
  * Sends what waits for external meters, until stopped; then what is under way ends.
@@ -95,6 +97,22 @@ export async function claimDestination(sql: Sql, underWay: string[] = []): Promi
   return claimed;
 }
 
+/**
+ * How long the oldest closed hour has waited to be planned or sent, by kind of destination: at half of them, since one that takes nothing is
+ * told to its team.
+ */
+export function meterLags(sql: Sql): Promise<{ kind: MeterKind; seconds: number }[]> {
+  return sql`
+    select kind, percentile_disc(0.5) within group (
+             order by greatest(0, extract(epoch from now() - oldest.hour - interval '1 hour')))::float as seconds
+    from meter_destinations d cross join lateral (
+      select least(
+        (select hour from meter_events where destination_id = d.id and state = 'WAITING' order by hour limit 1),
+        (select planned_to from meter_days where destination_id = d.id and planned_to > '-infinity' order by planned_to limit 1)) as hour
+    ) oldest
+    where d.enabled and d.deleted_at is null group by kind`;
+}
+
 /** What became of an event; `WAITING`: nobody knows, or it was not sent. */
 type Result = {
   event: WaitingEvent;
@@ -150,7 +168,7 @@ async function sendAll(
   stopping?: AbortSignal,
 ): Promise<Outcome | undefined> {
   const { call, sealer, clock, log } = options;
-  const { id, teamId, url, batchSize, secretSealed } = destination;
+  const { id, teamId, url, batchSize, secretSealed, attempts } = destination;
   const until = clock.monotonic() + SLICE_MS;
   let putOff: Outcome | undefined;
   let secret: string | undefined;
@@ -163,7 +181,7 @@ async function sendAll(
   // Where each request has one event, those of a customer and a meter follow each other.
   const queues =
     batchSize > 1
-      ? chunks(events, batchSize).map((batch) => [batch])
+      ? chunks(events, Math.max(1, batchSize >> Math.max(0, attempts - PATIENT_ATTEMPTS))).map((batch) => [batch])
       : [...Map.groupBy(events, ({ externalId, eventName }) => `${externalId}\0${eventName}`).values()].map((own) =>
           own.map((event) => [event]),
         );
@@ -216,6 +234,8 @@ async function noteResults(
   const sent = results.some(({ state }) => state === 'SENT');
   const failed = results.findLast(({ state }) => state === 'FAILED');
   const error = putOff ? describe(putOff) : (failed?.error ?? null);
+  // It takes what it can.
+  const isSlowed = sent && putOff?.status === 429;
   // After it got something the destination begins again.
   const failures = putOff ? (sent ? 1 : attempts + 1) : 0;
   const pauseMs = putOff ? pauseAfter(failures, putOff.retryAfter, random()) : 0;
@@ -228,7 +248,7 @@ async function noteResults(
     await tx`
       update meter_destinations
       set claimed_until = null, next_at = now() + ${pauseMs}::bigint * interval '1 millisecond', attempts = ${failures},
-          failing_since = case when ${putOff !== undefined} then case when ${sent} then now() else coalesce(failing_since, now()) end end,
+          failing_since = case when ${putOff !== undefined} then coalesce(case when not ${isSlowed} then failing_since end, now()) end,
           last_error = coalesce(${error}, case when ${putOff !== undefined} then last_error end),
           last_sent_at = case when ${sent} then now() else last_sent_at end,
           failed_at = case when ${failed !== undefined} then now() else failed_at end

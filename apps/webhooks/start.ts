@@ -10,7 +10,7 @@ import { meterKinds, type MeterKind } from '../../shared/values/meter-kinds.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeCall, makeResolve } from './call.ts';
 import { startDelivering } from './deliver.ts';
-import { startSendingMeters } from './send-meters.ts';
+import { meterLags, startSendingMeters } from './send-meters.ts';
 import { RETRIES_MS } from './claim.ts';
 import type { ConfigOf } from '../../shared/runtime/variables.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
@@ -60,11 +60,7 @@ function watchWaiting(sql: Sql, metrics: Metrics, log: Logger, clock: Clock): Lo
                                     limit ${MOST_COUNTED}) known) as failing`;
     metrics.webhooksWaiting.set(row.waiting);
     metrics.webhooksFailing.set(row.failing);
-    const lags = await sql<{ kind: MeterKind; seconds: number }[]>`
-      select kind, max(extract(epoch from now() - oldest.hour - interval '1 hour'))::float as seconds
-      from meter_destinations d cross join lateral (
-        select hour from meter_events e where e.destination_id = d.id and e.state = 'WAITING' order by hour limit 1) oldest
-      where d.enabled and d.deleted_at is null group by kind`;
+    const lags = await meterLags(sql);
     for (const kind of Object.keys(meterKinds) as MeterKind[])
       metrics.meterLagSeconds.set({ kind }, lags.find((one) => one.kind === kind)?.seconds ?? 0);
   });

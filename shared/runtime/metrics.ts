@@ -62,7 +62,7 @@ const highest = {
     'keytally_audit_log_broken 1 while the chain of the audit log lacks the head that Redis keeps: lines were changed or removed',
   webhooksWaiting: 'keytally_webhook_waiting Deliveries that wait for a try, counted up to 100,000',
   meterLagSeconds:
-    'keytally_meter_lag_seconds{kind} How long the oldest closed hour has waited for an external meter, by kind of destination',
+    'keytally_meter_lag_seconds{kind} How long the oldest closed hour has waited to be planned or sent, at half of the external meters of a kind',
   webhooksFailing: 'keytally_webhook_failing Webhooks that are enabled, and to which nothing could be delivered lately',
 } as const;
 

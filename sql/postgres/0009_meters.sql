@@ -160,6 +160,7 @@ grant select, update (backfilled_to) on meter_destinations to keytally_consumer;
 grant select, update (claimed_until, next_at, attempts, failing_since, last_error, last_sent_at, failed_at)
   on meter_destinations to keytally_webhooks;
 grant select, update (state, tried_at, ended_at, error) on meter_events to keytally_webhooks;
+grant select on meter_days to keytally_webhooks;
 
 do $$
 declare of_teams regclass;
@@ -172,3 +173,4 @@ begin
 end $$;
 create policy sending on meter_destinations to keytally_webhooks using (true);
 create policy sending on meter_events to keytally_webhooks using (true);
+create policy sending on meter_days to keytally_webhooks using (true);
