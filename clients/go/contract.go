@@ -2618,7 +2618,7 @@ type GetMeterProofResult struct {
 type MeterProof struct {
 	// the month, YYYY-MM
 	Month string `json:"month"`
-	// whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned; one of "EXACT", "PENDING", "DIFFERENT"
+	// whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up; one of "EXACT", "PENDING", "DIFFERENT"
 	Status string `json:"status"`
 	// where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC
 	From time.Time `json:"from"`

@@ -2808,7 +2808,7 @@ export type GetMeterProofResult = { proof: MeterProof };
 export type MeterProof = {
   /** the month, YYYY-MM */
   month: string;
-  /** whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned */
+  /** whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up */
   status: 'EXACT' | 'PENDING' | 'DIFFERENT';
   /** where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC */
   from: string;

@@ -2548,7 +2548,7 @@ MeterProof = TypedDict(
     {
         # The month, YYYY-MM
         "month": "str",
-        # Whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned
+        # Whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up
         "status": "Literal[\"EXACT\", \"PENDING\", \"DIFFERENT\"]",
         # Where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC
         "from": "str",

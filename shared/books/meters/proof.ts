@@ -56,6 +56,10 @@ async function compare(
   const used = await readUsed(stores, workspace, { startMs: fromMs, endMs: toMs, nowMs });
   const rows = await sql<Sum<string>[]>`
     select state, number, micros, events, quantity from meter_sums where destination_id = ${id} and month = ${month}`;
+  const [{ isCarried }] = await sql<[{ isCarried: boolean }]>`
+    select coalesce((select sum(${measure === 'events' ? sql`events * 1000000` : sql`micros`} - quantity) from meter_sums
+                     where destination_id = ${id} and state <> 'LEFT_OUT'), 0)
+         = coalesce((select sum(micros) from meter_rests where destination_id = ${id}), 0) as is_carried`;
   const [after] = await noted();
   const sums = rows.map(({ state, number: count, micros, events, quantity }) => {
     return { state, number: count, micros: BigInt(micros), events: BigInt(events), quantity: BigInt(quantity) };
@@ -72,7 +76,7 @@ async function compare(
   const rests = total(taken, (one) => measured(one) - one.quantity);
   const isPlanned =
     used.micros === total(sums, (one) => one.micros) && used.events === total(sums, (one) => one.events);
-  const isDifferent = failed.number > 0 || (!isPlanned && !before.isOpen && !after.isOpen);
+  const isDifferent = failed.number > 0 || !isCarried || (!isPlanned && !before.isOpen && !after.isOpen);
   return {
     status: isDifferent ? 'DIFFERENT' : isPlanned && waiting.number === 0 ? 'EXACT' : 'PENDING',
     fromMs,

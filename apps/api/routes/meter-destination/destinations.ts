@@ -158,7 +158,9 @@ export const updateMeterDestination = route('patch', '/api/v1/meter-destination/
     requireFitting(before.kind, { ...body, secret: secret ?? 'kept', ...(before.kind === 'http' && { secret }) });
     if (url !== before.url) {
       requireTarget(url, caller, allowedTargets);
-      if (secret === undefined && before.kind !== 'http')
+      const [{ hasSecret }] = await sql<[{ hasSecret: boolean }]>`
+        select secret_sealed is not null as has_secret from meter_destinations where id = ${before.id}`;
+      if (secret === undefined && hasSecret && before.kind !== 'http')
         throw invalidField('/secret', 'must be given with another url, so that the one of before is not sent there');
     }
     const [row] = await sql<[MeterRow]>`

@@ -161,7 +161,7 @@ export const redeliverMeterEvents = route('post', '/api/v1/meter-destination/{mi
 
 export const previewMeterEvents = route('get', '/api/v1/meter-destination/{mid}/preview', {
   summary: 'See what would be sent for a day, without sending it',
-  description: `As if nothing had been sent before: the first ${MOST_PREVIEWED} events, in the order of the hours. A dry run before a destination is enabled.`,
+  description: `As if nothing had been sent before: the first ${MOST_PREVIEWED} events, in the order of the hours. A dry run before a destination is enabled: also of hours before it starts, and of those that run as far as they are booked.`,
   permission: 'metering:read',
   query: object({ day: day('the day') }),
   response: object({
@@ -205,7 +205,7 @@ const meterProof = named(
     status: Type.Enum(['EXACT', 'PENDING', 'DIFFERENT'], {
       type: 'string',
       description:
-        'whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned',
+        'whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up',
       examples: ['EXACT'],
     }),
     from: timestamp('where what is proved begins: the month (UTC), or the hour from which on usage is sent'),
