@@ -2,6 +2,7 @@ import { Webhook } from 'standardwebhooks';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { derivedId } from '../../shared/values/ids.ts';
 import { HOUR_MS, meterKind, meterValue, type MeterKind } from '../../shared/values/meter-kinds.ts';
+import { DAY_MS } from '../../shared/values/periods.ts';
 import type { Outcome } from './call.ts';
 
 /** A destination that this process alone sends to until `claimedUntil`. */
@@ -167,5 +168,3 @@ export function tooLate(kind: MeterKind, event: WaitingEvent, nowMs: number): st
     return `a try had no answer, and ${kind} no longer knows its identity: it may have the event. Look there before you send it again`;
   return undefined;
 }
-
-const DAY_MS = 86_400_000;

@@ -1,4 +1,5 @@
 import { formatCredits } from './credits.ts';
+import { DAY_MS } from './periods.ts';
 
 export const HOUR_MS = 3_600_000;
 
@@ -19,8 +20,6 @@ type KindData = {
   /** Most events in a second. */
   perSecond: number;
 };
-
-const DAY_MS = 86_400_000;
 
 /** What the other sides' documents say of them. */
 export const meterKinds = {

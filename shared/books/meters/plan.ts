@@ -1,13 +1,13 @@
 import { externalIdOf } from '../../stores/meters.ts';
-import type { Query } from '../../stores/postgres.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
 import { HOUR_MS, meterKind, type MeterKind } from '../../values/meter-kinds.ts';
 import { periodsOf } from '../../values/periods.ts';
 import type { AllowedWorkspace } from '../usage/allowed-workspace.ts';
 import { positionOf, readUsage, type UsagePosition, type UsageStores } from '../usage/query.ts';
 import type { UsageQuestion } from '../usage/sql.ts';
 
-/** As many rows as are planned in one transaction. */
-export const HOURS_AT_ONCE = 2_000;
+// As many rows as are planned in one transaction.
+const HOURS_AT_ONCE = 2_000;
 
 /** Where usage is sent, as far as it says what is sent. */
 export type MeterDestination = {
@@ -110,7 +110,7 @@ export async function planEvents(
 ): Promise<PlannedEvent[]> {
   const ids = [...new Set(usage.map(({ billingId }) => billingId))];
   const records = await sql<{ id: string; externalId: string | null }[]>`
-    select b.id, ${externalIdOf(sql, id)} as external_id from billing_records b where b.id = any(${ids})`;
+    select b.id, ${externalIdOf(sql, id)} as external_id from billing_records b where b.id = any(${eachOf(sql, ids)})`;
   const externalIds = new Map(records.map((record) => [record.id, record.externalId]));
   const { takesWhole = false } = meterKind(kind);
   const namesOf = (billingId: string, usageName: string) => {
