@@ -229,31 +229,36 @@ type Failing = Pick<MeterDestination, 'id' | 'teamId' | 'workspaceId' | 'kind'> 
 
 /** Tells webhooks of destinations that fail: of events that failed for good once an hour, of a destination that takes none once. */
 async function tellFailures(sql: Sql, nowMs: number): Promise<void> {
-  const failing = await sql<Failing[]>`
+  for (let after = ''; ;) {
+    const failing = await sql<Failing[]>`
     select id, team_id, workspace_id, kind, name, coalesce(last_error, '') as last_error,
            case when failed_at > now() - interval '1 day' then date_trunc('hour', failed_at) end as failed_at,
            case when failing_since < now() - make_interval(mins => ${TELL_AFTER_MINUTES}) then failing_since end as failing_since,
            (select coalesce(sum(number), 0)::bigint from meter_sums s where s.destination_id = d.id and s.state = 'FAILED') as failed
     from meter_destinations d
-    where deleted_at is null and enabled
-      and (failed_at > now() - interval '1 day' or failing_since < now() - make_interval(mins => ${TELL_AFTER_MINUTES}))`;
-  await notifyWebhooks(
-    sql,
-    failing.map(({ id, teamId, workspaceId, kind, name, failed, failedAt, failingSince, lastError }) => ({
-      type: 'meter.failed',
-      teamId,
-      workspaceId,
-      subjectId: id,
-      cause: `${failedAt?.getTime() ?? ''} ${failingSince?.getTime() ?? ''}`,
-      atMs: nowMs,
-      data: {
-        destinationId: id,
-        name,
-        kind,
-        failedEvents: failed,
-        ...(failingSince && { failingSince: failingSince.getTime() }),
-        error: lastError,
-      },
-    })),
-  );
+    where deleted_at is null and enabled and id > ${after}
+      and (failed_at > now() - interval '1 day' or failing_since < now() - make_interval(mins => ${TELL_AFTER_MINUTES}))
+    order by id limit ${DESTINATIONS_AT_ONCE}`;
+    await notifyWebhooks(
+      sql,
+      failing.map(({ id, teamId, workspaceId, kind, name, failed, failedAt, failingSince, lastError }) => ({
+        type: 'meter.failed',
+        teamId,
+        workspaceId,
+        subjectId: id,
+        cause: `${failedAt?.getTime() ?? ''} ${failingSince?.getTime() ?? ''}`,
+        atMs: nowMs,
+        data: {
+          destinationId: id,
+          name,
+          kind,
+          failedEvents: failed,
+          ...(failingSince && { failingSince: failingSince.getTime() }),
+          error: lastError,
+        },
+      })),
+    );
+    if (failing.length < DESTINATIONS_AT_ONCE) return;
+    after = failing.at(-1)!.id;
+  }
 }
