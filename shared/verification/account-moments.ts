@@ -45,11 +45,10 @@ type Due = { shard: number; billingKey: string };
 
 /** The accounts of open shards that have something due, the first ones of each shard. */
 async function findDue(redis: ShardedRedis): Promise<Due[]> {
-  const asked = lastOpenShards(redis);
-  const ofNodes = [...redis.byNode()].map(async ([node, shards]) => {
-    const looks = [asked, node.now(), readMoments(node, shards, WITHIN_MS)] as const;
-    const [open, nowMs, { read: moments }] = await Promise.all(looks);
-    const due = shards.filter((shard, i) => moments[i]! <= nowMs && open.has(shard));
+  const open = await lastOpenShards(redis);
+  const ofNodes = [...redis.byNode([...open.keys()])].map(async ([node, shards]) => {
+    const [nowMs, { read: moments }] = await Promise.all([node.now(), readMoments(node, shards, WITHIN_MS)]);
+    const due = shards.filter((_, i) => moments[i]! <= nowMs);
     if (due.length === 0) return [];
     const pipeline = node.client.pipeline();
     for (const shard of due)
@@ -57,7 +56,9 @@ async function findDue(redis: ShardedRedis): Promise<Due[]> {
     const answers = (await runPipeline(redis.clock, pipeline, WITHIN_MS)) as string[][];
     return due.flatMap((shard, i) => answers[i]!.map((billingKey) => ({ shard, billingKey })));
   });
-  return (await Promise.all(ofNodes)).flat();
+  // One that died since holds up no other.
+  const found = await Promise.allSettled(ofNodes);
+  return found.flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
 }
 
 /** When the first account of each shard is due. */

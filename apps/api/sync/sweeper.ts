@@ -10,7 +10,7 @@ import { checkpointHistoryOf } from '../../../shared/stores/postgres-history.ts'
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 
-const CHECKPOINT_EVERY_MS = 10_000;
+const CHECKPOINT_EVERY_MS = 9_000;
 const CHANGES_AT_ONCE = 500;
 const LOOK_WITHIN_MS = 1_000;
 // After this and the shard at hand it sweeps again, so that changes do not wait for all shards.
@@ -29,9 +29,10 @@ export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresW
   async function work(): Promise<void> {
     // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
     while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
-    if (redis.clock.monotonic() - checkpointed > CHECKPOINT_EVERY_MS) {
+    const nowMs = redis.clock.monotonic();
+    if (nowMs - checkpointed > CHECKPOINT_EVERY_MS) {
       checkpoint = await moveCheckpoints(sql, redis, checkpoint);
-      checkpointed = redis.clock.monotonic();
+      checkpointed = nowMs;
       adopting = true;
     }
     const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
@@ -49,9 +50,9 @@ export function makeSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresW
       }
       watch.note(stale);
     },
-    /** Whether a change waits, or Postgres is older than what Redis had at the last sweep, or was older then. */
+    /** Whether a change waits, or a shard of another history; or Postgres is older than what Redis had at the last sweep, or was older then. */
     isDue: (sql: Sql) => sql`
-      exists (select from changes where ${isLeft(sql)}) or ${stale}::boolean
+      exists (select from changes where ${isLeft(sql)}) or ${stale || adopting}::boolean
       or (select last_value from changes_id_seq) < ${newest}::bigint`,
   };
 }

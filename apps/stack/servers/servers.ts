@@ -80,6 +80,6 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
 
 // Where a clock that can be moved is preloaded (docs/testing.md), the servers live by it as our programs do.
 function byTestClock(program: Program): Program {
-  const preloaded = Object.entries(process.env).filter(([name]) => /^(LD_PRELOAD$|TEST_CLOCK_FILE$)/.test(name));
-  return { ...program, env: { ...program.env, ...Object.fromEntries(preloaded) } };
+  const { LD_PRELOAD, TEST_CLOCK_FILE } = process.env;
+  return TEST_CLOCK_FILE && LD_PRELOAD ? { ...program, env: { ...program.env, LD_PRELOAD, TEST_CLOCK_FILE } } : program;
 }

@@ -68,7 +68,7 @@ function valueIn({ name, as, options, value, clears, required }: FieldData, form
   if (as === 'moment' && text === momentIn(value)) return undefined;
   if (text === '') return clears ? null : required || options ? '' : undefined;
   // An amount may be written as pages show it.
-  if (as === 'credits' && /^\d{1,3}(,\d{3})+(\.\d+)?$/.test(text)) return text.replaceAll(',', '');
+  if (as === 'credits' && /^[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/.test(text)) return text.replaceAll(',', '');
   return as === 'moment' ? new Date(text).getTime() : as === 'number' ? Number(text) : text;
 }
 

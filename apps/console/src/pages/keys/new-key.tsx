@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { call, type Output } from '../../data/call.ts';
+import { call, Problem, type Output } from '../../data/call.ts';
 import { readItems, useAnswer, useMay, useProblem, useRead, useWorkspace } from '../../data/hooks.ts';
 import { AskDialog, Opens } from '../../parts/dialog.tsx';
 import { Field, type FieldData } from '../../parts/form.tsx';
@@ -77,6 +77,13 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
       ]}
       onSubmit={async (given) => {
         const { customer: meter, credits, limit, per = 'day', ...one } = given as Fields;
+        // Without one its calls cost nothing, which who gives it credits does not want.
+        if (credits !== undefined && !meter)
+          throw new Problem('Whose credits are these?', {
+            status: 0,
+            code: 0,
+            details: [{ path: 'customer', message: 'must be given with credits' }],
+          });
         const { apiKey } = await call('post /api/v1/api-key', {
           workspaceId,
           name: one.name,
