@@ -29,6 +29,7 @@ test('who signs in makes a key, whose secret is shown once and verifies, and fin
   const secret = await made.getByLabel('Secret of the key').inputValue();
   assert.is((await own.customers.verify({ key: secret })).body.status, 'VALID');
   await made.getByRole('button', { name: 'Close' }).click();
+  await page.locator('dialog').waitFor({ state: 'detached' });
   await inTable(page, 'Keys', 'Backend');
   assert.not.ok((await page.content()).includes(secret));
   await requireAccessible(page, 'keys');
