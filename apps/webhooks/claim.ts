@@ -189,5 +189,10 @@ const JITTER = 0.1;
 /** When the next try comes after so many failed ones, `random` being from 0 to 1; undefined after the last. */
 export function retryAfterMs(retriesMs: readonly number[], failed: number, random: number): number | undefined {
   const pause = retriesMs[failed - 1];
-  return pause === undefined ? undefined : Math.round(pause * (1 + JITTER * random));
+  return pause === undefined ? undefined : withJitter(pause, random);
+}
+
+/** A pause in ms and up to a tenth more, so that what failed together does not come again together; `random` from 0 to 1. */
+export function withJitter(pauseMs: number, random: number): number {
+  return Math.round(pauseMs * (1 + JITTER * random));
 }

@@ -12,6 +12,7 @@ import { meterKind, type MeterKind } from '../../shared/values/meter-kinds.ts';
 import type { Sealer } from '../../shared/values/seal.ts';
 import { webhookSecretPlace } from '../../shared/values/webhook-secret.ts';
 import type { makeCall, Outcome } from './call.ts';
+import { withJitter } from './claim.ts';
 import { judge, requestOf, tooLate, type ClaimedDestination, type WaitingEvent } from './meter-requests.ts';
 
 export type SendOptions = {
@@ -268,13 +269,12 @@ async function noteResults(
 
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 900_000;
-const JITTER = 0.1;
 
 /** The pause after so many failures in a row, or as long as the other side says, if that is longer; never above a quarter of an hour. */
 export function pauseAfter(failures: number, retryAfter: string | undefined, random: number): number {
   const said = /^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1_000 : 0;
   const pause = Math.max(said, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
-  return Math.round(Math.min(pause, LONGEST_PAUSE_MS) * (1 + JITTER * random));
+  return withJitter(Math.min(pause, LONGEST_PAUSE_MS), random);
 }
 
 function describe({ status, error, answer }: Outcome): string {

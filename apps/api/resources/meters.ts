@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
 import type { MeterDestination } from '../../../shared/books/meters/plan.ts';
-import type { Caller } from '../../../shared/contract/caller.ts';
 import {
   count,
   credits,
@@ -90,12 +89,6 @@ export function presentMeter(row: MeterRow) {
 /** A row as it is planned by. */
 export function plannedBy(row: MeterRow): MeterDestination {
   return { ...row, startsAt: new Date(row.startsAt) };
-}
-
-/** The condition under which a token may see a destination. */
-export function metersInSight(sql: Query, { teamId, workspaceIds }: Caller) {
-  const ofTeam = sql`team_id = ${teamId} and deleted_at is null`;
-  return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;
 }
 
 /** Deletes the destinations of a workspace, as the last thing that happens to them. */

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import type { Caller } from '../../../shared/contract/caller.ts';
 import { id, named, object, someOf, textOf, timestamp, whole } from '../../../shared/contract/schema-kinds.ts';
 import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
@@ -41,12 +40,6 @@ export const webhook = named(
 export type WebhookRow = Row<typeof webhook>;
 
 export const webhooks = resourceOf('webhooks', webhook, 'webhook_not_found', { missedEvents: 'missed' });
-
-/** The condition under which a token may see a webhook: one that is limited to workspaces sees those of its workspaces. */
-export function withinSight(sql: Query, { teamId, workspaceIds }: Caller) {
-  const ofTeam = sql`team_id = ${teamId} and deleted_at is null`;
-  return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;
-}
 
 /** Deletes the webhooks of a workspace, as the last thing that happens to them. */
 export async function deleteWebhooksOf(sql: Query, changed: SayChanged, workspaceId: string): Promise<void> {

@@ -92,6 +92,12 @@ export function usageOfPortal({ workspaceId }: Portal): AllowedWorkspace {
   return allowWorkspace(workspaceId);
 }
 
+/** The condition under which a token may see a row that is not deleted: one that is limited to workspaces sees those of its workspaces. */
+export function withinSight(sql: Query, { teamId, workspaceIds }: Caller) {
+  const ofTeam = sql`team_id = ${teamId} and deleted_at is null`;
+  return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;
+}
+
 /** Throws 403 for an access token that is limited to workspaces, in an operation on the whole team. */
 export function requireWholeTeam(caller: Caller): void {
   if (caller.workspaceIds === undefined) return;

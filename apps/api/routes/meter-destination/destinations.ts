@@ -10,17 +10,10 @@ import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/
 import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../../shared/values/webhook-target.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireWorkspace } from '../../resources/access/access.ts';
+import { requireWorkspace, withinSight } from '../../resources/access/access.ts';
 import { creditsIn } from '../../resources/billings/billings.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
-import {
-  deleteMeters,
-  meterDestination,
-  meters,
-  metersInSight,
-  presentMeter,
-  type MeterRow,
-} from '../../resources/meters.ts';
+import { deleteMeters, meterDestination, meters, presentMeter, type MeterRow } from '../../resources/meters.ts';
 import { matching, set } from '../../resources/rows.ts';
 
 const MOST_DESTINATIONS = 10;
@@ -118,7 +111,7 @@ export const listMeterDestinations = listRoute('/api/v1/meter-destination', 'des
   async open({ sql, caller, query }) {
     const { workspaceId } = query;
     if (workspaceId !== undefined) await requireWorkspace(sql, caller, workspaceId);
-    const where = sql`${metersInSight(sql, caller)} and ${matching(sql, { workspaceId })}`;
+    const where = sql`${withinSight(sql, caller)} and ${matching(sql, { workspaceId })}`;
     return { read: (after, take) => meters.page(sql, where, after, take), present: presentMeter };
   },
 });
@@ -130,7 +123,7 @@ export const getMeterDestination = route('get', '/api/v1/meter-destination/{mid}
   response: object({ destination: meterDestination }),
 
   async handle({ sql, params, caller }) {
-    return { destination: presentMeter(await meters.require(sql, params.mid, metersInSight(sql, caller))) };
+    return { destination: presentMeter(await meters.require(sql, params.mid, withinSight(sql, caller))) };
   },
 });
 
@@ -153,7 +146,7 @@ export const updateMeterDestination = route('patch', '/api/v1/meter-destination/
   response: object({ destination: meterDestination }),
 
   async handle({ sql, params, body, caller, changed, webhooks: { allowedTargets, sealer } }) {
-    const before = await meters.require(sql, params.mid, metersInSight(sql, caller), { lock: true });
+    const before = await meters.require(sql, params.mid, withinSight(sql, caller), { lock: true });
     const { name, url = before.url, secret, eventNames, batchSize, enabled } = body;
     requireFitting(before.kind, { ...body, secret: secret ?? 'kept', ...(before.kind === 'http' && { secret }) });
     if (url !== before.url) {
@@ -181,7 +174,7 @@ export const deleteMeterDestination = route('delete', '/api/v1/meter-destination
   response: object({ destination: meterDestination }),
 
   async handle({ sql, params, caller, changed }) {
-    const before = await meters.require(sql, params.mid, metersInSight(sql, caller), { lock: true });
+    const before = await meters.require(sql, params.mid, withinSight(sql, caller), { lock: true });
     await deleteMeters(sql, changed, [before]);
     return { destination: presentMeter(before) };
   },

@@ -18,8 +18,8 @@ import { meterValue } from '../../../../shared/values/meter-kinds.ts';
 import { DAY_MS, dayNumber } from '../../../../shared/values/periods.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireUsageOf } from '../../resources/access/access.ts';
-import { meters, metersInSight, plannedBy, type MeterRow } from '../../resources/meters.ts';
+import { requireUsageOf, withinSight } from '../../resources/access/access.ts';
+import { meters, plannedBy, type MeterRow } from '../../resources/meters.ts';
 import { matching, present } from '../../resources/rows.ts';
 import { monthOf } from '../../resources/statements/statements.ts';
 
@@ -75,7 +75,7 @@ export const listMeterEvents = listRoute('/api/v1/meter-destination/{mid}/events
   },
 
   async open({ sql, params, query, caller }) {
-    const row = await meters.require(sql, params.mid, metersInSight(sql, caller));
+    const row = await meters.require(sql, params.mid, withinSight(sql, caller));
     const { state, billingId } = query;
     return {
       read: (before, take) => sql<EventRow[]>`
@@ -123,7 +123,7 @@ export const redeliverMeterEvents = route('post', '/api/v1/meter-destination/{mi
   }),
 
   async handle({ sql, params, body, caller, changed }) {
-    const { id, measure } = await meters.require(sql, params.mid, metersInSight(sql, caller), { lock: true });
+    const { id, measure } = await meters.require(sql, params.mid, withinSight(sql, caller), { lock: true });
     const failed = sql`
       meter_events e join meter_destinations d on d.id = e.destination_id where e.destination_id = ${id} and e.state = 'FAILED'`;
     const wanted = body?.eventIds ? sql`e.id = any(${body.eventIds})` : sql`${triedAt(sql)} is null`;
@@ -171,7 +171,7 @@ export const previewMeterEvents = route('get', '/api/v1/meter-destination/{mid}/
   errors: ['usage_unavailable', 'usage_too_slow'],
 
   async handle({ sql, params, query, caller, books, clock }) {
-    const row = await meters.require(sql, params.mid, metersInSight(sql, caller));
+    const row = await meters.require(sql, params.mid, withinSight(sql, caller));
     const workspace = await requireUsageOf(sql, caller, row.workspaceId);
     const startMs = dayNumber(query.day) * DAY_MS;
     const nowMs = clock.now();
@@ -229,7 +229,7 @@ export const getMeterProof = route('get', '/api/v1/meter-destination/{mid}/proof
   errors: ['usage_unavailable', 'usage_too_slow'],
 
   async handle({ sql, params, query: { month }, caller, books, clock }) {
-    const row = await meters.require(sql, params.mid, metersInSight(sql, caller));
+    const row = await meters.require(sql, params.mid, withinSight(sql, caller));
     const workspace = await requireUsageOf(sql, caller, row.workspaceId);
     const { status, fromMs, toMs, ...sums } = await proveMeter({ sql, books }, plannedBy(row), {
       month,

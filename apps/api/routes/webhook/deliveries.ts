@@ -7,7 +7,8 @@ import { isId } from '../../../../shared/values/ids.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { present, type Row } from '../../resources/rows.ts';
-import { webhooks, withinSight, type WebhookRow } from '../../resources/webhooks.ts';
+import { withinSight } from '../../resources/access/access.ts';
+import { webhooks, type WebhookRow } from '../../resources/webhooks.ts';
 
 const webhookTry = named(
   'WebhookTry',

@@ -8,8 +8,8 @@ import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/
 import { allowedFor, readWebhookTarget, type AllowedTarget } from '../../../../shared/values/webhook-target.ts';
 import { listRoute } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireWholeTeam, requireWorkspace } from '../../resources/access/access.ts';
-import { webhooks, webhook, withinSight, deleteWebhooks, type WebhookRow } from '../../resources/webhooks.ts';
+import { requireWholeTeam, requireWorkspace, withinSight } from '../../resources/access/access.ts';
+import { webhooks, webhook, deleteWebhooks, type WebhookRow } from '../../resources/webhooks.ts';
 
 const MOST_WEBHOOKS = 20;
 
