@@ -11,18 +11,19 @@ export type Mutant = Change & { name: string; seenBy: string };
  * file, and with the test file that must notice where that is not the one beside it, stands before its faults: a name, what stands in
  * the file once (-), and what takes its place (+).
  */
-export const mutants = readMutants(readFileSync(join(import.meta.dirname, 'faults.txt'), 'utf8')).toSorted((a, b) =>
+export const mutants = readFaults(join(import.meta.dirname, 'faults.txt')).toSorted((a, b) =>
   orderOf(a) < orderOf(b) ? -1 : 1,
 );
 
-function readMutants(text: string): Mutant[] {
+/** The faults of a file in this form. */
+export function readFaults(path: string): Mutant[] {
   const found: Mutant[] = [];
   let [file, seenBy]: [string, string] = ['', ''];
   const add = (part: 'from' | 'to', line: string) => {
     const one = found.at(-1)!;
     one[part] += one[part] === '' ? line : `\n${line}`;
   };
-  for (const line of text.split('\n').filter(Boolean)) {
+  for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
     const rest = line.slice(1);
     if (line.startsWith(' ')) found.push({ name: rest, file, seenBy, from: '', to: '' });
     else if (line.startsWith('-')) add('from', rest);

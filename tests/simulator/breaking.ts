@@ -4,14 +4,15 @@ import { join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { runInTestFolder } from '../runner/servers.ts';
 import { checkPlace, copyTree, putIn } from '../mutants/copy.ts';
-import { brokenRules } from './broken-rules.ts';
+import { readFaults } from '../mutants/list.ts';
 
 const SEEDS = 200;
 const { values } = parseArgs({ options: { only: { type: 'string', default: '' } } });
 
 await runInTestFolder(async (folder) => {
-  const chosen = brokenRules.filter(({ rule, file }) => `${rule} ${file}`.includes(values.only));
-  for (const one of chosen) checkPlace(one.rule, one);
+  const rules = readFaults(join(import.meta.dirname, 'broken-rules.txt'));
+  const chosen = rules.filter(({ name, file }) => `${name} ${file}`.includes(values.only));
+  for (const one of chosen) checkPlace(one.name, one);
   const root = copyTree(join(folder, 'tree'));
   for (const one of chosen) {
     const takeOut = putIn(root, one);
@@ -21,7 +22,7 @@ await runInTestFolder(async (folder) => {
     );
     takeOut();
     const [, seed, said = ''] = /^seed (\d+): (.*)$/m.exec(stdout) ?? [];
-    console.log(`${seed ? `seed ${seed.padEnd(4)}` : 'SURVIVED '}  ${one.rule}: ${said}`);
+    console.log(`${seed ? `seed ${seed.padEnd(4)}` : 'SURVIVED '}  ${one.name}: ${said}`);
     if (!seed) process.exitCode = 1;
   }
 });
