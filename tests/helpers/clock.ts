@@ -13,39 +13,12 @@ export function makeTestClock(startMs = Date.UTC(2026, 0, 15, 12)): TestClock {
   const timers = new Set<Timer>();
   let passedMs = 0;
 
-  function add(ms: number, work: () => void): Timer {
-    const timer = { at: passedMs + Math.max(0, ms), work };
-    timers.add(timer);
-    return timer;
-  }
-
   const clock: TestClock = {
-    now: () => startMs + passedMs,
-    monotonic: () => passedMs,
-    sleep(ms, signal) {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      const timer = add(ms, resolve);
-      const abort = () => {
-        timers.delete(timer);
-        reject(signal!.reason as Error);
-      };
-      if (signal?.aborted) abort();
-      else signal?.addEventListener('abort', abort, { once: true });
-      return promise.finally(() => signal?.removeEventListener('abort', abort));
-    },
-    after(ms, work) {
-      const timer = add(ms, work);
+    ...clockWith({ now: () => startMs + passedMs, monotonic: () => passedMs }, (ms, work) => {
+      const timer = { at: passedMs + Math.max(0, ms), work };
+      timers.add(timer);
       return () => void timers.delete(timer);
-    },
-    every(ms, work) {
-      let timer: Timer;
-      const again = () => {
-        timer = add(ms, again);
-        work();
-      };
-      timer = add(ms, again);
-      return () => void timers.delete(timer);
-    },
+    }),
     async advance(ms) {
       const until = passedMs + ms;
       for (;;) {
@@ -60,6 +33,36 @@ export function makeTestClock(startMs = Date.UTC(2026, 0, 15, 12)): TestClock {
     },
   };
   return clock;
+}
+
+/** A clock of timers that somebody else keeps; `set` gives what takes one out, and is told whether it belongs to a loop. */
+export function clockWith(
+  time: Pick<Clock, 'now' | 'monotonic'>,
+  set: (ms: number, work: () => void, isLoop: boolean) => () => void,
+): Clock {
+  return {
+    ...time,
+    sleep(ms, signal) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const takeOut = set(ms, resolve, true);
+      const abort = () => {
+        takeOut();
+        reject(signal!.reason as Error);
+      };
+      if (signal?.aborted) abort();
+      else signal?.addEventListener('abort', abort, { once: true });
+      return promise.finally(() => signal?.removeEventListener('abort', abort));
+    },
+    after: (ms, work) => set(ms, work, false),
+    every(ms, work) {
+      const again = () => {
+        takeOut = set(ms, again, true);
+        work();
+      };
+      let takeOut = set(ms, again, true);
+      return () => takeOut();
+    },
+  };
 }
 
 /** Time goes by, and no wait ends with it: a busy machine may stand still for seconds. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
+import { clockWith } from '../helpers/clock.ts';
 import { turnsGiven, type Random } from './random.ts';
 
 export type ServerName = 'redis' | 'postgres' | 'clickhouse' | 'kafka' | 'receiver';
@@ -211,40 +212,11 @@ export function makeSimulation(random: Random, startMs: number) {
   }
 
   function clockOf(owner: () => Process): Clock {
-    const add = (ms: number, isLoop: boolean, work: () => void): Timer => {
+    return clockWith({ now: () => nowMs(), monotonic: () => passedMs }, (ms, work, isLoop) => {
       const timer = { at: passedMs + Math.max(0, ms), isLoop, process: owner(), work };
       if (!owner().isDead()) timers.add(timer);
-      return timer;
-    };
-    const clock: Clock = {
-      now: () => nowMs(),
-      monotonic: () => passedMs,
-      sleep(ms, signal) {
-        const { promise, resolve, reject } = Promise.withResolvers<void>();
-        const timer = add(ms, true, resolve);
-        const abort = () => {
-          timers.delete(timer);
-          reject(signal!.reason as Error);
-        };
-        if (signal?.aborted) abort();
-        else signal?.addEventListener('abort', abort, { once: true });
-        return promise.finally(() => signal?.removeEventListener('abort', abort));
-      },
-      after(ms, work) {
-        const timer = add(ms, false, work);
-        return () => void timers.delete(timer);
-      },
-      every(ms, work) {
-        let timer: Timer;
-        const again = () => {
-          timer = add(ms, true, again);
-          work();
-        };
-        timer = add(ms, true, again);
-        return () => void timers.delete(timer);
-      },
-    };
-    return clock;
+      return () => void timers.delete(timer);
+    });
   }
 
   function nowMs(): number {
