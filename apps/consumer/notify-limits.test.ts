@@ -4,6 +4,7 @@ import type { Limit } from '../../shared/contract/limits.ts';
 import { beginCount, encodeRefusal, OTHER, type RefusalCount } from '../../shared/events/outcome.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
+import { column } from '../../tests/helpers/columns.ts';
 
 const own = await makeConsumerWorld();
 
@@ -57,10 +58,7 @@ test('a count and a refusal of one call are told once, at the time of the refusa
   const refusal = { id: newId('evt'), timeMs, workspaceId, keyId, meter: 'm', ...RATE_LIMITED, limitedBy, address: '' };
   await consume(encodeRefusal(refusal), count('key/a/b'));
   await consume(count('key/a/b', { boot: 'another' }), count('key/a/b', { boot: 'third' }));
-  assert.equal(
-    (await told()).map(({ at }) => at),
-    [timeMs],
-  );
+  assert.equal(column(await told(), 'at'), [timeMs]);
 });
 
 test('a count of what only watches, of seconds, or of an unnamed key or limit tells nothing', async () => {

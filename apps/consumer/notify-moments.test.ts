@@ -4,6 +4,7 @@ import { newId } from '../../shared/values/ids.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
 import { makeConsumerWorld } from './helpers/consumer-world.ts';
 import { notifyMoments } from './notify-moments.ts';
+import { column } from '../../tests/helpers/columns.ts';
 
 const own = await makeConsumerWorld();
 
@@ -47,13 +48,10 @@ test('what begins, ends, and ends soon is told in its millisecond, once; a delet
     select type, data from webhook_events where workspace_id = ${alive.workspaceId} and type like '%.expiring' order by type`;
   const { billingId, grantId, keyId: apiKeyId } = alive;
   const ends = { daysLeft: 1, expiresAt: NOON + DAY_MS };
-  assert.equal(
-    rows.map(({ data }) => data),
-    [
-      { billingId, grantId, externalMeterId: 'm', credits: '0.000001', beginsAt: NOON, ...ends },
-      { apiKeyId, name: 'k', maskedKey: '', ...ends },
-    ],
-  );
+  assert.equal(column(rows, 'data'), [
+    { billingId, grantId, externalMeterId: 'm', credits: '0.000001', beginsAt: NOON, ...ends },
+    { apiKeyId, name: 'k', maskedKey: '', ...ends },
+  ]);
 });
 
 test('what was stored while a consumer looked is told at the next look, however late that comes', async () => {

@@ -9,6 +9,7 @@ import { checkout } from '../stack/process/home.ts';
 import { makeCustomers, must } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld } from '../../tests/helpers/world.ts';
 import type { Reader } from './tool.ts';
+import { columns } from '../../tests/helpers/columns.ts';
 
 const main = join(import.meta.dirname, 'main.ts');
 const reading = ['workspace:read', 'key:read', 'billing:read', 'usage:read'] as const;
@@ -41,14 +42,11 @@ test('a refused key is explained: reason, limit, what would change it, and wheth
   });
   assert.is(data.refused, 3);
   assert.match(text, /^3 of the last 5 decisions of 24 hours were refusals: 1 [A-Z_]+, 1 [A-Z_]+, 1 [A-Z_]+\.$/);
-  assert.equal(
-    data.reasons.map(({ reason, count, stillSo }: any) => [reason, count, stillSo]),
-    [
-      ['DISABLED', 1, true],
-      ['RATE_LIMIT', 1, undefined],
-      ['CREDITS_USED_UP', 1, true],
-    ],
-  );
+  assert.equal(columns(data.reasons, 'reason', 'count', 'stillSo'), [
+    ['DISABLED', 1, true],
+    ['RATE_LIMIT', 1, undefined],
+    ['CREDITS_USED_UP', 1, true],
+  ]);
   for (const { means, change } of data.reasons) assert.ok(means.length > 20 && change.length > 10);
   assert.equal(data.decisions[1].limitedBy, { on: 'key', limit: 2, untrusted: { name: INJECTION } });
   assert.equal([data.key.enabled, data.record.availableCredits, data.key.limits.length], [false, '0', 1]);
@@ -61,14 +59,11 @@ test('a refused key is explained: reason, limit, what would change it, and wheth
   const ofMeter = await call('explain_refusals', { workspaceId, externalMeterId: meter, withValid: true });
   assert.equal([ofMeter.data.decisions.length, ofMeter.data.record.availableCredits], [5, '5']);
   const again = await call('explain_refusals', { workspaceId, apiKeyId: id });
-  assert.equal(
-    again.data.reasons.map(({ reason, stillSo }: any) => [reason, stillSo]),
-    [
-      ['DISABLED', false],
-      ['RATE_LIMIT', undefined],
-      ['CREDITS_USED_UP', undefined],
-    ],
-  );
+  assert.equal(columns(again.data.reasons, 'reason', 'stillSo'), [
+    ['DISABLED', false],
+    ['RATE_LIMIT', undefined],
+    ['CREDITS_USED_UP', undefined],
+  ]);
 });
 
 test('keys are found by name, customer and masked text, records by meter, and a whole key is not sent on', async () => {

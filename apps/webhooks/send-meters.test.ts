@@ -26,6 +26,7 @@ import { makeMeterReceiver } from '../../tests/helpers/meter-receivers.ts';
 import { connectTestStores } from '../../tests/helpers/test-stores.ts';
 import type { Outcome } from './call.ts';
 import { claimDestination, meterLags, pauseAfter, sendSlice } from './send-meters.ts';
+import { columns } from '../../tests/helpers/columns.ts';
 
 // Usage on its way to external meters, a step at a time: a test books, plans as the consumer does, and sends to receivers that hold to
 // the rules of the other sides. How an address is called: call.test.ts.
@@ -229,7 +230,7 @@ test('whatever is booked late, adjusted, lost or cut off, each identity is taken
       assert.equal([kind, waiting, failed], [kind, 0, 0]);
       const proofs = await destination.proofs();
       assert.equal(
-        proofs.map(({ status, difference }) => [status, difference]),
+        columns(proofs, 'status', 'difference'),
         proofs.map(() => ['EXACT', 0n]),
         kind,
       );

@@ -46,6 +46,7 @@ import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients
 import { waitingEvents } from '../../tests/helpers/outbox.ts';
 import { eventually, makeWorld } from '../../tests/helpers/world.ts';
 import { makeProxy, type Fate, type Proxy } from '../node/helpers/proxy.ts';
+import { column } from '../../tests/helpers/columns.ts';
 
 type Send = {
   path: string;
@@ -283,11 +284,7 @@ function checkAsked(expected: Extract<Step, { asked: unknown }>['asked'], proxy:
   const { requests, requestsAtMost = Infinity, paths, idempotencyKeys } = expected;
   if (requests !== undefined) assert.is(seen.length, requests);
   assert.ok(seen.length <= requestsAtMost, `${seen.length} requests`);
-  if (paths)
-    assert.equal(
-      seen.map(({ url }) => url),
-      paths,
-    );
+  if (paths) assert.equal(column(seen, 'url'), paths);
   if (idempotencyKeys !== undefined)
     assert.is(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, idempotencyKeys);
 }

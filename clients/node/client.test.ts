@@ -8,6 +8,7 @@ import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { makeClock } from './helpers/clock.ts';
 import { failure } from './helpers/failure.ts';
 import { makeProxy } from './helpers/proxy.ts';
+import { column } from '../../tests/helpers/columns.ts';
 
 const clock = makeClock();
 const retried: KeytallyError[] = [];
@@ -52,10 +53,14 @@ test('has a function for every operation of the OpenAPI document, and each POST 
   );
   // Each verification of a batch has a key of its own; a cancel has the one that it cancels; what is done to a hold has the hold's id; verifying a JWT only reads.
   const { capture, release, extend } = operations.holds;
-  assert.equal(
-    unsafe.map(({ name }) => name),
-    [VERIFY_BATCH, operations.verifications.cancel, capture, release, extend, 'post /api/v1/jwt/verify'],
-  );
+  assert.equal(column(unsafe, 'name'), [
+    VERIFY_BATCH,
+    operations.verifications.cancel,
+    capture,
+    release,
+    extend,
+    'post /api/v1/jwt/verify',
+  ]);
 });
 
 test('an operation takes its path, query and body as one object, and answers JSON or text', async () => {
@@ -112,10 +117,7 @@ test('a call whose answer is lost is repeated with its Idempotency-Key, and coun
     await call();
     assert.is(proxy.seen.length, 4);
     assert.is(new Set(proxy.seen.map(({ headers }) => headers['idempotency-key'])).size, 1);
-    assert.equal(
-      retried.map(({ status }) => status),
-      [0, 502, 0],
-    );
+    assert.equal(column(retried, 'status'), [0, 502, 0]);
   }
   const { totalCredits, usedCredits } = (await client.billing.get(meter)).billing;
   assert.equal([totalCredits, usedCredits], ['101', '3']);

@@ -5,6 +5,7 @@ import { makeWorld } from '../../tests/helpers/world.ts';
 import { newId } from '../values/ids.ts';
 import { fillWith } from '../../tests/helpers/waiting-deliveries.ts';
 import { notifyWebhooks } from './notify-webhooks.ts';
+import { column } from '../../tests/helpers/columns.ts';
 
 const world = await makeWorld([]);
 const { sql } = world;
@@ -57,10 +58,7 @@ test('an event is told to each webhook that wants it, under one id, and to no ot
 
   await sql.begin((tx) => notifyWebhooks(tx, [closed(teamId, here, '2026-10')]));
   const rows = await told(teamId);
-  assert.equal(
-    rows.map(({ webhookId }) => webhookId),
-    [ofTeam, ofWorkspace].toSorted(),
-  );
+  assert.equal(column(rows, 'webhookId'), [ofTeam, ofWorkspace].toSorted());
   assert.is(new Set(rows.map(({ eventId }) => eventId)).size, 1);
   assert.equal(await told(stranger.id), []);
 });

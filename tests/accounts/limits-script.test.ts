@@ -9,6 +9,7 @@ import { shown } from './compare-limits.ts';
 import { ModelLimit } from './limits.ts';
 import { crossedBy, loadScripts, recordOfProduct } from './product-scripts.ts';
 import { setMicros, SHARD } from './test-shard.ts';
+import { column } from '../helpers/columns.ts';
 
 // Limits in the scripts of the product: what the model of limits.ts does not know.
 
@@ -65,10 +66,7 @@ test('what a hold gives back at its end is counted once, whatever a script that 
     await clock(noon + 2_000_000n);
     await one.verify(...first, 7);
     const [{ states } = { states: [] }] = await one.verify(0);
-    assert.equal(
-      states.map(({ remaining }) => remaining),
-      ['0.999483', '0.999483'],
-    );
+    assert.equal(column(states, 'remaining'), ['0.999483', '0.999483']);
     await one.remove();
   }
 });
@@ -104,10 +102,7 @@ test('a capture of more than its hold counts that in limits whose counters have 
   await client.del(...one.counters);
   assert.is(await one.settleHold('capture', 'first', 5_000_000), 'DONE');
   const [{ states } = { states: [] }] = await one.verify(0);
-  assert.equal(
-    states.map(({ remaining }) => remaining),
-    ['6', '6'],
-  );
+  assert.equal(column(states, 'remaining'), ['6', '6']);
   assert.ok((await client.pttl(one.counters[0]!)) > 3_600_000);
   await one.remove();
 });

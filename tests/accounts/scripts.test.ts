@@ -10,6 +10,7 @@ import { connectTestRedis } from '../helpers/world.ts';
 import { beginPlain, beginRecord, classOf, endingClass, NOON, plainSettings, settingsOf } from './begin.ts';
 import { crossedBy, declareDefaultAlerts } from './product-scripts.ts';
 import { RUN_ID, setClock, SHARD } from './test-shard.ts';
+import { column } from '../helpers/columns.ts';
 
 // The scripts of the product on records with an account, at instants that the test sets: what the model of accounts does not know.
 
@@ -34,10 +35,7 @@ test('what falls due in more moments than one script does, is done by the next o
   await record.verify(0);
   await setClock(client, NOON + 1_000);
   const answers = await record.verify(0, 0, 0);
-  assert.equal(
-    answers.map(({ status }) => status),
-    ['AGAIN', 'AGAIN', 'VALID'],
-  );
+  assert.equal(column(answers, 'status'), ['AGAIN', 'AGAIN', 'VALID']);
   assert.is(answers[2]!.amounts, '0 0 255 0');
 });
 
@@ -51,10 +49,7 @@ test('more holds than one script ends at once end by the next ones, each with it
     await record.verify(...[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((j) => held(`${i}.${j}`, 1, 10)));
   await setClock(client, NOON + 10);
   const answers = await record.verify(0, 0, 0);
-  assert.equal(
-    answers.map(({ status }) => status),
-    ['AGAIN', 'AGAIN', 'VALID'],
-  );
+  assert.equal(column(answers, 'status'), ['AGAIN', 'AGAIN', 'VALID']);
   const released = record.lines.filter(({ kind }) => kind === 'release').map(({ holdId }) => holdId);
   assert.is(new Set(released).size, 250);
   assert.is(released.length, 250);
@@ -144,10 +139,14 @@ test('a damaged hold or record spoils no other one of the script, which is debit
   const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, packed);
   const keys = asked.map(({ record }) => record.name);
   const answer = await callScript(client, 'capture', keys, args);
-  assert.equal(
-    readCaptureAnswers(answer, asked.length).map(({ status }) => status),
-    ['UNSETTLED', 'OK', 'UNSETTLED', 'UNSETTLED', 'OK', 'OK'],
-  );
+  assert.equal(column(readCaptureAnswers(answer, asked.length), 'status'), [
+    'UNSETTLED',
+    'OK',
+    'UNSETTLED',
+    'UNSETTLED',
+    'OK',
+    'OK',
+  ]);
   const entries = await client.xrange(keyspace.outbox(SHARD), '-', '+');
   assert.equal(
     entries

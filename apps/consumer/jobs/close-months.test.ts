@@ -17,6 +17,7 @@ import { makeRandom } from '../../../tests/simulator/random.ts';
 import { reopen } from '../../api/reopen/reopen.ts';
 import { closeMonths } from './close-months.ts';
 import { rollUp } from './rollup.ts';
+import { column, columns } from '../../../tests/helpers/columns.ts';
 
 // The api alone runs: what a consumer carries, and its job, come when a test says so.
 
@@ -163,13 +164,10 @@ test('a closed month and its file are the same bytes ever after', async () => {
   assert.equal(await read(), before);
   await rebuildShardsOf(workspaceId);
   assert.equal(await read(), before, 'after a rebuild of Redis');
-  assert.equal(
-    next.movements.map(({ day, kind, name, amount, events, month }: any) => [day, kind, name, amount, events, month]),
-    [
-      ['2026-10-01', 'adjustment', 'default', '-1', undefined, undefined],
-      ['2026-10-01', 'late', 'constructor', '4', 1, '2026-09'],
-    ],
-  );
+  assert.equal(columns(next.movements, 'day', 'kind', 'name', 'amount', 'events', 'month'), [
+    ['2026-10-01', 'adjustment', 'default', '-1', undefined, undefined],
+    ['2026-10-01', 'late', 'constructor', '4', 1, '2026-09'],
+  ]);
   assert.equal([next.timezone, next.opening.used], ['America/St_Johns', '2.5']);
 });
 
@@ -214,10 +212,7 @@ test('closing that runs twice at once, or is asked for again, stores each line o
     world.sql`select billing_id, closing.used_micros, created_at from statement_lines closing where workspace_id = ${workspaceId} order by 1`;
   await Promise.all([run(), run()]);
   const stored = await lines();
-  assert.equal(
-    stored.map(({ usedMicros }) => usedMicros),
-    [1_000_000, 1_000_000, 1_000_000],
-  );
+  assert.equal(column(stored, 'usedMicros'), [1_000_000, 1_000_000, 1_000_000]);
   await run();
   assert.equal(await lines(), stored);
   const { closing } = (await must(200, close(workspaceId, { month: '2026-09' }))).body;
@@ -343,10 +338,7 @@ test('what was granted since a run began is in no month that it closes', async (
   });
   const [{ opening, movements, closing }] = statements as [Statement];
   assert.equal([opening.totalMicros, closing.totalMicros], [0, 10_000_000]);
-  assert.equal(
-    movements.map(({ kind, micros }) => [kind, micros]),
-    [['granted', 10_000_000]],
-  );
+  assert.equal(columns(movements, 'kind', 'micros'), [['granted', 10_000_000]]);
 });
 
 test('only the next month can be closed, once it is over', async () => {

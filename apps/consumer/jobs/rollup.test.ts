@@ -7,6 +7,7 @@ import { testEvent } from '../../../tests/helpers/events.ts';
 import { makeConsumerWorld } from '../helpers/consumer-world.ts';
 import { makeMarkChangedDays } from '../changed-days.ts';
 import { rollUp } from './rollup.ts';
+import { column } from '../../../tests/helpers/columns.ts';
 
 const DAY_MS = 86_400_000;
 const NOON = Date.UTC(2026, 2, 10, 12);
@@ -23,15 +24,9 @@ test('an open day stays marked; a day that is over is summed up by usage name an
     usage(billingId, { timeMs: NOON, usageName: 'a', costMicros: 7 }),
     usage('', { timeMs: yesterday }),
   ]);
-  assert.equal(
-    (await own.changedDays(billingId)).map(({ day }) => day),
-    [dayOf(yesterday), dayOf(NOON)],
-  );
+  assert.equal(column(await own.changedDays(billingId), 'day'), [dayOf(yesterday), dayOf(NOON)]);
   await rollUp(own, NOON, never);
-  assert.equal(
-    (await own.changedDays(billingId)).map(({ day }) => day),
-    [dayOf(NOON)],
-  );
+  assert.equal(column(await own.changedDays(billingId), 'day'), [dayOf(NOON)]);
   assert.equal(await daily(billingId), [
     { day: dayOf(yesterday), name: 'a', cost: '5', events: '2' },
     { day: dayOf(yesterday), name: 'b', cost: '9000000000000000', events: '1' },

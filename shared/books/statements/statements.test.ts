@@ -7,6 +7,7 @@ import type { BillingRef } from '../billing-refs.ts';
 import { inOrder, type Movement } from './movements.ts';
 import { spanOfMonth } from './span.ts';
 import { makeStatements, type Statement } from './statements.ts';
+import { columns } from '../../../tests/helpers/columns.ts';
 
 // Characters, as JSON. A statement shows at most 2,000 movements of a kind one by one.
 const MOST_READ = 500_000;
@@ -85,13 +86,10 @@ test('what a closed month let expire and the books got later is told late by the
     select ${workspaceId}, ${id}, day from unnest(${values.map(({ day }) => day)}::date[]) day`;
   const [statement] = (await september([record])).statements;
   const { opening, movements, closing } = statement!;
-  assert.equal(
-    movements.map(({ day, kind, balance, micros }) => [day, kind, balance, micros]),
-    [
-      ['2026-09-01', 'late', 'expired', 5],
-      ['2026-09-03', 'expired', 'expired', 2],
-    ],
-  );
+  assert.equal(columns(movements, 'day', 'kind', 'balance', 'micros'), [
+    ['2026-09-01', 'late', 'expired', 5],
+    ['2026-09-03', 'expired', 'expired', 2],
+  ]);
   assert.equal([opening.expiredMicros, closing.expiredMicros], [7, 14]);
 });
 

@@ -3,6 +3,7 @@ import { must } from '../../../../tests/helpers/customers.ts';
 import type { Answer, World } from '../../../../tests/helpers/world.ts';
 
 // What most test files of the api need beside their calls.
+export { column, columns } from '../../../../tests/helpers/columns.ts';
 export { makeCustomers, must, newWorkspace, type Customers } from '../../../../tests/helpers/customers.ts';
 export { joinWorld, makeWorld, once, type Answer } from '../../../../tests/helpers/world.ts';
 
@@ -33,16 +34,6 @@ export async function refused(code: number, answer: Answer | Promise<Answer>, wh
   const { body, text } = await answer;
   assert.is(body?.error?.code, code, `${what} ${text}`);
   return body.error;
-}
-
-/** A field of each row. */
-export function column(rows: readonly any[], name: string): any[] {
-  return rows.map((row) => row[name]);
-}
-
-/** Some fields of each row. */
-export function columns(rows: readonly any[], ...names: string[]): any[][] {
-  return rows.map((row) => names.map((name) => row[name]));
 }
 
 /** The statuses of answers, or the error codes of those that have one, from the smallest on. */
