@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readComposeFile } from '../compose/helpers/compose-file.ts';
-import { eventually } from '../helpers/eventually.ts';
-import { startEngine } from './helpers/engine.ts';
+import { patiently, startEngine } from './helpers/engine.ts';
 import { makeBaseImages } from './helpers/images.ts';
 import { makeComposeStack, type Customer } from './helpers/stack.ts';
 
@@ -23,7 +22,7 @@ async function startsAgain(name: string, fault: (container: string) => Promise<u
   const restarts = async () => Number(await engine.docker('inspect', '-f', '{{.RestartCount}}', container));
   const before = await restarts();
   await fault(container);
-  await eventually(`${name} was started again`, async () => (await restarts()) > before);
+  await patiently(`${name} was started again`, async () => (await restarts()) > before);
   await stack.healthy();
 }
 

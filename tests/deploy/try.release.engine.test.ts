@@ -10,9 +10,8 @@ import { keytally } from '../../clients/node/index.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeKeyText } from '../../shared/values/key-text.ts';
 import { atEnd } from '../helpers/at-end.ts';
-import { eventually } from '../helpers/eventually.ts';
 import { copyTree } from '../mutants/copy.ts';
-import { startEngine } from './helpers/engine.ts';
+import { patiently, startEngine } from './helpers/engine.ts';
 import { buildImages, makeBaseImages } from './helpers/images.ts';
 
 const IMAGE = 'keytally/try';
@@ -61,7 +60,7 @@ async function moveTo(now: number): Promise<void> {
 }
 
 test('it says when it is ready, in no line a secret, and takes the token that it was given', async () => {
-  await eventually('it is ready', isReady);
+  await patiently('it is ready', isReady);
   assert.not.match(await engine.docker('logs', 'try'), token);
   const { workspaces } = await client.workspaces.list();
   assert.equal(workspaces, []);
@@ -80,14 +79,14 @@ test('webhooks go to this host, and a clock that is moved ends keys, grants and 
   await client.grants.create({ bid: billing.id, credits: '5', name: 'trial', expiresAt: began + 3 * DAY_MS });
   const { apiKey } = await client.apiKeys.create({ ...owner, name: 'k', expiresAt: began + 10 * DAY_MS });
   const ask = async () => (await client.verify({ key: apiKey.key, billing: { usage: '1' } })).status;
-  const told = (type: string) => eventually(`${type} is told`, async () => received.some((one) => one.type === type));
+  const told = (type: string) => patiently(`${type} is told`, async () => received.some((one) => one.type === type));
 
   assert.is(await ask(), 'VALID');
   await moveTo(began + 4 * DAY_MS);
   assert.is(await ask(), 'VALID');
   await Promise.all(['grant.expired', 'key.expiring'].map(told));
   await moveTo(began + 11 * DAY_MS);
-  await eventually('the key has expired', async () => (await ask()) === 'EXPIRED');
+  await patiently('the key has expired', async () => (await ask()) === 'EXPIRED');
   await moveTo(began + 45 * DAY_MS);
   await told('month.closed');
   const { reconciliation } = await client.billing.reconciliation({ bid: billing.id });
@@ -98,7 +97,7 @@ test('another container on the volume has the data, the token and the time', asy
   const before = Date.parse((await client.workspaces.list()).workspaces[0]!.createdAt);
   await engine.docker('rm', '-f', 'try');
   await engine.docker('run', '-d', '--name', 'try', ...published, '-v', 'try:/data', IMAGE);
-  await eventually('it is ready', isReady);
+  await patiently('it is ready', isReady);
   const { workspace } = await client.workspaces.create({ name: 'later' });
   assert.ok(Date.parse(workspace.createdAt) > before + 40 * DAY_MS);
 });

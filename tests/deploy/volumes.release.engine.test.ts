@@ -1,8 +1,7 @@
 // Servers on a full volume, under load.
 import { join } from 'node:path';
 import { test } from 'uvu';
-import { eventually } from '../helpers/eventually.ts';
-import { startEngine } from './helpers/engine.ts';
+import { patiently, startEngine } from './helpers/engine.ts';
 import { makeBaseImages } from './helpers/images.ts';
 import { makeComposeStack } from './helpers/stack.ts';
 
@@ -50,7 +49,7 @@ test('each server whose volume is full serves again once there is space, and not
       // Each write is meant to fail with a full disk: first in large pieces, then to the last page.
       const fill = `for size in 1M 4k; do dd if=/dev/zero of=${filler} bs=$size oflag=append conv=notrunc; done; true`;
       await engine.docker('exec', '-u', '0', holder, 'sh', '-c', fill);
-      await eventually(`${name} has no space`, saysSo);
+      await patiently(`${name} has no space`, saysSo);
       await engine.docker('exec', '-u', '0', holder, 'rm', filler);
       await stack.healthy();
     }

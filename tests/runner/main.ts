@@ -94,9 +94,10 @@ async function main(): Promise<void> {
     }
     await worker.stop();
   }
-  // Files that share the broker also kill it: one worker runs them all, so that two never run at a time.
+  // Files that share the broker also kill it, and one Docker engine runs at a time: one worker runs them all.
   function take(index: number) {
-    const at = queue.findIndex(({ path }) => index === 0 || !sharesBroker(path));
+    const shares = (path: string) => sharesBroker(path) || path.endsWith('.engine.test.ts');
+    const at = queue.findIndex(({ path }) => index === 0 || !shares(path));
     return at < 0 ? undefined : queue.splice(at, 1)[0];
   }
 

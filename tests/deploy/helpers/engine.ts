@@ -10,6 +10,9 @@ const run = promisify(execFile);
 // Images and what was built of them outlive a run.
 const data = process.env.TEST_ENGINE!;
 
+/** As `eventually`, with time for a machine that is busy with other work: no test of containers judges a speed. */
+export const patiently: typeof eventually = (what, look) => eventually(what, look, 1_200_000);
+
 export type Engine = Awaited<ReturnType<typeof startEngine>>;
 
 /**
