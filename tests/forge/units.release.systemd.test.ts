@@ -12,6 +12,8 @@ import { makeOwnStack } from '../helpers/own-stack.ts';
 
 const folder = process.env.TEST_FOLDER ?? '';
 const stack = await makeOwnStack(folder);
+const service = readFileSync(join(checkout, 'deploy/systemd/keytally.service'), 'utf8');
+const production = { NODE_ENV: /^Environment=NODE_ENV=(.*)$/m.exec(service)?.[1] };
 const units = globSync('deploy/systemd/*', { cwd: checkout }).toSorted();
 
 test('systemd finds nothing wrong with any unit, and something with a misspelt one', async () => {
@@ -37,12 +39,18 @@ test('systemd finds nothing wrong with any unit, and something with a misspelt o
 });
 
 test('both services have one home, in a folder in which a restore can put another in its place; the stack waits for the clock, and outlives one process', () => {
-  const [backup, , service] = units.map((path) => readFileSync(join(checkout, path), 'utf8'));
-  const homes = [service, backup].map((text) => /^Environment=KEYTALLY_HOME=(\S+)/m.exec(text!)?.[1]);
-  const [, state] = /^StateDirectory=(\S+)$/m.exec(service!) ?? [];
+  const backup = readFileSync(join(checkout, 'deploy/systemd/keytally-backup.service'), 'utf8');
+  const homes = [service, backup].map((text) => /^Environment=KEYTALLY_HOME=(\S+)/m.exec(text)?.[1]);
+  const [, state] = /^StateDirectory=(\S+)$/m.exec(service) ?? [];
   assert.equal(homes, Array(2).fill(`/var/lib/${state}/stack`));
-  assert.match(service!, /^After=.*\btime-sync\.target\b/m);
-  assert.match(service!, /^OOMPolicy=continue$/m);
+  assert.match(service, /^After=.*\btime-sync\.target\b/m);
+  assert.match(service, /^OOMPolicy=continue$/m);
+});
+
+test('the service refuses settings that are for tests alone', async () => {
+  const { code, out } = await stack.run('serve', undefined, { ...production, TEST_TOKEN: `kt_${'a'.repeat(43)}` });
+  assert.is(code, 1);
+  assert.match(out, /TEST_TOKEN is for development, and must not be set in production/);
 });
 
 test('what a killed backup left is removed before the next one; backups, and one being made by hand, stay', () => {
@@ -62,6 +70,12 @@ test('serve runs the stack in the foreground, ends cleanly when told, and fails 
   await ready();
   assert.match((await stack.run('serve')).out, /runs already: stop it with make down/);
   await ready();
+  // Its settings are those of the unit, so what a shell lacks of them has not changed.
+  assert.not.match((await stack.run('up', undefined, { VERIFY_DEADLINE_MS: '' })).out, 'goes on without');
+  assert.match(
+    (await stack.run('up', undefined, { LOG_LEVEL: 'debug' })).out,
+    /a service .*: LOG_LEVEL, VERIFY_DEADLINE_MS /,
+  );
   first.process.kill('SIGTERM');
   assert.equal(await first.ended, [0, null]);
   assert.not.ok(findSupervisor({ folder: stack.home }), 'nothing is left');
@@ -84,7 +98,8 @@ async function ready(): Promise<void> {
 }
 
 function serve() {
-  const env = { ...process.env, KEYTALLY_HOME: stack.home, KEYTALLY_PORT: new URL(stack.apiUrl).port };
+  const own = { KEYTALLY_HOME: stack.home, KEYTALLY_PORT: new URL(stack.apiUrl).port };
+  const env = { ...process.env, ...production, ...own };
   const child = spawn(process.execPath, ['apps/stack/main.ts', 'serve'], { cwd: checkout, env, stdio: 'ignore' });
   return { process: child, ended: once(child, 'exit') };
 }

@@ -56,7 +56,7 @@ test('a second up changes nothing and prints the same; one at another port, or o
   assert.not.match(out, 'LOG_LEVEL');
   assert.match(
     (await stack.must('up', undefined, { LOG_LEVEL: 'debug' })).out,
-    /^it goes on without what changed .*: LOG_LEVEL\./m,
+    /^It goes on without what changed .*: LOG_LEVEL\./m,
   );
   const otherPort = await stack.run('up', undefined, { KEYTALLY_PORT: String(port + 7) });
   assert.match(otherPort.err, /^keytally: the stack in .* already runs with KEYTALLY_PORT=\d+, not \d+: .*\n$/);

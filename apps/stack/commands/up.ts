@@ -11,6 +11,7 @@ import {
   logFile,
   readEnvFile,
   type Home,
+  type SupervisorNote,
 } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { openLog } from '../process/log-file.ts';
@@ -24,11 +25,13 @@ export async function up(home: Home): Promise<void> {
   if (findSupervisor(home)) {
     await waitForRunning(home);
     console.log('keytally is already running on this machine.');
-    const [then, now] = [findSupervisor(home)?.variables ?? {}, describeVariables()];
-    const changed = Object.keys({ ...then, ...now }).filter((name) => !isDecidedHere(name) && then[name] !== now[name]);
-    if (changed.length > 0)
+    const note = findSupervisor(home);
+    const ignored = note ? ignoredBy(note) : [];
+    if (ignored.length > 0)
       console.log(
-        `it goes on without what changed in the environment since: ${changed.join(', ')}. make down, then make up`,
+        note?.service
+          ? `It is a service with settings of its own, and goes on without those of this shell: ${ignored.join(', ')} (see docs/one-machine.md).`
+          : `It goes on without what changed in the environment since: ${ignored.join(', ')}. To take it: make down, then make up`,
       );
   } else {
     prepareStart(home);
@@ -45,6 +48,14 @@ export async function up(home: Home): Promise<void> {
     console.log(`keytally is up after ${((performance.now() - began) / 1000).toFixed(1)} s.`);
   }
   console.log(welcome(home));
+}
+
+/** The variables here that a running stack does not have as they are. A service's own are not expected in a shell. */
+function ignoredBy({ variables = {}, service }: SupervisorNote): string[] {
+  const now = describeVariables();
+  return Object.keys({ ...(!service && variables), ...now }).filter(
+    (name) => !isDecidedHere(name) && variables[name] !== now[name],
+  );
 }
 
 // A second `make up` waits for the first, whether that one still starts the stack or has finished.
@@ -105,7 +116,7 @@ async function startSupervisor(home: Home): Promise<void> {
   child.unref();
 }
 
-/** What a user wants first: the addresses, the token, and lines to paste that make a first key. */
+/** What a user wants first: the addresses, the token, and a line to paste that makes a first key. */
 function welcome(home: Home): string {
   return `
   api      ${home.apiUrl}
@@ -113,12 +124,9 @@ function welcome(home: Home): string {
   console  ${home.apiUrl}/console
   token    ${readEnvFile(home).KEYTALLY_TOKEN ?? ''}
 
-A first key, to paste into your shell (the README's example adds credits):
+To load them into your shell, and make a first key:
 
-. ${quoted(envFile(home))}; . ${quoted(join(checkout, 'docs/api.sh'))}
-WORKSPACE=$(api POST /api/v1/workspace -d '{"name": "demo"}' | field workspace.id)
-KEY=$(api POST /api/v1/api-key -d '{"name": "first", "workspaceId": "'"$WORKSPACE"'"}' | field apiKey.key)
-verify '{"key": "'"$KEY"'"}'
+. ${quoted(envFile(home))}; . ${quoted(join(checkout, 'docs/api.sh'))}; first_key
 `;
 }
 

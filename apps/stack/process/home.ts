@@ -85,6 +85,8 @@ export interface SupervisorNote extends ProcessId {
   bus: Bus;
   /** What `describeVariables` gave when it started. */
   variables?: Record<string, string>;
+  /** It runs in the foreground, as systemd starts it, with an environment that no shell has. */
+  service?: boolean;
 }
 
 /** The supervisor of this home, if one is running. */
@@ -113,6 +115,7 @@ export function takeHome(home: Home): LeaveHome {
     checkout,
     bus: home.bus,
     variables: describeVariables(),
+    service: !process.connected,
   };
   const leave = lockHome(home);
   replaceFile(noteFile(home), JSON.stringify(note));
