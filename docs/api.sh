@@ -35,6 +35,13 @@ field() {
   ' "$1"
 }
 
+# first_key: make a workspace and a key in it, and ask verify about the key.
+first_key() {
+  WORKSPACE=$(api POST /api/v1/workspace -d '{"name": "demo"}' | field workspace.id) &&
+    KEY=$(api POST /api/v1/api-key -d '{"name": "first", "workspaceId": "'"$WORKSPACE"'"}' | field apiKey.key) &&
+    verify '{"key": "'"$KEY"'"}'
+}
+
 # with_token CURL-ARGUMENTS…: send a request with the access token of the environment.
 with_token() {
   if with_token_answer=$(curl -sS --fail-with-body -H "Authorization: Bearer $KEYTALLY_TOKEN" -H 'Content-Type: application/json' "$@"); then

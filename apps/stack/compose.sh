@@ -159,7 +159,7 @@ up)
   fresh=secrets/env.$$.new
   printf "export %s='%s'\n" KEYTALLY_API_URL "$api" KEYTALLY_VERIFY_URL "$verify" KEYTALLY_TOKEN "$token" >"$fresh"
   mv "$fresh" secrets/env
-  printf '\n  api      %s\n  verify   %s\n  console  %s/console\n  token    %s\n\nTo load them into your shell:  . secrets/env\n' \
+  printf '\n  api      %s\n  verify   %s\n  console  %s/console\n  token    %s\n\nTo load them into your shell, and make a first key:\n\n. secrets/env; . docs/api.sh; first_key\n' \
     "$api" "$verify" "$api" "$token"
   ;;
 down) docker compose --profile monitoring down ;;
