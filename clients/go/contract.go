@@ -8,8 +8,7 @@ import (
 
 // Decision is a Decision of the OpenAPI document.
 type Decision struct {
-	Status Status `json:"status"`
-	// id of the API key
+	Status   Status `json:"status"`
 	APIKeyID string `json:"apiKeyId,omitempty"`
 	// your own id of the customer
 	CustomerID string `json:"customerId,omitempty"`
@@ -45,8 +44,7 @@ type GrantedScope struct {
 // BillingRecord is a BillingRecord of the OpenAPI document.
 type BillingRecord struct {
 	// id of the billing record
-	ID string `json:"id"`
-	// id of the workspace
+	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId"`
@@ -258,8 +256,8 @@ type BatchedVerification struct {
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
-// CancelVerificationResult is what CancelVerification answers.
-type CancelVerificationResult struct {
+// CancellationResult is what Cancellation answers.
+type CancellationResult struct {
 	Cancellation Cancellation `json:"cancellation"`
 }
 
@@ -277,8 +275,8 @@ type CancelVerificationRequest struct {
 	IdempotencyKey string `json:"idempotencyKey"`
 }
 
-// CreateKeyResult is what CreateKey answers.
-type CreateKeyResult struct {
+// APIKeyWithSecretResult is what APIKeyWithSecret answers.
+type APIKeyWithSecretResult struct {
 	APIKey APIKeyWithSecret `json:"apiKey"`
 }
 
@@ -328,8 +326,7 @@ type APIKeyWithSecret struct {
 // CreateKeyRequest is what CreateKey takes.
 type CreateKeyRequest struct {
 	// name that people see, not blank and without invisible characters
-	Name string `json:"name"`
-	// id of the workspace
+	Name        string `json:"name"`
 	WorkspaceID string `json:"workspaceId"`
 	// what the key may do; each representation at most once
 	Scopes []WantedScope `json:"scopes,omitempty"`
@@ -436,8 +433,7 @@ type ImportKeysKey struct {
 	// whether a text with fewer than 64 random bits, which could be guessed, is taken all the same; default false
 	AllowWeak bool `json:"allowWeak,omitempty"`
 	// name that people see, not blank and without invisible characters
-	Name string `json:"name"`
-	// id of the workspace
+	Name        string `json:"name"`
 	WorkspaceID string `json:"workspaceId"`
 	// what the key may do; each representation at most once
 	Scopes []WantedScope `json:"scopes,omitempty"`
@@ -523,13 +519,8 @@ type ListKeysQuery struct {
 	Deleted *bool `json:"deleted,omitempty"`
 }
 
-// GetKeyResult is what GetKey answers.
-type GetKeyResult struct {
-	APIKey APIKey `json:"apiKey"`
-}
-
-// UpdateKeyResult is what UpdateKey answers.
-type UpdateKeyResult struct {
+// APIKeyResult is what APIKey answers.
+type APIKeyResult struct {
 	APIKey APIKey `json:"apiKey"`
 }
 
@@ -566,8 +557,7 @@ type ReportLeakedSecretsResult struct {
 // ReportLeakedSecretsResultKey is a part of requests or answers.
 type ReportLeakedSecretsResultKey struct {
 	// id of the API key
-	ID string `json:"id"`
-	// id of the workspace
+	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
 	// the secret without its middle part
 	MaskedKey string `json:"maskedKey"`
@@ -601,29 +591,14 @@ type ReportLeakedSecretsRequest struct {
 	Text string `json:"text"`
 }
 
-// RotateKeyResult is what RotateKey answers.
-type RotateKeyResult struct {
-	APIKey APIKeyWithSecret `json:"apiKey"`
-}
-
 // RotateKeyRequest is what RotateKey takes.
 type RotateKeyRequest struct {
 	// for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all; default 0
 	GraceSeconds int64 `json:"graceSeconds,omitempty"`
 }
 
-// EndEarlierSecretsResult is what EndEarlierSecrets answers.
-type EndEarlierSecretsResult struct {
-	APIKey APIKey `json:"apiKey"`
-}
-
-// DeleteKeyResult is what DeleteKey answers.
-type DeleteKeyResult struct {
-	APIKey APIKey `json:"apiKey"`
-}
-
-// CreateWorkspaceResult is what CreateWorkspace answers.
-type CreateWorkspaceResult struct {
+// WorkspaceResult is what Workspace answers.
+type WorkspaceResult struct {
 	Workspace Workspace `json:"workspace"`
 }
 
@@ -632,8 +607,7 @@ type Workspace struct {
 	// id of the workspace
 	ID string `json:"id"`
 	// name that people see, not blank and without invisible characters
-	Name string `json:"name"`
-	// id of the team
+	Name   string `json:"name"`
 	TeamID string `json:"teamId"`
 	// what keys start with
 	DefaultKeyPrefix string `json:"defaultKeyPrefix,omitempty"`
@@ -694,13 +668,8 @@ type ListWorkspacesQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// GetWorkspaceResult is what GetWorkspace answers.
-type GetWorkspaceResult struct {
-	Workspace Workspace `json:"workspace"`
-}
-
-// GetWorkspaceProofResult is what GetWorkspaceProof answers.
-type GetWorkspaceProofResult struct {
+// WorkspaceProofResult is what WorkspaceProof answers.
+type WorkspaceProofResult struct {
 	Proof WorkspaceProof `json:"proof"`
 }
 
@@ -718,7 +687,6 @@ type WorkspaceProof struct {
 
 // DifferentRecord is a DifferentRecord of the OpenAPI document.
 type DifferentRecord struct {
-	// id of the billing record
 	BillingID string `json:"billingId"`
 	// the record's external meter
 	ExternalMeterID string `json:"externalMeterId"`
@@ -730,11 +698,6 @@ type DifferentRecord struct {
 	HeldDifference string `json:"heldDifference"`
 	// since when it differs so, RFC 3339 in UTC
 	Since time.Time `json:"since"`
-}
-
-// UpdateWorkspaceResult is what UpdateWorkspace answers.
-type UpdateWorkspaceResult struct {
-	Workspace Workspace `json:"workspace"`
 }
 
 // UpdateWorkspaceRequest is what UpdateWorkspace takes.
@@ -759,19 +722,13 @@ type UpdateWorkspaceRequest struct {
 	Timezone *string `json:"timezone,omitempty"`
 }
 
-// DeleteWorkspaceResult is what DeleteWorkspace answers.
-type DeleteWorkspaceResult struct {
-	Workspace Workspace `json:"workspace"`
-}
-
-// CloseMonthResult is what CloseMonth answers.
-type CloseMonthResult struct {
+// MonthClosingResult is what MonthClosing answers.
+type MonthClosingResult struct {
 	Closing MonthClosing `json:"closing"`
 }
 
 // MonthClosing is a MonthClosing of the OpenAPI document.
 type MonthClosing struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
 	// the month, YYYY-MM
 	Month string `json:"month"`
@@ -808,8 +765,8 @@ type CloseMonthRequest struct {
 	AcceptDifferences bool `json:"acceptDifferences,omitempty"`
 }
 
-// CreateScopeResult is what CreateScope answers.
-type CreateScopeResult struct {
+// ScopeResult is what Scope answers.
+type ScopeResult struct {
 	Scope Scope `json:"scope"`
 }
 
@@ -844,16 +801,6 @@ type ListScopesResult struct {
 	Scopes []Scope `json:"scopes"`
 }
 
-// GetScopeResult is what GetScope answers.
-type GetScopeResult struct {
-	Scope Scope `json:"scope"`
-}
-
-// UpdateScopeResult is what UpdateScope answers.
-type UpdateScopeResult struct {
-	Scope Scope `json:"scope"`
-}
-
 // UpdateScopeRequest is what UpdateScope takes.
 type UpdateScopeRequest struct {
 	// name that people see, not blank and without invisible characters
@@ -862,11 +809,6 @@ type UpdateScopeRequest struct {
 	Representation *string `json:"representation,omitempty"`
 	// what the scope is for
 	Description *Nullable[string] `json:"description,omitempty"`
-}
-
-// DeleteScopeResult is what DeleteScope answers.
-type DeleteScopeResult struct {
-	Scope Scope `json:"scope"`
 }
 
 // CreateBillingResult is what CreateBilling answers.
@@ -886,7 +828,6 @@ type Warning struct {
 
 // CreateBillingRequest is what CreateBilling takes.
 type CreateBillingRequest struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId"`
@@ -927,27 +868,20 @@ type ListBillingsQuery struct {
 	AvailableBelow string `json:"availableBelow,omitempty"`
 }
 
-// GetBillingOfMeterResult is what GetBillingOfMeter answers.
-type GetBillingOfMeterResult struct {
+// BillingRecordResult is what BillingRecord answers.
+type BillingRecordResult struct {
 	Billing BillingRecord `json:"billing"`
 }
 
 // GetBillingOfMeterQuery is what GetBillingOfMeter takes besides; what is left out has its default.
 type GetBillingOfMeterQuery struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId"`
 }
 
-// RefillBillingResult is what RefillBilling answers.
-type RefillBillingResult struct {
-	Billing BillingRecord `json:"billing"`
-}
-
 // RefillBillingRequest is what RefillBilling takes.
 type RefillBillingRequest struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId"`
@@ -955,21 +889,15 @@ type RefillBillingRequest struct {
 	Refill Amount `json:"refill"`
 }
 
-// GetBillingResult is what GetBilling answers.
-type GetBillingResult struct {
-	Billing BillingRecord `json:"billing"`
-}
-
-// AdjustBillingResult is what AdjustBilling answers.
-type AdjustBillingResult struct {
+// AdjustmentResult is what Adjustment answers.
+type AdjustmentResult struct {
 	Adjustment Adjustment `json:"adjustment"`
 }
 
 // Adjustment is an Adjustment of the OpenAPI document.
 type Adjustment struct {
 	// id of the event in the books
-	ID string `json:"id"`
-	// id of the billing record
+	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// number of the adjustment; each record's start at 1
 	Number int64 `json:"number"`
@@ -977,9 +905,8 @@ type Adjustment struct {
 	Amount    string `json:"amount"`
 	UsageName string `json:"usageName"`
 	// the day it is booked on, YYYY-MM-DD in UTC
-	Day    string `json:"day"`
-	Reason string `json:"reason"`
-	// id of the access token that made the adjustment
+	Day     string `json:"day"`
+	Reason  string `json:"reason"`
 	TokenID string `json:"tokenId"`
 	// X-Request-Id of the request
 	RequestID string `json:"requestId"`
@@ -1030,15 +957,13 @@ type ListLedgerResult struct {
 // LedgerRow is a LedgerRow of the OpenAPI document.
 type LedgerRow struct {
 	// id of the ledger row
-	ID string `json:"id"`
-	// id of the billing record
+	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// credits added: decimal text, at most six decimals, at most 9000000000
 	Amount string `json:"amount"`
 	// totalCredits after the refill: decimal text, at most six decimals, at most 9000000000
 	TotalCredits string `json:"totalCredits"`
-	// id of the access token that made the refill
-	TokenID string `json:"tokenId"`
+	TokenID      string `json:"tokenId"`
 	// X-Request-Id of the request
 	RequestID string `json:"requestId"`
 	// when the credits were added, RFC 3339 in UTC
@@ -1062,8 +987,7 @@ type CreateGrantResult struct {
 // Grant is a Grant of the OpenAPI document.
 type Grant struct {
 	// id of the grant
-	ID string `json:"id"`
-	// id of the billing record
+	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// credits granted: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
@@ -1082,8 +1006,7 @@ type Grant struct {
 	// when it begins, or began, in Unix milliseconds
 	BeginsAt int64 `json:"beginsAt"`
 	// when it ends; absent: never, in Unix milliseconds
-	ExpiresAt *int64 `json:"expiresAt,omitempty"`
-	// id of the grant schedule that made it
+	ExpiresAt  *int64 `json:"expiresAt,omitempty"`
 	ScheduleID string `json:"scheduleId,omitempty"`
 	// data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype
 	Metadata map[string]any `json:"metadata,omitempty"`
@@ -1128,8 +1051,8 @@ type ListGrantsQuery struct {
 	State string `json:"state,omitempty"`
 }
 
-// GetGrantResult is what GetGrant answers.
-type GetGrantResult struct {
+// GrantResult is what Grant answers.
+type GrantResult struct {
 	Grant Grant `json:"grant"`
 }
 
@@ -1163,8 +1086,7 @@ type AlertTold struct {
 	At int64 `json:"at"`
 	// usedCredits after what crossed it: decimal text
 	UsedCredits string `json:"usedCredits"`
-	// id of the event that crossed it
-	EventID string `json:"eventId"`
+	EventID     string `json:"eventId"`
 }
 
 // ListAlertsQuery is what ListAlerts takes besides; what is left out has its default.
@@ -1175,16 +1097,15 @@ type ListAlertsQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// CreateGrantScheduleResult is what CreateGrantSchedule answers.
-type CreateGrantScheduleResult struct {
+// GrantScheduleResult is what GrantSchedule answers.
+type GrantScheduleResult struct {
 	GrantSchedule GrantSchedule `json:"grantSchedule"`
 }
 
 // GrantSchedule is a GrantSchedule of the OpenAPI document.
 type GrantSchedule struct {
 	// id of the grant schedule
-	ID string `json:"id"`
-	// id of the billing record
+	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// credits granted for each period: decimal text, at most six decimals, at most 9000000000
 	Credits string `json:"credits"`
@@ -1251,19 +1172,13 @@ type ListGrantSchedulesQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// DeleteGrantScheduleResult is what DeleteGrantSchedule answers.
-type DeleteGrantScheduleResult struct {
-	GrantSchedule GrantSchedule `json:"grantSchedule"`
-}
-
-// ReconcileBillingResult is what ReconcileBilling answers.
-type ReconcileBillingResult struct {
+// ReconciliationResult is what Reconciliation answers.
+type ReconciliationResult struct {
 	Reconciliation Reconciliation `json:"reconciliation"`
 }
 
 // Reconciliation is a Reconciliation of the OpenAPI document.
 type Reconciliation struct {
-	// id of the billing record
 	BillingID string `json:"billingId"`
 	// whether the books contain all usage, less, or more; or events are still on their way to them; one of "EXACT", "MISSING", "TOO_MUCH", "ON_ITS_WAY"
 	Status string `json:"status"`
@@ -1319,21 +1234,18 @@ type EventPosition struct {
 	// the epoch of the record's shard, which grows each time the shard opens
 	Epoch int64 `json:"epoch"`
 	// the number of the event in its epoch
-	Number int64 `json:"number"`
-	// id of the event in the books
+	Number  int64  `json:"number"`
 	EventID string `json:"eventId,omitempty"`
 }
 
-// GetStatementResult is what GetStatement answers.
-type GetStatementResult struct {
+// StatementResult is what Statement answers.
+type StatementResult struct {
 	Statement Statement `json:"statement"`
 }
 
 // Statement is a Statement of the OpenAPI document.
 type Statement struct {
-	// id of the billing record
-	BillingID string `json:"billingId"`
-	// id of the workspace
+	BillingID   string `json:"billingId"`
 	WorkspaceID string `json:"workspaceId"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId"`
@@ -1379,12 +1291,9 @@ type StatementMovement struct {
 	// what it adds: decimal text, exact; negative where it takes away
 	Amount string `json:"amount"`
 	// verifications and captures; of a loss those that were lost, of lines that are told as one how many
-	Events *int64 `json:"events,omitempty"`
-	// id of the grant
+	Events  *int64 `json:"events,omitempty"`
 	GrantID string `json:"grantId,omitempty"`
-	// id of the event of the adjustment
 	EventID string `json:"eventId,omitempty"`
-	// id of the access token that made the adjustment
 	TokenID string `json:"tokenId,omitempty"`
 	// why
 	Reason string `json:"reason,omitempty"`
@@ -1432,7 +1341,6 @@ type ListStatementsResult struct {
 
 // StatementLine is a StatementLine of the OpenAPI document.
 type StatementLine struct {
-	// id of the billing record
 	BillingID string `json:"billingId"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId"`
@@ -1483,8 +1391,7 @@ type ListStatementsQuery struct {
 	// maximum number of items in one answer; default 50
 	Limit int64 `json:"limit,omitempty"`
 	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-	// id of the workspace
+	Cursor      string `json:"cursor,omitempty"`
 	WorkspaceID string `json:"workspaceId"`
 	// the month, YYYY-MM
 	Month string `json:"month,omitempty"`
@@ -1508,8 +1415,7 @@ type OpenHold struct {
 	// id of the hold, as the verification answered it
 	ID string `json:"id"`
 	// what is held: decimal text, at most six decimals, at most 9000000000
-	Credits string `json:"credits"`
-	// id of the API key that it was held for
+	Credits  string `json:"credits"`
 	APIKeyID string `json:"apiKeyId"`
 	// what is counted; at most 256 bytes in UTF-8
 	UsageName string `json:"usageName"`
@@ -1677,7 +1583,6 @@ type UsageOfPeriod struct {
 
 // ListUsageQuery is what ListUsage takes besides; what is left out has its default.
 type ListUsageQuery struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
 	// first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to`
 	From string `json:"from,omitempty"`
@@ -1717,9 +1622,8 @@ type ListRecentVerificationsResult struct {
 // RecentVerification is a RecentVerification of the OpenAPI document.
 type RecentVerification struct {
 	// when it was decided, RFC 3339 in UTC
-	Time time.Time `json:"time"`
-	// id of the API key
-	APIKeyID string `json:"apiKeyId"`
+	Time     time.Time `json:"time"`
+	APIKeyID string    `json:"apiKeyId"`
 	// the answer to the call; one of "VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"
 	Status string `json:"status"`
 	// why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
@@ -1743,9 +1647,7 @@ type RecentVerificationLimitedBy struct {
 
 // ListRecentVerificationsQuery is what ListRecentVerifications takes besides; what is left out has its default.
 type ListRecentVerificationsQuery struct {
-	// id of the API key
-	APIKeyID string `json:"apiKeyId,omitempty"`
-	// id of the workspace
+	APIKeyID    string `json:"apiKeyId,omitempty"`
 	WorkspaceID string `json:"workspaceId,omitempty"`
 	// your own id of the meter; it ties keys to the billing record of the same meter
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
@@ -1767,8 +1669,7 @@ type VerificationCount struct {
 	// why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
 	Reason string `json:"reason,omitempty"`
 	// the limit that refused: its place, a slash, and its name
-	Limit string `json:"limit,omitempty"`
-	// id of the API key
+	Limit    string `json:"limit,omitempty"`
 	APIKeyID string `json:"apiKeyId,omitempty"`
 	// the key's name now; only for tokens with `key:read`
 	APIKeyName string `json:"apiKeyName,omitempty"`
@@ -1778,7 +1679,6 @@ type VerificationCount struct {
 
 // CountVerificationsQuery is what CountVerifications takes besides; what is left out has its default.
 type CountVerificationsQuery struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId,omitempty"`
 	// first day in the zone, or an instant; default: the day of `to`
 	From string `json:"from,omitempty"`
@@ -1795,8 +1695,7 @@ type CountVerificationsQuery struct {
 	// why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID; one of "MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"
 	Reason string `json:"reason,omitempty"`
 	// only refusals by this limit
-	Limit string `json:"limit,omitempty"`
-	// id of the API key
+	Limit    string `json:"limit,omitempty"`
 	APIKeyID string `json:"apiKeyId,omitempty"`
 	// only calls of the keys that have this meter now, of at most 1000; with workspaceId
 	ExternalMeterID string `json:"externalMeterId,omitempty"`
@@ -1870,8 +1769,8 @@ type RotateSigningKeyRequest struct {
 	RetireNow bool `json:"retireNow,omitempty"`
 }
 
-// GetJWTSettingsResult is what GetJWTSettings answers.
-type GetJWTSettingsResult struct {
+// JWTSettingsResult is what JWTSettings answers.
+type JWTSettingsResult struct {
 	JWTSettings JWTSettings `json:"jwtSettings"`
 }
 
@@ -1885,11 +1784,6 @@ type JWTSettings struct {
 	ISS string `json:"iss"`
 	// address of the team's own key set
 	JWKSURI string `json:"jwksUri"`
-}
-
-// UpdateJWTSettingsResult is what UpdateJWTSettings answers.
-type UpdateJWTSettingsResult struct {
-	JWTSettings JWTSettings `json:"jwtSettings"`
 }
 
 // UpdateJWTSettingsRequest is what UpdateJWTSettings takes.
@@ -1946,8 +1840,7 @@ type CreateLinkTokenResultLinkToken struct {
 	// the link token; only this answer contains it
 	Token string `json:"token"`
 	// when it expires, in Unix milliseconds
-	ExpiresAt int64 `json:"expiresAt"`
-	// id of the workspace
+	ExpiresAt   int64  `json:"expiresAt"`
 	WorkspaceID string `json:"workspaceId"`
 	// your own id of the customer
 	CustomerID string `json:"customerId"`
@@ -1961,7 +1854,6 @@ type CreateLinkTokenResultLinkToken struct {
 
 // CreateLinkTokenRequest is what CreateLinkToken takes.
 type CreateLinkTokenRequest struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
 	// your own id of the customer
 	CustomerID string `json:"customerId"`
@@ -1980,8 +1872,7 @@ type LinkToken struct {
 	// whether it is in force
 	Valid bool `json:"valid"`
 	// when it expires, in Unix milliseconds
-	ExpiresAt *int64 `json:"expiresAt,omitempty"`
-	// id of the workspace
+	ExpiresAt   *int64 `json:"expiresAt,omitempty"`
 	WorkspaceID string `json:"workspaceId,omitempty"`
 	// your own id of the customer
 	CustomerID string `json:"customerId,omitempty"`
@@ -2078,8 +1969,8 @@ type ListAccessTokensQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// GetAccessTokenResult is what GetAccessToken answers.
-type GetAccessTokenResult struct {
+// AccessTokenResult is what AccessToken answers.
+type AccessTokenResult struct {
 	AccessToken AccessToken `json:"accessToken"`
 }
 
@@ -2170,8 +2061,8 @@ type ListAuditLogQuery struct {
 	Order string `json:"order,omitempty"`
 }
 
-// CreateWebhookResult is what CreateWebhook answers.
-type CreateWebhookResult struct {
+// NewWebhookResult is what NewWebhook answers.
+type NewWebhookResult struct {
 	Webhook NewWebhook `json:"webhook"`
 }
 
@@ -2258,8 +2149,8 @@ type ListWebhooksQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// GetWebhookResult is what GetWebhook answers.
-type GetWebhookResult struct {
+// WebhookResult is what Webhook answers.
+type WebhookResult struct {
 	Webhook Webhook `json:"webhook"`
 }
 
@@ -2310,11 +2201,6 @@ type ListWebhookDeliveriesQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// UpdateWebhookResult is what UpdateWebhook answers.
-type UpdateWebhookResult struct {
-	Webhook Webhook `json:"webhook"`
-}
-
 // UpdateWebhookRequest is what UpdateWebhook takes.
 type UpdateWebhookRequest struct {
 	// whether events are delivered
@@ -2325,42 +2211,26 @@ type UpdateWebhookRequest struct {
 	URL *string `json:"url,omitempty"`
 }
 
-// RotateWebhookSecretResult is what RotateWebhookSecret answers.
-type RotateWebhookSecretResult struct {
-	Webhook NewWebhook `json:"webhook"`
-}
-
 // RotateWebhookSecretRequest is what RotateWebhookSecret takes.
 type RotateWebhookSecretRequest struct {
 	// within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over
 	ReplaceLatest *bool `json:"replaceLatest,omitempty"`
 }
 
-// TestWebhookResult is what TestWebhook answers.
-type TestWebhookResult struct {
+// WebhookDeliveryResult is what WebhookDelivery answers.
+type WebhookDeliveryResult struct {
 	Delivery WebhookDelivery `json:"delivery"`
 }
 
-// RedeliverWebhookResult is what RedeliverWebhook answers.
-type RedeliverWebhookResult struct {
-	Delivery WebhookDelivery `json:"delivery"`
-}
-
-// DeleteWebhookResult is what DeleteWebhook answers.
-type DeleteWebhookResult struct {
-	Webhook Webhook `json:"webhook"`
-}
-
-// CreateMeterDestinationResult is what CreateMeterDestination answers.
-type CreateMeterDestinationResult struct {
+// NewMeterDestinationResult is what NewMeterDestination answers.
+type NewMeterDestinationResult struct {
 	Destination NewMeterDestination `json:"destination"`
 }
 
 // NewMeterDestination is a NewMeterDestination of the OpenAPI document.
 type NewMeterDestination struct {
 	// id of the meter destination
-	ID string `json:"id"`
-	// id of the workspace
+	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
 	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
 	Kind string `json:"kind"`
@@ -2402,7 +2272,6 @@ type NewMeterDestination struct {
 
 // CreateMeterDestinationRequest is what CreateMeterDestination takes.
 type CreateMeterDestinationRequest struct {
-	// id of the workspace
 	WorkspaceID string `json:"workspaceId"`
 	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
 	Kind string `json:"kind"`
@@ -2436,8 +2305,7 @@ type ListMeterDestinationsResult struct {
 // MeterDestination is a MeterDestination of the OpenAPI document.
 type MeterDestination struct {
 	// id of the meter destination
-	ID string `json:"id"`
-	// id of the workspace
+	ID          string `json:"id"`
 	WorkspaceID string `json:"workspaceId"`
 	// in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are; one of "stripe", "openmeter", "cloudevents", "lago", "http"
 	Kind string `json:"kind"`
@@ -2480,18 +2348,12 @@ type ListMeterDestinationsQuery struct {
 	// maximum number of items in one answer; default 50
 	Limit int64 `json:"limit,omitempty"`
 	// `nextCursor` of the previous answer
-	Cursor string `json:"cursor,omitempty"`
-	// id of the workspace
+	Cursor      string `json:"cursor,omitempty"`
 	WorkspaceID string `json:"workspaceId,omitempty"`
 }
 
-// GetMeterDestinationResult is what GetMeterDestination answers.
-type GetMeterDestinationResult struct {
-	Destination MeterDestination `json:"destination"`
-}
-
-// UpdateMeterDestinationResult is what UpdateMeterDestination answers.
-type UpdateMeterDestinationResult struct {
+// MeterDestinationResult is what MeterDestination answers.
+type MeterDestinationResult struct {
 	Destination MeterDestination `json:"destination"`
 }
 
@@ -2521,8 +2383,7 @@ type ListMeterEventsResult struct {
 // MeterEvent is a MeterEvent of the OpenAPI document.
 type MeterEvent struct {
 	// id of the meter event
-	ID string `json:"id"`
-	// id of the billing record
+	ID        string `json:"id"`
 	BillingID string `json:"billingId"`
 	// when its hour began, RFC 3339 in UTC
 	Hour time.Time `json:"hour"`
@@ -2555,8 +2416,7 @@ type ListMeterEventsQuery struct {
 	// `nextCursor` of the previous answer
 	Cursor string `json:"cursor,omitempty"`
 	// CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there; one of "WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"
-	State string `json:"state,omitempty"`
-	// id of the billing record
+	State     string `json:"state,omitempty"`
 	BillingID string `json:"billingId,omitempty"`
 }
 
@@ -2583,7 +2443,6 @@ type PreviewMeterEventsResult struct {
 
 // MeterPreviewEvent is a MeterPreviewEvent of the OpenAPI document.
 type MeterPreviewEvent struct {
-	// id of the billing record
 	BillingID string `json:"billingId"`
 	// when its hour began, RFC 3339 in UTC
 	Hour time.Time `json:"hour"`
@@ -2609,8 +2468,8 @@ type PreviewMeterEventsQuery struct {
 	Day string `json:"day"`
 }
 
-// GetMeterProofResult is what GetMeterProof answers.
-type GetMeterProofResult struct {
+// MeterProofResult is what MeterProof answers.
+type MeterProofResult struct {
 	Proof MeterProof `json:"proof"`
 }
 
@@ -2646,13 +2505,8 @@ type GetMeterProofQuery struct {
 	Month string `json:"month"`
 }
 
-// DeleteMeterDestinationResult is what DeleteMeterDestination answers.
-type DeleteMeterDestinationResult struct {
-	Destination MeterDestination `json:"destination"`
-}
-
-// GetQuotaResult is what GetQuota answers.
-type GetQuotaResult struct {
+// QuotaResult is what Quota answers.
+type QuotaResult struct {
 	Quota Quota `json:"quota"`
 }
 
@@ -2692,6 +2546,172 @@ type QuotaWorkspaces struct {
 type QuotaVerifyPerSecond struct {
 	// how many the team may have
 	Limit int64 `json:"limit"`
+}
+
+// CreditsAlertData is a CreditsAlertData of the OpenAPI document.
+type CreditsAlertData struct {
+	BillingID string `json:"billingId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+	Alert           Alert  `json:"alert"`
+	// credits used, ever: decimal text, at most six decimals, at most 9000000000 either way
+	UsedCredits string `json:"usedCredits"`
+	EventID     string `json:"eventId"`
+}
+
+// CreditsData is a CreditsData of the OpenAPI document.
+type CreditsData struct {
+	BillingID string `json:"billingId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+	// credits used, ever: decimal text, at most six decimals, at most 9000000000 either way
+	UsedCredits string `json:"usedCredits"`
+	// credits bought, ever: decimal text, at most six decimals, at most 9000000000 either way
+	TotalCredits string `json:"totalCredits"`
+}
+
+// GrantData is a GrantData of the OpenAPI document.
+type GrantData struct {
+	BillingID string `json:"billingId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+	GrantID         string `json:"grantId"`
+	// credits of it: decimal text, at most six decimals, at most 9000000000 either way
+	Credits string `json:"credits"`
+	// its name
+	Name string `json:"name,omitempty"`
+	// when it begins, or began, in Unix milliseconds
+	BeginsAt int64 `json:"beginsAt"`
+	// when it ends, in Unix milliseconds
+	ExpiresAt *int64 `json:"expiresAt,omitempty"`
+}
+
+// GrantExpiringData is a GrantExpiringData of the OpenAPI document.
+type GrantExpiringData struct {
+	BillingID string `json:"billingId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+	GrantID         string `json:"grantId"`
+	// credits of it: decimal text, at most six decimals, at most 9000000000 either way
+	Credits string `json:"credits"`
+	// its name
+	Name string `json:"name,omitempty"`
+	// when it begins, or began, in Unix milliseconds
+	BeginsAt int64 `json:"beginsAt"`
+	// when it ends, in Unix milliseconds
+	ExpiresAt *int64 `json:"expiresAt,omitempty"`
+	// days until its end
+	DaysLeft int64 `json:"daysLeft"`
+}
+
+// LimitReachedData is a LimitReachedData of the OpenAPI document.
+type LimitReachedData struct {
+	Limit LimitReachedDataLimit `json:"limit"`
+	// when the window began, in Unix milliseconds
+	WindowStartsAt int64 `json:"windowStartsAt"`
+	// when it ends, in Unix milliseconds
+	WindowEndsAt int64  `json:"windowEndsAt"`
+	APIKeyID     string `json:"apiKeyId,omitempty"`
+	BillingID    string `json:"billingId,omitempty"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId,omitempty"`
+}
+
+// LimitReachedDataLimit is a part of requests or answers.
+type LimitReachedDataLimit struct {
+	// whose limit it is; one of "key", "workspace", "billing"
+	On string `json:"on"`
+	// its name
+	Name string `json:"name"`
+	// its window
+	Per string `json:"per"`
+}
+
+// KeyData is a KeyData of the OpenAPI document.
+type KeyData struct {
+	APIKeyID string `json:"apiKeyId"`
+	// its name
+	Name string `json:"name"`
+	// its secret, masked
+	MaskedKey string `json:"maskedKey"`
+	// your own id of the customer
+	CustomerID string `json:"customerId,omitempty"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId,omitempty"`
+	// when it expires, in Unix milliseconds
+	ExpiresAt *int64 `json:"expiresAt,omitempty"`
+}
+
+// KeyExpiringData is a KeyExpiringData of the OpenAPI document.
+type KeyExpiringData struct {
+	APIKeyID string `json:"apiKeyId"`
+	// its name
+	Name string `json:"name"`
+	// its secret, masked
+	MaskedKey string `json:"maskedKey"`
+	// your own id of the customer
+	CustomerID string `json:"customerId,omitempty"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId,omitempty"`
+	// when it expires, in Unix milliseconds
+	ExpiresAt *int64 `json:"expiresAt,omitempty"`
+	// days until its end
+	DaysLeft int64 `json:"daysLeft"`
+}
+
+// HoldExpiredData is a HoldExpiredData of the OpenAPI document.
+type HoldExpiredData struct {
+	BillingID string `json:"billingId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+	// id of the event that held the credits; its characters stand in the id of the hold
+	HoldEventID string `json:"holdEventId"`
+	EventID     string `json:"eventId"`
+	APIKeyID    string `json:"apiKeyId"`
+	// credits of it: decimal text, at most six decimals, at most 9000000000 either way
+	Credits string `json:"credits"`
+	// what became of the credits; one of "released", "charged"
+	Outcome string `json:"outcome"`
+}
+
+// BooksDifferentData is a BooksDifferentData of the OpenAPI document.
+type BooksDifferentData struct {
+	BillingID string `json:"billingId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+	// what the balance is, by the books; one of "MISSING", "TOO_MUCH"
+	Status string `json:"status"`
+	// by how much: decimal text, at most six decimals, at most 9000000000 either way
+	Difference string `json:"difference"`
+	// by how much held credits differ: decimal text, at most six decimals, at most 9000000000 either way
+	HeldDifference string `json:"heldDifference"`
+	// what the account lacks of its grants, below 0: has too much; absent where they agree: decimal text, at most six decimals, at most 9000000000 either way
+	GrantsDifference string `json:"grantsDifference,omitempty"`
+}
+
+// MonthClosedData is a MonthClosedData of the OpenAPI document.
+type MonthClosedData struct {
+	// the month of the whole workspace
+	Month string `json:"month"`
+	// the zone of its days
+	Timezone string `json:"timezone"`
+	// how many billing records it has
+	Records int64 `json:"records"`
+}
+
+// MeterFailedData is a MeterFailedData of the OpenAPI document.
+type MeterFailedData struct {
+	DestinationID string `json:"destinationId"`
+	// its name
+	Name string `json:"name"`
+	// its kind; one of "stripe", "openmeter", "cloudevents", "lago", "http"
+	Kind string `json:"kind"`
+	// events that failed for good
+	FailedEvents int64 `json:"failedEvents"`
+	// since when every try failed, in Unix milliseconds
+	FailingSince *int64 `json:"failingSince,omitempty"`
+	// why
+	Error string `json:"error"`
 }
 
 // Status says what a verification decided. New ones may come.

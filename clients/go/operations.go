@@ -7,13 +7,13 @@ import (
 )
 
 // CancelVerification: Cancel a verification: give back what it took, or keep it from happening (key:verify).
-func (c *Client) CancelVerification(ctx context.Context, body CancelVerificationRequest, options ...CallOption) (*CancelVerificationResult, error) {
-	return call[CancelVerificationResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key/verify/cancel", accept: "application/json", ofVerify: true}, input{body: body}, options)
+func (c *Client) CancelVerification(ctx context.Context, body CancelVerificationRequest, options ...CallOption) (*CancellationResult, error) {
+	return call[CancellationResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key/verify/cancel", accept: "application/json", ofVerify: true}, input{body: body}, options)
 }
 
 // CreateKey: Create an API key; only this answer contains the secret (key:write).
-func (c *Client) CreateKey(ctx context.Context, body CreateKeyRequest, options ...CallOption) (*CreateKeyResult, error) {
-	return call[CreateKeyResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key", accept: "application/json"}, input{body: body}, options)
+func (c *Client) CreateKey(ctx context.Context, body CreateKeyRequest, options ...CallOption) (*APIKeyWithSecretResult, error) {
+	return call[APIKeyWithSecretResult](ctx, c, operation{method: "POST", path: "/api/v1/api-key", accept: "application/json"}, input{body: body}, options)
 }
 
 // ImportKeys: Import API keys that were made elsewhere, up to 100; each item stands alone (key:write).
@@ -36,13 +36,13 @@ func (c *Client) ListAllKeys(ctx context.Context, id string, query ListKeysQuery
 }
 
 // GetKey: Get an API key, without its secret (key:read).
-func (c *Client) GetKey(ctx context.Context, id, akid string, options ...CallOption) (*GetKeyResult, error) {
-	return call[GetKeyResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
+func (c *Client) GetKey(ctx context.Context, id, akid string, options ...CallOption) (*APIKeyResult, error) {
+	return call[APIKeyResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
 }
 
 // UpdateKey: Change an API key; null clears a setting (key:write).
-func (c *Client) UpdateKey(ctx context.Context, id, akid string, body UpdateKeyRequest, options ...CallOption) (*UpdateKeyResult, error) {
-	return call[UpdateKeyResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
+func (c *Client) UpdateKey(ctx context.Context, id, akid string, body UpdateKeyRequest, options ...CallOption) (*APIKeyResult, error) {
+	return call[APIKeyResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
 }
 
 // ReportLeakedSecrets: Report secrets that leaked: keys in the text are disabled, tokens revoked (key:write).
@@ -51,23 +51,23 @@ func (c *Client) ReportLeakedSecrets(ctx context.Context, body ReportLeakedSecre
 }
 
 // RotateKey: Give an API key a new secret; only this answer contains it (key:write).
-func (c *Client) RotateKey(ctx context.Context, id, akid string, body RotateKeyRequest, options ...CallOption) (*RotateKeyResult, error) {
-	return call[RotateKeyResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/api-key/{}/rotate", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
+func (c *Client) RotateKey(ctx context.Context, id, akid string, body RotateKeyRequest, options ...CallOption) (*APIKeyWithSecretResult, error) {
+	return call[APIKeyWithSecretResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/api-key/{}/rotate", accept: "application/json"}, input{path: []string{id, akid}, body: body}, options)
 }
 
 // EndEarlierSecrets: End the earlier secrets of an API key now, where a rotation lets them go on (key:write).
-func (c *Client) EndEarlierSecrets(ctx context.Context, id, akid string, options ...CallOption) (*EndEarlierSecretsResult, error) {
-	return call[EndEarlierSecretsResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}/earlier-secrets", accept: "application/json"}, input{path: []string{id, akid}}, options)
+func (c *Client) EndEarlierSecrets(ctx context.Context, id, akid string, options ...CallOption) (*APIKeyResult, error) {
+	return call[APIKeyResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}/earlier-secrets", accept: "application/json"}, input{path: []string{id, akid}}, options)
 }
 
 // DeleteKey: Delete an API key for good; its record stays readable (key:write).
-func (c *Client) DeleteKey(ctx context.Context, id, akid string, options ...CallOption) (*DeleteKeyResult, error) {
-	return call[DeleteKeyResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
+func (c *Client) DeleteKey(ctx context.Context, id, akid string, options ...CallOption) (*APIKeyResult, error) {
+	return call[APIKeyResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/api-key/{}", accept: "application/json"}, input{path: []string{id, akid}}, options)
 }
 
 // CreateWorkspace: Create a workspace (workspace:write).
-func (c *Client) CreateWorkspace(ctx context.Context, body CreateWorkspaceRequest, options ...CallOption) (*CreateWorkspaceResult, error) {
-	return call[CreateWorkspaceResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace", accept: "application/json"}, input{body: body}, options)
+func (c *Client) CreateWorkspace(ctx context.Context, body CreateWorkspaceRequest, options ...CallOption) (*WorkspaceResult, error) {
+	return call[WorkspaceResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace", accept: "application/json"}, input{body: body}, options)
 }
 
 // ListWorkspaces: List the workspaces that the access token may use (workspace:read).
@@ -85,33 +85,33 @@ func (c *Client) ListAllWorkspaces(ctx context.Context, query ListWorkspacesQuer
 }
 
 // GetWorkspace: Get a workspace (workspace:read).
-func (c *Client) GetWorkspace(ctx context.Context, id string, options ...CallOption) (*GetWorkspaceResult, error) {
-	return call[GetWorkspaceResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
+func (c *Client) GetWorkspace(ctx context.Context, id string, options ...CallOption) (*WorkspaceResult, error) {
+	return call[WorkspaceResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // GetWorkspaceProof: Tell when a workspace's books were proved, and which records differ (billing:read).
-func (c *Client) GetWorkspaceProof(ctx context.Context, id string, options ...CallOption) (*GetWorkspaceProofResult, error) {
-	return call[GetWorkspaceProofResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/proof", accept: "application/json"}, input{path: []string{id}}, options)
+func (c *Client) GetWorkspaceProof(ctx context.Context, id string, options ...CallOption) (*WorkspaceProofResult, error) {
+	return call[WorkspaceProofResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/proof", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // UpdateWorkspace: Change a workspace's name and the defaults of its keys and billing records (workspace:write).
-func (c *Client) UpdateWorkspace(ctx context.Context, id string, body UpdateWorkspaceRequest, options ...CallOption) (*UpdateWorkspaceResult, error) {
-	return call[UpdateWorkspaceResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}, body: body}, options)
+func (c *Client) UpdateWorkspace(ctx context.Context, id string, body UpdateWorkspaceRequest, options ...CallOption) (*WorkspaceResult, error) {
+	return call[WorkspaceResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}, body: body}, options)
 }
 
 // DeleteWorkspace: Delete a workspace for good: its keys are refused at once, its books stay readable (workspace:write).
-func (c *Client) DeleteWorkspace(ctx context.Context, id string, options ...CallOption) (*DeleteWorkspaceResult, error) {
-	return call[DeleteWorkspaceResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
+func (c *Client) DeleteWorkspace(ctx context.Context, id string, options ...CallOption) (*WorkspaceResult, error) {
+	return call[WorkspaceResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // CloseMonth: Close a month of a workspace: its statements never change any more (billing:write).
-func (c *Client) CloseMonth(ctx context.Context, id string, body CloseMonthRequest, options ...CallOption) (*CloseMonthResult, error) {
-	return call[CloseMonthResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/close", accept: "application/json"}, input{path: []string{id}, body: body}, options)
+func (c *Client) CloseMonth(ctx context.Context, id string, body CloseMonthRequest, options ...CallOption) (*MonthClosingResult, error) {
+	return call[MonthClosingResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/close", accept: "application/json"}, input{path: []string{id}, body: body}, options)
 }
 
 // CreateScope: Create a scope in a workspace (workspace:write).
-func (c *Client) CreateScope(ctx context.Context, id string, body CreateScopeRequest, options ...CallOption) (*CreateScopeResult, error) {
-	return call[CreateScopeResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/scope", accept: "application/json"}, input{path: []string{id}, body: body}, options)
+func (c *Client) CreateScope(ctx context.Context, id string, body CreateScopeRequest, options ...CallOption) (*ScopeResult, error) {
+	return call[ScopeResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/scope", accept: "application/json"}, input{path: []string{id}, body: body}, options)
 }
 
 // ListScopes: List all scopes of a workspace (workspace:read).
@@ -120,18 +120,18 @@ func (c *Client) ListScopes(ctx context.Context, id string, options ...CallOptio
 }
 
 // GetScope: Get a scope (workspace:read).
-func (c *Client) GetScope(ctx context.Context, id, sid string, options ...CallOption) (*GetScopeResult, error) {
-	return call[GetScopeResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}}, options)
+func (c *Client) GetScope(ctx context.Context, id, sid string, options ...CallOption) (*ScopeResult, error) {
+	return call[ScopeResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}}, options)
 }
 
 // UpdateScope: Change a scope; its representation only while no key has it (workspace:write).
-func (c *Client) UpdateScope(ctx context.Context, id, sid string, body UpdateScopeRequest, options ...CallOption) (*UpdateScopeResult, error) {
-	return call[UpdateScopeResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}, body: body}, options)
+func (c *Client) UpdateScope(ctx context.Context, id, sid string, body UpdateScopeRequest, options ...CallOption) (*ScopeResult, error) {
+	return call[ScopeResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}, body: body}, options)
 }
 
 // DeleteScope: Delete a scope, and with it every grant of it (workspace:write).
-func (c *Client) DeleteScope(ctx context.Context, id, sid string, options ...CallOption) (*DeleteScopeResult, error) {
-	return call[DeleteScopeResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}}, options)
+func (c *Client) DeleteScope(ctx context.Context, id, sid string, options ...CallOption) (*ScopeResult, error) {
+	return call[ScopeResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/scope/{}", accept: "application/json"}, input{path: []string{id, sid}}, options)
 }
 
 // CreateBilling: Create the billing record of a workspace's external meter (billing:write).
@@ -154,23 +154,23 @@ func (c *Client) ListAllBillings(ctx context.Context, id string, query ListBilli
 }
 
 // GetBillingOfMeter: Get the billing record of a workspace's external meter (billing:read).
-func (c *Client) GetBillingOfMeter(ctx context.Context, query GetBillingOfMeterQuery, options ...CallOption) (*GetBillingOfMeterResult, error) {
-	return call[GetBillingOfMeterResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing", accept: "application/json"}, input{query: query}, options)
+func (c *Client) GetBillingOfMeter(ctx context.Context, query GetBillingOfMeterQuery, options ...CallOption) (*BillingRecordResult, error) {
+	return call[BillingRecordResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing", accept: "application/json"}, input{query: query}, options)
 }
 
 // RefillBilling: Add credits to a billing record (billing:write).
-func (c *Client) RefillBilling(ctx context.Context, body RefillBillingRequest, options ...CallOption) (*RefillBillingResult, error) {
-	return call[RefillBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/refill", accept: "application/json"}, input{body: body}, options)
+func (c *Client) RefillBilling(ctx context.Context, body RefillBillingRequest, options ...CallOption) (*BillingRecordResult, error) {
+	return call[BillingRecordResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/refill", accept: "application/json"}, input{body: body}, options)
 }
 
 // GetBilling: Get a billing record by its id (billing:read).
-func (c *Client) GetBilling(ctx context.Context, bid string, options ...CallOption) (*GetBillingResult, error) {
-	return call[GetBillingResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}}, options)
+func (c *Client) GetBilling(ctx context.Context, bid string, options ...CallOption) (*BillingRecordResult, error) {
+	return call[BillingRecordResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}", accept: "application/json"}, input{path: []string{bid}}, options)
 }
 
 // AdjustBilling: Correct the used credits of a billing record, in its balance and in its books (billing:write).
-func (c *Client) AdjustBilling(ctx context.Context, bid string, body AdjustBillingRequest, options ...CallOption) (*AdjustBillingResult, error) {
-	return call[AdjustBillingResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/adjustment", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
+func (c *Client) AdjustBilling(ctx context.Context, bid string, body AdjustBillingRequest, options ...CallOption) (*AdjustmentResult, error) {
+	return call[AdjustmentResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/adjustment", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
 // UpdateBilling: Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (billing:write).
@@ -212,8 +212,8 @@ func (c *Client) ListAllGrants(ctx context.Context, bid string, query ListGrants
 }
 
 // GetGrant: Get a grant, with what of it was used, has expired and remains (billing:read).
-func (c *Client) GetGrant(ctx context.Context, bid, gid string, options ...CallOption) (*GetGrantResult, error) {
-	return call[GetGrantResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/grant/{}", accept: "application/json"}, input{path: []string{bid, gid}}, options)
+func (c *Client) GetGrant(ctx context.Context, bid, gid string, options ...CallOption) (*GrantResult, error) {
+	return call[GrantResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/grant/{}", accept: "application/json"}, input{path: []string{bid, gid}}, options)
 }
 
 // VoidGrant: Void a grant: what is left of it is gone at once (billing:write).
@@ -236,8 +236,8 @@ func (c *Client) ListAllAlerts(ctx context.Context, bid string, query ListAlerts
 }
 
 // CreateGrantSchedule: Grant credits to a billing record every day, week, month or year (billing:write).
-func (c *Client) CreateGrantSchedule(ctx context.Context, bid string, body CreateGrantScheduleRequest, options ...CallOption) (*CreateGrantScheduleResult, error) {
-	return call[CreateGrantScheduleResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/grant-schedule", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
+func (c *Client) CreateGrantSchedule(ctx context.Context, bid string, body CreateGrantScheduleRequest, options ...CallOption) (*GrantScheduleResult, error) {
+	return call[GrantScheduleResult](ctx, c, operation{method: "POST", path: "/api/v1/customer-billing/{}/grant-schedule", accept: "application/json"}, input{path: []string{bid}, body: body}, options)
 }
 
 // ListGrantSchedules: List the grant schedules of a billing record, oldest first (billing:read).
@@ -255,18 +255,18 @@ func (c *Client) ListAllGrantSchedules(ctx context.Context, bid string, query Li
 }
 
 // DeleteGrantSchedule: Delete a grant schedule: no further period begins (billing:write).
-func (c *Client) DeleteGrantSchedule(ctx context.Context, bid, sid string, options ...CallOption) (*DeleteGrantScheduleResult, error) {
-	return call[DeleteGrantScheduleResult](ctx, c, operation{method: "DELETE", path: "/api/v1/customer-billing/{}/grant-schedule/{}", accept: "application/json"}, input{path: []string{bid, sid}}, options)
+func (c *Client) DeleteGrantSchedule(ctx context.Context, bid, sid string, options ...CallOption) (*GrantScheduleResult, error) {
+	return call[GrantScheduleResult](ctx, c, operation{method: "DELETE", path: "/api/v1/customer-billing/{}/grant-schedule/{}", accept: "application/json"}, input{path: []string{bid, sid}}, options)
 }
 
 // ReconcileBilling: Prove the books of a billing record: compare its balance with its events (billing:read).
-func (c *Client) ReconcileBilling(ctx context.Context, bid string, options ...CallOption) (*ReconcileBillingResult, error) {
-	return call[ReconcileBillingResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/reconciliation", accept: "application/json"}, input{path: []string{bid}}, options)
+func (c *Client) ReconcileBilling(ctx context.Context, bid string, options ...CallOption) (*ReconciliationResult, error) {
+	return call[ReconciliationResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/reconciliation", accept: "application/json"}, input{path: []string{bid}}, options)
 }
 
 // GetStatement: Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (billing:read, usage:read).
-func (c *Client) GetStatement(ctx context.Context, bid string, query GetStatementQuery, options ...CallOption) (*GetStatementResult, error) {
-	return call[GetStatementResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
+func (c *Client) GetStatement(ctx context.Context, bid string, query GetStatementQuery, options ...CallOption) (*StatementResult, error) {
+	return call[StatementResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/statement", accept: "application/json"}, input{path: []string{bid}, query: query}, options)
 }
 
 // GetStatementAsCSV: Get the statement of a billing record: opening balances, every movement, closing balances, and the proof, as text/csv (billing:read, usage:read).
@@ -392,13 +392,13 @@ func (c *Client) RotateSigningKey(ctx context.Context, body RotateSigningKeyRequ
 }
 
 // GetJWTSettings: Get what your team's JWTs name as issuer, and where its keys are published (jwt:verify).
-func (c *Client) GetJWTSettings(ctx context.Context, options ...CallOption) (*GetJWTSettingsResult, error) {
-	return call[GetJWTSettingsResult](ctx, c, operation{method: "GET", path: "/api/v1/jwt/settings", accept: "application/json"}, input{}, options)
+func (c *Client) GetJWTSettings(ctx context.Context, options ...CallOption) (*JWTSettingsResult, error) {
+	return call[JWTSettingsResult](ctx, c, operation{method: "GET", path: "/api/v1/jwt/settings", accept: "application/json"}, input{}, options)
 }
 
 // UpdateJWTSettings: Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (token:write).
-func (c *Client) UpdateJWTSettings(ctx context.Context, body UpdateJWTSettingsRequest, options ...CallOption) (*UpdateJWTSettingsResult, error) {
-	return call[UpdateJWTSettingsResult](ctx, c, operation{method: "PATCH", path: "/api/v1/jwt/settings", accept: "application/json"}, input{body: body}, options)
+func (c *Client) UpdateJWTSettings(ctx context.Context, body UpdateJWTSettingsRequest, options ...CallOption) (*JWTSettingsResult, error) {
+	return call[JWTSettingsResult](ctx, c, operation{method: "PATCH", path: "/api/v1/jwt/settings", accept: "application/json"}, input{body: body}, options)
 }
 
 // GetTeamKeySet: Get a team's public signing keys as a JWK set, to verify its JWTs without the service.
@@ -451,8 +451,8 @@ func (c *Client) ListAllAccessTokens(ctx context.Context, query ListAccessTokens
 }
 
 // GetAccessToken: Get an access token, without its secret (token:write).
-func (c *Client) GetAccessToken(ctx context.Context, id string, options ...CallOption) (*GetAccessTokenResult, error) {
-	return call[GetAccessTokenResult](ctx, c, operation{method: "GET", path: "/api/v1/access-token/{}", accept: "application/json"}, input{path: []string{id}}, options)
+func (c *Client) GetAccessToken(ctx context.Context, id string, options ...CallOption) (*AccessTokenResult, error) {
+	return call[AccessTokenResult](ctx, c, operation{method: "GET", path: "/api/v1/access-token/{}", accept: "application/json"}, input{path: []string{id}}, options)
 }
 
 // DeleteAccessToken: Revoke an access token, also your own, with all that it made; within a second they are refused (token:write).
@@ -475,8 +475,8 @@ func (c *Client) ListAllAuditLog(ctx context.Context, query ListAuditLogQuery, v
 }
 
 // CreateWebhook: Have events posted to a URL; only this answer contains the secret that signs them (webhook:write).
-func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookRequest, options ...CallOption) (*CreateWebhookResult, error) {
-	return call[CreateWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook", accept: "application/json"}, input{body: body}, options)
+func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookRequest, options ...CallOption) (*NewWebhookResult, error) {
+	return call[NewWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook", accept: "application/json"}, input{body: body}, options)
 }
 
 // ListWebhooks: List the webhooks, oldest first (webhook:read).
@@ -494,8 +494,8 @@ func (c *Client) ListAllWebhooks(ctx context.Context, query ListWebhooksQuery, v
 }
 
 // GetWebhook: Get a webhook, without its secret (webhook:read).
-func (c *Client) GetWebhook(ctx context.Context, wid string, options ...CallOption) (*GetWebhookResult, error) {
-	return call[GetWebhookResult](ctx, c, operation{method: "GET", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
+func (c *Client) GetWebhook(ctx context.Context, wid string, options ...CallOption) (*WebhookResult, error) {
+	return call[WebhookResult](ctx, c, operation{method: "GET", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
 // ListWebhookDeliveries: List what was told to a webhook in the last 30 days, newest first, with each try (webhook:read).
@@ -513,33 +513,33 @@ func (c *Client) ListAllWebhookDeliveries(ctx context.Context, wid string, query
 }
 
 // UpdateWebhook: Enable or disable a webhook, or change its URL or events (webhook:write).
-func (c *Client) UpdateWebhook(ctx context.Context, wid string, body UpdateWebhookRequest, options ...CallOption) (*UpdateWebhookResult, error) {
-	return call[UpdateWebhookResult](ctx, c, operation{method: "PATCH", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
+func (c *Client) UpdateWebhook(ctx context.Context, wid string, body UpdateWebhookRequest, options ...CallOption) (*WebhookResult, error) {
+	return call[WebhookResult](ctx, c, operation{method: "PATCH", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
 }
 
 // RotateWebhookSecret: Give a webhook a new secret; only this answer contains it (webhook:write).
-func (c *Client) RotateWebhookSecret(ctx context.Context, wid string, body RotateWebhookSecretRequest, options ...CallOption) (*RotateWebhookSecretResult, error) {
-	return call[RotateWebhookSecretResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/rotate", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
+func (c *Client) RotateWebhookSecret(ctx context.Context, wid string, body RotateWebhookSecretRequest, options ...CallOption) (*NewWebhookResult, error) {
+	return call[NewWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/rotate", accept: "application/json"}, input{path: []string{wid}, body: body}, options)
 }
 
 // TestWebhook: Send an event of type webhook.test to a webhook (webhook:write).
-func (c *Client) TestWebhook(ctx context.Context, wid string, options ...CallOption) (*TestWebhookResult, error) {
-	return call[TestWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/test", accept: "application/json"}, input{path: []string{wid}}, options)
+func (c *Client) TestWebhook(ctx context.Context, wid string, options ...CallOption) (*WebhookDeliveryResult, error) {
+	return call[WebhookDeliveryResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/test", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
 // RedeliverWebhook: Deliver an event again, now, under the same webhook-id (webhook:write).
-func (c *Client) RedeliverWebhook(ctx context.Context, wid, did string, options ...CallOption) (*RedeliverWebhookResult, error) {
-	return call[RedeliverWebhookResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/delivery/{}/redeliver", accept: "application/json"}, input{path: []string{wid, did}}, options)
+func (c *Client) RedeliverWebhook(ctx context.Context, wid, did string, options ...CallOption) (*WebhookDeliveryResult, error) {
+	return call[WebhookDeliveryResult](ctx, c, operation{method: "POST", path: "/api/v1/webhook/{}/delivery/{}/redeliver", accept: "application/json"}, input{path: []string{wid, did}}, options)
 }
 
 // DeleteWebhook: Delete a webhook with its secret and its deliveries, also those that wait (webhook:write).
-func (c *Client) DeleteWebhook(ctx context.Context, wid string, options ...CallOption) (*DeleteWebhookResult, error) {
-	return call[DeleteWebhookResult](ctx, c, operation{method: "DELETE", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
+func (c *Client) DeleteWebhook(ctx context.Context, wid string, options ...CallOption) (*WebhookResult, error) {
+	return call[WebhookResult](ctx, c, operation{method: "DELETE", path: "/api/v1/webhook/{}", accept: "application/json"}, input{path: []string{wid}}, options)
 }
 
 // CreateMeterDestination: Have usage of a workspace sent to where it is billed (metering:write).
-func (c *Client) CreateMeterDestination(ctx context.Context, body CreateMeterDestinationRequest, options ...CallOption) (*CreateMeterDestinationResult, error) {
-	return call[CreateMeterDestinationResult](ctx, c, operation{method: "POST", path: "/api/v1/meter-destination", accept: "application/json"}, input{body: body}, options)
+func (c *Client) CreateMeterDestination(ctx context.Context, body CreateMeterDestinationRequest, options ...CallOption) (*NewMeterDestinationResult, error) {
+	return call[NewMeterDestinationResult](ctx, c, operation{method: "POST", path: "/api/v1/meter-destination", accept: "application/json"}, input{body: body}, options)
 }
 
 // ListMeterDestinations: List the meter destinations, oldest first (metering:read).
@@ -557,13 +557,13 @@ func (c *Client) ListAllMeterDestinations(ctx context.Context, query ListMeterDe
 }
 
 // GetMeterDestination: Get a meter destination, without its secret (metering:read).
-func (c *Client) GetMeterDestination(ctx context.Context, mid string, options ...CallOption) (*GetMeterDestinationResult, error) {
-	return call[GetMeterDestinationResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}}, options)
+func (c *Client) GetMeterDestination(ctx context.Context, mid string, options ...CallOption) (*MeterDestinationResult, error) {
+	return call[MeterDestinationResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}}, options)
 }
 
 // UpdateMeterDestination: Change a meter destination, or stop sending for a while (metering:write).
-func (c *Client) UpdateMeterDestination(ctx context.Context, mid string, body UpdateMeterDestinationRequest, options ...CallOption) (*UpdateMeterDestinationResult, error) {
-	return call[UpdateMeterDestinationResult](ctx, c, operation{method: "PATCH", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}, body: body}, options)
+func (c *Client) UpdateMeterDestination(ctx context.Context, mid string, body UpdateMeterDestinationRequest, options ...CallOption) (*MeterDestinationResult, error) {
+	return call[MeterDestinationResult](ctx, c, operation{method: "PATCH", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}, body: body}, options)
 }
 
 // ListMeterEvents: List what a destination was, or will be, told, newest first (metering:read).
@@ -591,16 +591,16 @@ func (c *Client) PreviewMeterEvents(ctx context.Context, mid string, query Previ
 }
 
 // GetMeterProof: Prove a month of a destination: sent is usage less what was left out or is carried on (metering:read).
-func (c *Client) GetMeterProof(ctx context.Context, mid string, query GetMeterProofQuery, options ...CallOption) (*GetMeterProofResult, error) {
-	return call[GetMeterProofResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}/proof", accept: "application/json"}, input{path: []string{mid}, query: query}, options)
+func (c *Client) GetMeterProof(ctx context.Context, mid string, query GetMeterProofQuery, options ...CallOption) (*MeterProofResult, error) {
+	return call[MeterProofResult](ctx, c, operation{method: "GET", path: "/api/v1/meter-destination/{}/proof", accept: "application/json"}, input{path: []string{mid}, query: query}, options)
 }
 
 // DeleteMeterDestination: Delete a meter destination with its secret, and what waits for it (metering:write).
-func (c *Client) DeleteMeterDestination(ctx context.Context, mid string, options ...CallOption) (*DeleteMeterDestinationResult, error) {
-	return call[DeleteMeterDestinationResult](ctx, c, operation{method: "DELETE", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}}, options)
+func (c *Client) DeleteMeterDestination(ctx context.Context, mid string, options ...CallOption) (*MeterDestinationResult, error) {
+	return call[MeterDestinationResult](ctx, c, operation{method: "DELETE", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}}, options)
 }
 
 // GetQuota: Get the team's limits and what it has used of them (workspace:read).
-func (c *Client) GetQuota(ctx context.Context, options ...CallOption) (*GetQuotaResult, error) {
-	return call[GetQuotaResult](ctx, c, operation{method: "GET", path: "/api/v1/quota", accept: "application/json"}, input{}, options)
+func (c *Client) GetQuota(ctx context.Context, options ...CallOption) (*QuotaResult, error) {
+	return call[QuotaResult](ctx, c, operation{method: "GET", path: "/api/v1/quota", accept: "application/json"}, input{}, options)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // Nullable is a field that may be null, which clears a setting: Set and Null make one. Where the field is nil, it is left out.
@@ -64,4 +65,13 @@ func (a *Amount) UnmarshalJSON(text []byte) error {
 	}
 	*a = Amount{text: number.String(), isNumber: true}
 	return nil
+}
+
+// WebhookEvent is what a webhook is posted. Data is of the type that Type names: that of "credits.alert" is a CreditsAlertData.
+type WebhookEvent struct {
+	Type        string          `json:"type"`
+	Timestamp   time.Time       `json:"timestamp"`
+	Sequence    int64           `json:"sequence"`
+	WorkspaceID string          `json:"workspaceId,omitempty"`
+	Data        json.RawMessage `json:"data"`
 }

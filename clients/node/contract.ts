@@ -7,126 +7,106 @@ export interface Contract {
   /** Verify up to 100 API keys and debit their costs, each by itself (`key:verify`). */
   'post /api/v1/api-key/verify/batch': { input: VerifyKeysRequest; output: VerifyKeysResult };
   /** Cancel a verification: give back what it took, or keep it from happening (`key:verify`). */
-  'post /api/v1/api-key/verify/cancel': { input: CancelVerificationRequest; output: CancelVerificationResult };
+  'post /api/v1/api-key/verify/cancel': { input: CancelVerificationRequest; output: CancellationResult };
   /** Create an API key; only this answer contains the secret (`key:write`). */
-  'post /api/v1/api-key': { input: CreateKeyRequest; output: CreateKeyResult };
+  'post /api/v1/api-key': { input: CreateKeyRequest; output: ApiKeyWithSecretResult };
   /** Import API keys that were made elsewhere, up to 100; each item stands alone (`key:write`). */
   'post /api/v1/api-key/import': { input: ImportKeysRequest; output: ImportKeysResult };
   /** List the API keys of a workspace, also deleted ones unless filtered out (`key:read`). */
   'get /api/v1/workspace/{id}/api-keys': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+    input: Page & {
+      /** id of the workspace */ id: string;
       /** only keys with this text in their name, customerId or masked key, in any case */
       search?: string | undefined;
-      /** your own id of the customer */
-      customerId?: string | undefined;
+      /** your own id of the customer */ customerId?: string | undefined;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
-      /** only keys that are enabled, or only those that are not */
-      enabled?: boolean | undefined;
-      /** only keys that were deleted, or only those that were not */
-      deleted?: boolean | undefined;
+      /** only keys that are enabled, or only those that are not */ enabled?: boolean | undefined;
+      /** only keys that were deleted, or only those that were not */ deleted?: boolean | undefined;
     };
     output: ListKeysResult;
   };
   /** Get an API key, without its secret (`key:read`). */
   'get /api/v1/workspace/{id}/api-key/{akid}': {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
-    output: GetKeyResult;
+    output: ApiKeyResult;
   };
   /** Change an API key; null clears a setting (`key:write`). */
   'patch /api/v1/workspace/{id}/api-key/{akid}': {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & UpdateKeyRequest;
-    output: UpdateKeyResult;
+    output: ApiKeyResult;
   };
   /** Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`). */
   'post /api/v1/api-key/leaked': { input: ReportLeakedSecretsRequest; output: ReportLeakedSecretsResult };
   /** Give an API key a new secret; only this answer contains it (`key:write`). */
   'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string } & RotateKeyRequest;
-    output: RotateKeyResult;
+    output: ApiKeyWithSecretResult;
   };
   /** End the earlier secrets of an API key now, where a rotation lets them go on (`key:write`). */
   'delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets': {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
-    output: EndEarlierSecretsResult;
+    output: ApiKeyResult;
   };
   /** Delete an API key for good; its record stays readable (`key:write`). */
   'delete /api/v1/workspace/{id}/api-key/{akid}': {
     input: { /** id of the workspace */ id: string; /** id of the API key */ akid: string };
-    output: DeleteKeyResult;
+    output: ApiKeyResult;
   };
   /** Create a workspace (`workspace:write`). */
-  'post /api/v1/workspace': { input: CreateWorkspaceRequest; output: CreateWorkspaceResult };
+  'post /api/v1/workspace': { input: CreateWorkspaceRequest; output: WorkspaceResult };
   /** List the workspaces that the access token may use (`workspace:read`). */
-  'get /api/v1/workspace': {
-    input: {
-      /** maximum number of items in one answer */ limit?: number | undefined;
-      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
-    };
-    output: ListWorkspacesResult;
-  };
+  'get /api/v1/workspace': { input: Page; output: ListWorkspacesResult };
   /** Get a workspace (`workspace:read`). */
-  'get /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: GetWorkspaceResult };
+  'get /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: WorkspaceResult };
   /** Tell when a workspace's books were proved, and which records differ (`billing:read`). */
   'get /api/v1/workspace/{id}/proof': {
     input: { /** id of the workspace */ id: string };
-    output: GetWorkspaceProofResult;
+    output: WorkspaceProofResult;
   };
   /** Change a workspace's name and the defaults of its keys and billing records (`workspace:write`). */
   'patch /api/v1/workspace/{id}': {
     input: { /** id of the workspace */ id: string } & UpdateWorkspaceRequest;
-    output: UpdateWorkspaceResult;
+    output: WorkspaceResult;
   };
   /** Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`). */
-  'delete /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: DeleteWorkspaceResult };
+  'delete /api/v1/workspace/{id}': { input: { /** id of the workspace */ id: string }; output: WorkspaceResult };
   /** Close a month of a workspace: its statements never change any more (`billing:write`). */
   'post /api/v1/workspace/{id}/close': {
     input: { /** id of the workspace */ id: string } & CloseMonthRequest;
-    output: CloseMonthResult;
+    output: MonthClosingResult;
   };
   /** Create a scope in a workspace (`workspace:write`). */
   'post /api/v1/workspace/{id}/scope': {
     input: { /** id of the workspace */ id: string } & CreateScopeRequest;
-    output: CreateScopeResult;
+    output: ScopeResult;
   };
   /** List all scopes of a workspace (`workspace:read`). */
   'get /api/v1/workspace/{id}/scopes': { input: { /** id of the workspace */ id: string }; output: ListScopesResult };
   /** Get a scope (`workspace:read`). */
   'get /api/v1/workspace/{id}/scope/{sid}': {
     input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string };
-    output: GetScopeResult;
+    output: ScopeResult;
   };
   /** Change a scope; its representation only while no key has it (`workspace:write`). */
   'patch /api/v1/workspace/{id}/scope/{sid}': {
     input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string } & UpdateScopeRequest;
-    output: UpdateScopeResult;
+    output: ScopeResult;
   };
   /** Delete a scope, and with it every grant of it (`workspace:write`). */
   'delete /api/v1/workspace/{id}/scope/{sid}': {
     input: { /** id of the workspace */ id: string; /** id of the scope */ sid: string };
-    output: DeleteScopeResult;
+    output: ScopeResult;
   };
   /** Create the billing record of a workspace's external meter (`billing:write`). */
   'post /api/v1/customer-billing': { input: CreateBillingRequest; output: CreateBillingResult };
   /** List the billing records of a workspace (`billing:read`). */
   'get /api/v1/workspace/{id}/customer-billings': {
-    input: {
-      /** id of the workspace */
-      id: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+    input: Page & {
+      /** id of the workspace */ id: string;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
-      /** only records with this text in their externalMeterId, in any case */
-      search?: string | undefined;
+      /** only records with this text in their externalMeterId, in any case */ search?: string | undefined;
       /** only records that keys of this customer draw on, or drew on until they were deleted */
       customerId?: string | undefined;
       /** only records with less than this available: decimal text, at most six decimals, at most 9000000000 */
@@ -137,22 +117,23 @@ export interface Contract {
   /** Get the billing record of a workspace's external meter (`billing:read`). */
   'get /api/v1/customer-billing': {
     input: {
-      /** id of the workspace */ workspaceId: string;
-      /** your own id of the meter; it ties keys to the billing record of the same meter */ externalMeterId: string;
+      workspaceId: string;
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
+      externalMeterId: string;
     };
-    output: GetBillingOfMeterResult;
+    output: BillingRecordResult;
   };
   /** Add credits to a billing record (`billing:write`). */
-  'post /api/v1/customer-billing/refill': { input: RefillBillingRequest; output: RefillBillingResult };
+  'post /api/v1/customer-billing/refill': { input: RefillBillingRequest; output: BillingRecordResult };
   /** Get a billing record by its id (`billing:read`). */
   'get /api/v1/customer-billing/{bid}': {
     input: { /** id of the billing record */ bid: string };
-    output: GetBillingResult;
+    output: BillingRecordResult;
   };
   /** Correct the used credits of a billing record, in its balance and in its books (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/adjustment': {
     input: { /** id of the billing record */ bid: string } & AdjustBillingRequest;
-    output: AdjustBillingResult;
+    output: AdjustmentResult;
   };
   /** Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (`billing:write`). */
   'patch /api/v1/customer-billing/{bid}': {
@@ -161,14 +142,7 @@ export interface Contract {
   };
   /** List the refills of a billing record, oldest first (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/ledger': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-    };
+    input: Page & { /** id of the billing record */ bid: string };
     output: ListLedgerResult;
   };
   /** Grant credits to a billing record, with a beginning, an end and a priority (`billing:write`). */
@@ -178,13 +152,8 @@ export interface Contract {
   };
   /** List the grants of a billing record, oldest first (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/grants': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+    input: Page & {
+      /** id of the billing record */ bid: string;
       /** only grants in this state */
       state?: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE' | undefined;
     };
@@ -193,7 +162,7 @@ export interface Contract {
   /** Get a grant, with what of it was used, has expired and remains (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/grant/{gid}': {
     input: { /** id of the billing record */ bid: string; /** id of the grant */ gid: string };
-    output: GetGrantResult;
+    output: GrantResult;
   };
   /** Void a grant: what is left of it is gone at once (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant/{gid}/void': {
@@ -202,125 +171,76 @@ export interface Contract {
   };
   /** List the alerts that a billing record has crossed, newest first (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/alerts': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-    };
+    input: Page & { /** id of the billing record */ bid: string };
     output: ListAlertsResult;
   };
   /** Grant credits to a billing record every day, week, month or year (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/grant-schedule': {
     input: { /** id of the billing record */ bid: string } & CreateGrantScheduleRequest;
-    output: CreateGrantScheduleResult;
+    output: GrantScheduleResult;
   };
   /** List the grant schedules of a billing record, oldest first (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/grant-schedules': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-    };
+    input: Page & { /** id of the billing record */ bid: string };
     output: ListGrantSchedulesResult;
   };
   /** Delete a grant schedule: no further period begins (`billing:write`). */
   'delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}': {
     input: { /** id of the billing record */ bid: string; /** id of the grant schedule */ sid: string };
-    output: DeleteGrantScheduleResult;
+    output: GrantScheduleResult;
   };
   /** Prove the books of a billing record: compare its balance with its events (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/reconciliation': {
     input: { /** id of the billing record */ bid: string };
-    output: ReconcileBillingResult;
+    output: ReconciliationResult;
   };
   /** Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`). */
   'get /api/v1/customer-billing/{bid}/statement': {
     input: {
-      /** id of the billing record */
-      bid: string;
-      /** the month, YYYY-MM */
-      month?: string | undefined;
-      /** first day, instead of a month, YYYY-MM-DD in UTC */
-      from?: string | undefined;
-      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
-      to?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
+      /** id of the billing record */ bid: string;
+      /** the month, YYYY-MM */ month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
     };
-    output: GetStatementResult;
+    output: StatementResult;
   };
   /** Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`). */
   'get /api/v1/customer-billing/{bid}/statement as text/csv': {
     input: {
-      /** id of the billing record */
-      bid: string;
-      /** the month, YYYY-MM */
-      month?: string | undefined;
-      /** first day, instead of a month, YYYY-MM-DD in UTC */
-      from?: string | undefined;
-      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
-      to?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
+      /** id of the billing record */ bid: string;
+      /** the month, YYYY-MM */ month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
     };
     output: string;
   };
   /** List the statements of a workspace, one line for each record (`billing:read`, `usage:read`). */
   'get /api/v1/statements': {
-    input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-      /** id of the workspace */
+    input: Page & {
       workspaceId: string;
-      /** the month, YYYY-MM */
-      month?: string | undefined;
-      /** first day, instead of a month, YYYY-MM-DD in UTC */
-      from?: string | undefined;
-      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
-      to?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
+      /** the month, YYYY-MM */ month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
     };
     output: ListStatementsResult;
   };
   /** List the statements of a workspace, one line for each record (`billing:read`, `usage:read`). */
   'get /api/v1/statements as text/csv': {
-    input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-      /** id of the workspace */
+    input: Page & {
       workspaceId: string;
-      /** the month, YYYY-MM */
-      month?: string | undefined;
-      /** first day, instead of a month, YYYY-MM-DD in UTC */
-      from?: string | undefined;
-      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
-      to?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
+      /** the month, YYYY-MM */ month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */ from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */ to?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
     };
     output: string;
   };
   /** List the open holds of a billing record, those that end first, first (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/holds': {
-    input: {
-      /** id of the billing record */
-      bid: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-    };
+    input: Page & { /** id of the billing record */ bid: string };
     output: ListHoldsResult;
   };
   /** Capture a hold: debit what the call did cost, and release the rest (`key:verify`). */
@@ -332,51 +252,42 @@ export interface Contract {
   /** Usage of a billing record, by default of each day and usage name (`usage:read`). */
   'get /api/v1/usage/{bid}': {
     input: {
-      /** id of the billing record */
-      bid: string;
+      /** id of the billing record */ bid: string;
       /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
       /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
       to?: string | undefined;
       /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
-      /** IANA time zone of days, weeks and months, default UTC */
-      timezone?: string | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */ timezone?: string | undefined;
       /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
       groupBy?: string | undefined;
-      /** only usage of this name */
-      usageName?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
+      /** only usage of this name */ usageName?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
     };
     output: GetUsageResult;
   };
   /** Usage of a billing record, by default of each day and usage name (`usage:read`). */
   'get /api/v1/usage/{bid} as text/csv': {
     input: {
-      /** id of the billing record */
-      bid: string;
+      /** id of the billing record */ bid: string;
       /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
       /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
       to?: string | undefined;
       /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
-      /** IANA time zone of days, weeks and months, default UTC */
-      timezone?: string | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */ timezone?: string | undefined;
       /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
       groupBy?: string | undefined;
-      /** only usage of this name */
-      usageName?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
+      /** only usage of this name */ usageName?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
     };
     output: string;
   };
   /** Usage of a workspace by hour, day, week or month (`usage:read`). */
   'get /api/v1/usage': {
     input: {
-      /** id of the workspace */
       workspaceId: string;
       /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
@@ -384,35 +295,24 @@ export interface Contract {
       to?: string | undefined;
       /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
-      /** IANA time zone of days, weeks and months, default UTC */
-      timezone?: string | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */ timezone?: string | undefined;
       /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
       groupBy?: string | undefined;
-      /** id of the billing record: only its usage */
-      billingId?: string | undefined;
-      /** only usage of the record of this external meter */
-      externalMeterId?: string | undefined;
-      /** only usage of keys of this customer */
-      customerId?: string | undefined;
-      /** id of the API key: only its usage */
-      apiKeyId?: string | undefined;
-      /** only usage of this name; at most 256 bytes in UTF-8 */
-      usageName?: string | undefined;
-      /** only usage of verifications that named this route */
-      route?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
-      /** maximum number of rows in JSON */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+      /** id of the billing record: only its usage */ billingId?: string | undefined;
+      /** only usage of the record of this external meter */ externalMeterId?: string | undefined;
+      /** only usage of keys of this customer */ customerId?: string | undefined;
+      /** id of the API key: only its usage */ apiKeyId?: string | undefined;
+      /** only usage of this name; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
+      /** only usage of verifications that named this route */ route?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
+      /** maximum number of rows in JSON */ limit?: number | undefined;
+      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: ListUsageResult;
   };
   /** Usage of a workspace by hour, day, week or month (`usage:read`). */
   'get /api/v1/usage as text/csv': {
     input: {
-      /** id of the workspace */
       workspaceId: string;
       /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
@@ -420,37 +320,25 @@ export interface Contract {
       to?: string | undefined;
       /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
-      /** IANA time zone of days, weeks and months, default UTC */
-      timezone?: string | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */ timezone?: string | undefined;
       /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
       groupBy?: string | undefined;
-      /** id of the billing record: only its usage */
-      billingId?: string | undefined;
-      /** only usage of the record of this external meter */
-      externalMeterId?: string | undefined;
-      /** only usage of keys of this customer */
-      customerId?: string | undefined;
-      /** id of the API key: only its usage */
-      apiKeyId?: string | undefined;
-      /** only usage of this name; at most 256 bytes in UTF-8 */
-      usageName?: string | undefined;
-      /** only usage of verifications that named this route */
-      route?: string | undefined;
-      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */
-      bom?: '0' | '1' | undefined;
-      /** maximum number of rows in JSON */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+      /** id of the billing record: only its usage */ billingId?: string | undefined;
+      /** only usage of the record of this external meter */ externalMeterId?: string | undefined;
+      /** only usage of keys of this customer */ customerId?: string | undefined;
+      /** id of the API key: only its usage */ apiKeyId?: string | undefined;
+      /** only usage of this name; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
+      /** only usage of verifications that named this route */ route?: string | undefined;
+      /** 1: CSV begins with a byte order mark, by which Excel knows UTF-8 */ bom?: '0' | '1' | undefined;
+      /** maximum number of rows in JSON */ limit?: number | undefined;
+      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
     };
     output: string;
   };
   /** List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`). */
   'get /api/v1/verifications/recent': {
     input: {
-      /** id of the API key */
       apiKeyId?: string | undefined;
-      /** id of the workspace */
       workspaceId?: string | undefined;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
@@ -460,18 +348,13 @@ export interface Contract {
   /** Count verifications by status, reason, limit or key (`usage:read`). */
   'get /api/v1/verifications': {
     input: {
-      /** id of the workspace */
       workspaceId?: string | undefined;
-      /** first day in the zone, or an instant; default: the day of `to` */
-      from?: string | undefined;
-      /** last day in the zone, or an instant, which is excluded; default: today */
-      to?: string | undefined;
+      /** first day in the zone, or an instant; default: the day of `to` */ from?: string | undefined;
+      /** last day in the zone, or an instant, which is excluded; default: today */ to?: string | undefined;
       /** the length of periods: minutes of at most 2 days, hours of 31, days of 93 */
       interval?: 'minute' | 'hour' | 'day' | undefined;
-      /** the zone, by its IANA name */
-      timezone?: string | undefined;
-      /** any of status, reason, limit, key, with commas between; empty: none */
-      groupBy?: string | undefined;
+      /** the zone, by its IANA name */ timezone?: string | undefined;
+      /** any of status, reason, limit, key, with commas between; empty: none */ groupBy?: string | undefined;
       /** the answer to the call */
       status?:
         | 'VALID'
@@ -500,9 +383,7 @@ export interface Contract {
         | 'NO_KEY'
         | 'TWO_KEYS'
         | undefined;
-      /** only refusals by this limit */
-      limit?: string | undefined;
-      /** id of the API key */
+      /** only refusals by this limit */ limit?: string | undefined;
       apiKeyId?: string | undefined;
       /** only calls of the keys that have this meter now, of at most 1000; with workspaceId */
       externalMeterId?: string | undefined;
@@ -518,9 +399,9 @@ export interface Contract {
   /** Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (`token:write`). */
   'post /api/v1/jwt/rotate': { input: RotateSigningKeyRequest; output: RotateSigningKeyResult };
   /** Get what your team's JWTs name as issuer, and where its keys are published (`jwt:verify`). */
-  'get /api/v1/jwt/settings': { input: {}; output: GetJwtSettingsResult };
+  'get /api/v1/jwt/settings': { input: {}; output: JwtSettingsResult };
   /** Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (`token:write`). */
-  'patch /api/v1/jwt/settings': { input: UpdateJwtSettingsRequest; output: UpdateJwtSettingsResult };
+  'patch /api/v1/jwt/settings': { input: UpdateJwtSettingsRequest; output: JwtSettingsResult };
   /** Get a team's public signing keys as a JWK set, to verify its JWTs without the service. */
   'get /team/{team}/.well-known/jwks.json': { input: { /** id of the team */ team: string }; output: KeySet };
   /** Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do. */
@@ -542,35 +423,22 @@ export interface Contract {
   /** Create an access token with at most the rights of your own (`token:write`). */
   'post /api/v1/access-token': { input: CreateAccessTokenRequest; output: CreateAccessTokenResult };
   /** List access tokens, also revoked ones, without their secrets (`token:write`). */
-  'get /api/v1/access-token': {
-    input: {
-      /** maximum number of items in one answer */ limit?: number | undefined;
-      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
-    };
-    output: ListAccessTokensResult;
-  };
+  'get /api/v1/access-token': { input: Page; output: ListAccessTokensResult };
   /** Get an access token, without its secret (`token:write`). */
-  'get /api/v1/access-token/{id}': {
-    input: { /** id of the access token */ id: string };
-    output: GetAccessTokenResult;
-  };
+  'get /api/v1/access-token/{id}': { input: { /** id of the access token */ id: string }; output: AccessTokenResult };
   /** Revoke an access token, also your own, with all that it made; within a second they are refused (`token:write`). */
   'delete /api/v1/access-token/{id}': {
     input: {
       /** id of the access token */ id: string;
-      /** whether the tokens that it made, and that these made, are revoked too */ descendants?: boolean | undefined;
+      /** whether the tokens that it made, and that these made, are revoked too */
+      descendants?: boolean | undefined;
     };
     output: DeleteAccessTokenResult;
   };
   /** List who changed what, and who was denied (`audit:read`). */
   'get /api/v1/audit-log': {
-    input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-      /** only changes that this access token made */
-      tokenId?: string | undefined;
+    input: Page & {
+      /** only changes that this access token made */ tokenId?: string | undefined;
       /** only changes of this kind of resource */
       resource?:
         | 'access_token'
@@ -591,102 +459,69 @@ export interface Contract {
         | 'workspace'
         | 'workspace_month'
         | undefined;
-      /** only changes of this resource */
-      resourceId?: string | undefined;
-      /** only changes of this request */
-      requestId?: string | undefined;
-      /** only lines with this outcome */
-      outcome?: 'changed' | 'denied' | undefined;
-      /** only lines of this client address */
-      address?: string | undefined;
-      /** first day, YYYY-MM-DD in UTC */
-      from?: string | undefined;
-      /** last day, YYYY-MM-DD in UTC */
-      to?: string | undefined;
-      /** which lines come first */
-      order?: 'oldest' | 'newest' | undefined;
+      /** only changes of this resource */ resourceId?: string | undefined;
+      /** only changes of this request */ requestId?: string | undefined;
+      /** only lines with this outcome */ outcome?: 'changed' | 'denied' | undefined;
+      /** only lines of this client address */ address?: string | undefined;
+      /** first day, YYYY-MM-DD in UTC */ from?: string | undefined;
+      /** last day, YYYY-MM-DD in UTC */ to?: string | undefined;
+      /** which lines come first */ order?: 'oldest' | 'newest' | undefined;
     };
     output: ListAuditLogResult;
   };
   /** Have events posted to a URL; only this answer contains the secret that signs them (`webhook:write`). */
-  'post /api/v1/webhook': { input: CreateWebhookRequest; output: CreateWebhookResult };
+  'post /api/v1/webhook': { input: CreateWebhookRequest; output: NewWebhookResult };
   /** List the webhooks, oldest first (`webhook:read`). */
-  'get /api/v1/webhook': {
-    input: {
-      /** maximum number of items in one answer */ limit?: number | undefined;
-      /** `nextCursor` of the previous answer */ cursor?: string | undefined;
-    };
-    output: ListWebhooksResult;
-  };
+  'get /api/v1/webhook': { input: Page; output: ListWebhooksResult };
   /** Get a webhook, without its secret (`webhook:read`). */
-  'get /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: GetWebhookResult };
+  'get /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: WebhookResult };
   /** List what was told to a webhook in the last 30 days, newest first, with each try (`webhook:read`). */
   'get /api/v1/webhook/{wid}/deliveries': {
-    input: {
-      /** id of the webhook */
-      wid: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-    };
+    input: Page & { /** id of the webhook */ wid: string };
     output: ListWebhookDeliveriesResult;
   };
   /** Enable or disable a webhook, or change its URL or events (`webhook:write`). */
   'patch /api/v1/webhook/{wid}': {
     input: { /** id of the webhook */ wid: string } & UpdateWebhookRequest;
-    output: UpdateWebhookResult;
+    output: WebhookResult;
   };
   /** Give a webhook a new secret; only this answer contains it (`webhook:write`). */
   'post /api/v1/webhook/{wid}/rotate': {
     input: { /** id of the webhook */ wid: string } & RotateWebhookSecretRequest;
-    output: RotateWebhookSecretResult;
+    output: NewWebhookResult;
   };
   /** Send an event of type webhook.test to a webhook (`webhook:write`). */
-  'post /api/v1/webhook/{wid}/test': { input: { /** id of the webhook */ wid: string }; output: TestWebhookResult };
+  'post /api/v1/webhook/{wid}/test': { input: { /** id of the webhook */ wid: string }; output: WebhookDeliveryResult };
   /** Deliver an event again, now, under the same webhook-id (`webhook:write`). */
   'post /api/v1/webhook/{wid}/delivery/{did}/redeliver': {
     input: { /** id of the webhook */ wid: string; /** id of the webhook delivery */ did: string };
-    output: RedeliverWebhookResult;
+    output: WebhookDeliveryResult;
   };
   /** Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`). */
-  'delete /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: DeleteWebhookResult };
+  'delete /api/v1/webhook/{wid}': { input: { /** id of the webhook */ wid: string }; output: WebhookResult };
   /** Have usage of a workspace sent to where it is billed (`metering:write`). */
-  'post /api/v1/meter-destination': { input: CreateMeterDestinationRequest; output: CreateMeterDestinationResult };
+  'post /api/v1/meter-destination': { input: CreateMeterDestinationRequest; output: NewMeterDestinationResult };
   /** List the meter destinations, oldest first (`metering:read`). */
   'get /api/v1/meter-destination': {
-    input: {
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
-      /** id of the workspace */
-      workspaceId?: string | undefined;
-    };
+    input: Page & { workspaceId?: string | undefined };
     output: ListMeterDestinationsResult;
   };
   /** Get a meter destination, without its secret (`metering:read`). */
   'get /api/v1/meter-destination/{mid}': {
     input: { /** id of the meter destination */ mid: string };
-    output: GetMeterDestinationResult;
+    output: MeterDestinationResult;
   };
   /** Change a meter destination, or stop sending for a while (`metering:write`). */
   'patch /api/v1/meter-destination/{mid}': {
     input: { /** id of the meter destination */ mid: string } & UpdateMeterDestinationRequest;
-    output: UpdateMeterDestinationResult;
+    output: MeterDestinationResult;
   };
   /** List what a destination was, or will be, told, newest first (`metering:read`). */
   'get /api/v1/meter-destination/{mid}/events': {
-    input: {
-      /** id of the meter destination */
-      mid: string;
-      /** maximum number of items in one answer */
-      limit?: number | undefined;
-      /** `nextCursor` of the previous answer */
-      cursor?: string | undefined;
+    input: Page & {
+      /** id of the meter destination */ mid: string;
       /** CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there */
       state?: 'WAITING' | 'SENT' | 'FAILED' | 'CARRIED' | 'LEFT_OUT' | undefined;
-      /** id of the billing record */
       billingId?: string | undefined;
     };
     output: ListMeterEventsResult;
@@ -704,83 +539,72 @@ export interface Contract {
   /** Prove a month of a destination: sent is usage less what was left out or is carried on (`metering:read`). */
   'get /api/v1/meter-destination/{mid}/proof': {
     input: { /** id of the meter destination */ mid: string; /** the month, in UTC, YYYY-MM */ month: string };
-    output: GetMeterProofResult;
+    output: MeterProofResult;
   };
   /** Delete a meter destination with its secret, and what waits for it (`metering:write`). */
   'delete /api/v1/meter-destination/{mid}': {
     input: { /** id of the meter destination */ mid: string };
-    output: DeleteMeterDestinationResult;
+    output: MeterDestinationResult;
   };
   /** Get the team's limits and what it has used of them (`workspace:read`). */
-  'get /api/v1/quota': { input: {}; output: GetQuotaResult };
+  'get /api/v1/quota': { input: {}; output: QuotaResult };
 }
 
+/** Which items of a list. */
+export type Page = {
+  /** maximum number of items in one answer */ limit?: number | undefined;
+  /** `nextCursor` of the previous answer */ cursor?: string | undefined;
+};
+
 export type Verification = {
-  /** the key to verify */
-  key: string;
+  /** the key to verify */ key: string;
   requestedScopes?: Array<WantedScope> | undefined;
-  /** recorded with the event; at most 1024 bytes in UTF-8 */
-  route?: string | undefined;
+  /** recorded with the event; at most 1024 bytes in UTF-8 */ route?: string | undefined;
   billing?:
     | {
         /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
         usage?: string | undefined;
-        /** what is counted; at most 256 bytes in UTF-8 */
-        usageName?: string | undefined;
+        /** what is counted; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
         hold?: HoldOptions | undefined;
       }
     | undefined;
-  /** the end client's address, for allow lists */
-  ip?: string | undefined;
+  /** the end client's address, for allow lists */ ip?: string | undefined;
 };
 
 export type WantedScope = {
-  /** what the scope stands for, unique in its workspace */
-  representation: string;
-  /** may create */
-  create?: boolean | undefined;
-  /** may read */
-  read?: boolean | undefined;
-  /** may update */
-  update?: boolean | undefined;
-  /** may delete */
-  del?: boolean | undefined;
+  /** what the scope stands for, unique in its workspace */ representation: string;
+  /** may create */ create?: boolean | undefined;
+  /** may read */ read?: boolean | undefined;
+  /** may update */ update?: boolean | undefined;
+  /** may delete */ del?: boolean | undefined;
   id?: string | undefined;
 };
 
 export type HoldOptions = {
   /** for how many seconds the credits are held */ expiresIn: number;
-  /** what becomes of the credits where nobody captures or releases them in time */ onExpiry?:
-    'release' | 'charge' | undefined;
+  /** what becomes of the credits where nobody captures or releases them in time */
+  onExpiry?: 'release' | 'charge' | undefined;
 };
 
 export type Decision = {
   status:
     'VALID' | 'EXPIRED' | 'DISABLED' | 'DELETED' | 'RATE_LIMITED' | 'USAGE_LIMITED' | 'INVALID_SCOPES' | 'INVALID';
-  /** id of the API key */
   apiKeyId?: string;
-  /** your own id of the customer */
-  customerId?: string;
+  /** your own id of the customer */ customerId?: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId?: string;
-  /** when the key expires, in Unix milliseconds */
-  expiresAt?: number;
+  /** when the key expires, in Unix milliseconds */ expiresAt?: number;
   requestedScopes?: Array<GrantedScope>;
   scopes?: Array<GrantedScope>;
   billing?: BillingRecord;
   hold?: Hold;
   rateLimit?: {
-    /** what is left of the tightest limit on requests */
-    remaining: number;
-    /** when that allowance is whole again, in Unix milliseconds */
-    resetAt: number;
-    /** that limit */
-    limit: number;
-    /** the length of its window */
-    windowSeconds: number;
+    /** what is left of the tightest limit on requests */ remaining: number;
+    /** when that allowance is whole again, in Unix milliseconds */ resetAt: number;
+    /** that limit */ limit: number;
+    /** the length of its window */ windowSeconds: number;
   };
-  /** the limits over windows of the key and its billing record */
-  limits?: Array<LimitState>;
+  /** the limits over windows of the key and its billing record */ limits?: Array<LimitState>;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
   /** why the key was refused; absent when it is VALID */
@@ -801,8 +625,7 @@ export type Decision = {
 };
 
 export type GrantedScope = {
-  /** what the scope stands for, unique in its workspace */
-  representation: string;
+  /** what the scope stands for, unique in its workspace */ representation: string;
   create: boolean;
   read: boolean;
   update: boolean;
@@ -811,53 +634,38 @@ export type GrantedScope = {
 };
 
 export type BillingRecord = {
-  /** id of the billing record */
-  id: string;
-  /** id of the workspace */
+  /** id of the billing record */ id: string;
   workspaceId: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
-  /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
-  totalCredits: string;
-  /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
-  usedCredits: string;
+  /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */ totalCredits: string;
+  /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */ usedCredits: string;
   /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
   availableCredits: string;
   /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
   heldCredits: string;
   /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
   expiredCredits: string;
-  /** whether use may go on beyond totalCredits */
-  allowOverages: boolean;
-  /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
-  spendCap?: string;
-  /** limits over windows */
-  limits?: Array<Limit>;
-  /** its own alerts; absent: its workspace's, and in the answer of a verification */
-  alerts?: Array<Alert>;
+  /** whether use may go on beyond totalCredits */ allowOverages: boolean;
+  /** most that may be used: decimal text, at most six decimals, at most 9000000000 */ spendCap?: string;
+  /** limits over windows */ limits?: Array<Limit>;
+  /** its own alerts; absent: its workspace's, and in the answer of a verification */ alerts?: Array<Alert>;
   /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
   externalIds?: Record<string, unknown>;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */
-  updatedAt: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
 };
 
 export type Limit = {
-  /** name, unique among the limits of its place */
-  name: string;
-  /** what it counts */
-  unit: 'requests' | 'credits';
+  /** name, unique among the limits of its place */ name: string;
+  /** what it counts */ unit: 'requests' | 'credits';
   /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
   limit: number | string;
   /** its window: second, minute and hour, or 2 to 59 seconds or minutes and 2 to 23 hours (`5 minutes`), slide; day, week (from Monday), month and year are those of the calendar, and 2 to 31 days (`10 days`) are counted from 1970-01-01 */
   per: string;
-  /** the zone of the calendar, by its IANA name; without one UTC */
-  timezone?: string;
-  /** counts only calls under this name; at most 256 bytes in UTF-8 */
-  usageName?: string;
-  /** whether it only watches: it is counted and told, and refuses nothing */
-  shadow?: boolean;
+  /** the zone of the calendar, by its IANA name; without one UTC */ timezone?: string;
+  /** counts only calls under this name; at most 256 bytes in UTF-8 */ usageName?: string;
+  /** whether it only watches: it is counted and told, and refuses nothing */ shadow?: boolean;
 };
 
 export type Alert = {
@@ -867,81 +675,61 @@ export type Alert = {
     usedPercent?: number;
     /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
     available?: string;
-    /** name of a limit of the record for a day, a week or a month */
-    limit?: string;
+    /** name of a limit of the record for a day, a week or a month */ limit?: string;
   };
 };
 
 export type Hold = {
-  /** id of the hold, as the verification answered it */
-  id: string;
-  /** what is held: decimal text, at most six decimals, at most 9000000000 */
-  credits: string;
-  /** when the hold ends, in Unix milliseconds */
-  expiresAt: number;
+  /** id of the hold, as the verification answered it */ id: string;
+  /** what is held: decimal text, at most six decimals, at most 9000000000 */ credits: string;
+  /** when the hold ends, in Unix milliseconds */ expiresAt: number;
 };
 
 export type LimitState = {
-  /** whose limit it is */
-  on: 'key' | 'workspace' | 'billing';
-  /** name, unique among the limits of its place */
-  name: string;
-  /** what is left: requests as a number, credits as decimal text */
-  remaining: number | string;
-  /** when the allowance is whole again, in Unix milliseconds */
-  resetAt: number;
-  /** of a limit that only watches: whether it would have refused this call */
-  wouldRefuse?: boolean;
+  /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
+  /** name, unique among the limits of its place */ name: string;
+  /** what is left: requests as a number, credits as decimal text */ remaining: number | string;
+  /** when the allowance is whole again, in Unix milliseconds */ resetAt: number;
+  /** of a limit that only watches: whether it would have refused this call */ wouldRefuse?: boolean;
 };
 
 export type LimitedBy = {
-  /** whose limit it is */
-  on: 'key' | 'workspace' | 'billing';
-  /** name, unique among the limits of its place */
-  name: string;
-  /** the limit as it is set */
-  limit: number | string;
+  /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
+  /** name, unique among the limits of its place */ name: string;
+  /** the limit as it is set */ limit: number | string;
   /** when the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds */
   resetAt?: number;
-  /** when a call like this one may pass it; absent likewise, in Unix milliseconds */
-  retryAt?: number;
+  /** when a call like this one may pass it; absent likewise, in Unix milliseconds */ retryAt?: number;
 };
 
 export type VerifyKeysRequest = { verifications: Array<BatchedVerification> };
 
 export type BatchedVerification = {
-  /** the key to verify */
-  key: string;
+  /** the key to verify */ key: string;
   requestedScopes?: Array<WantedScope> | undefined;
-  /** recorded with the event; at most 1024 bytes in UTF-8 */
-  route?: string | undefined;
+  /** recorded with the event; at most 1024 bytes in UTF-8 */ route?: string | undefined;
   billing?:
     | {
         /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
         usage?: string | undefined;
-        /** what is counted; at most 256 bytes in UTF-8 */
-        usageName?: string | undefined;
+        /** what is counted; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
         hold?: HoldOptions | undefined;
       }
     | undefined;
-  /** the end client's address, for allow lists */
-  ip?: string | undefined;
+  /** the end client's address, for allow lists */ ip?: string | undefined;
   /** makes repeating this verification safe, as the header Idempotency-Key does for a single one */
   idempotencyKey?: string | undefined;
 };
 
 export type VerifyKeysResult = {
-  /** in the order of the verifications: what each alone would be answered, or its error */ results: Array<
-    Decision | FailedVerification
-  >;
+  /** in the order of the verifications: what each alone would be answered, or its error */
+  results: Array<Decision | FailedVerification>;
 };
 
 export type FailedVerification = {
   error: {
-    /** HTTP status times 100 plus a running number */
-    code: number;
-    /** what is wrong and what would be right */
-    message: string;
+    /** HTTP status times 100 plus a running number */ code: number;
+    /** what is wrong and what would be right */ message: string;
     details?: Array<{
       /** a JSON pointer into the body, or the name of a parameter */ path: string;
       /** what is wrong there, or what would be right */ message: string;
@@ -954,80 +742,57 @@ export type CancelVerificationRequest = {
   /** the Idempotency-Key of the verification, sent with the same access token */ idempotencyKey: string;
 };
 
-export type CancelVerificationResult = { cancellation: Cancellation };
+export type CancellationResult = { cancellation: Cancellation };
 
 export type Cancellation = {
-  /** what was given back: debited, or held: decimal text, at most six decimals, at most 9000000000 */ credits: string;
+  /** what was given back: debited, or held: decimal text, at most six decimals, at most 9000000000 */
+  credits: string;
 };
 
 export type CreateKeyRequest = {
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** id of the workspace */
+  /** name that people see, not blank and without invisible characters */ name: string;
   workspaceId: string;
-  /** what the key may do; each representation at most once */
-  scopes?: Array<WantedScope> | undefined;
+  /** what the key may do; each representation at most once */ scopes?: Array<WantedScope> | undefined;
   enabled?: boolean | undefined;
-  /** your own id of the customer */
-  customerId?: string | undefined;
-  /** what keys start with */
-  prefix?: string | undefined;
-  /** when it expires, in Unix milliseconds; in the future */
-  expiresAt?: number | null | undefined;
+  /** your own id of the customer */ customerId?: string | undefined;
+  /** what keys start with */ prefix?: string | undefined;
+  /** when it expires, in Unix milliseconds; in the future */ expiresAt?: number | null | undefined;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId?: string | undefined;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown> | undefined;
-  /** verifications per second */
-  rateLimitPerSecond?: number | undefined;
-  /** limits over windows */
-  limits?: Array<Limit> | undefined;
+  /** verifications per second */ rateLimitPerSecond?: number | undefined;
+  /** limits over windows */ limits?: Array<Limit> | undefined;
   /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
   allowedIPs?: Array<string> | undefined;
 };
 
-export type CreateKeyResult = { apiKey: ApiKeyWithSecret };
+export type ApiKeyWithSecretResult = { apiKey: ApiKeyWithSecret };
 
 export type ApiKeyWithSecret = {
-  /** id of the API key */
-  id: string;
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** the key without its middle part */
-  maskedKey: string;
-  /** what keys start with */
-  prefix: string;
-  /** when it expires; absent: never, in Unix milliseconds */
-  expiresAt?: number;
+  /** id of the API key */ id: string;
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** the key without its middle part */ maskedKey: string;
+  /** what keys start with */ prefix: string;
+  /** when it expires; absent: never, in Unix milliseconds */ expiresAt?: number;
   scopes: Array<GrantedScope>;
-  /** whether it may be used */
-  enabled: boolean;
-  /** your own id of the customer */
-  customerId?: string;
+  /** whether it may be used */ enabled: boolean;
+  /** your own id of the customer */ customerId?: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId?: string;
-  /** id of the billing record of its meter, once one exists */
-  billingId?: string;
+  /** id of the billing record of its meter, once one exists */ billingId?: string;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
-  /** verifications per second */
-  rateLimitPerSecond?: number;
-  /** limits over windows */
-  limits?: Array<Limit>;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
-  allowedIPs?: Array<string>;
-  /** whether it was deleted; only an import of its secret can bring it back */
-  deleted: boolean;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */
-  updatedAt: string;
-  /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
-  lastUsedAt?: string;
+  /** verifications per second */ rateLimitPerSecond?: number;
+  /** limits over windows */ limits?: Array<Limit>;
+  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */ allowedIPs?: Array<string>;
+  /** whether it was deleted; only an import of its secret can bring it back */ deleted: boolean;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
+  /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */ lastUsedAt?: string;
   /** until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds */
   earlierSecretsUntil?: number;
-  /** the key itself; only this answer contains it */
-  key: string;
+  /** the key itself; only this answer contains it */ key: string;
 };
 
 export type ImportKeysRequest = {
@@ -1037,35 +802,25 @@ export type ImportKeysRequest = {
     hash?:
       | {
           algorithm: 'sha256';
-          /** base64 with `+/` or `-_`, with or without `=` */
-          encoding: 'hex' | 'base64';
-          /** the SHA-256 of the secret */
-          value: string;
+          /** base64 with `+/` or `-_`, with or without `=` */ encoding: 'hex' | 'base64';
+          /** the SHA-256 of the secret */ value: string;
         }
       | undefined;
     /** whether a text with fewer than 64 random bits, which could be guessed, is taken all the same */
     allowWeak?: boolean | undefined;
-    /** name that people see, not blank and without invisible characters */
-    name: string;
-    /** id of the workspace */
+    /** name that people see, not blank and without invisible characters */ name: string;
     workspaceId: string;
-    /** what the key may do; each representation at most once */
-    scopes?: Array<WantedScope> | undefined;
+    /** what the key may do; each representation at most once */ scopes?: Array<WantedScope> | undefined;
     enabled?: boolean | undefined;
-    /** your own id of the customer */
-    customerId?: string | undefined;
-    /** what keys start with */
-    prefix?: string | undefined;
-    /** when it expires, in Unix milliseconds; in the future */
-    expiresAt?: number | null | undefined;
+    /** your own id of the customer */ customerId?: string | undefined;
+    /** what keys start with */ prefix?: string | undefined;
+    /** when it expires, in Unix milliseconds; in the future */ expiresAt?: number | null | undefined;
     /** your own id of the meter; it ties keys to the billing record of the same meter */
     externalMeterId?: string | undefined;
     /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
     metadata?: Record<string, unknown> | undefined;
-    /** verifications per second */
-    rateLimitPerSecond?: number | undefined;
-    /** limits over windows */
-    limits?: Array<Limit> | undefined;
+    /** verifications per second */ rateLimitPerSecond?: number | undefined;
+    /** limits over windows */ limits?: Array<Limit> | undefined;
     /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
     allowedIPs?: Array<string> | undefined;
     /** makes the billing record of externalMeterId where there is none, and grants it credits, once: in the step that makes the key. Needs billing:write */
@@ -1075,16 +830,14 @@ export type ImportKeysRequest = {
           allowOverages?: boolean | undefined;
           /** credits granted at once: decimal text, at most six decimals, at most 9000000000 */
           credits?: string | undefined;
-          /** when these end; absent: never, in Unix milliseconds */
-          expiresAt?: number | undefined;
+          /** when these end; absent: never, in Unix milliseconds */ expiresAt?: number | undefined;
           schedule?:
             | {
                 /** credits granted for each period, above 0: decimal text, at most six decimals, at most 9000000000 */
                 credits: string;
-                /** how long a period is */
-                every: 'day' | 'week' | 'month' | 'year';
-                /** name of a time zone (IANA), in whose local time periods are counted */
-                timezone?: string | undefined;
+                /** how long a period is */ every: 'day' | 'week' | 'month' | 'year';
+                /** name of a time zone (IANA), in whose local time periods are counted */ timezone?:
+                  string | undefined;
                 /** when a period begins, from which the others are counted; default now, in Unix milliseconds */
                 anchorAt?: number | undefined;
               }
@@ -1103,49 +856,33 @@ export type ImportResult = {
   result?: 'imported' | 'existing' | 'restored';
   apiKey?: ApiKey;
   error?: {
-    /** as in answers that refuse a whole request */
-    code: number;
+    /** as in answers that refuse a whole request */ code: number;
     message: string;
     details?: Array<{ /** a JSON pointer into the item */ path: string; message: string }>;
   };
 };
 
 export type ApiKey = {
-  /** id of the API key */
-  id: string;
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** the key without its middle part */
-  maskedKey: string;
-  /** what keys start with */
-  prefix: string;
-  /** when it expires; absent: never, in Unix milliseconds */
-  expiresAt?: number;
+  /** id of the API key */ id: string;
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** the key without its middle part */ maskedKey: string;
+  /** what keys start with */ prefix: string;
+  /** when it expires; absent: never, in Unix milliseconds */ expiresAt?: number;
   scopes: Array<GrantedScope>;
-  /** whether it may be used */
-  enabled: boolean;
-  /** your own id of the customer */
-  customerId?: string;
+  /** whether it may be used */ enabled: boolean;
+  /** your own id of the customer */ customerId?: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId?: string;
-  /** id of the billing record of its meter, once one exists */
-  billingId?: string;
+  /** id of the billing record of its meter, once one exists */ billingId?: string;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
-  /** verifications per second */
-  rateLimitPerSecond?: number;
-  /** limits over windows */
-  limits?: Array<Limit>;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
-  allowedIPs?: Array<string>;
-  /** whether it was deleted; only an import of its secret can bring it back */
-  deleted: boolean;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */
-  updatedAt: string;
-  /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
-  lastUsedAt?: string;
+  /** verifications per second */ rateLimitPerSecond?: number;
+  /** limits over windows */ limits?: Array<Limit>;
+  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */ allowedIPs?: Array<string>;
+  /** whether it was deleted; only an import of its secret can bring it back */ deleted: boolean;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
+  /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */ lastUsedAt?: string;
   /** until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds */
   earlierSecretsUntil?: number;
 };
@@ -1155,58 +892,45 @@ export type ListKeysResult = {
   /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
-export type GetKeyResult = { apiKey: ApiKey };
+export type ApiKeyResult = { apiKey: ApiKey };
 
 export type UpdateKeyRequest = {
-  /** name that people see, not blank and without invisible characters */
-  name?: string | undefined;
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
   enabled?: boolean | undefined;
-  /** when it expires, in Unix milliseconds; in the future */
-  expiresAt?: number | null | undefined;
+  /** when it expires, in Unix milliseconds; in the future */ expiresAt?: number | null | undefined;
   /** what the key may do; each representation at most once */
   scopes?: Array<WantedScope> | null | undefined;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown> | null | undefined;
-  /** verifications per second */
-  rateLimitPerSecond?: number | null | undefined;
-  /** limits over windows */
-  limits?: Array<Limit> | null | undefined;
+  /** verifications per second */ rateLimitPerSecond?: number | null | undefined;
+  /** limits over windows */ limits?: Array<Limit> | null | undefined;
   /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
   allowedIPs?: Array<string> | null | undefined;
-  /** the meter of a key that has none; a key keeps its meter */
-  externalMeterId?: string | undefined;
+  /** the meter of a key that has none; a key keeps its meter */ externalMeterId?: string | undefined;
 };
 
-export type UpdateKeyResult = { apiKey: ApiKey };
-
 export type ReportLeakedSecretsRequest = {
-  /** where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged */ text: string;
+  /** where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged */
+  text: string;
 };
 
 export type ReportLeakedSecretsResult = {
   keys: Array<{
-    /** id of the API key */
-    id: string;
-    /** id of the workspace */
+    /** id of the API key */ id: string;
     workspaceId: string;
-    /** the secret without its middle part */
-    maskedKey: string;
+    /** the secret without its middle part */ maskedKey: string;
     /** disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted */
     result: 'disabled' | 'was_disabled' | 'replaced' | 'deleted';
   }>;
   accessTokens: Array<{
-    /** id of the access token */
-    id: string;
-    /** the secret without its middle part */
-    maskedToken: string;
+    /** id of the access token */ id: string;
+    /** the secret without its middle part */ maskedToken: string;
     /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
     result: 'revoked' | 'was_revoked' | 'reported';
   }>;
   linkTokens: Array<{
-    /** id of the link token */
-    id: string;
-    /** the secret without its middle part */
-    maskedToken: string;
+    /** id of the link token */ id: string;
+    /** the secret without its middle part */ maskedToken: string;
     /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
     result: 'revoked' | 'was_revoked' | 'reported';
   }>;
@@ -1215,29 +939,18 @@ export type ReportLeakedSecretsResult = {
 };
 
 export type RotateKeyRequest = {
-  /** for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */ graceSeconds?:
-    number | undefined;
+  /** for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */
+  graceSeconds?: number | undefined;
 };
 
-export type RotateKeyResult = { apiKey: ApiKeyWithSecret };
-
-export type EndEarlierSecretsResult = { apiKey: ApiKey };
-
-export type DeleteKeyResult = { apiKey: ApiKey };
-
 export type CreateWorkspaceRequest = {
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** what keys start with */
-  defaultKeyPrefix?: string | null | undefined;
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** what keys start with */ defaultKeyPrefix?: string | null | undefined;
   /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
   defaultAllowedIPs?: Array<string> | null | undefined;
-  /** verifications per second */
-  defaultRateLimitPerSecond?: number | null | undefined;
-  /** limits over windows */
-  defaultLimits?: Array<Limit> | null | undefined;
-  /** lifetime of a new key in seconds */
-  defaultExpiration?: number | null | undefined;
+  /** verifications per second */ defaultRateLimitPerSecond?: number | null | undefined;
+  /** limits over windows */ defaultLimits?: Array<Limit> | null | undefined;
+  /** lifetime of a new key in seconds */ defaultExpiration?: number | null | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   defaultAlerts?: Array<Alert> | null | undefined;
   /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
@@ -1246,35 +959,24 @@ export type CreateWorkspaceRequest = {
   timezone?: string | undefined;
 };
 
-export type CreateWorkspaceResult = { workspace: Workspace };
+export type WorkspaceResult = { workspace: Workspace };
 
 export type Workspace = {
-  /** id of the workspace */
-  id: string;
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** id of the team */
+  /** id of the workspace */ id: string;
+  /** name that people see, not blank and without invisible characters */ name: string;
   teamId: string;
-  /** what keys start with */
-  defaultKeyPrefix?: string;
-  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
-  defaultAllowedIPs: Array<string>;
-  /** verifications per second */
-  defaultRateLimitPerSecond?: number;
-  /** limits over windows */
-  defaultLimits?: Array<Limit>;
-  /** lifetime of a new key in seconds */
-  defaultExpiration?: number;
+  /** what keys start with */ defaultKeyPrefix?: string;
+  /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */ defaultAllowedIPs: Array<string>;
+  /** verifications per second */ defaultRateLimitPerSecond?: number;
+  /** limits over windows */ defaultLimits?: Array<Limit>;
+  /** lifetime of a new key in seconds */ defaultExpiration?: number;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   defaultAlerts?: Array<Alert>;
   /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
   keepClientAddresses: boolean;
-  /** name of the time zone (IANA) in whose days and calendar months statements are made */
-  timezone: string;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */
-  updatedAt: string;
+  /** name of the time zone (IANA) in whose days and calendar months statements are made */ timezone: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
 };
 
 export type ListWorkspacesResult = {
@@ -1282,49 +984,35 @@ export type ListWorkspacesResult = {
   /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
-export type GetWorkspaceResult = { workspace: Workspace };
-
-export type GetWorkspaceProofResult = { proof: WorkspaceProof };
+export type WorkspaceProofResult = { proof: WorkspaceProof };
 
 export type WorkspaceProof = {
   /** when the last comparison of all records began; absent before the first one, RFC 3339 in UTC */
   provedAt?: string;
-  /** records that differ */
-  differentRecords: number;
-  /** records whose events were still on their way to the books */
-  undecidedRecords: number;
-  /** the first 100 records that differ */
-  different: Array<DifferentRecord>;
+  /** records that differ */ differentRecords: number;
+  /** records whose events were still on their way to the books */ undecidedRecords: number;
+  /** the first 100 records that differ */ different: Array<DifferentRecord>;
 };
 
 export type DifferentRecord = {
-  /** id of the billing record */
   billingId: string;
-  /** the record's external meter */
-  externalMeterId: string;
-  /** whether the books contain less than was used, or more */
-  status: 'MISSING' | 'TOO_MUCH';
+  /** the record's external meter */ externalMeterId: string;
+  /** whether the books contain less than was used, or more */ status: 'MISSING' | 'TOO_MUCH';
   /** used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
   difference: string;
   /** reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
   heldDifference: string;
-  /** since when it differs so, RFC 3339 in UTC */
-  since: string;
+  /** since when it differs so, RFC 3339 in UTC */ since: string;
 };
 
 export type UpdateWorkspaceRequest = {
-  /** name that people see, not blank and without invisible characters */
-  name?: string | undefined;
-  /** what keys start with */
-  defaultKeyPrefix?: string | null | undefined;
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
+  /** what keys start with */ defaultKeyPrefix?: string | null | undefined;
   /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
   defaultAllowedIPs?: Array<string> | null | undefined;
-  /** verifications per second */
-  defaultRateLimitPerSecond?: number | null | undefined;
-  /** limits over windows */
-  defaultLimits?: Array<Limit> | null | undefined;
-  /** lifetime of a new key in seconds */
-  defaultExpiration?: number | null | undefined;
+  /** verifications per second */ defaultRateLimitPerSecond?: number | null | undefined;
+  /** limits over windows */ defaultLimits?: Array<Limit> | null | undefined;
+  /** lifetime of a new key in seconds */ defaultExpiration?: number | null | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   defaultAlerts?: Array<Alert> | null | undefined;
   /** whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients */
@@ -1333,100 +1021,66 @@ export type UpdateWorkspaceRequest = {
   timezone?: string | undefined;
 };
 
-export type UpdateWorkspaceResult = { workspace: Workspace };
-
-export type DeleteWorkspaceResult = { workspace: Workspace };
-
 export type CloseMonthRequest = {
   /** the month to close, YYYY-MM */ month: string;
-  /** also store lines of records whose books differ; they say what differs */ acceptDifferences?: boolean | undefined;
+  /** also store lines of records whose books differ; they say what differs */
+  acceptDifferences?: boolean | undefined;
 };
 
-export type CloseMonthResult = { closing: MonthClosing };
+export type MonthClosingResult = { closing: MonthClosing };
 
 export type MonthClosing = {
-  /** id of the workspace */
   workspaceId: string;
-  /** the month, YYYY-MM */
-  month: string;
-  /** the time zone in which it was closed */
-  timezone: string;
-  /** first day, in the time zone, YYYY-MM-DD in UTC */
-  from: string;
-  /** last day, in the time zone, YYYY-MM-DD in UTC */
-  to: string;
+  /** the month, YYYY-MM */ month: string;
+  /** the time zone in which it was closed */ timezone: string;
+  /** first day, in the time zone, YYYY-MM-DD in UTC */ from: string;
+  /** last day, in the time zone, YYYY-MM-DD in UTC */ to: string;
   /** lines of records are being stored; or all are, and nothing of the month changes any more */
   status: 'CLOSING' | 'CLOSED';
-  /** how many records have a line */
-  records?: number;
+  /** how many records have a line */ records?: number;
   waitsFor?: {
-    /** records of which events are on their way */
-    pending: number;
-    /** records whose books differ */
-    different: number;
-    /** the first of them */
-    billingIds: Array<string>;
+    /** records of which events are on their way */ pending: number;
+    /** records whose books differ */ different: number;
+    /** the first of them */ billingIds: Array<string>;
   };
-  /** when it was closed, RFC 3339 in UTC */
-  closedAt?: string;
+  /** when it was closed, RFC 3339 in UTC */ closedAt?: string;
 };
 
 export type CreateScopeRequest = {
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** what the scope stands for, unique in its workspace */
-  representation: string;
-  /** what the scope is for */
-  description?: string | null | undefined;
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** what the scope stands for, unique in its workspace */ representation: string;
+  /** what the scope is for */ description?: string | null | undefined;
 };
 
-export type CreateScopeResult = { scope: Scope };
+export type ScopeResult = { scope: Scope };
 
 export type Scope = {
-  /** id of the scope */
-  id: string;
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** what the scope stands for, unique in its workspace */
-  representation: string;
-  /** what the scope is for */
-  description: string | null;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when it last changed, RFC 3339 in UTC */
-  updatedAt: string;
+  /** id of the scope */ id: string;
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** what the scope stands for, unique in its workspace */ representation: string;
+  /** what the scope is for */ description: string | null;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
 };
 
 export type ListScopesResult = { scopes: Array<Scope> };
 
-export type GetScopeResult = { scope: Scope };
-
 export type UpdateScopeRequest = {
-  /** name that people see, not blank and without invisible characters */
-  name?: string | undefined;
-  /** what the scope stands for, unique in its workspace */
-  representation?: string | undefined;
-  /** what the scope is for */
-  description?: string | null | undefined;
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
+  /** what the scope stands for, unique in its workspace */ representation?: string | undefined;
+  /** what the scope is for */ description?: string | null | undefined;
 };
 
-export type UpdateScopeResult = { scope: Scope };
-
-export type DeleteScopeResult = { scope: Scope };
-
 export type CreateBillingRequest = {
-  /** id of the workspace */
   workspaceId: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
   /** initial credits: decimal text, at most six decimals, at most 9000000000 */
   totalCredits?: string | undefined;
-  /** whether use may go on beyond totalCredits */
-  allowOverages?: boolean | undefined;
+  /** whether use may go on beyond totalCredits */ allowOverages?: boolean | undefined;
   /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
   spendCap?: string | undefined;
-  /** limits over windows */
-  limits?: Array<Limit> | undefined;
+  /** limits over windows */ limits?: Array<Limit> | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   alerts?: Array<Alert> | null | undefined;
   /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
@@ -1435,7 +1089,8 @@ export type CreateBillingRequest = {
 
 export type CreateBillingResult = {
   billing: BillingRecord;
-  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */ warnings?: Array<Warning>;
+  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */
+  warnings?: Array<Warning>;
 };
 
 export type Warning = {
@@ -1448,10 +1103,9 @@ export type ListBillingsResult = {
   /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
-export type GetBillingOfMeterResult = { billing: BillingRecord };
+export type BillingRecordResult = { billing: BillingRecord };
 
 export type RefillBillingRequest = {
-  /** id of the workspace */
   workspaceId: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
@@ -1459,51 +1113,36 @@ export type RefillBillingRequest = {
   refill: string | number;
 };
 
-export type RefillBillingResult = { billing: BillingRecord };
-
-export type GetBillingResult = { billing: BillingRecord };
-
 export type AdjustBillingRequest = {
   /** credits used in addition, or, if negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
   amount: string;
-  /** why; the books keep it */
-  reason: string;
+  /** why; the books keep it */ reason: string;
   /** the day to book it on, not before the month in which the workspace was made; default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC */
   day?: string | undefined;
-  /** what is counted, default "default"; at most 256 bytes in UTF-8 */
-  usageName?: string | undefined;
+  /** what is counted, default "default"; at most 256 bytes in UTF-8 */ usageName?: string | undefined;
 };
 
-export type AdjustBillingResult = { adjustment: Adjustment };
+export type AdjustmentResult = { adjustment: Adjustment };
 
 export type Adjustment = {
-  /** id of the event in the books */
-  id: string;
-  /** id of the billing record */
+  /** id of the event in the books */ id: string;
   billingId: string;
-  /** number of the adjustment; each record's start at 1 */
-  number: number;
+  /** number of the adjustment; each record's start at 1 */ number: number;
   /** credits used in addition, or, if negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
   amount: string;
   usageName: string;
-  /** the day it is booked on, YYYY-MM-DD in UTC */
-  day: string;
+  /** the day it is booked on, YYYY-MM-DD in UTC */ day: string;
   reason: string;
-  /** id of the access token that made the adjustment */
   tokenId: string;
-  /** X-Request-Id of the request */
-  requestId: string;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
+  /** X-Request-Id of the request */ requestId: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
 };
 
 export type UpdateBillingRequest = {
-  /** whether use may go on beyond totalCredits */
-  allowOverages?: boolean | undefined;
+  /** whether use may go on beyond totalCredits */ allowOverages?: boolean | undefined;
   /** most that may be used; null for no cap: decimal text, at most six decimals, at most 9000000000 */
   spendCap?: string | null | undefined;
-  /** limits over windows */
-  limits?: Array<Limit> | null | undefined;
+  /** limits over windows */ limits?: Array<Limit> | null | undefined;
   /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
   alerts?: Array<Alert> | null | undefined;
   /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
@@ -1512,7 +1151,8 @@ export type UpdateBillingRequest = {
 
 export type UpdateBillingResult = {
   billing: BillingRecord;
-  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */ warnings?: Array<Warning>;
+  /** alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any */
+  warnings?: Array<Warning>;
 };
 
 export type ListLedgerResult = {
@@ -1521,31 +1161,22 @@ export type ListLedgerResult = {
 };
 
 export type LedgerRow = {
-  /** id of the ledger row */
-  id: string;
-  /** id of the billing record */
+  /** id of the ledger row */ id: string;
   billingId: string;
-  /** credits added: decimal text, at most six decimals, at most 9000000000 */
-  amount: string;
+  /** credits added: decimal text, at most six decimals, at most 9000000000 */ amount: string;
   /** totalCredits after the refill: decimal text, at most six decimals, at most 9000000000 */
   totalCredits: string;
-  /** id of the access token that made the refill */
   tokenId: string;
-  /** X-Request-Id of the request */
-  requestId: string;
-  /** when the credits were added, RFC 3339 in UTC */
-  createdAt: string;
+  /** X-Request-Id of the request */ requestId: string;
+  /** when the credits were added, RFC 3339 in UTC */ createdAt: string;
 };
 
 export type CreateGrantRequest = {
-  /** credits to grant, above 0: decimal text, at most six decimals, at most 9000000000 */
-  credits: string;
-  /** name that people see, not blank and without invisible characters */
-  name?: string | undefined;
+  /** credits to grant, above 0: decimal text, at most six decimals, at most 9000000000 */ credits: string;
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
   /** when it begins, default now; up to 60 s past means now, in Unix milliseconds */
   beginsAt?: number | undefined;
-  /** when it ends, in Unix milliseconds; default never */
-  expiresAt?: number | undefined;
+  /** when it ends, in Unix milliseconds; default never */ expiresAt?: number | undefined;
   /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority?: number | undefined;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
@@ -1555,14 +1186,10 @@ export type CreateGrantRequest = {
 export type CreateGrantResult = { grant: Grant; billing: BillingRecord };
 
 export type Grant = {
-  /** id of the grant */
-  id: string;
-  /** id of the billing record */
+  /** id of the grant */ id: string;
   billingId: string;
-  /** credits granted: decimal text, at most six decimals, at most 9000000000 */
-  credits: string;
-  /** name that people see, not blank and without invisible characters */
-  name?: string;
+  /** credits granted: decimal text, at most six decimals, at most 9000000000 */ credits: string;
+  /** name that people see, not blank and without invisible characters */ name?: string;
   /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
   state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
   /** credits of it that were used: decimal text, at most six decimals, at most 9000000000 */
@@ -1573,20 +1200,14 @@ export type Grant = {
   remainingCredits: string;
   /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority: number;
-  /** when it begins, or began, in Unix milliseconds */
-  beginsAt: number;
-  /** when it ends; absent: never, in Unix milliseconds */
-  expiresAt?: number;
-  /** id of the grant schedule that made it */
+  /** when it begins, or began, in Unix milliseconds */ beginsAt: number;
+  /** when it ends; absent: never, in Unix milliseconds */ expiresAt?: number;
   scheduleId?: string;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
-  /** when it was voided, in Unix milliseconds */
-  voidedAt?: number;
-  /** why it was voided */
-  reason?: string;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
+  /** when it was voided, in Unix milliseconds */ voidedAt?: number;
+  /** why it was voided */ reason?: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
 };
 
 export type ListGrantsResult = {
@@ -1594,7 +1215,7 @@ export type ListGrantsResult = {
   /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
-export type GetGrantResult = { grant: Grant };
+export type GrantResult = { grant: Grant };
 
 export type VoidGrantRequest = { /** why it was voided */ reason: string };
 
@@ -1606,74 +1227,58 @@ export type ListAlertsResult = {
 };
 
 export type AlertTold = {
-  /** its own id */
-  id: string;
-  /** its name, unique among them */
-  name: string;
+  /** its own id */ id: string;
+  /** its name, unique among them */ name: string;
   when: {
     /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
     usedPercent?: number;
     /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
     available?: string;
-    /** name of a limit of the record for a day, a week or a month */
-    limit?: string;
+    /** name of a limit of the record for a day, a week or a month */ limit?: string;
   };
-  /** when it was crossed, in Unix milliseconds */
-  at: number;
-  /** usedCredits after what crossed it: decimal text */
-  usedCredits: string;
-  /** id of the event that crossed it */
+  /** when it was crossed, in Unix milliseconds */ at: number;
+  /** usedCredits after what crossed it: decimal text */ usedCredits: string;
   eventId: string;
 };
 
 export type CreateGrantScheduleRequest = {
   /** credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000 */
   credits: string;
-  /** how long a period is */
-  every: 'day' | 'week' | 'month' | 'year';
-  /** name of a time zone (IANA), in whose local time periods are counted */
-  timezone?: string | undefined;
+  /** how long a period is */ every: 'day' | 'week' | 'month' | 'year';
+  /** name of a time zone (IANA), in whose local time periods are counted */ timezone?: string | undefined;
   /** when a period begins, from which the others are counted; default now, in Unix milliseconds */
   anchorAt?: number | undefined;
-  /** no period begins at or after it; default never, in Unix milliseconds */
-  endsAt?: number | undefined;
+  /** no period begins at or after it; default never, in Unix milliseconds */ endsAt?: number | undefined;
   /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority?: number | undefined;
-  /** name that people see, not blank and without invisible characters */
-  name?: string | undefined;
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
   rollover?:
     | {
-        /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */ maxCredits: string;
+        /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
+        maxCredits: string;
       }
     | undefined;
 };
 
-export type CreateGrantScheduleResult = { grantSchedule: GrantSchedule };
+export type GrantScheduleResult = { grantSchedule: GrantSchedule };
 
 export type GrantSchedule = {
-  /** id of the grant schedule */
-  id: string;
-  /** id of the billing record */
+  /** id of the grant schedule */ id: string;
   billingId: string;
   /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
   credits: string;
-  /** name that people see, not blank and without invisible characters */
-  name?: string;
-  /** how long a period is */
-  every: 'day' | 'week' | 'month' | 'year';
-  /** name of a time zone (IANA), in whose local time periods are counted */
-  timezone: string;
-  /** when the first period begins, or began, in Unix milliseconds */
-  anchorAt: number;
-  /** no period begins at or after it, in Unix milliseconds */
-  endsAt?: number;
+  /** name that people see, not blank and without invisible characters */ name?: string;
+  /** how long a period is */ every: 'day' | 'week' | 'month' | 'year';
+  /** name of a time zone (IANA), in whose local time periods are counted */ timezone: string;
+  /** when the first period begins, or began, in Unix milliseconds */ anchorAt: number;
+  /** no period begins at or after it, in Unix milliseconds */ endsAt?: number;
   /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
   priority: number;
   rollover?: {
-    /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */ maxCredits: string;
+    /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
+    maxCredits: string;
   };
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
 };
 
 export type ListGrantSchedulesResult = {
@@ -1681,12 +1286,9 @@ export type ListGrantSchedulesResult = {
   /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
-export type DeleteGrantScheduleResult = { grantSchedule: GrantSchedule };
-
-export type ReconcileBillingResult = { reconciliation: Reconciliation };
+export type ReconciliationResult = { reconciliation: Reconciliation };
 
 export type Reconciliation = {
-  /** id of the billing record */
   billingId: string;
   /** whether the books contain all usage, less, or more; or events are still on their way to them */
   status: 'EXACT' | 'MISSING' | 'TOO_MUCH' | 'ON_ITS_WAY';
@@ -1707,10 +1309,8 @@ export type Reconciliation = {
   /** reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
   heldDifference: string;
   grants?: GrantProof;
-  /** where events are missing */
-  gaps: Array<EventGap>;
-  /** usage that was lost with a Redis server, and is neither debited nor booked */
-  losses: Array<EventGap>;
+  /** where events are missing */ gaps: Array<EventGap>;
+  /** usage that was lost with a Redis server, and is neither debited nor booked */ losses: Array<EventGap>;
 };
 
 export type GrantProof = {
@@ -1729,43 +1329,31 @@ export type GrantProof = {
 export type EventGap = {
   after: EventPosition;
   before?: EventPosition;
-  /** how many numbers are missing */
-  events: number;
+  /** how many numbers are missing */ events: number;
   /** their cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
   credits?: string;
 };
 
 export type EventPosition = {
-  /** the epoch of the record's shard, which grows each time the shard opens */
-  epoch: number;
-  /** the number of the event in its epoch */
-  number: number;
-  /** id of the event in the books */
+  /** the epoch of the record's shard, which grows each time the shard opens */ epoch: number;
+  /** the number of the event in its epoch */ number: number;
   eventId?: string;
 };
 
-export type GetStatementResult = { statement: Statement };
+export type StatementResult = { statement: Statement };
 
 export type Statement = {
-  /** id of the billing record */
   billingId: string;
-  /** id of the workspace */
   workspaceId: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
-  /** the month, if one was asked for, YYYY-MM */
-  month?: string;
-  /** first day, in the time zone, YYYY-MM-DD in UTC */
-  from: string;
-  /** last day, in the time zone, YYYY-MM-DD in UTC */
-  to: string;
-  /** the workspace's time zone */
-  timezone: string;
-  /** whether the month is closed for this record: then nothing of it changes any more */
-  closed: boolean;
+  /** the month, if one was asked for, YYYY-MM */ month?: string;
+  /** first day, in the time zone, YYYY-MM-DD in UTC */ from: string;
+  /** last day, in the time zone, YYYY-MM-DD in UTC */ to: string;
+  /** the workspace's time zone */ timezone: string;
+  /** whether the month is closed for this record: then nothing of it changes any more */ closed: boolean;
   opening: StatementBalances;
-  /** in the order of day, kind and name */
-  movements: Array<StatementMovement>;
+  /** in the order of day, kind and name */ movements: Array<StatementMovement>;
   closing: StatementBalances;
   proof: StatementProof;
 };
@@ -1773,37 +1361,26 @@ export type Statement = {
 export type StatementBalances = {
   /** credits that were granted, ever: decimal text, at most six decimals, at most 9000000000 */
   total: string;
-  /** credits used, ever: decimal text, exact; negative where it takes away */
-  used: string;
-  /** credits that expired, ever: decimal text, exact; negative where it takes away */
-  expired: string;
+  /** credits used, ever: decimal text, exact; negative where it takes away */ used: string;
+  /** credits that expired, ever: decimal text, exact; negative where it takes away */ expired: string;
   /** total less used and expired; what holds reserved at a past moment is in no book: decimal text, exact; negative where it takes away */
   remaining: string;
 };
 
 export type StatementMovement = {
-  /** the day, YYYY-MM-DD in UTC */
-  day: string;
+  /** the day, YYYY-MM-DD in UTC */ day: string;
   /** grants that began, what expired of them or was voided; usage by name; adjustments; what is late, of a month that was closed before; usage that was lost, which adds nothing */
   kind: 'granted' | 'expired' | 'voided' | 'usage' | 'adjustment' | 'late' | 'loss';
-  /** usage name, or name of the grant */
-  name: string;
-  /** what it adds to */
-  balance: 'total' | 'used' | 'expired';
-  /** what it adds: decimal text, exact; negative where it takes away */
-  amount: string;
+  /** usage name, or name of the grant */ name: string;
+  /** what it adds to */ balance: 'total' | 'used' | 'expired';
+  /** what it adds: decimal text, exact; negative where it takes away */ amount: string;
   /** verifications and captures; of a loss those that were lost, of lines that are told as one how many */
   events?: number;
-  /** id of the grant */
   grantId?: string;
-  /** id of the event of the adjustment */
   eventId?: string;
-  /** id of the access token that made the adjustment */
   tokenId?: string;
-  /** why */
-  reason?: string;
-  /** the closed month that what is late belongs to, YYYY-MM */
-  month?: string;
+  /** why */ reason?: string;
+  /** the closed month that what is late belongs to, YYYY-MM */ month?: string;
   /** what a loss would have cost, where that is known: decimal text, at most six decimals, at most 9000000000 either way */
   lost?: string;
 };
@@ -1811,8 +1388,7 @@ export type StatementMovement = {
 export type StatementProof = {
   /** the books have all that was debited; or events are on their way to them; or they differ */
   status: 'EXACT' | 'PENDING' | 'DIFFERENT';
-  /** how many are on their way, as far as that is known */
-  pendingEvents?: number;
+  /** how many are on their way, as far as that is known */ pendingEvents?: number;
   /** what differs */
   differences?: Array<{
     what: string;
@@ -1826,50 +1402,33 @@ export type ListStatementsResult = {
 };
 
 export type StatementLine = {
-  /** id of the billing record */
   billingId: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
   externalMeterId: string;
-  /** first day, in the time zone, YYYY-MM-DD in UTC */
-  from: string;
-  /** last day, in the time zone, YYYY-MM-DD in UTC */
-  to: string;
-  /** the workspace's time zone */
-  timezone: string;
-  /** credits granted before: decimal text, exact; negative where it takes away */
-  openingTotal: string;
-  /** credits used before: decimal text, exact; negative where it takes away */
-  openingUsed: string;
-  /** credits expired before: decimal text, exact; negative where it takes away */
-  openingExpired: string;
-  /** what remained before: decimal text, exact; negative where it takes away */
-  openingRemaining: string;
-  /** grants that began: decimal text, exact; negative where it takes away */
-  granted: string;
-  /** what expired of grants: decimal text, exact; negative where it takes away */
-  expired: string;
-  /** what was voided: decimal text, exact; negative where it takes away */
-  voided: string;
-  /** usage: decimal text, exact; negative where it takes away */
-  usage: string;
-  /** adjustments: decimal text, exact; negative where it takes away */
-  adjustments: string;
+  /** first day, in the time zone, YYYY-MM-DD in UTC */ from: string;
+  /** last day, in the time zone, YYYY-MM-DD in UTC */ to: string;
+  /** the workspace's time zone */ timezone: string;
+  /** credits granted before: decimal text, exact; negative where it takes away */ openingTotal: string;
+  /** credits used before: decimal text, exact; negative where it takes away */ openingUsed: string;
+  /** credits expired before: decimal text, exact; negative where it takes away */ openingExpired: string;
+  /** what remained before: decimal text, exact; negative where it takes away */ openingRemaining: string;
+  /** grants that began: decimal text, exact; negative where it takes away */ granted: string;
+  /** what expired of grants: decimal text, exact; negative where it takes away */ expired: string;
+  /** what was voided: decimal text, exact; negative where it takes away */ voided: string;
+  /** usage: decimal text, exact; negative where it takes away */ usage: string;
+  /** adjustments: decimal text, exact; negative where it takes away */ adjustments: string;
   /** usage of months that were closed before: decimal text, exact; negative where it takes away */
   late: string;
-  /** verifications and captures */
-  events: number;
+  /** verifications and captures */ events: number;
   /** credits granted until the end: decimal text, exact; negative where it takes away */
   closingTotal: string;
-  /** credits used until the end: decimal text, exact; negative where it takes away */
-  closingUsed: string;
+  /** credits used until the end: decimal text, exact; negative where it takes away */ closingUsed: string;
   /** credits expired until the end: decimal text, exact; negative where it takes away */
   closingExpired: string;
   /** what remained at the end: decimal text, exact; negative where it takes away */
   closingRemaining: string;
-  /** as in the statement */
-  proof: 'EXACT' | 'PENDING' | 'DIFFERENT';
-  /** whether the month is closed for this record */
-  closed: boolean;
+  /** as in the statement */ proof: 'EXACT' | 'PENDING' | 'DIFFERENT';
+  /** whether the month is closed for this record */ closed: boolean;
 };
 
 export type ListHoldsResult = {
@@ -1878,20 +1437,13 @@ export type ListHoldsResult = {
 };
 
 export type OpenHold = {
-  /** id of the hold, as the verification answered it */
-  id: string;
-  /** what is held: decimal text, at most six decimals, at most 9000000000 */
-  credits: string;
-  /** id of the API key that it was held for */
+  /** id of the hold, as the verification answered it */ id: string;
+  /** what is held: decimal text, at most six decimals, at most 9000000000 */ credits: string;
   apiKeyId: string;
-  /** what is counted; at most 256 bytes in UTF-8 */
-  usageName: string;
-  /** what becomes of the credits at its end */
-  onExpiry: 'release' | 'charge';
-  /** since when it is held, RFC 3339 in UTC */
-  createdAt: string;
-  /** when the hold ends, in Unix milliseconds */
-  expiresAt: number;
+  /** what is counted; at most 256 bytes in UTF-8 */ usageName: string;
+  /** what becomes of the credits at its end */ onExpiry: 'release' | 'charge';
+  /** since when it is held, RFC 3339 in UTC */ createdAt: string;
+  /** when the hold ends, in Unix milliseconds */ expiresAt: number;
 };
 
 export type CaptureHoldRequest = {
@@ -1902,14 +1454,10 @@ export type CaptureHoldRequest = {
 export type CaptureHoldResult = { capture: Capture; billing: BillingRecord };
 
 export type Capture = {
-  /** id of the hold, as the verification answered it */
-  holdId: string;
-  /** what was debited: decimal text, at most six decimals, at most 9000000000 */
-  usage: string;
-  /** whether the hold had ended before */
-  late: boolean;
-  /** whether the record has less than it used and holds */
-  overdrawn: boolean;
+  /** id of the hold, as the verification answered it */ holdId: string;
+  /** what was debited: decimal text, at most six decimals, at most 9000000000 */ usage: string;
+  /** whether the hold had ended before */ late: boolean;
+  /** whether the record has less than it used and holds */ overdrawn: boolean;
 };
 
 export type ReleaseHoldRequest = { /** id of the hold, as the verification answered it */ holdId: string };
@@ -1928,30 +1476,19 @@ export type ExtendHoldResult = { hold: Hold; billing: BillingRecord };
 export type GetUsageResult = { data: Array<UsageRow> };
 
 export type UsageRow = {
-  /** id of the billing record; absent for keys without one */
-  billingId?: string;
-  /** the record's external meter */
-  externalMeterId?: string;
-  /** what is counted */
-  usageName?: string;
-  /** id of the API key; absent for corrections */
-  apiKeyId?: string;
-  /** what the verifications named */
-  route?: string;
-  /** true for all routes beyond the 1000 largest of the answer together */
-  other?: boolean;
-  /** the key's customer */
-  customerId?: string;
-  /** credits used, decimal text; corrections may make it negative */
-  totalBillingUsage: string;
-  /** number of verifications and captures, also of those that cost nothing */
-  events: number;
+  /** id of the billing record; absent for keys without one */ billingId?: string;
+  /** the record's external meter */ externalMeterId?: string;
+  /** what is counted */ usageName?: string;
+  /** id of the API key; absent for corrections */ apiKeyId?: string;
+  /** what the verifications named */ route?: string;
+  /** true for all routes beyond the 1000 largest of the answer together */ other?: boolean;
+  /** the key's customer */ customerId?: string;
+  /** credits used, decimal text; corrections may make it negative */ totalBillingUsage: string;
+  /** number of verifications and captures, also of those that cost nothing */ events: number;
   /** true where `from` or `to` lies within the period: the row has only what is between */
   partial?: boolean;
-  /** the day, in rows without `start`, YYYY-MM-DD in UTC */
-  day?: string;
-  /** what is counted, in rows with `day` */
-  billingUsageName?: string;
+  /** the day, in rows without `start`, YYYY-MM-DD in UTC */ day?: string;
+  /** what is counted, in rows with `day` */ billingUsageName?: string;
   /** where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone */
   start?: string;
 };
@@ -1960,31 +1497,21 @@ export type ListUsageResult = {
   data: Array<UsageOfPeriod>;
   /** start of the first period that is not over: usage from there on may still change, also between pages */
   openFrom?: string;
-  /** where the next page starts; absent on the last one */
-  nextCursor?: string;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type UsageOfPeriod = {
   /** where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone */
   start: string;
-  /** id of the billing record; absent for keys without one */
-  billingId?: string;
-  /** the record's external meter */
-  externalMeterId?: string;
-  /** what is counted */
-  usageName?: string;
-  /** id of the API key; absent for corrections */
-  apiKeyId?: string;
-  /** what the verifications named */
-  route?: string;
-  /** true for all routes beyond the 1000 largest of the answer together */
-  other?: boolean;
-  /** the key's customer */
-  customerId?: string;
-  /** credits used, decimal text; corrections may make it negative */
-  totalBillingUsage: string;
-  /** number of verifications and captures, also of those that cost nothing */
-  events: number;
+  /** id of the billing record; absent for keys without one */ billingId?: string;
+  /** the record's external meter */ externalMeterId?: string;
+  /** what is counted */ usageName?: string;
+  /** id of the API key; absent for corrections */ apiKeyId?: string;
+  /** what the verifications named */ route?: string;
+  /** true for all routes beyond the 1000 largest of the answer together */ other?: boolean;
+  /** the key's customer */ customerId?: string;
+  /** credits used, decimal text; corrections may make it negative */ totalBillingUsage: string;
+  /** number of verifications and captures, also of those that cost nothing */ events: number;
   /** true where `from` or `to` lies within the period: the row has only what is between */
   partial?: boolean;
 };
@@ -1992,9 +1519,7 @@ export type UsageOfPeriod = {
 export type ListRecentVerificationsResult = { data: Array<RecentVerification> };
 
 export type RecentVerification = {
-  /** when it was decided, RFC 3339 in UTC */
-  time: string;
-  /** id of the API key */
+  /** when it was decided, RFC 3339 in UTC */ time: string;
   apiKeyId: string;
   /** the answer to the call */
   status:
@@ -2015,15 +1540,11 @@ export type RecentVerification = {
     | 'NO_BILLING_RECORD'
     | 'NO_KEY'
     | 'TWO_KEYS';
-  /** the route that the call named */
-  route?: string;
+  /** the route that the call named */ route?: string;
   limitedBy?: {
-    /** whose limit it is */
-    on: 'key' | 'workspace' | 'billing';
-    /** name, unique among the limits of its place */
-    name: string;
-    /** the limit as it is set */
-    limit: number | string;
+    /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
+    /** name, unique among the limits of its place */ name: string;
+    /** the limit as it is set */ limit: number | string;
   };
   /** of a refusal: the end client's address, where the call named it and the workspace keeps it */
   clientAddress?: string;
@@ -2031,12 +1552,12 @@ export type RecentVerification = {
 
 export type CountVerificationsResult = {
   data: Array<VerificationCount>;
-  /** calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data` */ wouldRefuse: Array<VerificationCount>;
+  /** calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data` */
+  wouldRefuse: Array<VerificationCount>;
 };
 
 export type VerificationCount = {
-  /** when the period begins, RFC 3339 with the offset of the zone */
-  start: string;
+  /** when the period begins, RFC 3339 with the offset of the zone */ start: string;
   /** the answer to the call */
   status?:
     'VALID' | 'EXPIRED' | 'DISABLED' | 'DELETED' | 'RATE_LIMITED' | 'USAGE_LIMITED' | 'INVALID_SCOPES' | 'INVALID';
@@ -2056,23 +1577,17 @@ export type VerificationCount = {
     | 'NO_BILLING_RECORD'
     | 'NO_KEY'
     | 'TWO_KEYS';
-  /** the limit that refused: its place, a slash, and its name */
-  limit?: string;
-  /** id of the API key */
+  /** the limit that refused: its place, a slash, and its name */ limit?: string;
   apiKeyId?: string;
-  /** the key's name now; only for tokens with `key:read` */
-  apiKeyName?: string;
-  /** how many calls */
-  count: number;
+  /** the key's name now; only for tokens with `key:read` */ apiKeyName?: string;
+  /** how many calls */ count: number;
 };
 
 export type CreateJwtRequest = {
   /** claims of your own: a JSON object of at most 4096 bytes and 10 levels, without keys __proto__, constructor and prototype */
   payload: Record<string, unknown>;
-  /** the recipient that the JWT is meant for */
-  aud?: string | undefined;
-  /** lifetime in seconds */
-  exp?: number | undefined;
+  /** the recipient that the JWT is meant for */ aud?: string | undefined;
+  /** lifetime in seconds */ exp?: number | undefined;
   /** the workspaces that the JWT is limited to; absent: those of the access token that signs it */
   workspaceIds?: Array<string> | undefined;
 };
@@ -2087,12 +1602,9 @@ export type VerifyJwtResult = {
   reason?: 'REVOKED' | 'KEY_RETIRED' | 'WORKSPACE_FORBIDDEN';
   /** the payload as it was signed; present if the JWT is VALID or EXPIRED */
   payload?: Record<string, unknown>;
-  /** when it expires, in Unix seconds */
-  exp?: number;
-  /** the recipient that the JWT is meant for */
-  aud?: string;
-  /** the workspaces that it is limited to; absent: it is for the whole team */
-  workspaceIds?: Array<string>;
+  /** when it expires, in Unix seconds */ exp?: number;
+  /** the recipient that the JWT is meant for */ aud?: string;
+  /** the workspaces that it is limited to; absent: it is for the whole team */ workspaceIds?: Array<string>;
 };
 
 export type RevokeJwtRequest = {
@@ -2102,89 +1614,70 @@ export type RevokeJwtRequest = {
 
 export type RevokeJwtResult = {
   /** the `jti` of a JWT */ jti: string;
-  /** until when the revocation is kept: by then the JWT has expired, in Unix milliseconds */ expiresAt: number;
+  /** until when the revocation is kept: by then the JWT has expired, in Unix milliseconds */
+  expiresAt: number;
 };
 
 export type RotateSigningKeyRequest = {
-  /** ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID */ retireNow?:
-    boolean | undefined;
+  /** ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID */
+  retireNow?: boolean | undefined;
 };
 
 export type RotateSigningKeyResult = { /** id of the signing key */ kid: string };
 
-export type GetJwtSettingsResult = { jwtSettings: JwtSettings };
+export type JwtSettingsResult = { jwtSettings: JwtSettings };
 
 export type JwtSettings = {
-  /** whether the key set of all teams contains the team's keys */
-  sharedKeySet: boolean;
-  /** what new JWTs name as `iss` */
-  issuer: 'TEAM_ID' | 'URL';
-  /** the `iss` of new JWTs */
-  iss: string;
-  /** address of the team's own key set */
-  jwksUri: string;
+  /** whether the key set of all teams contains the team's keys */ sharedKeySet: boolean;
+  /** what new JWTs name as `iss` */ issuer: 'TEAM_ID' | 'URL';
+  /** the `iss` of new JWTs */ iss: string;
+  /** address of the team's own key set */ jwksUri: string;
 };
 
 export type UpdateJwtSettingsRequest = {
   /** whether the key set of all teams contains the team's keys */ sharedKeySet?: boolean | undefined;
-  /** what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set */ issuer?:
-    'TEAM_ID' | 'URL' | undefined;
+  /** what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set */
+  issuer?: 'TEAM_ID' | 'URL' | undefined;
 };
-
-export type UpdateJwtSettingsResult = { jwtSettings: JwtSettings };
 
 export type KeySet = { keys: Array<PublicJwk> };
 
 export type PublicJwk = {
   kty: string;
   crv: string;
-  /** the key itself, base64url */
-  x: string;
-  /** id of the signing key */
-  kid: string;
+  /** the key itself, base64url */ x: string;
+  /** id of the signing key */ kid: string;
   alg: string;
   use: string;
 };
 
 export type GetOpenIdConfigurationResult = {
-  /** the `iss` of the JWTs */
-  issuer: string;
-  /** address of the key set */
-  jwks_uri: string;
+  /** the `iss` of the JWTs */ issuer: string;
+  /** address of the key set */ jwks_uri: string;
   response_types_supported: Array<'id_token'>;
   subject_types_supported: Array<'public'>;
   id_token_signing_alg_values_supported: Array<'EdDSA'>;
 };
 
 export type CreateLinkTokenRequest = {
-  /** id of the workspace */
   workspaceId: string;
-  /** your own id of the customer */
-  customerId: string;
-  /** your own id of the billing to link */
-  externalBillingId?: string | undefined;
+  /** your own id of the customer */ customerId: string;
+  /** your own id of the billing to link */ externalBillingId?: string | undefined;
   /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
   billingId?: string | undefined;
   /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
   permissions?: Array<'rotate'> | undefined;
-  /** lifetime in seconds; it ends no later than your own token */
-  expiresIn?: number | undefined;
+  /** lifetime in seconds; it ends no later than your own token */ expiresIn?: number | undefined;
 };
 
 export type CreateLinkTokenResult = {
   linkToken: {
-    /** id of the link token */
-    id: string;
-    /** the link token; only this answer contains it */
-    token: string;
-    /** when it expires, in Unix milliseconds */
-    expiresAt: number;
-    /** id of the workspace */
+    /** id of the link token */ id: string;
+    /** the link token; only this answer contains it */ token: string;
+    /** when it expires, in Unix milliseconds */ expiresAt: number;
     workspaceId: string;
-    /** your own id of the customer */
-    customerId: string;
-    /** your own id of the billing to link */
-    externalBillingId?: string;
+    /** your own id of the customer */ customerId: string;
+    /** your own id of the billing to link */ externalBillingId?: string;
     /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
     billingId?: string;
     /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
@@ -2193,16 +1686,11 @@ export type CreateLinkTokenResult = {
 };
 
 export type LinkToken = {
-  /** whether it is in force */
-  valid: boolean;
-  /** when it expires, in Unix milliseconds */
-  expiresAt?: number;
-  /** id of the workspace */
+  /** whether it is in force */ valid: boolean;
+  /** when it expires, in Unix milliseconds */ expiresAt?: number;
   workspaceId?: string;
-  /** your own id of the customer */
-  customerId?: string;
-  /** your own id of the billing to link */
-  externalBillingId?: string;
+  /** your own id of the customer */ customerId?: string;
+  /** your own id of the billing to link */ externalBillingId?: string;
   /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
   billingId?: string;
   /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
@@ -2210,8 +1698,7 @@ export type LinkToken = {
 };
 
 export type CreateAccessTokenRequest = {
-  /** name that people see, not blank and without invisible characters */
-  name: string;
+  /** name that people see, not blank and without invisible characters */ name: string;
   permissions: Array<
     | 'workspace:read'
     | 'workspace:write'
@@ -2233,22 +1720,17 @@ export type CreateAccessTokenRequest = {
     | 'metering:read'
     | 'metering:write'
   >;
-  /** the workspaces it is limited to; absent: all of the team */
-  workspaceIds?: Array<string> | undefined;
+  /** the workspaces it is limited to; absent: all of the team */ workspaceIds?: Array<string> | undefined;
   /** the addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all */
   allowedIPs?: Array<string> | undefined;
-  /** when it expires, in Unix milliseconds; in the future */
-  expiresAt?: number | undefined;
+  /** when it expires, in Unix milliseconds; in the future */ expiresAt?: number | undefined;
 };
 
 export type CreateAccessTokenResult = {
   accessToken: {
-    /** id of the access token */
-    id: string;
-    /** name that people see, not blank and without invisible characters */
-    name: string;
-    /** the part of the token that may be shown */
-    maskedToken: string;
+    /** id of the access token */ id: string;
+    /** name that people see, not blank and without invisible characters */ name: string;
+    /** the part of the token that may be shown */ maskedToken: string;
     permissions: Array<
       | 'workspace:read'
       | 'workspace:write'
@@ -2270,20 +1752,14 @@ export type CreateAccessTokenResult = {
       | 'metering:read'
       | 'metering:write'
     >;
-    /** the workspaces it is limited to; absent: all */
-    workspaceIds?: Array<string>;
+    /** the workspaces it is limited to; absent: all */ workspaceIds?: Array<string>;
     /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
     allowedIPs?: Array<string>;
-    /** when it expires, in Unix milliseconds */
-    expiresAt?: number;
-    /** id of the access token that made it; absent: an operator did */
-    createdBy?: string;
-    /** whether it was revoked; that is final */
-    revoked: boolean;
-    /** when it was made, RFC 3339 in UTC */
-    createdAt: string;
-    /** the secret; only this answer contains it */
-    token: string;
+    /** when it expires, in Unix milliseconds */ expiresAt?: number;
+    /** id of the access token that made it; absent: an operator did */ createdBy?: string;
+    /** whether it was revoked; that is final */ revoked: boolean;
+    /** when it was made, RFC 3339 in UTC */ createdAt: string;
+    /** the secret; only this answer contains it */ token: string;
   };
 };
 
@@ -2293,12 +1769,9 @@ export type ListAccessTokensResult = {
 };
 
 export type AccessToken = {
-  /** id of the access token */
-  id: string;
-  /** name that people see, not blank and without invisible characters */
-  name: string;
-  /** the part of the token that may be shown */
-  maskedToken: string;
+  /** id of the access token */ id: string;
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** the part of the token that may be shown */ maskedToken: string;
   permissions: Array<
     | 'workspace:read'
     | 'workspace:write'
@@ -2320,25 +1793,18 @@ export type AccessToken = {
     | 'metering:read'
     | 'metering:write'
   >;
-  /** the workspaces it is limited to; absent: all */
-  workspaceIds?: Array<string>;
+  /** the workspaces it is limited to; absent: all */ workspaceIds?: Array<string>;
   /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
   allowedIPs?: Array<string>;
-  /** when it expires, in Unix milliseconds */
-  expiresAt?: number;
-  /** id of the access token that made it; absent: an operator did */
-  createdBy?: string;
-  /** whether it was revoked; that is final */
-  revoked: boolean;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when it was last used; at most a minute behind, RFC 3339 in UTC */
-  lastUsedAt?: string;
-  /** when it was revoked, RFC 3339 in UTC */
-  revokedAt?: string;
+  /** when it expires, in Unix milliseconds */ expiresAt?: number;
+  /** id of the access token that made it; absent: an operator did */ createdBy?: string;
+  /** whether it was revoked; that is final */ revoked: boolean;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when it was last used; at most a minute behind, RFC 3339 in UTC */ lastUsedAt?: string;
+  /** when it was revoked, RFC 3339 in UTC */ revokedAt?: string;
 };
 
-export type GetAccessTokenResult = { accessToken: AccessToken };
+export type AccessTokenResult = { accessToken: AccessToken };
 
 export type DeleteAccessTokenResult = {
   accessToken: AccessToken;
@@ -2354,14 +1820,11 @@ export type ListAuditLogResult = {
 };
 
 export type AuditEntry = {
-  /** id of the audit entry */
-  id: string;
-  /** method and path of the operation, or the command of the operator */
-  operation: string;
+  /** id of the audit entry */ id: string;
+  /** method and path of the operation, or the command of the operator */ operation: string;
   /** `denied`: attempts of a known access token that were refused with 401 or 403, and touched nothing */
   outcome: 'changed' | 'denied';
-  /** why attempts were denied */
-  errorCode?: number;
+  /** why attempts were denied */ errorCode?: number;
   /** how many attempts of this token, operation and error were denied; the line tells of the first one */
   attempts?: number;
   resource?:
@@ -2382,24 +1845,17 @@ export type AuditEntry = {
     | 'webhook'
     | 'workspace'
     | 'workspace_month';
-  /** id of what changed */
-  resourceId?: string;
-  /** who it was */
-  actor: 'access_token' | 'operator';
-  /** id of the access token that made the change; absent: the operator */
-  tokenId?: string;
-  /** address of the client; absent: the operator, or work that went on after the answer */
-  address?: string;
-  /** User-Agent of the client, at most 256 characters */
-  userAgent?: string;
-  /** X-Request-Id of the request */
-  requestId?: string;
+  /** id of what changed */ resourceId?: string;
+  /** who it was */ actor: 'access_token' | 'operator';
+  /** id of the access token that made the change; absent: the operator */ tokenId?: string;
+  /** address of the client; absent: the operator, or work that went on after the answer */ address?: string;
+  /** User-Agent of the client, at most 256 characters */ userAgent?: string;
+  /** X-Request-Id of the request */ requestId?: string;
   /** as it was; absent: it was created, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
   before?: Record<string, unknown>;
   /** as it is since then; absent: it is gone, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
   after?: Record<string, unknown>;
-  /** when it changed, or was denied, RFC 3339 in UTC */
-  createdAt: string;
+  /** when it changed, or was denied, RFC 3339 in UTC */ createdAt: string;
 };
 
 export type CreateWebhookRequest = {
@@ -2423,17 +1879,14 @@ export type CreateWebhookRequest = {
     | 'month.closed'
     | 'meter.failed'
   >;
-  /** id of the workspace whose events it gets; absent: those of all */
-  workspaceId?: string | undefined;
-  /** what it is for */
-  description?: string | undefined;
+  /** id of the workspace whose events it gets; absent: those of all */ workspaceId?: string | undefined;
+  /** what it is for */ description?: string | undefined;
 };
 
-export type CreateWebhookResult = { webhook: NewWebhook };
+export type NewWebhookResult = { webhook: NewWebhook };
 
 export type NewWebhook = {
-  /** id of the webhook */
-  id: string;
+  /** id of the webhook */ id: string;
   /** where events are posted: `https://`, with the name of a host that can be reached from outside */
   url: string;
   /** the types of events that it gets */
@@ -2454,25 +1907,17 @@ export type NewWebhook = {
     | 'month.closed'
     | 'meter.failed'
   >;
-  /** id of the workspace whose events it gets; absent: those of all */
-  workspaceId?: string;
-  /** what it is for */
-  description?: string;
+  /** id of the workspace whose events it gets; absent: those of all */ workspaceId?: string;
+  /** what it is for */ description?: string;
   enabled: boolean;
   /** why it is not enabled: a request, an answer 410, or five days of failures */
   disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
-  /** when it was disabled, RFC 3339 in UTC */
-  disabledAt?: string;
-  /** since when every try failed, RFC 3339 in UTC */
-  failingSince?: string;
-  /** events that it did not get, because too many were waiting */
-  missedEvents: number;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */
-  updatedAt: string;
-  /** the secret that signs: only this answer contains it */
-  secret: string;
+  /** when it was disabled, RFC 3339 in UTC */ disabledAt?: string;
+  /** since when every try failed, RFC 3339 in UTC */ failingSince?: string;
+  /** events that it did not get, because too many were waiting */ missedEvents: number;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
+  /** the secret that signs: only this answer contains it */ secret: string;
 };
 
 export type ListWebhooksResult = {
@@ -2481,8 +1926,7 @@ export type ListWebhooksResult = {
 };
 
 export type Webhook = {
-  /** id of the webhook */
-  id: string;
+  /** id of the webhook */ id: string;
   /** where events are posted: `https://`, with the name of a host that can be reached from outside */
   url: string;
   /** the types of events that it gets */
@@ -2503,26 +1947,19 @@ export type Webhook = {
     | 'month.closed'
     | 'meter.failed'
   >;
-  /** id of the workspace whose events it gets; absent: those of all */
-  workspaceId?: string;
-  /** what it is for */
-  description?: string;
+  /** id of the workspace whose events it gets; absent: those of all */ workspaceId?: string;
+  /** what it is for */ description?: string;
   enabled: boolean;
   /** why it is not enabled: a request, an answer 410, or five days of failures */
   disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
-  /** when it was disabled, RFC 3339 in UTC */
-  disabledAt?: string;
-  /** since when every try failed, RFC 3339 in UTC */
-  failingSince?: string;
-  /** events that it did not get, because too many were waiting */
-  missedEvents: number;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */
-  updatedAt: string;
+  /** when it was disabled, RFC 3339 in UTC */ disabledAt?: string;
+  /** since when every try failed, RFC 3339 in UTC */ failingSince?: string;
+  /** events that it did not get, because too many were waiting */ missedEvents: number;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
 };
 
-export type GetWebhookResult = { webhook: Webhook };
+export type WebhookResult = { webhook: Webhook };
 
 export type ListWebhookDeliveriesResult = {
   deliveries: Array<WebhookDelivery>;
@@ -2530,37 +1967,25 @@ export type ListWebhookDeliveriesResult = {
 };
 
 export type WebhookDelivery = {
-  /** type of the event */
-  type: string;
-  /** id of the webhook delivery */
-  id: string;
-  /** `webhook-id` of the event, the same at every try */
-  eventId: string;
+  /** type of the event */ type: string;
+  /** id of the webhook delivery */ id: string;
+  /** `webhook-id` of the event, the same at every try */ eventId: string;
   state: 'WAITING' | 'DELIVERED' | 'FAILED';
-  /** when the event was told, RFC 3339 in UTC */
-  createdAt: string;
-  /** when it is tried next, RFC 3339 in UTC */
-  nextTryAt?: string;
-  /** its latest tries, oldest first */
-  tries: Array<WebhookTry>;
+  /** when the event was told, RFC 3339 in UTC */ createdAt: string;
+  /** when it is tried next, RFC 3339 in UTC */ nextTryAt?: string;
+  /** its latest tries, oldest first */ tries: Array<WebhookTry>;
 };
 
 export type WebhookTry = {
-  /** when it began, RFC 3339 in UTC */
-  at: string;
-  /** how long it took */
-  durationMs: number;
-  /** HTTP status of the answer */
-  status?: number;
-  /** why there was no whole answer */
-  error?: string;
-  /** the first 1 KB of the answer; of a receiver inside 200 bytes */
-  answer?: string;
+  /** when it began, RFC 3339 in UTC */ at: string;
+  /** how long it took */ durationMs: number;
+  /** HTTP status of the answer */ status?: number;
+  /** why there was no whole answer */ error?: string;
+  /** the first 1 KB of the answer; of a receiver inside 200 bytes */ answer?: string;
 };
 
 export type UpdateWebhookRequest = {
-  /** whether events are delivered */
-  enabled?: boolean | undefined;
+  /** whether events are delivered */ enabled?: boolean | undefined;
   /** the types of events that it gets */
   events?:
     | Array<
@@ -2585,30 +2010,19 @@ export type UpdateWebhookRequest = {
   url?: string | undefined;
 };
 
-export type UpdateWebhookResult = { webhook: Webhook };
-
 export type RotateWebhookSecretRequest = {
-  /** within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over */ replaceLatest?:
-    boolean | undefined;
+  /** within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over */
+  replaceLatest?: boolean | undefined;
 };
 
-export type RotateWebhookSecretResult = { webhook: NewWebhook };
-
-export type TestWebhookResult = { delivery: WebhookDelivery };
-
-export type RedeliverWebhookResult = { delivery: WebhookDelivery };
-
-export type DeleteWebhookResult = { webhook: Webhook };
+export type WebhookDeliveryResult = { delivery: WebhookDelivery };
 
 export type CreateMeterDestinationRequest = {
-  /** id of the workspace */
   workspaceId: string;
   /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
   kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
-  /** what people call it */
-  name: string;
-  /** where events are posted; default: that of the kind, if it has one */
-  url?: string | undefined;
+  /** what people call it */ name: string;
+  /** where events are posted; default: that of the kind, if it has one */ url?: string | undefined;
   /** what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer */
   secret?: string | undefined;
   /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
@@ -2619,23 +2033,18 @@ export type CreateMeterDestinationRequest = {
   unit?: string | undefined;
   /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
   batchSize?: number | undefined;
-  /** usage is sent from this hour on, RFC 3339 in UTC */
-  startsAt?: string | undefined;
-  /** whether it is sent anything; what is used meanwhile waits */
-  enabled?: boolean | undefined;
+  /** usage is sent from this hour on, RFC 3339 in UTC */ startsAt?: string | undefined;
+  /** whether it is sent anything; what is used meanwhile waits */ enabled?: boolean | undefined;
 };
 
-export type CreateMeterDestinationResult = { destination: NewMeterDestination };
+export type NewMeterDestinationResult = { destination: NewMeterDestination };
 
 export type NewMeterDestination = {
-  /** id of the meter destination */
-  id: string;
-  /** id of the workspace */
+  /** id of the meter destination */ id: string;
   workspaceId: string;
   /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
   kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
-  /** what people call it */
-  name: string;
+  /** what people call it */ name: string;
   /** where events are posted: `https://`, with the name of a host that can be reached from outside */
   url: string;
   /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
@@ -2646,28 +2055,17 @@ export type NewMeterDestination = {
   unit: string;
   /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
   batchSize: number;
-  /** usage is sent from this hour on, RFC 3339 in UTC */
-  startsAt: string;
-  /** whether it is sent anything; what is used meanwhile waits */
-  enabled: boolean;
-  /** events that wait */
-  waitingEvents: number;
-  /** the oldest hour that waits, RFC 3339 in UTC */
-  waitingSince?: string;
-  /** events that failed for good */
-  failedEvents: number;
-  /** when it last took events, RFC 3339 in UTC */
-  lastSentAt?: string;
-  /** since when it takes none, RFC 3339 in UTC */
-  failingSince?: string;
-  /** why not, or why the last event failed */
-  lastError?: string;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */
-  updatedAt: string;
-  /** of kind `http`, the secret that signs: only this answer contains it */
-  secret?: string;
+  /** usage is sent from this hour on, RFC 3339 in UTC */ startsAt: string;
+  /** whether it is sent anything; what is used meanwhile waits */ enabled: boolean;
+  /** events that wait */ waitingEvents: number;
+  /** the oldest hour that waits, RFC 3339 in UTC */ waitingSince?: string;
+  /** events that failed for good */ failedEvents: number;
+  /** when it last took events, RFC 3339 in UTC */ lastSentAt?: string;
+  /** since when it takes none, RFC 3339 in UTC */ failingSince?: string;
+  /** why not, or why the last event failed */ lastError?: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
+  /** of kind `http`, the secret that signs: only this answer contains it */ secret?: string;
 };
 
 export type ListMeterDestinationsResult = {
@@ -2676,14 +2074,11 @@ export type ListMeterDestinationsResult = {
 };
 
 export type MeterDestination = {
-  /** id of the meter destination */
-  id: string;
-  /** id of the workspace */
+  /** id of the meter destination */ id: string;
   workspaceId: string;
   /** in whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are */
   kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
-  /** what people call it */
-  name: string;
+  /** what people call it */ name: string;
   /** where events are posted: `https://`, with the name of a host that can be reached from outside */
   url: string;
   /** event name of a usage name: of a meter of Stripe, an event type of CloudEvents, a code of Lago; null: such usage is not sent. Other names are sent as they are, and usage without one as `usage` */
@@ -2694,33 +2089,22 @@ export type MeterDestination = {
   unit: string;
   /** most events of a request; with 1, CloudEvents are sent in structured mode, else in batched mode */
   batchSize: number;
-  /** usage is sent from this hour on, RFC 3339 in UTC */
-  startsAt: string;
-  /** whether it is sent anything; what is used meanwhile waits */
-  enabled: boolean;
-  /** events that wait */
-  waitingEvents: number;
-  /** the oldest hour that waits, RFC 3339 in UTC */
-  waitingSince?: string;
-  /** events that failed for good */
-  failedEvents: number;
-  /** when it last took events, RFC 3339 in UTC */
-  lastSentAt?: string;
-  /** since when it takes none, RFC 3339 in UTC */
-  failingSince?: string;
-  /** why not, or why the last event failed */
-  lastError?: string;
-  /** when it was made, RFC 3339 in UTC */
-  createdAt: string;
-  /** when its settings last changed, RFC 3339 in UTC */
-  updatedAt: string;
+  /** usage is sent from this hour on, RFC 3339 in UTC */ startsAt: string;
+  /** whether it is sent anything; what is used meanwhile waits */ enabled: boolean;
+  /** events that wait */ waitingEvents: number;
+  /** the oldest hour that waits, RFC 3339 in UTC */ waitingSince?: string;
+  /** events that failed for good */ failedEvents: number;
+  /** when it last took events, RFC 3339 in UTC */ lastSentAt?: string;
+  /** since when it takes none, RFC 3339 in UTC */ failingSince?: string;
+  /** why not, or why the last event failed */ lastError?: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
 };
 
-export type GetMeterDestinationResult = { destination: MeterDestination };
+export type MeterDestinationResult = { destination: MeterDestination };
 
 export type UpdateMeterDestinationRequest = {
-  /** what people call it */
-  name?: string | undefined;
+  /** what people call it */ name?: string | undefined;
   /** where events are posted: `https://`, with the name of a host that can be reached from outside */
   url?: string | undefined;
   /** what it asks for: the secret key of Stripe, the API key of Lago, a bearer token; stored encrypted, and in no answer */
@@ -2733,40 +2117,27 @@ export type UpdateMeterDestinationRequest = {
   enabled?: boolean | undefined;
 };
 
-export type UpdateMeterDestinationResult = { destination: MeterDestination };
-
 export type ListMeterEventsResult = {
   events: Array<MeterEvent>;
   /** where the next page starts; absent on the last one */ nextCursor?: string;
 };
 
 export type MeterEvent = {
-  /** id of the meter event */
-  id: string;
-  /** id of the billing record */
+  /** id of the meter event */ id: string;
   billingId: string;
-  /** when its hour began, RFC 3339 in UTC */
-  hour: string;
-  /** usage name; empty: usage that was given none */
-  usageName: string;
-  /** credits that were used: decimal text, below 0 in a correction */
-  credits: string;
-  /** how many events those are */
-  events: number;
-  /** what the record is called there */
-  externalId: string;
-  /** what the usage name is called there */
-  eventName: string;
+  /** when its hour began, RFC 3339 in UTC */ hour: string;
+  /** usage name; empty: usage that was given none */ usageName: string;
+  /** credits that were used: decimal text, below 0 in a correction */ credits: string;
+  /** how many events those are */ events: number;
+  /** what the record is called there */ externalId: string;
+  /** what the usage name is called there */ eventName: string;
   /** what is sent: credits or events, of a destination that takes whole numbers so many of its units */
   value: string;
-  /** 0 for the first event of an hour, and counted on for each correction of it */
-  number: number;
+  /** 0 for the first event of an hour, and counted on for each correction of it */ number: number;
   /** CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there */
   state: 'WAITING' | 'SENT' | 'FAILED' | 'CARRIED' | 'LEFT_OUT';
-  /** when it was sent, or failed for good, RFC 3339 in UTC */
-  endedAt?: string;
-  /** why it failed, or was put off */
-  error?: string;
+  /** when it was sent, or failed for good, RFC 3339 in UTC */ endedAt?: string;
+  /** why it failed, or was put off */ error?: string;
 };
 
 export type RedeliverMeterEventsRequest = {
@@ -2784,55 +2155,37 @@ export type PreviewMeterEventsResult = {
 };
 
 export type MeterPreviewEvent = {
-  /** id of the billing record */
   billingId: string;
-  /** when its hour began, RFC 3339 in UTC */
-  hour: string;
-  /** usage name; empty: usage that was given none */
-  usageName: string;
-  /** credits that were used: decimal text, below 0 in a correction */
-  credits: string;
-  /** how many events those are */
-  events: number;
-  /** what the record is called there */
-  externalId: string;
-  /** what the usage name is called there */
-  eventName: string;
+  /** when its hour began, RFC 3339 in UTC */ hour: string;
+  /** usage name; empty: usage that was given none */ usageName: string;
+  /** credits that were used: decimal text, below 0 in a correction */ credits: string;
+  /** how many events those are */ events: number;
+  /** what the record is called there */ externalId: string;
+  /** what the usage name is called there */ eventName: string;
   /** what is sent: credits or events, of a destination that takes whole numbers so many of its units */
   value: string;
   state: 'WAITING' | 'CARRIED' | 'LEFT_OUT';
 };
 
-export type GetMeterProofResult = { proof: MeterProof };
+export type MeterProofResult = { proof: MeterProof };
 
 export type MeterProof = {
-  /** the month, YYYY-MM */
-  month: string;
+  /** the month, YYYY-MM */ month: string;
   /** whether sent is usage less what was left out or is carried on; or events wait, or are to be planned; or some failed, or the books have something else than was planned, or what is carried on does not add up */
   status: 'EXACT' | 'PENDING' | 'DIFFERENT';
   /** where what is proved begins: the month (UTC), or the hour from which on usage is sent, RFC 3339 in UTC */
   from: string;
-  /** where it ends: the month, or the last closed hour, RFC 3339 in UTC */
-  to: string;
-  /** what the books have, in what the destination measures: decimal text */
-  usage: string;
-  /** of records and usage names that are not sent there: decimal text */
-  leftOut: string;
-  /** what is carried on: below a unit, or negative: decimal text */
-  rests: string;
-  /** what waits to be sent: decimal text */
-  waiting: string;
-  /** what failed for good: decimal text */
-  failed: string;
-  /** what the destination took: decimal text */
-  sent: string;
-  /** what the books have more than was planned: decimal text */
-  difference: string;
+  /** where it ends: the month, or the last closed hour, RFC 3339 in UTC */ to: string;
+  /** what the books have, in what the destination measures: decimal text */ usage: string;
+  /** of records and usage names that are not sent there: decimal text */ leftOut: string;
+  /** what is carried on: below a unit, or negative: decimal text */ rests: string;
+  /** what waits to be sent: decimal text */ waiting: string;
+  /** what failed for good: decimal text */ failed: string;
+  /** what the destination took: decimal text */ sent: string;
+  /** what the books have more than was planned: decimal text */ difference: string;
 };
 
-export type DeleteMeterDestinationResult = { destination: MeterDestination };
-
-export type GetQuotaResult = { quota: Quota };
+export type QuotaResult = { quota: Quota };
 
 export type Quota = {
   /** workspaces that are not deleted */
@@ -2856,6 +2209,153 @@ export type Quota = {
   /** management calls per second, on each process */
   apiPerSecond: { /** how many the team may have */ limit: number };
 };
+
+export type CreditsAlertData = {
+  billingId: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId: string;
+  alert: Alert;
+  /** credits used, ever: decimal text, at most six decimals, at most 9000000000 either way */
+  usedCredits: string;
+  eventId: string;
+};
+
+export type CreditsData = {
+  billingId: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId: string;
+  /** credits used, ever: decimal text, at most six decimals, at most 9000000000 either way */
+  usedCredits: string;
+  /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 either way */
+  totalCredits: string;
+};
+
+export type GrantData = {
+  billingId: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId: string;
+  grantId: string;
+  /** credits of it: decimal text, at most six decimals, at most 9000000000 either way */ credits: string;
+  /** its name */ name?: string;
+  /** when it begins, or began, in Unix milliseconds */ beginsAt: number;
+  /** when it ends, in Unix milliseconds */ expiresAt?: number;
+};
+
+export type GrantExpiringData = {
+  billingId: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId: string;
+  grantId: string;
+  /** credits of it: decimal text, at most six decimals, at most 9000000000 either way */ credits: string;
+  /** its name */ name?: string;
+  /** when it begins, or began, in Unix milliseconds */ beginsAt: number;
+  /** when it ends, in Unix milliseconds */ expiresAt?: number;
+  /** days until its end */ daysLeft: number;
+};
+
+export type LimitReachedData = {
+  limit: {
+    /** whose limit it is */ on: 'key' | 'workspace' | 'billing';
+    /** its name */ name: string;
+    /** its window */ per: string;
+  };
+  /** when the window began, in Unix milliseconds */ windowStartsAt: number;
+  /** when it ends, in Unix milliseconds */ windowEndsAt: number;
+  apiKeyId?: string;
+  billingId?: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId?: string;
+};
+
+export type KeyData = {
+  apiKeyId: string;
+  /** its name */ name: string;
+  /** its secret, masked */ maskedKey: string;
+  /** your own id of the customer */ customerId?: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId?: string;
+  /** when it expires, in Unix milliseconds */ expiresAt?: number;
+};
+
+export type KeyExpiringData = {
+  apiKeyId: string;
+  /** its name */ name: string;
+  /** its secret, masked */ maskedKey: string;
+  /** your own id of the customer */ customerId?: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId?: string;
+  /** when it expires, in Unix milliseconds */ expiresAt?: number;
+  /** days until its end */ daysLeft: number;
+};
+
+export type HoldExpiredData = {
+  billingId: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId: string;
+  /** id of the event that held the credits; its characters stand in the id of the hold */
+  holdEventId: string;
+  eventId: string;
+  apiKeyId: string;
+  /** credits of it: decimal text, at most six decimals, at most 9000000000 either way */ credits: string;
+  /** what became of the credits */ outcome: 'released' | 'charged';
+};
+
+export type BooksDifferentData = {
+  billingId: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId: string;
+  /** what the balance is, by the books */ status: 'MISSING' | 'TOO_MUCH';
+  /** by how much: decimal text, at most six decimals, at most 9000000000 either way */ difference: string;
+  /** by how much held credits differ: decimal text, at most six decimals, at most 9000000000 either way */
+  heldDifference: string;
+  /** what the account lacks of its grants, below 0: has too much; absent where they agree: decimal text, at most six decimals, at most 9000000000 either way */
+  grantsDifference?: string;
+};
+
+export type MonthClosedData = {
+  /** the month of the whole workspace */ month: string;
+  /** the zone of its days */ timezone: string;
+  /** how many billing records it has */ records: number;
+};
+
+export type MeterFailedData = {
+  destinationId: string;
+  /** its name */ name: string;
+  /** its kind */ kind: 'stripe' | 'openmeter' | 'cloudevents' | 'lago' | 'http';
+  /** events that failed for good */ failedEvents: number;
+  /** since when every try failed, in Unix milliseconds */ failingSince?: number;
+  /** why */ error: string;
+};
+
+/** The `data` of each type of event. */
+export type WebhookData = {
+  'credits.alert': CreditsAlertData;
+  'credits.exhausted': CreditsData;
+  'credits.replenished': CreditsData;
+  'grant.began': GrantData;
+  'grant.expiring': GrantExpiringData;
+  'grant.expired': GrantData;
+  'limit.reached': LimitReachedData;
+  'key.created': KeyData;
+  'key.rotated': KeyData;
+  'key.deleted': KeyData;
+  'key.expiring': KeyExpiringData;
+  'hold.expired': HoldExpiredData;
+  'books.different': BooksDifferentData;
+  'month.closed': MonthClosedData;
+  'meter.failed': MeterFailedData;
+};
+
+/** What a webhook is posted. */
+export type WebhookEvent = {
+  [Type in keyof WebhookData]: {
+    type: Type;
+    timestamp: string;
+    sequence: number;
+    workspaceId?: string;
+    data: WebhookData[Type];
+  };
+}[keyof WebhookData];
 
 /** How people read a status; the two limits are temporary blocks. */
 export const displayForms = {

@@ -1,5 +1,5 @@
 export { each, keytally, type ClientOptions, type Keytally } from './client.ts';
-export type { Contract } from './contract.ts';
+export type { Contract, WebhookData, WebhookEvent } from './contract.ts';
 export { KeytallyError } from './error.ts';
 export { fastifyGuard, honoGuard, koaGuard, nodeGuard } from './frameworks.ts';
 export type { Cost, GuardOptions, HoldOptions } from './guard-options.ts';

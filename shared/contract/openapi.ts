@@ -6,6 +6,7 @@ import { probePaths } from './probe-paths.ts';
 import { withComponents } from './components.ts';
 import { tags, type Operation, type Tag } from './route.ts';
 import { errorSchema } from './schemas.ts';
+import { describeWebhooks } from './webhook-events.ts';
 
 /** Where clients reach what a document describes. */
 export type DocumentServer = { url: string; description: string };
@@ -26,7 +27,10 @@ export function openApi(
   const paths: Paths = { ...more };
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = describe(operation);
   Object.assign(paths, Object.fromEntries(Object.entries(probes).map(withCommonFailures)));
-  const { value, schemas } = withComponents(paths);
+  // Of the server where webhooks are made.
+  const webhooks = operations.some(({ tag }) => tag === 'Webhooks') ? describeWebhooks() : undefined;
+  const { value: described, schemas } = withComponents({ paths, ...(webhooks && { webhooks }) });
+  const { paths: value } = described;
   const used = new Set<string>(
     Object.values(value).flatMap((methods) => Object.values(methods).flatMap(({ tags }) => tags)),
   );
@@ -42,7 +46,7 @@ export function openApi(
     tags: Object.entries(tags)
       .filter(([name]) => used.has(name))
       .map(([name, description]) => ({ name, description })),
-    paths: value,
+    ...described,
     components: {
       securitySchemes: {
         accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' },
@@ -105,9 +109,16 @@ function withExample(schema: TSchema, where: string) {
   return { schema, example: exampleOf(schema, where) };
 }
 
-/** What an operation takes or answers under its name, unless it has one of its own: `verifyKey` answers a VerifyKeyResult. */
+/**
+ * What an operation takes or answers under its name, unless it has one of its own: `importKeys` answers an ImportKeysResult. An answer
+ * of one named thing is called by that, for all operations alike.
+ */
 export function titled(operationId: string, what: 'Request' | 'Result', schema: TSchema): TSchema {
-  return { title: operationId.charAt(0).toUpperCase() + operationId.slice(1) + what, ...schema };
+  const [first, ...more] = Object.values(
+    (schema as { properties?: Record<string, { title?: string }> }).properties ?? {},
+  );
+  const only = what === 'Result' && more.length === 0 ? first?.title : undefined;
+  return { title: (only ?? operationId.charAt(0).toUpperCase() + operationId.slice(1)) + what, ...schema };
 }
 
 function nameOf({ method, path }: Operation): string {
@@ -219,10 +230,12 @@ const requestId = {
 
 function parameters(place: 'path' | 'query', schema: Operation['params'], operation: string) {
   const required = new Set<string>(schema?.required ?? []);
-  return Object.entries((schema?.properties ?? {}) as Record<string, TSchema>).map(([name, property]) => ({
+  const properties = Object.entries((schema?.properties ?? {}) as Record<string, TSchema & { description?: string }>);
+  return properties.map(([name, { description, ...property }]) => ({
     name,
     in: place,
     required: place === 'path' || (required.has(name) && !('default' in property)),
+    description,
     schema: property,
     // No example in a query: /docs would fill it in, and readers who try the operation would send it unawares.
     ...(place === 'path' && { example: exampleOf(property, `${operation}: ${name}`) }),

@@ -148,16 +148,17 @@ function parse(text: string): object {
   }
 }
 
-/** The file in which a test file writes down the error codes that it has seen. */
-export const SEEN_CODES_FILE = 'error-codes';
+/** The file in which a test file writes down the error codes, and types of events, that it has seen. */
+export const SEEN_FILE = 'seen';
 
-const seen = new Set<number>();
+const seen = new Set<number | string>();
 
-function note(code: number): void {
-  if (seen.has(code)) return;
-  seen.add(code);
+/** Writes down what a test file has seen. */
+export function note(one: number | string): void {
+  if (seen.has(one)) return;
+  seen.add(one);
   const folder = process.env.TEST_FOLDER;
   if (!folder) return;
   mkdirSync(folder, { recursive: true });
-  appendFileSync(join(folder, SEEN_CODES_FILE), `${code}\n`);
+  appendFileSync(join(folder, SEEN_FILE), `${one}\n`);
 }

@@ -2,7 +2,9 @@ import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { atEnd } from './at-end.ts';
 import { connectPatiently } from './patient-redis.ts';
+import { checkNotifiedEvents } from './notified-events.ts';
 import { makeDatabases, openEmptied } from './world.ts';
 
 /** Stores that no program of ours uses, with a team of its own. */
@@ -33,7 +35,9 @@ export async function connectTestStores(): Promise<TestStores> {
   await sql`delete from usage_marks`;
   const { client: books } = stores.books;
   for (const table of TABLES) await books.command({ query: `truncate table ${table}` });
-  return { ...stores, team: await newTeam(sql) };
+  const team = await newTeam(sql);
+  atEnd(() => checkNotifiedEvents(sql, team.id));
+  return { ...stores, team };
 }
 
 /** A team with an access token. */

@@ -12,6 +12,7 @@ import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { atEnd } from './at-end.ts';
 import { eventually } from './eventually.ts';
 import { connectPatiently } from './patient-redis.ts';
+import { checkNotifiedEvents } from './notified-events.ts';
 import { decided, once, request, type Answer, type RequestOptions } from './request.ts';
 import { postgresPosition } from '../../apps/api/sync/sweeper.ts';
 import { applyChanges } from '../../apps/api/sync/sync.ts';
@@ -65,7 +66,10 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
   const world = await (shared ??= ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot));
   const team = await world.newTeam();
   const started: Started[] = [];
-  const stop = atEnd(async () => void (await Promise.all(started.map((one) => one.stop()))));
+  const stop = atEnd(async () => {
+    await checkNotifiedEvents(world.sql, team.id);
+    await Promise.all(started.map((one) => one.stop()));
+  });
   return {
     ...world,
     verify: world.verify!,
@@ -86,7 +90,7 @@ export async function joinWorld(): Promise<World & { verify: Started; consumer: 
  * end of the file, or before.
  */
 export function makeWorld(programs: Program[] = ['api'], settings: Record<string, string> = {}): Promise<World> {
-  return stoppedAtEnd(ownWorld(startProgram, programs, settings));
+  return stoppedAtEnd(ownWorld(startProgram, programs, settings), checkNotifiedEvents);
 }
 
 /** The same with programs that are processes, for what kills them. */
@@ -97,9 +101,16 @@ export function spawnWorld(
   return stoppedAtEnd(ownWorld(spawnProgram, programs, settings));
 }
 
-async function stoppedAtEnd<Running>(starting: Promise<World<Running>>): Promise<World<Running>> {
+async function stoppedAtEnd<Running>(
+  starting: Promise<World<Running>>,
+  check?: (sql: Sql) => Promise<void>,
+): Promise<World<Running>> {
   const world = await starting;
-  return { ...world, stop: atEnd(() => world.stop()) };
+  const stop = atEnd(async () => {
+    await check?.(world.sql);
+    await world.stop();
+  });
+  return { ...world, stop };
 }
 
 async function ownWorld<Running extends Started | Spawned>(

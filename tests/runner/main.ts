@@ -5,7 +5,8 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errors } from '../../shared/contract/errors.ts';
-import { SEEN_CODES_FILE } from '../helpers/contract.ts';
+import { webhookEventTypes } from '../../shared/contract/webhook-event-types.ts';
+import { SEEN_FILE } from '../helpers/contract.ts';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { readJson, replaceFile } from '../../apps/stack/process/files.ts';
 import { makeWorker, type FileResult } from './test-file.ts';
@@ -138,12 +139,13 @@ async function meet({ what, start }: Need, files: string[]): Promise<Record<stri
   }
 }
 
-// Nobody knows whether an error can happen, or what it then says, unless some test has seen it.
+// Nobody knows whether an error or an event can happen, or what it then says, unless some test has seen it.
 function checkCatalogue(): void {
-  const files = globSync(join(folder, 'slot-*', SEEN_CODES_FILE));
-  const seen = new Set(files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n').map(Number)));
-  const unseen = Object.values(errors).filter(([code]) => !seen.has(code));
+  const files = globSync(join(folder, 'slot-*', SEEN_FILE));
+  const seen = new Set(files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n')));
+  const unseen = Object.values(errors).filter(([code]) => !seen.has(String(code)));
   for (const [code, message] of unseen) fail(`no test saw the error ${code} (${message})`);
+  for (const type of webhookEventTypes) if (!seen.has(type)) fail(`no test saw the event ${type}`);
 }
 
 function findFiles(): { path: string; tier: Tier }[] {

@@ -1,6 +1,8 @@
 import { withComponents } from '../../../shared/contract/components.ts';
 import { titled } from '../../../shared/contract/openapi.ts';
+import { webhookData } from '../../../shared/contract/webhook-events.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
+import { pageParameters } from '../http/pages.ts';
 
 /** The part of JSON Schema that the OpenAPI document uses. */
 export type Schema = {
@@ -28,13 +30,14 @@ export type ClientOperation = Pick<Operation, 'method' | 'path' | 'operationId' 
   answers: Record<string, Schema>;
 };
 
-/** What clients have of the contract: its operations, and the schemas that have a name. */
+/** What clients have of the contract: its operations, what events of webhooks tell, by type, and the schemas that have a name. */
 export function contractOf(operations: readonly Operation[]) {
-  const { value, schemas } = withComponents(operations.map(operationOf));
+  const events: Record<string, object> = webhookData;
+  const { value, schemas } = withComponents({ operations: operations.map(operationOf), events });
   const named = schemas as Record<string, Schema>;
-  for (const { operationId, inPath, query, body } of value)
+  for (const { operationId, inPath, query, body } of value.operations)
     requireDifferentNames(operationId, [inPath, query, resolved(named, body)]);
-  return { operations: value, schemas: named };
+  return { ...value, events: value.events as Record<string, Schema>, schemas: named };
 }
 
 function operationOf(operation: Operation): ClientOperation {
@@ -76,9 +79,26 @@ export function together(...schemas: Schema[]): Required<Pick<Schema, 'propertie
   };
 }
 
+/** What lists that are read page by page have in common, under the name `Page`. */
+export const page: Schema = { properties: pageParameters, required: [] };
+
+/** What an operation takes besides a page of a list, and whether it takes one. */
+export function besidesPage({ properties = {}, required = [] }: Schema) {
+  const own = Object.entries(properties).filter(
+    ([name, one]) => JSON.stringify(page.properties![name]) !== JSON.stringify(one),
+  );
+  const isPage = Object.keys(properties).length - own.length === 2;
+  return { isPage, properties: isPage ? Object.fromEntries(own) : properties, required };
+}
+
 /** The name of the schema that one refers to. */
 export function refName({ $ref = '' }: Schema): string {
   return $ref.split('/').at(-1)!;
+}
+
+/** What a field is about, unless its name says it: `billingId` is the id of the billing record. */
+export function aboutField(name: string, { description }: Schema): string | undefined {
+  return /[a-z]Id$/.test(name) && /^id of the [\w ]+$/.test(description ?? '') ? undefined : description;
 }
 
 /** What a schema says, without what people read. */

@@ -1,5 +1,5 @@
 import { entryOf } from '../../../shared/runtime/entry-of.ts';
-import { meaningOf, refName, resolved, upperFirst, type Schema } from './document.ts';
+import { aboutField, meaningOf, refName, resolved, upperFirst, type Schema } from './document.ts';
 
 /**
  * How a struct's optional fields say "left out": in an answer their zero value does; in a request only where keytally takes it for
@@ -85,7 +85,7 @@ export function makeGoTypes(schemas: Record<string, Schema>) {
     const mark = markOf(schema, plain, place);
     const type = mark === 'Nullable' ? `*Nullable[${plain}]` : `${mark}${plain}`;
     const tag = `\`json:"${property}${isRequired ? '' : ',omitempty'}"\``;
-    return { name, type, tag, about: aboutField(schema, plain) };
+    return { name, type, tag, about: aboutOfField(property, schema, plain) };
   }
 
   return { typeOf, declare, text: () => [...declared.values()].join('\n\n') };
@@ -105,9 +105,14 @@ function markOf(schema: Schema, plain: string, { property, kind, isRequired }: P
   return plain === 'int64' && ((schema.minimum ?? 0) > 0 || schema.default === 0) ? '' : '*';
 }
 
-function aboutField({ description, enum: values, default: value }: Schema, plain: string): string | undefined {
+function aboutOfField(name: string, schema: Schema, plain: string): string | undefined {
+  const { enum: values, default: value } = schema;
   const one = values && plain === 'string' ? values.map((value) => JSON.stringify(value)).join(', ') : '';
-  const parts = [description, one && `one of ${one}`, value !== undefined && `default ${JSON.stringify(value)}`];
+  const parts = [
+    aboutField(name, schema),
+    one && `one of ${one}`,
+    value !== undefined && `default ${JSON.stringify(value)}`,
+  ];
   return parts.filter(Boolean).join('; ') || undefined;
 }
 

@@ -2,7 +2,17 @@ import { format, resolveConfig } from 'prettier';
 import type { Operation } from '../../../shared/contract/route.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
 import { portalRoutes, routes } from '../routes/index.ts';
-import { aboutOf, contractOf, together, typeIn, type ClientOperation, type Schema } from './document.ts';
+import {
+  aboutField,
+  aboutOf,
+  besidesPage,
+  contractOf,
+  page,
+  together,
+  typeIn,
+  type ClientOperation,
+  type Schema,
+} from './document.ts';
 import { refusalTable } from './refusals.ts';
 
 /** Renders the client's copy of the contract: the types of all operations, the display forms, the refusals. */
@@ -10,7 +20,7 @@ export function renderContract(): Promise<string> {
   const entries = Object.entries(refusalTable()).map(([name, error]) => `${name}: ${JSON.stringify(error)}`);
   return render(`
 /** What each operation takes (its path, query and body in one object) and answers. */
-${textOf('Contract', typesOf(routes))}
+${textOf('Contract', withEvents(typesOf(routes)))}
 /** How people read a status; the two limits are temporary blocks. */
 export const displayForms = ${JSON.stringify(displayForms)} as const;
 
@@ -43,23 +53,40 @@ async function render(text: string): Promise<string> {
 
 type Types = { entries: string[]; named: Map<string, string> };
 
+/** The same with what webhooks are posted. */
+function withEvents({ entries, named, typeOf, events }: ReturnType<typeof typesOf>): Types {
+  const data = Object.entries(events).map(([type, schema]) => `'${type}': ${typeOf(schema, false)};`);
+  named.set(
+    'WebhookData',
+    `/** The \`data\` of each type of event. */\nexport type WebhookData = {\n${data.join('\n')}\n};`,
+  );
+  named.set(
+    'WebhookEvent',
+    `/** What a webhook is posted. */
+export type WebhookEvent = { [Type in keyof WebhookData]: { type: Type; timestamp: string; sequence: number; workspaceId?: string; data: WebhookData[Type] } }[keyof WebhookData];`,
+  );
+  return { entries, named };
+}
+
 /** The interface of all operations, and what its schemas with a name are. */
 function textOf(contract: string, { entries, named }: Types): string {
   return [`export interface ${contract} {\n${entries.join('\n')}\n}`, ...named.values(), ''].join('\n\n');
 }
 
-function typesOf(operations: readonly Operation[]): Types {
-  const { operations: all, schemas } = contractOf(operations);
+function typesOf(operations: readonly Operation[]) {
+  const { operations: all, schemas, events } = contractOf(operations);
   const named = new Map<string, string>();
-  return { entries: all.flatMap(entriesOf), named };
+  named.set('Page', `/** Which items of a list. */\nexport type Page = ${objectType(page, true)};`);
+  return { entries: all.flatMap(entriesOf), named, typeOf, events };
 
   /** An operation in its forms: as JSON, and as text. */
   function entriesOf(one: ClientOperation): string[] {
     const { 'application/json': json, ...others } = one.answers;
     const { method, path, inPath, query, body } = one;
-    const given = together(inPath, query);
+    const { isPage, ...given } = besidesPage(together(inPath, query));
     const inputs = [
-      ...(body && Object.keys(given.properties).length === 0 ? [] : [objectType(given, true)]),
+      ...(isPage ? ['Page'] : []),
+      ...((body || isPage) && Object.keys(given.properties).length === 0 ? [] : [objectType(given, true)]),
       ...(body ? [typeOf(body, true)] : []),
     ];
     const entry = (form: string, output: string) =>
@@ -89,16 +116,17 @@ function typesOf(operations: readonly Operation[]): Types {
   }
 
   function objectType({ properties = {}, required = [] }: Schema, isInput: boolean): string {
-    // Prettier leaves a short one on its line.
-    const all = Object.values(properties);
-    const space = all.length > 2 && all.some(({ description }) => description) ? '\n' : ' ';
     const fields = Object.entries(properties).map(([field, schema]) => {
       const isOptional = !required.includes(field) || (isInput && 'default' in schema);
       // The client leaves out what is undefined.
       const type = typeOf(schema, isInput) + (isOptional && isInput ? ' | undefined' : '');
-      const about = schema.description ? `/** ${schema.description} */${space}` : '';
-      return `${about}${field}${isOptional ? '?' : ''}: ${type};`;
+      const about = aboutField(field, schema);
+      const text = `${field}${isOptional ? '?' : ''}: ${type};`;
+      // Prettier leaves what fits into a line there.
+      const isShort = `${about}${text}`.length < 100 && !text.includes('\n');
+      return about ? `/** ${about} */${isShort ? ' ' : '\n'}${text}` : text;
     });
-    return `{ ${fields.join(space)} }`;
+    const space = fields.length > 2 || fields.some((field) => field.includes('\n')) ? '\n' : ' ';
+    return `{${space}${fields.join(space)} }`;
   }
 }

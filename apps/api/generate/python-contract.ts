@@ -1,11 +1,25 @@
 // The Python client's copy of the contract, made from the OpenAPI document: its types, and its operations as methods.
 import { operations, VERIFY, VERIFY_BATCH } from '../../../clients/node/operations.ts';
+import { eventFields } from '../../../shared/contract/webhook-events.ts';
 import { entryOf } from '../../../shared/runtime/entry-of.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
 import { routes } from '../routes/index.ts';
-import { aboutOf, contractOf, meaningOf, resolved, together, typeIn, upperFirst, type Schema } from './document.ts';
+import {
+  aboutField,
+  aboutOf,
+  besidesPage,
+  contractOf,
+  meaningOf,
+  page,
+  resolved,
+  together,
+  typeIn,
+  upperFirst,
+  type Schema,
+} from './document.ts';
 import { refusalTable } from './refusals.ts';
 
+type Base = { name: string; schema: Schema };
 type Group = { name: string; methods: Method[] };
 type Method = { name: string; operation: string; input: string; isOptional: boolean; output: string; about: string };
 
@@ -17,7 +31,7 @@ const keywords = new Set(
 
 /** Renders the files of the Python client that follow from the contract, by path. */
 export function renderPythonContract(): Record<string, string> {
-  const { operations: all, schemas } = contractOf(routes);
+  const { operations: all, events, schemas } = contractOf(routes);
   const types = makeTypes(schemas);
   const methodOf = (name: string, operation: string): Method => {
     const [verb, path, , accept = 'application/json'] = operation.split(' ');
@@ -25,10 +39,17 @@ export function renderPythonContract(): Record<string, string> {
     // Path, query and body as one object.
     const { properties, required } = together(one.inPath, one.query, resolved(schemas, one.body));
     const input = { properties, required: required.filter((field) => !('default' in properties[field]!)) };
+    // What names a thing is the same for all that is done with it, and so is what asks for a page.
+    const thing = /.*\/([\w-]+)\/\{/.exec(path!)?.[1];
+    const bases = [
+      ...(thing ? [{ name: `${thing.split('-').map(upperFirst).join('')}Path`, schema: one.inPath }] : []),
+      ...(besidesPage(input).isPage ? [{ name: 'Page', schema: page }] : []),
+    ];
+    for (const base of bases) types.add(base.name, base.schema);
     return {
       name: snakeCase(name),
       operation,
-      input: types.add(`${upperFirst(one.operationId)}Input`, input),
+      input: types.add(`${upperFirst(one.operationId)}Input`, input, bases),
       isOptional: input.required.length === 0,
       output: types.typeOf(one.answers[accept]!, ''),
       about: aboutOf(one),
@@ -43,8 +64,19 @@ export function renderPythonContract(): Record<string, string> {
   const decision = schemas['Decision']!;
   const status = { enum: ['VALID', 'UNDECIDED'] };
   types.add('Identity', { ...decision, properties: { ...decision.properties, status } });
+  const event = { name: 'Event', schema: { properties: eventFields, required: ['timestamp', 'sequence'] } as Schema };
+  types.add(event.name, event.schema);
+  const eventTypes = Object.entries(events).map(([type, data]) => {
+    const properties = { ...event.schema.properties, type: { enum: [type] }, data };
+    const required = ['type', 'data'];
+    return types.add(`${type.split('.').map(upperFirst).join('')}Event`, { properties, required }, [event]);
+  });
   return {
-    'clients/python/keytally/types.py': types.render(),
+    'clients/python/keytally/types.py': `${types.render()}
+
+WebhookEvent = ${eventTypes.join(' | ')}
+"""What a webhook is posted: by its type, what its data are."""
+`,
     'clients/python/keytally/_operations.py': renderOperations(groups, own),
     'clients/python/keytally/_contract.py': renderTables(),
   };
@@ -65,20 +97,22 @@ function makeTypes(schemas: Record<string, Schema>) {
   };
   const typeOf = (schema: Schema, name: string) => typeIn(language, schema, name);
 
-  function add(name: string, schema: Schema): string {
+  function add(name: string, schema: Schema, bases: Base[] = []): string {
     if (rendered.has(name)) return name;
+    const ofBases = bases.flatMap((base) => Object.keys(base.schema.properties!));
+    if (bases.length === 1 && ofBases.length === Object.keys(schema.properties ?? {}).length) return bases[0]!.name;
     // A type may hold itself: its name is taken first.
     rendered.set(name, '');
-    const text = renderType(name, schema);
+    const text = renderType(name, schema, bases);
     rendered.delete(name);
     rendered.set(name, text);
     return name;
   }
 
-  function renderType(name: string, { properties = {}, required = [], description }: Schema): string {
+  function renderType(name: string, { properties = {}, required = [], description }: Schema, bases: Base[]): string {
     const fields = Object.entries(properties).map(([field, schema]) => {
       const type = typeOf(schema, name + upperFirst(field));
-      const about = schema.description && upperFirst(schema.description);
+      const about = upperFirst(aboutField(field, schema) ?? '');
       return { field, about, type: required.includes(field) ? type : `NotRequired[${type}]` };
     });
     const isPlain = fields.every(({ field }) => /^[A-Za-z_]\w*$/.test(field) && !keywords.has(field));
@@ -89,11 +123,12 @@ function makeTypes(schemas: Record<string, Schema>) {
       ]);
       return `${name} = TypedDict(\n    ${text(name)},\n    {\n${items.join('\n')}\n    },\n)\n`;
     }
+    const own = fields.filter(({ field }) => !bases.some(({ schema }) => field in schema.properties!));
     const lines = [
       ...(description ? [docstring(description)] : []),
-      ...fields.flatMap(({ field, type, about }) => [`${field}: ${type}`, ...(about ? [docstring(about)] : [])]),
+      ...own.flatMap(({ field, type, about }) => [`${field}: ${type}`, ...(about ? [docstring(about)] : [])]),
     ];
-    return `class ${name}(TypedDict):\n${(lines.length > 0 ? lines : ['pass']).map((line) => `    ${line}`).join('\n')}\n`;
+    return `class ${name}(${bases.map((base) => base.name).join(', ') || 'TypedDict'}):\n${(lines.length > 0 ? lines : ['pass']).map((line) => `    ${line}`).join('\n')}\n`;
   }
 
   function render(): string {

@@ -9,6 +9,7 @@ import { errors } from '../../../shared/contract/errors.ts';
 import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
 import { errorSchema } from '../../../shared/contract/schemas.ts';
+import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
 import { verifyOperation } from '../../../shared/verification/operation.ts';
 import { gatewayPaths } from '../../verify/gateway/openapi.ts';
 import { portalRoutes, routes as ofClients } from '../routes/index.ts';
@@ -21,7 +22,7 @@ const documents: Record<'api' | 'verify', any> = {
   api: openApi(routes, servers, {}, clientProbePaths(undefined)),
   verify: openApi([verifyOperation], [{ url: 'https://verify.keytally.dev', description: 'Verify' }], gatewayPaths),
 };
-const { paths, components } = documents.api;
+const { paths, webhooks, components } = documents.api;
 
 test('an outside linter finds no error and nothing to warn of, as of an example that does not fit its schema', async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), 'openapi-'));
@@ -53,6 +54,17 @@ test('describes every operation, with its permission, its answers and every erro
   }
   const others = Object.keys(paths).filter((path) => !routes.some((route) => route.path === path));
   assert.equal(others, ['/healthz', '/readyz', '/servingz', '/metrics', '/openapi.json']);
+});
+
+test('describes every type of event that webhooks are told, and each parameter', () => {
+  assert.equal(Object.keys(webhooks), [...webhookEventTypes, 'webhook.test']);
+  assert.is(documents.verify.webhooks, undefined);
+  const parameters = operations().flatMap(({ where, parameters = [] }) =>
+    parameters.map((one: any) => ({ ...one, where })),
+  );
+  assert.ok(parameters.length > 200);
+  const without = parameters.filter(({ description }) => !description).map(({ where, name }) => `${where} ${name}`);
+  assert.equal(without, []);
 });
 
 test('no two errors have one code', () => {

@@ -164,7 +164,7 @@ test('deliveries stay 30 days with their tries, those of a deleted webhook go at
   const deliver = async (webhookId: string, age: string, eventAge = age) => {
     const [event, delivery] = [newId('msg'), newId('dlv')];
     await sql`insert into webhook_events (id, team_id, type, subject_id, at, data, created_at)
-              values (${event}, ${team.id}, 'key.created', '', 0, '{}', now() - ${eventAge}::interval)`;
+              values (${event}, ${team.id}, 'webhook.test', '', 0, '{"message": ""}', now() - ${eventAge}::interval)`;
     await sql`insert into webhook_deliveries (id, team_id, webhook_id, event_id, sequence, created_at)
               values (${delivery}, ${team.id}, ${webhookId}, ${event}, 1, now() - ${age}::interval)`;
     await sql`insert into webhook_tries (delivery_id, number, team_id, at, duration_ms) values (${delivery}, 1, ${team.id}, now(), 1)`;

@@ -16,3 +16,4 @@ from keytally.errors import KeytallyError as KeytallyError
 from keytally.errors import OptionError as OptionError
 from keytally.types import Decision as Decision
 from keytally.types import Identity as Identity
+from keytally.types import WebhookEvent as WebhookEvent

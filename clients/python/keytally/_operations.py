@@ -20,9 +20,9 @@ class _Group:
 
 
 class ApiKeys(_Group):
-    def create(self, input: types.CreateKeyInput, **options: Unpack[CallOptions]) -> types.CreateKeyResult:
+    def create(self, input: types.CreateKeyInput, **options: Unpack[CallOptions]) -> types.ApiKeyWithSecretResult:
         """Create an API key; only this answer contains the secret (`key:write`)."""
-        return cast("types.CreateKeyResult", self._call("post /api/v1/api-key", input, options))
+        return cast("types.ApiKeyWithSecretResult", self._call("post /api/v1/api-key", input, options))
 
     def import_(self, input: types.ImportKeysInput, **options: Unpack[CallOptions]) -> types.ImportKeysResult:
         """Import API keys that were made elsewhere, up to 100; each item stands alone (`key:write`)."""
@@ -32,25 +32,25 @@ class ApiKeys(_Group):
         """List the API keys of a workspace, also deleted ones unless filtered out (`key:read`)."""
         return cast("types.ListKeysResult", self._call("get /api/v1/workspace/{id}/api-keys", input, options))
 
-    def get(self, input: types.GetKeyInput, **options: Unpack[CallOptions]) -> types.GetKeyResult:
+    def get(self, input: types.ApiKeyPath, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """Get an API key, without its secret (`key:read`)."""
-        return cast("types.GetKeyResult", self._call("get /api/v1/workspace/{id}/api-key/{akid}", input, options))
+        return cast("types.ApiKeyResult", self._call("get /api/v1/workspace/{id}/api-key/{akid}", input, options))
 
-    def update(self, input: types.UpdateKeyInput, **options: Unpack[CallOptions]) -> types.UpdateKeyResult:
+    def update(self, input: types.UpdateKeyInput, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """Change an API key; null clears a setting (`key:write`)."""
-        return cast("types.UpdateKeyResult", self._call("patch /api/v1/workspace/{id}/api-key/{akid}", input, options))
+        return cast("types.ApiKeyResult", self._call("patch /api/v1/workspace/{id}/api-key/{akid}", input, options))
 
-    def rotate(self, input: types.RotateKeyInput, **options: Unpack[CallOptions]) -> types.RotateKeyResult:
+    def rotate(self, input: types.RotateKeyInput, **options: Unpack[CallOptions]) -> types.ApiKeyWithSecretResult:
         """Give an API key a new secret; only this answer contains it (`key:write`)."""
-        return cast("types.RotateKeyResult", self._call("post /api/v1/workspace/{id}/api-key/{akid}/rotate", input, options))
+        return cast("types.ApiKeyWithSecretResult", self._call("post /api/v1/workspace/{id}/api-key/{akid}/rotate", input, options))
 
-    def end_earlier_secrets(self, input: types.EndEarlierSecretsInput, **options: Unpack[CallOptions]) -> types.EndEarlierSecretsResult:
+    def end_earlier_secrets(self, input: types.ApiKeyPath, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """End the earlier secrets of an API key now, where a rotation lets them go on (`key:write`)."""
-        return cast("types.EndEarlierSecretsResult", self._call("delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets", input, options))
+        return cast("types.ApiKeyResult", self._call("delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets", input, options))
 
-    def delete(self, input: types.DeleteKeyInput, **options: Unpack[CallOptions]) -> types.DeleteKeyResult:
+    def delete(self, input: types.ApiKeyPath, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """Delete an API key for good; its record stays readable (`key:write`)."""
-        return cast("types.DeleteKeyResult", self._call("delete /api/v1/workspace/{id}/api-key/{akid}", input, options))
+        return cast("types.ApiKeyResult", self._call("delete /api/v1/workspace/{id}/api-key/{akid}", input, options))
 
     def leaked(self, input: types.ReportLeakedSecretsInput, **options: Unpack[CallOptions]) -> types.ReportLeakedSecretsResult:
         """Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`)."""
@@ -58,55 +58,55 @@ class ApiKeys(_Group):
 
 
 class Workspaces(_Group):
-    def create(self, input: types.CreateWorkspaceInput, **options: Unpack[CallOptions]) -> types.CreateWorkspaceResult:
+    def create(self, input: types.CreateWorkspaceInput, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Create a workspace (`workspace:write`)."""
-        return cast("types.CreateWorkspaceResult", self._call("post /api/v1/workspace", input, options))
+        return cast("types.WorkspaceResult", self._call("post /api/v1/workspace", input, options))
 
-    def list(self, input: types.ListWorkspacesInput | None = None, **options: Unpack[CallOptions]) -> types.ListWorkspacesResult:
+    def list(self, input: types.Page | None = None, **options: Unpack[CallOptions]) -> types.ListWorkspacesResult:
         """List the workspaces that the access token may use (`workspace:read`)."""
         return cast("types.ListWorkspacesResult", self._call("get /api/v1/workspace", input, options))
 
-    def get(self, input: types.GetWorkspaceInput, **options: Unpack[CallOptions]) -> types.GetWorkspaceResult:
+    def get(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Get a workspace (`workspace:read`)."""
-        return cast("types.GetWorkspaceResult", self._call("get /api/v1/workspace/{id}", input, options))
+        return cast("types.WorkspaceResult", self._call("get /api/v1/workspace/{id}", input, options))
 
-    def update(self, input: types.UpdateWorkspaceInput, **options: Unpack[CallOptions]) -> types.UpdateWorkspaceResult:
+    def update(self, input: types.UpdateWorkspaceInput, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Change a workspace's name and the defaults of its keys and billing records (`workspace:write`)."""
-        return cast("types.UpdateWorkspaceResult", self._call("patch /api/v1/workspace/{id}", input, options))
+        return cast("types.WorkspaceResult", self._call("patch /api/v1/workspace/{id}", input, options))
 
-    def delete(self, input: types.DeleteWorkspaceInput, **options: Unpack[CallOptions]) -> types.DeleteWorkspaceResult:
+    def delete(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`)."""
-        return cast("types.DeleteWorkspaceResult", self._call("delete /api/v1/workspace/{id}", input, options))
+        return cast("types.WorkspaceResult", self._call("delete /api/v1/workspace/{id}", input, options))
 
-    def proof(self, input: types.GetWorkspaceProofInput, **options: Unpack[CallOptions]) -> types.GetWorkspaceProofResult:
+    def proof(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.WorkspaceProofResult:
         """Tell when a workspace's books were proved, and which records differ (`billing:read`)."""
-        return cast("types.GetWorkspaceProofResult", self._call("get /api/v1/workspace/{id}/proof", input, options))
+        return cast("types.WorkspaceProofResult", self._call("get /api/v1/workspace/{id}/proof", input, options))
 
-    def close_month(self, input: types.CloseMonthInput, **options: Unpack[CallOptions]) -> types.CloseMonthResult:
+    def close_month(self, input: types.CloseMonthInput, **options: Unpack[CallOptions]) -> types.MonthClosingResult:
         """Close a month of a workspace: its statements never change any more (`billing:write`)."""
-        return cast("types.CloseMonthResult", self._call("post /api/v1/workspace/{id}/close", input, options))
+        return cast("types.MonthClosingResult", self._call("post /api/v1/workspace/{id}/close", input, options))
 
 
 class Scopes(_Group):
-    def create(self, input: types.CreateScopeInput, **options: Unpack[CallOptions]) -> types.CreateScopeResult:
+    def create(self, input: types.CreateScopeInput, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Create a scope in a workspace (`workspace:write`)."""
-        return cast("types.CreateScopeResult", self._call("post /api/v1/workspace/{id}/scope", input, options))
+        return cast("types.ScopeResult", self._call("post /api/v1/workspace/{id}/scope", input, options))
 
-    def list(self, input: types.ListScopesInput, **options: Unpack[CallOptions]) -> types.ListScopesResult:
+    def list(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.ListScopesResult:
         """List all scopes of a workspace (`workspace:read`)."""
         return cast("types.ListScopesResult", self._call("get /api/v1/workspace/{id}/scopes", input, options))
 
-    def get(self, input: types.GetScopeInput, **options: Unpack[CallOptions]) -> types.GetScopeResult:
+    def get(self, input: types.ScopePath, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Get a scope (`workspace:read`)."""
-        return cast("types.GetScopeResult", self._call("get /api/v1/workspace/{id}/scope/{sid}", input, options))
+        return cast("types.ScopeResult", self._call("get /api/v1/workspace/{id}/scope/{sid}", input, options))
 
-    def update(self, input: types.UpdateScopeInput, **options: Unpack[CallOptions]) -> types.UpdateScopeResult:
+    def update(self, input: types.UpdateScopeInput, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Change a scope; its representation only while no key has it (`workspace:write`)."""
-        return cast("types.UpdateScopeResult", self._call("patch /api/v1/workspace/{id}/scope/{sid}", input, options))
+        return cast("types.ScopeResult", self._call("patch /api/v1/workspace/{id}/scope/{sid}", input, options))
 
-    def delete(self, input: types.DeleteScopeInput, **options: Unpack[CallOptions]) -> types.DeleteScopeResult:
+    def delete(self, input: types.ScopePath, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Delete a scope, and with it every grant of it (`workspace:write`)."""
-        return cast("types.DeleteScopeResult", self._call("delete /api/v1/workspace/{id}/scope/{sid}", input, options))
+        return cast("types.ScopeResult", self._call("delete /api/v1/workspace/{id}/scope/{sid}", input, options))
 
 
 class Billing(_Group):
@@ -118,17 +118,17 @@ class Billing(_Group):
         """List the billing records of a workspace (`billing:read`)."""
         return cast("types.ListBillingsResult", self._call("get /api/v1/workspace/{id}/customer-billings", input, options))
 
-    def get(self, input: types.GetBillingOfMeterInput, **options: Unpack[CallOptions]) -> types.GetBillingOfMeterResult:
+    def get(self, input: types.GetBillingOfMeterInput, **options: Unpack[CallOptions]) -> types.BillingRecordResult:
         """Get the billing record of a workspace's external meter (`billing:read`)."""
-        return cast("types.GetBillingOfMeterResult", self._call("get /api/v1/customer-billing", input, options))
+        return cast("types.BillingRecordResult", self._call("get /api/v1/customer-billing", input, options))
 
-    def get_by_id(self, input: types.GetBillingInput, **options: Unpack[CallOptions]) -> types.GetBillingResult:
+    def get_by_id(self, input: types.CustomerBillingPath, **options: Unpack[CallOptions]) -> types.BillingRecordResult:
         """Get a billing record by its id (`billing:read`)."""
-        return cast("types.GetBillingResult", self._call("get /api/v1/customer-billing/{bid}", input, options))
+        return cast("types.BillingRecordResult", self._call("get /api/v1/customer-billing/{bid}", input, options))
 
-    def refill(self, input: types.RefillBillingInput, **options: Unpack[CallOptions]) -> types.RefillBillingResult:
+    def refill(self, input: types.RefillBillingInput, **options: Unpack[CallOptions]) -> types.BillingRecordResult:
         """Add credits to a billing record (`billing:write`)."""
-        return cast("types.RefillBillingResult", self._call("post /api/v1/customer-billing/refill", input, options))
+        return cast("types.BillingRecordResult", self._call("post /api/v1/customer-billing/refill", input, options))
 
     def update(self, input: types.UpdateBillingInput, **options: Unpack[CallOptions]) -> types.UpdateBillingResult:
         """Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (`billing:write`)."""
@@ -142,13 +142,13 @@ class Billing(_Group):
         """List the alerts that a billing record has crossed, newest first (`billing:read`)."""
         return cast("types.ListAlertsResult", self._call("get /api/v1/customer-billing/{bid}/alerts", input, options))
 
-    def adjust(self, input: types.AdjustBillingInput, **options: Unpack[CallOptions]) -> types.AdjustBillingResult:
+    def adjust(self, input: types.AdjustBillingInput, **options: Unpack[CallOptions]) -> types.AdjustmentResult:
         """Correct the used credits of a billing record, in its balance and in its books (`billing:write`)."""
-        return cast("types.AdjustBillingResult", self._call("post /api/v1/customer-billing/{bid}/adjustment", input, options))
+        return cast("types.AdjustmentResult", self._call("post /api/v1/customer-billing/{bid}/adjustment", input, options))
 
-    def statement(self, input: types.GetStatementInput, **options: Unpack[CallOptions]) -> types.GetStatementResult:
+    def statement(self, input: types.GetStatementInput, **options: Unpack[CallOptions]) -> types.StatementResult:
         """Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`)."""
-        return cast("types.GetStatementResult", self._call("get /api/v1/customer-billing/{bid}/statement", input, options))
+        return cast("types.StatementResult", self._call("get /api/v1/customer-billing/{bid}/statement", input, options))
 
     def statements(self, input: types.ListStatementsInput, **options: Unpack[CallOptions]) -> types.ListStatementsResult:
         """List the statements of a workspace, one line for each record (`billing:read`, `usage:read`)."""
@@ -162,9 +162,9 @@ class Billing(_Group):
         """Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`)."""
         return cast("str", self._call("get /api/v1/customer-billing/{bid}/statement as text/csv", input, options))
 
-    def reconciliation(self, input: types.ReconcileBillingInput, **options: Unpack[CallOptions]) -> types.ReconcileBillingResult:
+    def reconciliation(self, input: types.CustomerBillingPath, **options: Unpack[CallOptions]) -> types.ReconciliationResult:
         """Prove the books of a billing record: compare its balance with its events (`billing:read`)."""
-        return cast("types.ReconcileBillingResult", self._call("get /api/v1/customer-billing/{bid}/reconciliation", input, options))
+        return cast("types.ReconciliationResult", self._call("get /api/v1/customer-billing/{bid}/reconciliation", input, options))
 
 
 class Grants(_Group):
@@ -176,9 +176,9 @@ class Grants(_Group):
         """List the grants of a billing record, oldest first (`billing:read`)."""
         return cast("types.ListGrantsResult", self._call("get /api/v1/customer-billing/{bid}/grants", input, options))
 
-    def get(self, input: types.GetGrantInput, **options: Unpack[CallOptions]) -> types.GetGrantResult:
+    def get(self, input: types.GrantPath, **options: Unpack[CallOptions]) -> types.GrantResult:
         """Get a grant, with what of it was used, has expired and remains (`billing:read`)."""
-        return cast("types.GetGrantResult", self._call("get /api/v1/customer-billing/{bid}/grant/{gid}", input, options))
+        return cast("types.GrantResult", self._call("get /api/v1/customer-billing/{bid}/grant/{gid}", input, options))
 
     def void(self, input: types.VoidGrantInput, **options: Unpack[CallOptions]) -> types.VoidGrantResult:
         """Void a grant: what is left of it is gone at once (`billing:write`)."""
@@ -204,17 +204,17 @@ class Holds(_Group):
 
 
 class GrantSchedules(_Group):
-    def create(self, input: types.CreateGrantScheduleInput, **options: Unpack[CallOptions]) -> types.CreateGrantScheduleResult:
+    def create(self, input: types.CreateGrantScheduleInput, **options: Unpack[CallOptions]) -> types.GrantScheduleResult:
         """Grant credits to a billing record every day, week, month or year (`billing:write`)."""
-        return cast("types.CreateGrantScheduleResult", self._call("post /api/v1/customer-billing/{bid}/grant-schedule", input, options))
+        return cast("types.GrantScheduleResult", self._call("post /api/v1/customer-billing/{bid}/grant-schedule", input, options))
 
     def list(self, input: types.ListGrantSchedulesInput, **options: Unpack[CallOptions]) -> types.ListGrantSchedulesResult:
         """List the grant schedules of a billing record, oldest first (`billing:read`)."""
         return cast("types.ListGrantSchedulesResult", self._call("get /api/v1/customer-billing/{bid}/grant-schedules", input, options))
 
-    def delete(self, input: types.DeleteGrantScheduleInput, **options: Unpack[CallOptions]) -> types.DeleteGrantScheduleResult:
+    def delete(self, input: types.GrantSchedulePath, **options: Unpack[CallOptions]) -> types.GrantScheduleResult:
         """Delete a grant schedule: no further period begins (`billing:write`)."""
-        return cast("types.DeleteGrantScheduleResult", self._call("delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}", input, options))
+        return cast("types.GrantScheduleResult", self._call("delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}", input, options))
 
 
 class Usage(_Group):
@@ -244,9 +244,9 @@ class Verifications(_Group):
         """List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`)."""
         return cast("types.ListRecentVerificationsResult", self._call("get /api/v1/verifications/recent", input, options))
 
-    def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancelVerificationResult:
+    def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancellationResult:
         """Cancel a verification: give back what it took, or keep it from happening (`key:verify`)."""
-        return cast("types.CancelVerificationResult", self._call("post /api/v1/api-key/verify/cancel", input, options))
+        return cast("types.CancellationResult", self._call("post /api/v1/api-key/verify/cancel", input, options))
 
 
 class Jwts(_Group):
@@ -266,19 +266,19 @@ class Jwts(_Group):
         """Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (`token:write`)."""
         return cast("types.RotateSigningKeyResult", self._call("post /api/v1/jwt/rotate", input, options))
 
-    def settings(self, input: types.GetJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.GetJwtSettingsResult:
+    def settings(self, input: types.GetJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.JwtSettingsResult:
         """Get what your team's JWTs name as issuer, and where its keys are published (`jwt:verify`)."""
-        return cast("types.GetJwtSettingsResult", self._call("get /api/v1/jwt/settings", input, options))
+        return cast("types.JwtSettingsResult", self._call("get /api/v1/jwt/settings", input, options))
 
-    def update_settings(self, input: types.UpdateJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.UpdateJwtSettingsResult:
+    def update_settings(self, input: types.UpdateJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.JwtSettingsResult:
         """Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (`token:write`)."""
-        return cast("types.UpdateJwtSettingsResult", self._call("patch /api/v1/jwt/settings", input, options))
+        return cast("types.JwtSettingsResult", self._call("patch /api/v1/jwt/settings", input, options))
 
-    def team_keys(self, input: types.GetTeamKeySetInput, **options: Unpack[CallOptions]) -> types.KeySet:
+    def team_keys(self, input: types.TeamPath, **options: Unpack[CallOptions]) -> types.KeySet:
         """Get a team's public signing keys as a JWK set, to verify its JWTs without the service."""
         return cast("types.KeySet", self._call("get /team/{team}/.well-known/jwks.json", input, options))
 
-    def discovery(self, input: types.GetOpenIdConfigurationInput, **options: Unpack[CallOptions]) -> types.GetOpenIdConfigurationResult:
+    def discovery(self, input: types.TeamPath, **options: Unpack[CallOptions]) -> types.GetOpenIdConfigurationResult:
         """Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do."""
         return cast("types.GetOpenIdConfigurationResult", self._call("get /team/{team}/.well-known/openid-configuration", input, options))
 
@@ -292,11 +292,11 @@ class LinkTokens(_Group):
         """Create a link token (`link:write`)."""
         return cast("types.CreateLinkTokenResult", self._call("post /api/v1/link-token", input, options))
 
-    def get(self, input: types.GetLinkTokenInput, **options: Unpack[CallOptions]) -> types.LinkToken:
+    def get(self, input: types.LinkTokenPath, **options: Unpack[CallOptions]) -> types.LinkToken:
         """Validate a link token (`link:read`)."""
         return cast("types.LinkToken", self._call("get /api/v1/link-token/{token}", input, options))
 
-    def delete(self, input: types.DeleteLinkTokenInput, **options: Unpack[CallOptions]) -> types.LinkToken:
+    def delete(self, input: types.LinkTokenPath, **options: Unpack[CallOptions]) -> types.LinkToken:
         """Revoke a link token (`link:write`)."""
         return cast("types.LinkToken", self._call("delete /api/v1/link-token/{token}", input, options))
 
@@ -306,13 +306,13 @@ class AccessTokens(_Group):
         """Create an access token with at most the rights of your own (`token:write`)."""
         return cast("types.CreateAccessTokenResult", self._call("post /api/v1/access-token", input, options))
 
-    def list(self, input: types.ListAccessTokensInput | None = None, **options: Unpack[CallOptions]) -> types.ListAccessTokensResult:
+    def list(self, input: types.Page | None = None, **options: Unpack[CallOptions]) -> types.ListAccessTokensResult:
         """List access tokens, also revoked ones, without their secrets (`token:write`)."""
         return cast("types.ListAccessTokensResult", self._call("get /api/v1/access-token", input, options))
 
-    def get(self, input: types.GetAccessTokenInput, **options: Unpack[CallOptions]) -> types.GetAccessTokenResult:
+    def get(self, input: types.AccessTokenPath, **options: Unpack[CallOptions]) -> types.AccessTokenResult:
         """Get an access token, without its secret (`token:write`)."""
-        return cast("types.GetAccessTokenResult", self._call("get /api/v1/access-token/{id}", input, options))
+        return cast("types.AccessTokenResult", self._call("get /api/v1/access-token/{id}", input, options))
 
     def delete(self, input: types.DeleteAccessTokenInput, **options: Unpack[CallOptions]) -> types.DeleteAccessTokenResult:
         """Revoke an access token, also your own, with all that it made; within a second they are refused (`token:write`)."""
@@ -326,65 +326,65 @@ class AuditLog(_Group):
 
 
 class Quota(_Group):
-    def get(self, input: types.GetQuotaInput | None = None, **options: Unpack[CallOptions]) -> types.GetQuotaResult:
+    def get(self, input: types.GetQuotaInput | None = None, **options: Unpack[CallOptions]) -> types.QuotaResult:
         """Get the team's limits and what it has used of them (`workspace:read`)."""
-        return cast("types.GetQuotaResult", self._call("get /api/v1/quota", input, options))
+        return cast("types.QuotaResult", self._call("get /api/v1/quota", input, options))
 
 
 class Webhooks(_Group):
-    def create(self, input: types.CreateWebhookInput, **options: Unpack[CallOptions]) -> types.CreateWebhookResult:
+    def create(self, input: types.CreateWebhookInput, **options: Unpack[CallOptions]) -> types.NewWebhookResult:
         """Have events posted to a URL; only this answer contains the secret that signs them (`webhook:write`)."""
-        return cast("types.CreateWebhookResult", self._call("post /api/v1/webhook", input, options))
+        return cast("types.NewWebhookResult", self._call("post /api/v1/webhook", input, options))
 
-    def list(self, input: types.ListWebhooksInput | None = None, **options: Unpack[CallOptions]) -> types.ListWebhooksResult:
+    def list(self, input: types.Page | None = None, **options: Unpack[CallOptions]) -> types.ListWebhooksResult:
         """List the webhooks, oldest first (`webhook:read`)."""
         return cast("types.ListWebhooksResult", self._call("get /api/v1/webhook", input, options))
 
-    def get(self, input: types.GetWebhookInput, **options: Unpack[CallOptions]) -> types.GetWebhookResult:
+    def get(self, input: types.WebhookPath, **options: Unpack[CallOptions]) -> types.WebhookResult:
         """Get a webhook, without its secret (`webhook:read`)."""
-        return cast("types.GetWebhookResult", self._call("get /api/v1/webhook/{wid}", input, options))
+        return cast("types.WebhookResult", self._call("get /api/v1/webhook/{wid}", input, options))
 
     def deliveries(self, input: types.ListWebhookDeliveriesInput, **options: Unpack[CallOptions]) -> types.ListWebhookDeliveriesResult:
         """List what was told to a webhook in the last 30 days, newest first, with each try (`webhook:read`)."""
         return cast("types.ListWebhookDeliveriesResult", self._call("get /api/v1/webhook/{wid}/deliveries", input, options))
 
-    def update(self, input: types.UpdateWebhookInput, **options: Unpack[CallOptions]) -> types.UpdateWebhookResult:
+    def update(self, input: types.UpdateWebhookInput, **options: Unpack[CallOptions]) -> types.WebhookResult:
         """Enable or disable a webhook, or change its URL or events (`webhook:write`)."""
-        return cast("types.UpdateWebhookResult", self._call("patch /api/v1/webhook/{wid}", input, options))
+        return cast("types.WebhookResult", self._call("patch /api/v1/webhook/{wid}", input, options))
 
-    def rotate(self, input: types.RotateWebhookSecretInput, **options: Unpack[CallOptions]) -> types.RotateWebhookSecretResult:
+    def rotate(self, input: types.RotateWebhookSecretInput, **options: Unpack[CallOptions]) -> types.NewWebhookResult:
         """Give a webhook a new secret; only this answer contains it (`webhook:write`)."""
-        return cast("types.RotateWebhookSecretResult", self._call("post /api/v1/webhook/{wid}/rotate", input, options))
+        return cast("types.NewWebhookResult", self._call("post /api/v1/webhook/{wid}/rotate", input, options))
 
-    def test(self, input: types.TestWebhookInput, **options: Unpack[CallOptions]) -> types.TestWebhookResult:
+    def test(self, input: types.WebhookPath, **options: Unpack[CallOptions]) -> types.WebhookDeliveryResult:
         """Send an event of type webhook.test to a webhook (`webhook:write`)."""
-        return cast("types.TestWebhookResult", self._call("post /api/v1/webhook/{wid}/test", input, options))
+        return cast("types.WebhookDeliveryResult", self._call("post /api/v1/webhook/{wid}/test", input, options))
 
-    def redeliver(self, input: types.RedeliverWebhookInput, **options: Unpack[CallOptions]) -> types.RedeliverWebhookResult:
+    def redeliver(self, input: types.DeliveryPath, **options: Unpack[CallOptions]) -> types.WebhookDeliveryResult:
         """Deliver an event again, now, under the same webhook-id (`webhook:write`)."""
-        return cast("types.RedeliverWebhookResult", self._call("post /api/v1/webhook/{wid}/delivery/{did}/redeliver", input, options))
+        return cast("types.WebhookDeliveryResult", self._call("post /api/v1/webhook/{wid}/delivery/{did}/redeliver", input, options))
 
-    def delete(self, input: types.DeleteWebhookInput, **options: Unpack[CallOptions]) -> types.DeleteWebhookResult:
+    def delete(self, input: types.WebhookPath, **options: Unpack[CallOptions]) -> types.WebhookResult:
         """Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`)."""
-        return cast("types.DeleteWebhookResult", self._call("delete /api/v1/webhook/{wid}", input, options))
+        return cast("types.WebhookResult", self._call("delete /api/v1/webhook/{wid}", input, options))
 
 
 class MeterDestinations(_Group):
-    def create(self, input: types.CreateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.CreateMeterDestinationResult:
+    def create(self, input: types.CreateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.NewMeterDestinationResult:
         """Have usage of a workspace sent to where it is billed (`metering:write`)."""
-        return cast("types.CreateMeterDestinationResult", self._call("post /api/v1/meter-destination", input, options))
+        return cast("types.NewMeterDestinationResult", self._call("post /api/v1/meter-destination", input, options))
 
     def list(self, input: types.ListMeterDestinationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListMeterDestinationsResult:
         """List the meter destinations, oldest first (`metering:read`)."""
         return cast("types.ListMeterDestinationsResult", self._call("get /api/v1/meter-destination", input, options))
 
-    def get(self, input: types.GetMeterDestinationInput, **options: Unpack[CallOptions]) -> types.GetMeterDestinationResult:
+    def get(self, input: types.MeterDestinationPath, **options: Unpack[CallOptions]) -> types.MeterDestinationResult:
         """Get a meter destination, without its secret (`metering:read`)."""
-        return cast("types.GetMeterDestinationResult", self._call("get /api/v1/meter-destination/{mid}", input, options))
+        return cast("types.MeterDestinationResult", self._call("get /api/v1/meter-destination/{mid}", input, options))
 
-    def update(self, input: types.UpdateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.UpdateMeterDestinationResult:
+    def update(self, input: types.UpdateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.MeterDestinationResult:
         """Change a meter destination, or stop sending for a while (`metering:write`)."""
-        return cast("types.UpdateMeterDestinationResult", self._call("patch /api/v1/meter-destination/{mid}", input, options))
+        return cast("types.MeterDestinationResult", self._call("patch /api/v1/meter-destination/{mid}", input, options))
 
     def events(self, input: types.ListMeterEventsInput, **options: Unpack[CallOptions]) -> types.ListMeterEventsResult:
         """List what a destination was, or will be, told, newest first (`metering:read`)."""
@@ -398,13 +398,13 @@ class MeterDestinations(_Group):
         """See what would be sent for a day, without sending it (`metering:read`)."""
         return cast("types.PreviewMeterEventsResult", self._call("get /api/v1/meter-destination/{mid}/preview", input, options))
 
-    def proof(self, input: types.GetMeterProofInput, **options: Unpack[CallOptions]) -> types.GetMeterProofResult:
+    def proof(self, input: types.GetMeterProofInput, **options: Unpack[CallOptions]) -> types.MeterProofResult:
         """Prove a month of a destination: sent is usage less what was left out or is carried on (`metering:read`)."""
-        return cast("types.GetMeterProofResult", self._call("get /api/v1/meter-destination/{mid}/proof", input, options))
+        return cast("types.MeterProofResult", self._call("get /api/v1/meter-destination/{mid}/proof", input, options))
 
-    def delete(self, input: types.DeleteMeterDestinationInput, **options: Unpack[CallOptions]) -> types.DeleteMeterDestinationResult:
+    def delete(self, input: types.MeterDestinationPath, **options: Unpack[CallOptions]) -> types.MeterDestinationResult:
         """Delete a meter destination with its secret, and what waits for it (`metering:write`)."""
-        return cast("types.DeleteMeterDestinationResult", self._call("delete /api/v1/meter-destination/{mid}", input, options))
+        return cast("types.MeterDestinationResult", self._call("delete /api/v1/meter-destination/{mid}", input, options))
 
 
 class Operations(_Group):
@@ -444,9 +444,9 @@ class _AsyncGroup:
 
 
 class AsyncApiKeys(_AsyncGroup):
-    async def create(self, input: types.CreateKeyInput, **options: Unpack[CallOptions]) -> types.CreateKeyResult:
+    async def create(self, input: types.CreateKeyInput, **options: Unpack[CallOptions]) -> types.ApiKeyWithSecretResult:
         """Create an API key; only this answer contains the secret (`key:write`)."""
-        return cast("types.CreateKeyResult", await self._call("post /api/v1/api-key", input, options))
+        return cast("types.ApiKeyWithSecretResult", await self._call("post /api/v1/api-key", input, options))
 
     async def import_(self, input: types.ImportKeysInput, **options: Unpack[CallOptions]) -> types.ImportKeysResult:
         """Import API keys that were made elsewhere, up to 100; each item stands alone (`key:write`)."""
@@ -456,25 +456,25 @@ class AsyncApiKeys(_AsyncGroup):
         """List the API keys of a workspace, also deleted ones unless filtered out (`key:read`)."""
         return cast("types.ListKeysResult", await self._call("get /api/v1/workspace/{id}/api-keys", input, options))
 
-    async def get(self, input: types.GetKeyInput, **options: Unpack[CallOptions]) -> types.GetKeyResult:
+    async def get(self, input: types.ApiKeyPath, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """Get an API key, without its secret (`key:read`)."""
-        return cast("types.GetKeyResult", await self._call("get /api/v1/workspace/{id}/api-key/{akid}", input, options))
+        return cast("types.ApiKeyResult", await self._call("get /api/v1/workspace/{id}/api-key/{akid}", input, options))
 
-    async def update(self, input: types.UpdateKeyInput, **options: Unpack[CallOptions]) -> types.UpdateKeyResult:
+    async def update(self, input: types.UpdateKeyInput, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """Change an API key; null clears a setting (`key:write`)."""
-        return cast("types.UpdateKeyResult", await self._call("patch /api/v1/workspace/{id}/api-key/{akid}", input, options))
+        return cast("types.ApiKeyResult", await self._call("patch /api/v1/workspace/{id}/api-key/{akid}", input, options))
 
-    async def rotate(self, input: types.RotateKeyInput, **options: Unpack[CallOptions]) -> types.RotateKeyResult:
+    async def rotate(self, input: types.RotateKeyInput, **options: Unpack[CallOptions]) -> types.ApiKeyWithSecretResult:
         """Give an API key a new secret; only this answer contains it (`key:write`)."""
-        return cast("types.RotateKeyResult", await self._call("post /api/v1/workspace/{id}/api-key/{akid}/rotate", input, options))
+        return cast("types.ApiKeyWithSecretResult", await self._call("post /api/v1/workspace/{id}/api-key/{akid}/rotate", input, options))
 
-    async def end_earlier_secrets(self, input: types.EndEarlierSecretsInput, **options: Unpack[CallOptions]) -> types.EndEarlierSecretsResult:
+    async def end_earlier_secrets(self, input: types.ApiKeyPath, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """End the earlier secrets of an API key now, where a rotation lets them go on (`key:write`)."""
-        return cast("types.EndEarlierSecretsResult", await self._call("delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets", input, options))
+        return cast("types.ApiKeyResult", await self._call("delete /api/v1/workspace/{id}/api-key/{akid}/earlier-secrets", input, options))
 
-    async def delete(self, input: types.DeleteKeyInput, **options: Unpack[CallOptions]) -> types.DeleteKeyResult:
+    async def delete(self, input: types.ApiKeyPath, **options: Unpack[CallOptions]) -> types.ApiKeyResult:
         """Delete an API key for good; its record stays readable (`key:write`)."""
-        return cast("types.DeleteKeyResult", await self._call("delete /api/v1/workspace/{id}/api-key/{akid}", input, options))
+        return cast("types.ApiKeyResult", await self._call("delete /api/v1/workspace/{id}/api-key/{akid}", input, options))
 
     async def leaked(self, input: types.ReportLeakedSecretsInput, **options: Unpack[CallOptions]) -> types.ReportLeakedSecretsResult:
         """Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`)."""
@@ -482,55 +482,55 @@ class AsyncApiKeys(_AsyncGroup):
 
 
 class AsyncWorkspaces(_AsyncGroup):
-    async def create(self, input: types.CreateWorkspaceInput, **options: Unpack[CallOptions]) -> types.CreateWorkspaceResult:
+    async def create(self, input: types.CreateWorkspaceInput, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Create a workspace (`workspace:write`)."""
-        return cast("types.CreateWorkspaceResult", await self._call("post /api/v1/workspace", input, options))
+        return cast("types.WorkspaceResult", await self._call("post /api/v1/workspace", input, options))
 
-    async def list(self, input: types.ListWorkspacesInput | None = None, **options: Unpack[CallOptions]) -> types.ListWorkspacesResult:
+    async def list(self, input: types.Page | None = None, **options: Unpack[CallOptions]) -> types.ListWorkspacesResult:
         """List the workspaces that the access token may use (`workspace:read`)."""
         return cast("types.ListWorkspacesResult", await self._call("get /api/v1/workspace", input, options))
 
-    async def get(self, input: types.GetWorkspaceInput, **options: Unpack[CallOptions]) -> types.GetWorkspaceResult:
+    async def get(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Get a workspace (`workspace:read`)."""
-        return cast("types.GetWorkspaceResult", await self._call("get /api/v1/workspace/{id}", input, options))
+        return cast("types.WorkspaceResult", await self._call("get /api/v1/workspace/{id}", input, options))
 
-    async def update(self, input: types.UpdateWorkspaceInput, **options: Unpack[CallOptions]) -> types.UpdateWorkspaceResult:
+    async def update(self, input: types.UpdateWorkspaceInput, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Change a workspace's name and the defaults of its keys and billing records (`workspace:write`)."""
-        return cast("types.UpdateWorkspaceResult", await self._call("patch /api/v1/workspace/{id}", input, options))
+        return cast("types.WorkspaceResult", await self._call("patch /api/v1/workspace/{id}", input, options))
 
-    async def delete(self, input: types.DeleteWorkspaceInput, **options: Unpack[CallOptions]) -> types.DeleteWorkspaceResult:
+    async def delete(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.WorkspaceResult:
         """Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`)."""
-        return cast("types.DeleteWorkspaceResult", await self._call("delete /api/v1/workspace/{id}", input, options))
+        return cast("types.WorkspaceResult", await self._call("delete /api/v1/workspace/{id}", input, options))
 
-    async def proof(self, input: types.GetWorkspaceProofInput, **options: Unpack[CallOptions]) -> types.GetWorkspaceProofResult:
+    async def proof(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.WorkspaceProofResult:
         """Tell when a workspace's books were proved, and which records differ (`billing:read`)."""
-        return cast("types.GetWorkspaceProofResult", await self._call("get /api/v1/workspace/{id}/proof", input, options))
+        return cast("types.WorkspaceProofResult", await self._call("get /api/v1/workspace/{id}/proof", input, options))
 
-    async def close_month(self, input: types.CloseMonthInput, **options: Unpack[CallOptions]) -> types.CloseMonthResult:
+    async def close_month(self, input: types.CloseMonthInput, **options: Unpack[CallOptions]) -> types.MonthClosingResult:
         """Close a month of a workspace: its statements never change any more (`billing:write`)."""
-        return cast("types.CloseMonthResult", await self._call("post /api/v1/workspace/{id}/close", input, options))
+        return cast("types.MonthClosingResult", await self._call("post /api/v1/workspace/{id}/close", input, options))
 
 
 class AsyncScopes(_AsyncGroup):
-    async def create(self, input: types.CreateScopeInput, **options: Unpack[CallOptions]) -> types.CreateScopeResult:
+    async def create(self, input: types.CreateScopeInput, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Create a scope in a workspace (`workspace:write`)."""
-        return cast("types.CreateScopeResult", await self._call("post /api/v1/workspace/{id}/scope", input, options))
+        return cast("types.ScopeResult", await self._call("post /api/v1/workspace/{id}/scope", input, options))
 
-    async def list(self, input: types.ListScopesInput, **options: Unpack[CallOptions]) -> types.ListScopesResult:
+    async def list(self, input: types.WorkspacePath, **options: Unpack[CallOptions]) -> types.ListScopesResult:
         """List all scopes of a workspace (`workspace:read`)."""
         return cast("types.ListScopesResult", await self._call("get /api/v1/workspace/{id}/scopes", input, options))
 
-    async def get(self, input: types.GetScopeInput, **options: Unpack[CallOptions]) -> types.GetScopeResult:
+    async def get(self, input: types.ScopePath, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Get a scope (`workspace:read`)."""
-        return cast("types.GetScopeResult", await self._call("get /api/v1/workspace/{id}/scope/{sid}", input, options))
+        return cast("types.ScopeResult", await self._call("get /api/v1/workspace/{id}/scope/{sid}", input, options))
 
-    async def update(self, input: types.UpdateScopeInput, **options: Unpack[CallOptions]) -> types.UpdateScopeResult:
+    async def update(self, input: types.UpdateScopeInput, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Change a scope; its representation only while no key has it (`workspace:write`)."""
-        return cast("types.UpdateScopeResult", await self._call("patch /api/v1/workspace/{id}/scope/{sid}", input, options))
+        return cast("types.ScopeResult", await self._call("patch /api/v1/workspace/{id}/scope/{sid}", input, options))
 
-    async def delete(self, input: types.DeleteScopeInput, **options: Unpack[CallOptions]) -> types.DeleteScopeResult:
+    async def delete(self, input: types.ScopePath, **options: Unpack[CallOptions]) -> types.ScopeResult:
         """Delete a scope, and with it every grant of it (`workspace:write`)."""
-        return cast("types.DeleteScopeResult", await self._call("delete /api/v1/workspace/{id}/scope/{sid}", input, options))
+        return cast("types.ScopeResult", await self._call("delete /api/v1/workspace/{id}/scope/{sid}", input, options))
 
 
 class AsyncBilling(_AsyncGroup):
@@ -542,17 +542,17 @@ class AsyncBilling(_AsyncGroup):
         """List the billing records of a workspace (`billing:read`)."""
         return cast("types.ListBillingsResult", await self._call("get /api/v1/workspace/{id}/customer-billings", input, options))
 
-    async def get(self, input: types.GetBillingOfMeterInput, **options: Unpack[CallOptions]) -> types.GetBillingOfMeterResult:
+    async def get(self, input: types.GetBillingOfMeterInput, **options: Unpack[CallOptions]) -> types.BillingRecordResult:
         """Get the billing record of a workspace's external meter (`billing:read`)."""
-        return cast("types.GetBillingOfMeterResult", await self._call("get /api/v1/customer-billing", input, options))
+        return cast("types.BillingRecordResult", await self._call("get /api/v1/customer-billing", input, options))
 
-    async def get_by_id(self, input: types.GetBillingInput, **options: Unpack[CallOptions]) -> types.GetBillingResult:
+    async def get_by_id(self, input: types.CustomerBillingPath, **options: Unpack[CallOptions]) -> types.BillingRecordResult:
         """Get a billing record by its id (`billing:read`)."""
-        return cast("types.GetBillingResult", await self._call("get /api/v1/customer-billing/{bid}", input, options))
+        return cast("types.BillingRecordResult", await self._call("get /api/v1/customer-billing/{bid}", input, options))
 
-    async def refill(self, input: types.RefillBillingInput, **options: Unpack[CallOptions]) -> types.RefillBillingResult:
+    async def refill(self, input: types.RefillBillingInput, **options: Unpack[CallOptions]) -> types.BillingRecordResult:
         """Add credits to a billing record (`billing:write`)."""
-        return cast("types.RefillBillingResult", await self._call("post /api/v1/customer-billing/refill", input, options))
+        return cast("types.BillingRecordResult", await self._call("post /api/v1/customer-billing/refill", input, options))
 
     async def update(self, input: types.UpdateBillingInput, **options: Unpack[CallOptions]) -> types.UpdateBillingResult:
         """Change whether a billing record allows overages, its spend cap, its limits, its alerts and its ids elsewhere (`billing:write`)."""
@@ -566,13 +566,13 @@ class AsyncBilling(_AsyncGroup):
         """List the alerts that a billing record has crossed, newest first (`billing:read`)."""
         return cast("types.ListAlertsResult", await self._call("get /api/v1/customer-billing/{bid}/alerts", input, options))
 
-    async def adjust(self, input: types.AdjustBillingInput, **options: Unpack[CallOptions]) -> types.AdjustBillingResult:
+    async def adjust(self, input: types.AdjustBillingInput, **options: Unpack[CallOptions]) -> types.AdjustmentResult:
         """Correct the used credits of a billing record, in its balance and in its books (`billing:write`)."""
-        return cast("types.AdjustBillingResult", await self._call("post /api/v1/customer-billing/{bid}/adjustment", input, options))
+        return cast("types.AdjustmentResult", await self._call("post /api/v1/customer-billing/{bid}/adjustment", input, options))
 
-    async def statement(self, input: types.GetStatementInput, **options: Unpack[CallOptions]) -> types.GetStatementResult:
+    async def statement(self, input: types.GetStatementInput, **options: Unpack[CallOptions]) -> types.StatementResult:
         """Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`)."""
-        return cast("types.GetStatementResult", await self._call("get /api/v1/customer-billing/{bid}/statement", input, options))
+        return cast("types.StatementResult", await self._call("get /api/v1/customer-billing/{bid}/statement", input, options))
 
     async def statements(self, input: types.ListStatementsInput, **options: Unpack[CallOptions]) -> types.ListStatementsResult:
         """List the statements of a workspace, one line for each record (`billing:read`, `usage:read`)."""
@@ -586,9 +586,9 @@ class AsyncBilling(_AsyncGroup):
         """Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`)."""
         return cast("str", await self._call("get /api/v1/customer-billing/{bid}/statement as text/csv", input, options))
 
-    async def reconciliation(self, input: types.ReconcileBillingInput, **options: Unpack[CallOptions]) -> types.ReconcileBillingResult:
+    async def reconciliation(self, input: types.CustomerBillingPath, **options: Unpack[CallOptions]) -> types.ReconciliationResult:
         """Prove the books of a billing record: compare its balance with its events (`billing:read`)."""
-        return cast("types.ReconcileBillingResult", await self._call("get /api/v1/customer-billing/{bid}/reconciliation", input, options))
+        return cast("types.ReconciliationResult", await self._call("get /api/v1/customer-billing/{bid}/reconciliation", input, options))
 
 
 class AsyncGrants(_AsyncGroup):
@@ -600,9 +600,9 @@ class AsyncGrants(_AsyncGroup):
         """List the grants of a billing record, oldest first (`billing:read`)."""
         return cast("types.ListGrantsResult", await self._call("get /api/v1/customer-billing/{bid}/grants", input, options))
 
-    async def get(self, input: types.GetGrantInput, **options: Unpack[CallOptions]) -> types.GetGrantResult:
+    async def get(self, input: types.GrantPath, **options: Unpack[CallOptions]) -> types.GrantResult:
         """Get a grant, with what of it was used, has expired and remains (`billing:read`)."""
-        return cast("types.GetGrantResult", await self._call("get /api/v1/customer-billing/{bid}/grant/{gid}", input, options))
+        return cast("types.GrantResult", await self._call("get /api/v1/customer-billing/{bid}/grant/{gid}", input, options))
 
     async def void(self, input: types.VoidGrantInput, **options: Unpack[CallOptions]) -> types.VoidGrantResult:
         """Void a grant: what is left of it is gone at once (`billing:write`)."""
@@ -628,17 +628,17 @@ class AsyncHolds(_AsyncGroup):
 
 
 class AsyncGrantSchedules(_AsyncGroup):
-    async def create(self, input: types.CreateGrantScheduleInput, **options: Unpack[CallOptions]) -> types.CreateGrantScheduleResult:
+    async def create(self, input: types.CreateGrantScheduleInput, **options: Unpack[CallOptions]) -> types.GrantScheduleResult:
         """Grant credits to a billing record every day, week, month or year (`billing:write`)."""
-        return cast("types.CreateGrantScheduleResult", await self._call("post /api/v1/customer-billing/{bid}/grant-schedule", input, options))
+        return cast("types.GrantScheduleResult", await self._call("post /api/v1/customer-billing/{bid}/grant-schedule", input, options))
 
     async def list(self, input: types.ListGrantSchedulesInput, **options: Unpack[CallOptions]) -> types.ListGrantSchedulesResult:
         """List the grant schedules of a billing record, oldest first (`billing:read`)."""
         return cast("types.ListGrantSchedulesResult", await self._call("get /api/v1/customer-billing/{bid}/grant-schedules", input, options))
 
-    async def delete(self, input: types.DeleteGrantScheduleInput, **options: Unpack[CallOptions]) -> types.DeleteGrantScheduleResult:
+    async def delete(self, input: types.GrantSchedulePath, **options: Unpack[CallOptions]) -> types.GrantScheduleResult:
         """Delete a grant schedule: no further period begins (`billing:write`)."""
-        return cast("types.DeleteGrantScheduleResult", await self._call("delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}", input, options))
+        return cast("types.GrantScheduleResult", await self._call("delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}", input, options))
 
 
 class AsyncUsage(_AsyncGroup):
@@ -668,9 +668,9 @@ class AsyncVerifications(_AsyncGroup):
         """List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`)."""
         return cast("types.ListRecentVerificationsResult", await self._call("get /api/v1/verifications/recent", input, options))
 
-    async def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancelVerificationResult:
+    async def cancel(self, input: types.CancelVerificationInput, **options: Unpack[CallOptions]) -> types.CancellationResult:
         """Cancel a verification: give back what it took, or keep it from happening (`key:verify`)."""
-        return cast("types.CancelVerificationResult", await self._call("post /api/v1/api-key/verify/cancel", input, options))
+        return cast("types.CancellationResult", await self._call("post /api/v1/api-key/verify/cancel", input, options))
 
 
 class AsyncJwts(_AsyncGroup):
@@ -690,19 +690,19 @@ class AsyncJwts(_AsyncGroup):
         """Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (`token:write`)."""
         return cast("types.RotateSigningKeyResult", await self._call("post /api/v1/jwt/rotate", input, options))
 
-    async def settings(self, input: types.GetJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.GetJwtSettingsResult:
+    async def settings(self, input: types.GetJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.JwtSettingsResult:
         """Get what your team's JWTs name as issuer, and where its keys are published (`jwt:verify`)."""
-        return cast("types.GetJwtSettingsResult", await self._call("get /api/v1/jwt/settings", input, options))
+        return cast("types.JwtSettingsResult", await self._call("get /api/v1/jwt/settings", input, options))
 
-    async def update_settings(self, input: types.UpdateJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.UpdateJwtSettingsResult:
+    async def update_settings(self, input: types.UpdateJwtSettingsInput | None = None, **options: Unpack[CallOptions]) -> types.JwtSettingsResult:
         """Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (`token:write`)."""
-        return cast("types.UpdateJwtSettingsResult", await self._call("patch /api/v1/jwt/settings", input, options))
+        return cast("types.JwtSettingsResult", await self._call("patch /api/v1/jwt/settings", input, options))
 
-    async def team_keys(self, input: types.GetTeamKeySetInput, **options: Unpack[CallOptions]) -> types.KeySet:
+    async def team_keys(self, input: types.TeamPath, **options: Unpack[CallOptions]) -> types.KeySet:
         """Get a team's public signing keys as a JWK set, to verify its JWTs without the service."""
         return cast("types.KeySet", await self._call("get /team/{team}/.well-known/jwks.json", input, options))
 
-    async def discovery(self, input: types.GetOpenIdConfigurationInput, **options: Unpack[CallOptions]) -> types.GetOpenIdConfigurationResult:
+    async def discovery(self, input: types.TeamPath, **options: Unpack[CallOptions]) -> types.GetOpenIdConfigurationResult:
         """Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do."""
         return cast("types.GetOpenIdConfigurationResult", await self._call("get /team/{team}/.well-known/openid-configuration", input, options))
 
@@ -716,11 +716,11 @@ class AsyncLinkTokens(_AsyncGroup):
         """Create a link token (`link:write`)."""
         return cast("types.CreateLinkTokenResult", await self._call("post /api/v1/link-token", input, options))
 
-    async def get(self, input: types.GetLinkTokenInput, **options: Unpack[CallOptions]) -> types.LinkToken:
+    async def get(self, input: types.LinkTokenPath, **options: Unpack[CallOptions]) -> types.LinkToken:
         """Validate a link token (`link:read`)."""
         return cast("types.LinkToken", await self._call("get /api/v1/link-token/{token}", input, options))
 
-    async def delete(self, input: types.DeleteLinkTokenInput, **options: Unpack[CallOptions]) -> types.LinkToken:
+    async def delete(self, input: types.LinkTokenPath, **options: Unpack[CallOptions]) -> types.LinkToken:
         """Revoke a link token (`link:write`)."""
         return cast("types.LinkToken", await self._call("delete /api/v1/link-token/{token}", input, options))
 
@@ -730,13 +730,13 @@ class AsyncAccessTokens(_AsyncGroup):
         """Create an access token with at most the rights of your own (`token:write`)."""
         return cast("types.CreateAccessTokenResult", await self._call("post /api/v1/access-token", input, options))
 
-    async def list(self, input: types.ListAccessTokensInput | None = None, **options: Unpack[CallOptions]) -> types.ListAccessTokensResult:
+    async def list(self, input: types.Page | None = None, **options: Unpack[CallOptions]) -> types.ListAccessTokensResult:
         """List access tokens, also revoked ones, without their secrets (`token:write`)."""
         return cast("types.ListAccessTokensResult", await self._call("get /api/v1/access-token", input, options))
 
-    async def get(self, input: types.GetAccessTokenInput, **options: Unpack[CallOptions]) -> types.GetAccessTokenResult:
+    async def get(self, input: types.AccessTokenPath, **options: Unpack[CallOptions]) -> types.AccessTokenResult:
         """Get an access token, without its secret (`token:write`)."""
-        return cast("types.GetAccessTokenResult", await self._call("get /api/v1/access-token/{id}", input, options))
+        return cast("types.AccessTokenResult", await self._call("get /api/v1/access-token/{id}", input, options))
 
     async def delete(self, input: types.DeleteAccessTokenInput, **options: Unpack[CallOptions]) -> types.DeleteAccessTokenResult:
         """Revoke an access token, also your own, with all that it made; within a second they are refused (`token:write`)."""
@@ -750,65 +750,65 @@ class AsyncAuditLog(_AsyncGroup):
 
 
 class AsyncQuota(_AsyncGroup):
-    async def get(self, input: types.GetQuotaInput | None = None, **options: Unpack[CallOptions]) -> types.GetQuotaResult:
+    async def get(self, input: types.GetQuotaInput | None = None, **options: Unpack[CallOptions]) -> types.QuotaResult:
         """Get the team's limits and what it has used of them (`workspace:read`)."""
-        return cast("types.GetQuotaResult", await self._call("get /api/v1/quota", input, options))
+        return cast("types.QuotaResult", await self._call("get /api/v1/quota", input, options))
 
 
 class AsyncWebhooks(_AsyncGroup):
-    async def create(self, input: types.CreateWebhookInput, **options: Unpack[CallOptions]) -> types.CreateWebhookResult:
+    async def create(self, input: types.CreateWebhookInput, **options: Unpack[CallOptions]) -> types.NewWebhookResult:
         """Have events posted to a URL; only this answer contains the secret that signs them (`webhook:write`)."""
-        return cast("types.CreateWebhookResult", await self._call("post /api/v1/webhook", input, options))
+        return cast("types.NewWebhookResult", await self._call("post /api/v1/webhook", input, options))
 
-    async def list(self, input: types.ListWebhooksInput | None = None, **options: Unpack[CallOptions]) -> types.ListWebhooksResult:
+    async def list(self, input: types.Page | None = None, **options: Unpack[CallOptions]) -> types.ListWebhooksResult:
         """List the webhooks, oldest first (`webhook:read`)."""
         return cast("types.ListWebhooksResult", await self._call("get /api/v1/webhook", input, options))
 
-    async def get(self, input: types.GetWebhookInput, **options: Unpack[CallOptions]) -> types.GetWebhookResult:
+    async def get(self, input: types.WebhookPath, **options: Unpack[CallOptions]) -> types.WebhookResult:
         """Get a webhook, without its secret (`webhook:read`)."""
-        return cast("types.GetWebhookResult", await self._call("get /api/v1/webhook/{wid}", input, options))
+        return cast("types.WebhookResult", await self._call("get /api/v1/webhook/{wid}", input, options))
 
     async def deliveries(self, input: types.ListWebhookDeliveriesInput, **options: Unpack[CallOptions]) -> types.ListWebhookDeliveriesResult:
         """List what was told to a webhook in the last 30 days, newest first, with each try (`webhook:read`)."""
         return cast("types.ListWebhookDeliveriesResult", await self._call("get /api/v1/webhook/{wid}/deliveries", input, options))
 
-    async def update(self, input: types.UpdateWebhookInput, **options: Unpack[CallOptions]) -> types.UpdateWebhookResult:
+    async def update(self, input: types.UpdateWebhookInput, **options: Unpack[CallOptions]) -> types.WebhookResult:
         """Enable or disable a webhook, or change its URL or events (`webhook:write`)."""
-        return cast("types.UpdateWebhookResult", await self._call("patch /api/v1/webhook/{wid}", input, options))
+        return cast("types.WebhookResult", await self._call("patch /api/v1/webhook/{wid}", input, options))
 
-    async def rotate(self, input: types.RotateWebhookSecretInput, **options: Unpack[CallOptions]) -> types.RotateWebhookSecretResult:
+    async def rotate(self, input: types.RotateWebhookSecretInput, **options: Unpack[CallOptions]) -> types.NewWebhookResult:
         """Give a webhook a new secret; only this answer contains it (`webhook:write`)."""
-        return cast("types.RotateWebhookSecretResult", await self._call("post /api/v1/webhook/{wid}/rotate", input, options))
+        return cast("types.NewWebhookResult", await self._call("post /api/v1/webhook/{wid}/rotate", input, options))
 
-    async def test(self, input: types.TestWebhookInput, **options: Unpack[CallOptions]) -> types.TestWebhookResult:
+    async def test(self, input: types.WebhookPath, **options: Unpack[CallOptions]) -> types.WebhookDeliveryResult:
         """Send an event of type webhook.test to a webhook (`webhook:write`)."""
-        return cast("types.TestWebhookResult", await self._call("post /api/v1/webhook/{wid}/test", input, options))
+        return cast("types.WebhookDeliveryResult", await self._call("post /api/v1/webhook/{wid}/test", input, options))
 
-    async def redeliver(self, input: types.RedeliverWebhookInput, **options: Unpack[CallOptions]) -> types.RedeliverWebhookResult:
+    async def redeliver(self, input: types.DeliveryPath, **options: Unpack[CallOptions]) -> types.WebhookDeliveryResult:
         """Deliver an event again, now, under the same webhook-id (`webhook:write`)."""
-        return cast("types.RedeliverWebhookResult", await self._call("post /api/v1/webhook/{wid}/delivery/{did}/redeliver", input, options))
+        return cast("types.WebhookDeliveryResult", await self._call("post /api/v1/webhook/{wid}/delivery/{did}/redeliver", input, options))
 
-    async def delete(self, input: types.DeleteWebhookInput, **options: Unpack[CallOptions]) -> types.DeleteWebhookResult:
+    async def delete(self, input: types.WebhookPath, **options: Unpack[CallOptions]) -> types.WebhookResult:
         """Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`)."""
-        return cast("types.DeleteWebhookResult", await self._call("delete /api/v1/webhook/{wid}", input, options))
+        return cast("types.WebhookResult", await self._call("delete /api/v1/webhook/{wid}", input, options))
 
 
 class AsyncMeterDestinations(_AsyncGroup):
-    async def create(self, input: types.CreateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.CreateMeterDestinationResult:
+    async def create(self, input: types.CreateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.NewMeterDestinationResult:
         """Have usage of a workspace sent to where it is billed (`metering:write`)."""
-        return cast("types.CreateMeterDestinationResult", await self._call("post /api/v1/meter-destination", input, options))
+        return cast("types.NewMeterDestinationResult", await self._call("post /api/v1/meter-destination", input, options))
 
     async def list(self, input: types.ListMeterDestinationsInput | None = None, **options: Unpack[CallOptions]) -> types.ListMeterDestinationsResult:
         """List the meter destinations, oldest first (`metering:read`)."""
         return cast("types.ListMeterDestinationsResult", await self._call("get /api/v1/meter-destination", input, options))
 
-    async def get(self, input: types.GetMeterDestinationInput, **options: Unpack[CallOptions]) -> types.GetMeterDestinationResult:
+    async def get(self, input: types.MeterDestinationPath, **options: Unpack[CallOptions]) -> types.MeterDestinationResult:
         """Get a meter destination, without its secret (`metering:read`)."""
-        return cast("types.GetMeterDestinationResult", await self._call("get /api/v1/meter-destination/{mid}", input, options))
+        return cast("types.MeterDestinationResult", await self._call("get /api/v1/meter-destination/{mid}", input, options))
 
-    async def update(self, input: types.UpdateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.UpdateMeterDestinationResult:
+    async def update(self, input: types.UpdateMeterDestinationInput, **options: Unpack[CallOptions]) -> types.MeterDestinationResult:
         """Change a meter destination, or stop sending for a while (`metering:write`)."""
-        return cast("types.UpdateMeterDestinationResult", await self._call("patch /api/v1/meter-destination/{mid}", input, options))
+        return cast("types.MeterDestinationResult", await self._call("patch /api/v1/meter-destination/{mid}", input, options))
 
     async def events(self, input: types.ListMeterEventsInput, **options: Unpack[CallOptions]) -> types.ListMeterEventsResult:
         """List what a destination was, or will be, told, newest first (`metering:read`)."""
@@ -822,13 +822,13 @@ class AsyncMeterDestinations(_AsyncGroup):
         """See what would be sent for a day, without sending it (`metering:read`)."""
         return cast("types.PreviewMeterEventsResult", await self._call("get /api/v1/meter-destination/{mid}/preview", input, options))
 
-    async def proof(self, input: types.GetMeterProofInput, **options: Unpack[CallOptions]) -> types.GetMeterProofResult:
+    async def proof(self, input: types.GetMeterProofInput, **options: Unpack[CallOptions]) -> types.MeterProofResult:
         """Prove a month of a destination: sent is usage less what was left out or is carried on (`metering:read`)."""
-        return cast("types.GetMeterProofResult", await self._call("get /api/v1/meter-destination/{mid}/proof", input, options))
+        return cast("types.MeterProofResult", await self._call("get /api/v1/meter-destination/{mid}/proof", input, options))
 
-    async def delete(self, input: types.DeleteMeterDestinationInput, **options: Unpack[CallOptions]) -> types.DeleteMeterDestinationResult:
+    async def delete(self, input: types.MeterDestinationPath, **options: Unpack[CallOptions]) -> types.MeterDestinationResult:
         """Delete a meter destination with its secret, and what waits for it (`metering:write`)."""
-        return cast("types.DeleteMeterDestinationResult", await self._call("delete /api/v1/meter-destination/{mid}", input, options))
+        return cast("types.MeterDestinationResult", await self._call("delete /api/v1/meter-destination/{mid}", input, options))
 
 
 class AsyncOperations(_AsyncGroup):

@@ -47,7 +47,6 @@ class CreateKeyInput(TypedDict):
     name: str
     """Name that people see, not blank and without invisible characters"""
     workspaceId: str
-    """Id of the workspace"""
     scopes: NotRequired[list[WantedScope]]
     """What the key may do; each representation at most once"""
     enabled: NotRequired[bool]
@@ -125,7 +124,7 @@ class ApiKeyWithSecret(TypedDict):
     """The key itself; only this answer contains it"""
 
 
-class CreateKeyResult(TypedDict):
+class ApiKeyWithSecretResult(TypedDict):
     apiKey: ApiKeyWithSecret
 
 
@@ -168,7 +167,6 @@ class ImportKeysInputKeys(TypedDict):
     name: str
     """Name that people see, not blank and without invisible characters"""
     workspaceId: str
-    """Id of the workspace"""
     scopes: NotRequired[list[WantedScope]]
     """What the key may do; each representation at most once"""
     enabled: NotRequired[bool]
@@ -263,13 +261,19 @@ class ImportKeysResult(TypedDict):
     """What became of each item, by its place"""
 
 
-class ListKeysInput(TypedDict):
+class WorkspacePath(TypedDict):
     id: str
     """Id of the workspace"""
+
+
+class Page(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items in one answer"""
     cursor: NotRequired[str]
     """`nextCursor` of the previous answer"""
+
+
+class ListKeysInput(WorkspacePath, Page):
     search: NotRequired[str]
     """Only keys with this text in their name, customerId or masked key, in any case"""
     customerId: NotRequired[str]
@@ -288,22 +292,18 @@ class ListKeysResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class GetKeyInput(TypedDict):
+class ApiKeyPath(TypedDict):
     id: str
     """Id of the workspace"""
     akid: str
     """Id of the API key"""
 
 
-class GetKeyResult(TypedDict):
+class ApiKeyResult(TypedDict):
     apiKey: ApiKey
 
 
-class UpdateKeyInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-    akid: str
-    """Id of the API key"""
+class UpdateKeyInput(ApiKeyPath):
     name: NotRequired[str]
     """Name that people see, not blank and without invisible characters"""
     enabled: NotRequired[bool]
@@ -323,43 +323,9 @@ class UpdateKeyInput(TypedDict):
     """The meter of a key that has none; a key keeps its meter"""
 
 
-class UpdateKeyResult(TypedDict):
-    apiKey: ApiKey
-
-
-class RotateKeyInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-    akid: str
-    """Id of the API key"""
+class RotateKeyInput(ApiKeyPath):
     graceSeconds: NotRequired[int]
     """For how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all"""
-
-
-class RotateKeyResult(TypedDict):
-    apiKey: ApiKeyWithSecret
-
-
-class EndEarlierSecretsInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-    akid: str
-    """Id of the API key"""
-
-
-class EndEarlierSecretsResult(TypedDict):
-    apiKey: ApiKey
-
-
-class DeleteKeyInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-    akid: str
-    """Id of the API key"""
-
-
-class DeleteKeyResult(TypedDict):
-    apiKey: ApiKey
 
 
 class ReportLeakedSecretsInput(TypedDict):
@@ -371,7 +337,6 @@ class ReportLeakedSecretsResultKeys(TypedDict):
     id: str
     """Id of the API key"""
     workspaceId: str
-    """Id of the workspace"""
     maskedKey: str
     """The secret without its middle part"""
     result: Literal["disabled", "was_disabled", "replaced", "deleted"]
@@ -446,7 +411,6 @@ class Workspace(TypedDict):
     name: str
     """Name that people see, not blank and without invisible characters"""
     teamId: str
-    """Id of the team"""
     defaultKeyPrefix: NotRequired[str]
     """What keys start with"""
     defaultAllowedIPs: list[str]
@@ -469,15 +433,8 @@ class Workspace(TypedDict):
     """When it last changed, RFC 3339 in UTC"""
 
 
-class CreateWorkspaceResult(TypedDict):
+class WorkspaceResult(TypedDict):
     workspace: Workspace
-
-
-class ListWorkspacesInput(TypedDict):
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
 
 
 class ListWorkspacesResult(TypedDict):
@@ -486,18 +443,7 @@ class ListWorkspacesResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class GetWorkspaceInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-
-
-class GetWorkspaceResult(TypedDict):
-    workspace: Workspace
-
-
-class UpdateWorkspaceInput(TypedDict):
-    id: str
-    """Id of the workspace"""
+class UpdateWorkspaceInput(WorkspacePath):
     name: NotRequired[str]
     """Name that people see, not blank and without invisible characters"""
     defaultKeyPrefix: NotRequired[str | None]
@@ -518,27 +464,8 @@ class UpdateWorkspaceInput(TypedDict):
     """Name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC"""
 
 
-class UpdateWorkspaceResult(TypedDict):
-    workspace: Workspace
-
-
-class DeleteWorkspaceInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-
-
-class DeleteWorkspaceResult(TypedDict):
-    workspace: Workspace
-
-
-class GetWorkspaceProofInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-
-
 class DifferentRecord(TypedDict):
     billingId: str
-    """Id of the billing record"""
     externalMeterId: str
     """The record's external meter"""
     status: Literal["MISSING", "TOO_MUCH"]
@@ -562,13 +489,11 @@ class WorkspaceProof(TypedDict):
     """The first 100 records that differ"""
 
 
-class GetWorkspaceProofResult(TypedDict):
+class WorkspaceProofResult(TypedDict):
     proof: WorkspaceProof
 
 
-class CloseMonthInput(TypedDict):
-    id: str
-    """Id of the workspace"""
+class CloseMonthInput(WorkspacePath):
     month: str
     """The month to close, YYYY-MM"""
     acceptDifferences: NotRequired[bool]
@@ -587,7 +512,6 @@ class MonthClosingWaitsFor(TypedDict):
 MonthClosing = TypedDict(
     "MonthClosing",
     {
-        # Id of the workspace
         "workspaceId": "str",
         # The month, YYYY-MM
         "month": "str",
@@ -608,13 +532,11 @@ MonthClosing = TypedDict(
 )
 
 
-class CloseMonthResult(TypedDict):
+class MonthClosingResult(TypedDict):
     closing: MonthClosing
 
 
-class CreateScopeInput(TypedDict):
-    id: str
-    """Id of the workspace"""
+class CreateScopeInput(WorkspacePath):
     name: str
     """Name that people see, not blank and without invisible characters"""
     representation: str
@@ -638,35 +560,22 @@ class Scope(TypedDict):
     """When it last changed, RFC 3339 in UTC"""
 
 
-class CreateScopeResult(TypedDict):
+class ScopeResult(TypedDict):
     scope: Scope
-
-
-class ListScopesInput(TypedDict):
-    id: str
-    """Id of the workspace"""
 
 
 class ListScopesResult(TypedDict):
     scopes: list[Scope]
 
 
-class GetScopeInput(TypedDict):
+class ScopePath(TypedDict):
     id: str
     """Id of the workspace"""
     sid: str
     """Id of the scope"""
 
 
-class GetScopeResult(TypedDict):
-    scope: Scope
-
-
-class UpdateScopeInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-    sid: str
-    """Id of the scope"""
+class UpdateScopeInput(ScopePath):
     name: NotRequired[str]
     """Name that people see, not blank and without invisible characters"""
     representation: NotRequired[str]
@@ -675,24 +584,8 @@ class UpdateScopeInput(TypedDict):
     """What the scope is for"""
 
 
-class UpdateScopeResult(TypedDict):
-    scope: Scope
-
-
-class DeleteScopeInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-    sid: str
-    """Id of the scope"""
-
-
-class DeleteScopeResult(TypedDict):
-    scope: Scope
-
-
 class CreateBillingInput(TypedDict):
     workspaceId: str
-    """Id of the workspace"""
     externalMeterId: str
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
     totalCredits: NotRequired[str]
@@ -713,7 +606,6 @@ class BillingRecord(TypedDict):
     id: str
     """Id of the billing record"""
     workspaceId: str
-    """Id of the workspace"""
     externalMeterId: str
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
     totalCredits: str
@@ -755,13 +647,7 @@ class CreateBillingResult(TypedDict):
     """Alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any"""
 
 
-class ListBillingsInput(TypedDict):
-    id: str
-    """Id of the workspace"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListBillingsInput(WorkspacePath, Page):
     externalMeterId: NotRequired[str]
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
     search: NotRequired[str]
@@ -780,40 +666,28 @@ class ListBillingsResult(TypedDict):
 
 class GetBillingOfMeterInput(TypedDict):
     workspaceId: str
-    """Id of the workspace"""
     externalMeterId: str
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
 
 
-class GetBillingOfMeterResult(TypedDict):
+class BillingRecordResult(TypedDict):
     billing: BillingRecord
 
 
-class GetBillingInput(TypedDict):
+class CustomerBillingPath(TypedDict):
     bid: str
     """Id of the billing record"""
 
 
-class GetBillingResult(TypedDict):
-    billing: BillingRecord
-
-
 class RefillBillingInput(TypedDict):
     workspaceId: str
-    """Id of the workspace"""
     externalMeterId: str
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
     refill: str | float
     """Credits to add, as decimal text or as a JSON number; above 0, at most six decimals, at most 9000000000"""
 
 
-class RefillBillingResult(TypedDict):
-    billing: BillingRecord
-
-
-class UpdateBillingInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
+class UpdateBillingInput(CustomerBillingPath):
     allowOverages: NotRequired[bool]
     """Whether use may go on beyond totalCredits"""
     spendCap: NotRequired[str | None]
@@ -832,26 +706,19 @@ class UpdateBillingResult(TypedDict):
     """Alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any"""
 
 
-class ListLedgerInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListLedgerInput(CustomerBillingPath, Page):
+    pass
 
 
 class LedgerRow(TypedDict):
     id: str
     """Id of the ledger row"""
     billingId: str
-    """Id of the billing record"""
     amount: str
     """Credits added: decimal text, at most six decimals, at most 9000000000"""
     totalCredits: str
     """TotalCredits after the refill: decimal text, at most six decimals, at most 9000000000"""
     tokenId: str
-    """Id of the access token that made the refill"""
     requestId: str
     """X-Request-Id of the request"""
     createdAt: str
@@ -864,13 +731,8 @@ class ListLedgerResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class ListAlertsInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListAlertsInput(CustomerBillingPath, Page):
+    pass
 
 
 class AlertTold(TypedDict):
@@ -884,7 +746,6 @@ class AlertTold(TypedDict):
     usedCredits: str
     """UsedCredits after what crossed it: decimal text"""
     eventId: str
-    """Id of the event that crossed it"""
 
 
 class ListAlertsResult(TypedDict):
@@ -893,9 +754,7 @@ class ListAlertsResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class AdjustBillingInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
+class AdjustBillingInput(CustomerBillingPath):
     amount: str
     """Credits used in addition, or, if negative, given back: decimal text, at most six decimals, at most 9000000000 either way"""
     reason: str
@@ -910,7 +769,6 @@ class Adjustment(TypedDict):
     id: str
     """Id of the event in the books"""
     billingId: str
-    """Id of the billing record"""
     number: int
     """Number of the adjustment; each record's start at 1"""
     amount: str
@@ -920,14 +778,13 @@ class Adjustment(TypedDict):
     """The day it is booked on, YYYY-MM-DD in UTC"""
     reason: str
     tokenId: str
-    """Id of the access token that made the adjustment"""
     requestId: str
     """X-Request-Id of the request"""
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
 
 
-class AdjustBillingResult(TypedDict):
+class AdjustmentResult(TypedDict):
     adjustment: Adjustment
 
 
@@ -973,11 +830,8 @@ class StatementMovement(TypedDict):
     events: NotRequired[int]
     """Verifications and captures; of a loss those that were lost, of lines that are told as one how many"""
     grantId: NotRequired[str]
-    """Id of the grant"""
     eventId: NotRequired[str]
-    """Id of the event of the adjustment"""
     tokenId: NotRequired[str]
-    """Id of the access token that made the adjustment"""
     reason: NotRequired[str]
     """Why"""
     month: NotRequired[str]
@@ -1004,9 +858,7 @@ class StatementProof(TypedDict):
 Statement = TypedDict(
     "Statement",
     {
-        # Id of the billing record
         "billingId": "str",
-        # Id of the workspace
         "workspaceId": "str",
         # Your own id of the meter; it ties keys to the billing record of the same meter
         "externalMeterId": "str",
@@ -1029,7 +881,7 @@ Statement = TypedDict(
 )
 
 
-class GetStatementResult(TypedDict):
+class StatementResult(TypedDict):
     statement: Statement
 
 
@@ -1040,7 +892,6 @@ ListStatementsInput = TypedDict(
         "limit": NotRequired["int"],
         # `nextCursor` of the previous answer
         "cursor": NotRequired["str"],
-        # Id of the workspace
         "workspaceId": "str",
         # The month, YYYY-MM
         "month": NotRequired["str"],
@@ -1057,7 +908,6 @@ ListStatementsInput = TypedDict(
 StatementLine = TypedDict(
     "StatementLine",
     {
-        # Id of the billing record
         "billingId": "str",
         # Your own id of the meter; it ties keys to the billing record of the same meter
         "externalMeterId": "str",
@@ -1111,11 +961,6 @@ class ListStatementsResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class ReconcileBillingInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
-
-
 class GrantProof(TypedDict):
     totalCredits: str
     """TotalCredits as Redis counts them: decimal text, at most six decimals, at most 9000000000 either way"""
@@ -1135,7 +980,6 @@ class EventPosition(TypedDict):
     number: int
     """The number of the event in its epoch"""
     eventId: NotRequired[str]
-    """Id of the event in the books"""
 
 
 class EventGap(TypedDict):
@@ -1149,7 +993,6 @@ class EventGap(TypedDict):
 
 class Reconciliation(TypedDict):
     billingId: str
-    """Id of the billing record"""
     status: Literal["EXACT", "MISSING", "TOO_MUCH", "ON_ITS_WAY"]
     """Whether the books contain all usage, less, or more; or events are still on their way to them"""
     usedCredits: str
@@ -1175,13 +1018,11 @@ class Reconciliation(TypedDict):
     """Usage that was lost with a Redis server, and is neither debited nor booked"""
 
 
-class ReconcileBillingResult(TypedDict):
+class ReconciliationResult(TypedDict):
     reconciliation: Reconciliation
 
 
-class CreateGrantInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
+class CreateGrantInput(CustomerBillingPath):
     credits: str
     """Credits to grant, above 0: decimal text, at most six decimals, at most 9000000000"""
     name: NotRequired[str]
@@ -1200,7 +1041,6 @@ class Grant(TypedDict):
     id: str
     """Id of the grant"""
     billingId: str
-    """Id of the billing record"""
     credits: str
     """Credits granted: decimal text, at most six decimals, at most 9000000000"""
     name: NotRequired[str]
@@ -1220,7 +1060,6 @@ class Grant(TypedDict):
     expiresAt: NotRequired[int]
     """When it ends; absent: never, in Unix milliseconds"""
     scheduleId: NotRequired[str]
-    """Id of the grant schedule that made it"""
     metadata: NotRequired[dict[str, Any]]
     """Data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype"""
     voidedAt: NotRequired[int]
@@ -1236,13 +1075,7 @@ class CreateGrantResult(TypedDict):
     billing: BillingRecord
 
 
-class ListGrantsInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListGrantsInput(CustomerBillingPath, Page):
     state: NotRequired[Literal["VOIDED", "EXPIRED", "PENDING", "USED_UP", "ACTIVE"]]
     """Only grants in this state"""
 
@@ -1253,22 +1086,18 @@ class ListGrantsResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class GetGrantInput(TypedDict):
+class GrantPath(TypedDict):
     bid: str
     """Id of the billing record"""
     gid: str
     """Id of the grant"""
 
 
-class GetGrantResult(TypedDict):
+class GrantResult(TypedDict):
     grant: Grant
 
 
-class VoidGrantInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
-    gid: str
-    """Id of the grant"""
+class VoidGrantInput(GrantPath):
     reason: str
     """Why it was voided"""
 
@@ -1337,13 +1166,8 @@ class ExtendHoldResult(TypedDict):
     billing: BillingRecord
 
 
-class ListHoldsInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListHoldsInput(CustomerBillingPath, Page):
+    pass
 
 
 class OpenHold(TypedDict):
@@ -1352,7 +1176,6 @@ class OpenHold(TypedDict):
     credits: str
     """What is held: decimal text, at most six decimals, at most 9000000000"""
     apiKeyId: str
-    """Id of the API key that it was held for"""
     usageName: str
     """What is counted; at most 256 bytes in UTF-8"""
     onExpiry: Literal["release", "charge"]
@@ -1374,9 +1197,7 @@ class CreateGrantScheduleInputRollover(TypedDict):
     """Most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000"""
 
 
-class CreateGrantScheduleInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
+class CreateGrantScheduleInput(CustomerBillingPath):
     credits: str
     """Credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000"""
     every: Literal["day", "week", "month", "year"]
@@ -1398,7 +1219,6 @@ class GrantSchedule(TypedDict):
     id: str
     """Id of the grant schedule"""
     billingId: str
-    """Id of the billing record"""
     credits: str
     """Credits granted for each period: decimal text, at most six decimals, at most 9000000000"""
     name: NotRequired[str]
@@ -1418,17 +1238,12 @@ class GrantSchedule(TypedDict):
     """When it was made, RFC 3339 in UTC"""
 
 
-class CreateGrantScheduleResult(TypedDict):
+class GrantScheduleResult(TypedDict):
     grantSchedule: GrantSchedule
 
 
-class ListGrantSchedulesInput(TypedDict):
-    bid: str
-    """Id of the billing record"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListGrantSchedulesInput(CustomerBillingPath, Page):
+    pass
 
 
 class ListGrantSchedulesResult(TypedDict):
@@ -1437,15 +1252,16 @@ class ListGrantSchedulesResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class DeleteGrantScheduleInput(TypedDict):
+class GrantSchedulePath(TypedDict):
     bid: str
     """Id of the billing record"""
     sid: str
     """Id of the grant schedule"""
 
 
-class DeleteGrantScheduleResult(TypedDict):
-    grantSchedule: GrantSchedule
+class UsagePath(TypedDict):
+    bid: str
+    """Id of the billing record"""
 
 
 GetUsageInput = TypedDict(
@@ -1507,7 +1323,6 @@ class GetUsageResult(TypedDict):
 ListUsageInput = TypedDict(
     "ListUsageInput",
     {
-        # Id of the workspace
         "workspaceId": "str",
         # First day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to`
         "from": NotRequired["str"],
@@ -1577,7 +1392,6 @@ class ListUsageResult(TypedDict):
 CountVerificationsInput = TypedDict(
     "CountVerificationsInput",
     {
-        # Id of the workspace
         "workspaceId": NotRequired["str"],
         # First day in the zone, or an instant; default: the day of `to`
         "from": NotRequired["str"],
@@ -1595,7 +1409,6 @@ CountVerificationsInput = TypedDict(
         "reason": NotRequired["Literal[\"MALFORMED\", \"NOT_FOUND\", \"DELETED\", \"DISABLED\", \"EXPIRED\", \"IP_NOT_ALLOWED\", \"SCOPE_MISSING\", \"RATE_LIMIT\", \"LIMIT_REACHED\", \"CREDITS_USED_UP\", \"SPEND_CAP_REACHED\", \"NO_BILLING_RECORD\", \"NO_KEY\", \"TWO_KEYS\"]"],
         # Only refusals by this limit
         "limit": NotRequired["str"],
-        # Id of the API key
         "apiKeyId": NotRequired["str"],
         # Only calls of the keys that have this meter now, of at most 1000; with workspaceId
         "externalMeterId": NotRequired["str"],
@@ -1613,7 +1426,6 @@ class VerificationCount(TypedDict):
     limit: NotRequired[str]
     """The limit that refused: its place, a slash, and its name"""
     apiKeyId: NotRequired[str]
-    """Id of the API key"""
     apiKeyName: NotRequired[str]
     """The key's name now; only for tokens with `key:read`"""
     count: int
@@ -1628,9 +1440,7 @@ class CountVerificationsResult(TypedDict):
 
 class ListRecentVerificationsInput(TypedDict):
     apiKeyId: NotRequired[str]
-    """Id of the API key"""
     workspaceId: NotRequired[str]
-    """Id of the workspace"""
     externalMeterId: NotRequired[str]
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
 
@@ -1648,7 +1458,6 @@ class RecentVerification(TypedDict):
     time: str
     """When it was decided, RFC 3339 in UTC"""
     apiKeyId: str
-    """Id of the API key"""
     status: Literal["VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"]
     """The answer to the call"""
     reason: NotRequired[Literal["MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD", "NO_KEY", "TWO_KEYS"]]
@@ -1676,7 +1485,7 @@ class Cancellation(TypedDict):
     """What was given back: debited, or held: decimal text, at most six decimals, at most 9000000000"""
 
 
-class CancelVerificationResult(TypedDict):
+class CancellationResult(TypedDict):
     cancellation: Cancellation
 
 
@@ -1754,7 +1563,7 @@ class JwtSettings(TypedDict):
     """Address of the team's own key set"""
 
 
-class GetJwtSettingsResult(TypedDict):
+class JwtSettingsResult(TypedDict):
     jwtSettings: JwtSettings
 
 
@@ -1765,11 +1574,7 @@ class UpdateJwtSettingsInput(TypedDict):
     """What new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set"""
 
 
-class UpdateJwtSettingsResult(TypedDict):
-    jwtSettings: JwtSettings
-
-
-class GetTeamKeySetInput(TypedDict):
+class TeamPath(TypedDict):
     team: str
     """Id of the team"""
 
@@ -1789,11 +1594,6 @@ class KeySet(TypedDict):
     keys: list[PublicJwk]
 
 
-class GetOpenIdConfigurationInput(TypedDict):
-    team: str
-    """Id of the team"""
-
-
 class GetOpenIdConfigurationResult(TypedDict):
     issuer: str
     """The `iss` of the JWTs"""
@@ -1811,7 +1611,6 @@ class GetSharedKeySetInput(TypedDict):
 
 class CreateLinkTokenInput(TypedDict):
     workspaceId: str
-    """Id of the workspace"""
     customerId: str
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
@@ -1832,7 +1631,6 @@ class CreateLinkTokenResultLinkToken(TypedDict):
     expiresAt: int
     """When it expires, in Unix milliseconds"""
     workspaceId: str
-    """Id of the workspace"""
     customerId: str
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
@@ -1847,7 +1645,7 @@ class CreateLinkTokenResult(TypedDict):
     linkToken: CreateLinkTokenResultLinkToken
 
 
-class GetLinkTokenInput(TypedDict):
+class LinkTokenPath(TypedDict):
     token: str
     """The link token"""
 
@@ -1858,7 +1656,6 @@ class LinkToken(TypedDict):
     expiresAt: NotRequired[int]
     """When it expires, in Unix milliseconds"""
     workspaceId: NotRequired[str]
-    """Id of the workspace"""
     customerId: NotRequired[str]
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
@@ -1867,11 +1664,6 @@ class LinkToken(TypedDict):
     """Id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace"""
     permissions: NotRequired[list[Literal["rotate"]]]
     """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
-
-
-class DeleteLinkTokenInput(TypedDict):
-    token: str
-    """The link token"""
 
 
 class CreateAccessTokenInput(TypedDict):
@@ -1914,13 +1706,6 @@ class CreateAccessTokenResult(TypedDict):
     accessToken: CreateAccessTokenResultAccessToken
 
 
-class ListAccessTokensInput(TypedDict):
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
-
-
 class AccessToken(TypedDict):
     id: str
     """Id of the access token"""
@@ -1953,18 +1738,16 @@ class ListAccessTokensResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class GetAccessTokenInput(TypedDict):
+class AccessTokenPath(TypedDict):
     id: str
     """Id of the access token"""
 
 
-class GetAccessTokenResult(TypedDict):
+class AccessTokenResult(TypedDict):
     accessToken: AccessToken
 
 
-class DeleteAccessTokenInput(TypedDict):
-    id: str
-    """Id of the access token"""
+class DeleteAccessTokenInput(AccessTokenPath):
     descendants: NotRequired[bool]
     """Whether the tokens that it made, and that these made, are revoked too"""
 
@@ -2089,7 +1872,7 @@ class Quota(TypedDict):
     """Management calls per second, on each process"""
 
 
-class GetQuotaResult(TypedDict):
+class QuotaResult(TypedDict):
     quota: Quota
 
 
@@ -2132,15 +1915,8 @@ class NewWebhook(TypedDict):
     """The secret that signs: only this answer contains it"""
 
 
-class CreateWebhookResult(TypedDict):
+class NewWebhookResult(TypedDict):
     webhook: NewWebhook
-
-
-class ListWebhooksInput(TypedDict):
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
 
 
 class Webhook(TypedDict):
@@ -2175,22 +1951,17 @@ class ListWebhooksResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class GetWebhookInput(TypedDict):
+class WebhookPath(TypedDict):
     wid: str
     """Id of the webhook"""
 
 
-class GetWebhookResult(TypedDict):
+class WebhookResult(TypedDict):
     webhook: Webhook
 
 
-class ListWebhookDeliveriesInput(TypedDict):
-    wid: str
-    """Id of the webhook"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListWebhookDeliveriesInput(WebhookPath, Page):
+    pass
 
 
 class WebhookTry(TypedDict):
@@ -2228,9 +1999,7 @@ class ListWebhookDeliveriesResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class UpdateWebhookInput(TypedDict):
-    wid: str
-    """Id of the webhook"""
+class UpdateWebhookInput(WebhookPath):
     enabled: NotRequired[bool]
     """Whether events are delivered"""
     events: NotRequired[list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]]
@@ -2239,53 +2008,24 @@ class UpdateWebhookInput(TypedDict):
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
 
 
-class UpdateWebhookResult(TypedDict):
-    webhook: Webhook
-
-
-class RotateWebhookSecretInput(TypedDict):
-    wid: str
-    """Id of the webhook"""
+class RotateWebhookSecretInput(WebhookPath):
     replaceLatest: NotRequired[bool]
     """Within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over"""
 
 
-class RotateWebhookSecretResult(TypedDict):
-    webhook: NewWebhook
-
-
-class TestWebhookInput(TypedDict):
-    wid: str
-    """Id of the webhook"""
-
-
-class TestWebhookResult(TypedDict):
+class WebhookDeliveryResult(TypedDict):
     delivery: WebhookDelivery
 
 
-class RedeliverWebhookInput(TypedDict):
+class DeliveryPath(TypedDict):
     wid: str
     """Id of the webhook"""
     did: str
     """Id of the webhook delivery"""
 
 
-class RedeliverWebhookResult(TypedDict):
-    delivery: WebhookDelivery
-
-
-class DeleteWebhookInput(TypedDict):
-    wid: str
-    """Id of the webhook"""
-
-
-class DeleteWebhookResult(TypedDict):
-    webhook: Webhook
-
-
 class CreateMeterDestinationInput(TypedDict):
     workspaceId: str
-    """Id of the workspace"""
     kind: Literal["stripe", "openmeter", "cloudevents", "lago", "http"]
     """In whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are"""
     name: str
@@ -2312,7 +2052,6 @@ class NewMeterDestination(TypedDict):
     id: str
     """Id of the meter destination"""
     workspaceId: str
-    """Id of the workspace"""
     kind: Literal["stripe", "openmeter", "cloudevents", "lago", "http"]
     """In whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are"""
     name: str
@@ -2351,24 +2090,18 @@ class NewMeterDestination(TypedDict):
     """Of kind `http`, the secret that signs: only this answer contains it"""
 
 
-class CreateMeterDestinationResult(TypedDict):
+class NewMeterDestinationResult(TypedDict):
     destination: NewMeterDestination
 
 
-class ListMeterDestinationsInput(TypedDict):
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListMeterDestinationsInput(Page):
     workspaceId: NotRequired[str]
-    """Id of the workspace"""
 
 
 class MeterDestination(TypedDict):
     id: str
     """Id of the meter destination"""
     workspaceId: str
-    """Id of the workspace"""
     kind: Literal["stripe", "openmeter", "cloudevents", "lago", "http"]
     """In whose form events are sent; `cloudevents` for any collector of these, `http` signed as webhooks are"""
     name: str
@@ -2411,18 +2144,16 @@ class ListMeterDestinationsResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class GetMeterDestinationInput(TypedDict):
+class MeterDestinationPath(TypedDict):
     mid: str
     """Id of the meter destination"""
 
 
-class GetMeterDestinationResult(TypedDict):
+class MeterDestinationResult(TypedDict):
     destination: MeterDestination
 
 
-class UpdateMeterDestinationInput(TypedDict):
-    mid: str
-    """Id of the meter destination"""
+class UpdateMeterDestinationInput(MeterDestinationPath):
     name: NotRequired[str]
     """What people call it"""
     url: NotRequired[str]
@@ -2437,28 +2168,16 @@ class UpdateMeterDestinationInput(TypedDict):
     """Whether it is sent anything; `true` also tries at once what was put off"""
 
 
-class UpdateMeterDestinationResult(TypedDict):
-    destination: MeterDestination
-
-
-class ListMeterEventsInput(TypedDict):
-    mid: str
-    """Id of the meter destination"""
-    limit: NotRequired[int]
-    """Maximum number of items in one answer"""
-    cursor: NotRequired[str]
-    """`nextCursor` of the previous answer"""
+class ListMeterEventsInput(MeterDestinationPath, Page):
     state: NotRequired[Literal["WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"]]
     """CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there"""
     billingId: NotRequired[str]
-    """Id of the billing record"""
 
 
 class MeterEvent(TypedDict):
     id: str
     """Id of the meter event"""
     billingId: str
-    """Id of the billing record"""
     hour: str
     """When its hour began, RFC 3339 in UTC"""
     usageName: str
@@ -2489,9 +2208,7 @@ class ListMeterEventsResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class RedeliverMeterEventsInput(TypedDict):
-    mid: str
-    """Id of the meter destination"""
+class RedeliverMeterEventsInput(MeterDestinationPath):
     eventIds: NotRequired[list[str]]
     """Only these; default: all that failed and can not have arrived"""
 
@@ -2503,16 +2220,13 @@ class RedeliverMeterEventsResult(TypedDict):
     """How many are left that can not have arrived, counted to 100000"""
 
 
-class PreviewMeterEventsInput(TypedDict):
-    mid: str
-    """Id of the meter destination"""
+class PreviewMeterEventsInput(MeterDestinationPath):
     day: str
     """The day, YYYY-MM-DD in UTC"""
 
 
 class MeterPreviewEvent(TypedDict):
     billingId: str
-    """Id of the billing record"""
     hour: str
     """When its hour began, RFC 3339 in UTC"""
     usageName: str
@@ -2536,9 +2250,7 @@ class PreviewMeterEventsResult(TypedDict):
     """Whether these are all"""
 
 
-class GetMeterProofInput(TypedDict):
-    mid: str
-    """Id of the meter destination"""
+class GetMeterProofInput(MeterDestinationPath):
     month: str
     """The month, in UTC, YYYY-MM"""
 
@@ -2572,17 +2284,8 @@ MeterProof = TypedDict(
 )
 
 
-class GetMeterProofResult(TypedDict):
+class MeterProofResult(TypedDict):
     proof: MeterProof
-
-
-class DeleteMeterDestinationInput(TypedDict):
-    mid: str
-    """Id of the meter destination"""
-
-
-class DeleteMeterDestinationResult(TypedDict):
-    destination: MeterDestination
 
 
 class HoldOptions(TypedDict):
@@ -2651,7 +2354,6 @@ class LimitedBy(TypedDict):
 class Decision(TypedDict):
     status: Literal["VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"]
     apiKeyId: NotRequired[str]
-    """Id of the API key"""
     customerId: NotRequired[str]
     """Your own id of the customer"""
     externalMeterId: NotRequired[str]
@@ -2716,7 +2418,6 @@ class VerifyKeysResult(TypedDict):
 class Identity(TypedDict):
     status: Literal["VALID", "UNDECIDED"]
     apiKeyId: NotRequired[str]
-    """Id of the API key"""
     customerId: NotRequired[str]
     """Your own id of the customer"""
     externalMeterId: NotRequired[str]
@@ -2735,3 +2436,244 @@ class Identity(TypedDict):
     reason: NotRequired[Literal["MALFORMED", "NOT_FOUND", "DELETED", "DISABLED", "EXPIRED", "IP_NOT_ALLOWED", "SCOPE_MISSING", "RATE_LIMIT", "LIMIT_REACHED", "CREDITS_USED_UP", "SPEND_CAP_REACHED", "NO_BILLING_RECORD"]]
     """Why the key was refused; absent when it is VALID"""
     limitedBy: NotRequired[LimitedBy]
+
+
+class Event(TypedDict):
+    timestamp: str
+    """When it happened, RFC 3339 in UTC"""
+    sequence: int
+    """Its number among those of one record, key or workspace"""
+    workspaceId: NotRequired[str]
+
+
+class CreditsAlertData(TypedDict):
+    billingId: str
+    externalMeterId: str
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    alert: Alert
+    usedCredits: str
+    """Credits used, ever: decimal text, at most six decimals, at most 9000000000 either way"""
+    eventId: str
+
+
+class CreditsAlertEvent(Event):
+    type: Literal["credits.alert"]
+    data: CreditsAlertData
+
+
+class CreditsData(TypedDict):
+    billingId: str
+    externalMeterId: str
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    usedCredits: str
+    """Credits used, ever: decimal text, at most six decimals, at most 9000000000 either way"""
+    totalCredits: str
+    """Credits bought, ever: decimal text, at most six decimals, at most 9000000000 either way"""
+
+
+class CreditsExhaustedEvent(Event):
+    type: Literal["credits.exhausted"]
+    data: CreditsData
+
+
+class CreditsReplenishedEvent(Event):
+    type: Literal["credits.replenished"]
+    data: CreditsData
+
+
+class GrantData(TypedDict):
+    billingId: str
+    externalMeterId: str
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    grantId: str
+    credits: str
+    """Credits of it: decimal text, at most six decimals, at most 9000000000 either way"""
+    name: NotRequired[str]
+    """Its name"""
+    beginsAt: int
+    """When it begins, or began, in Unix milliseconds"""
+    expiresAt: NotRequired[int]
+    """When it ends, in Unix milliseconds"""
+
+
+class GrantBeganEvent(Event):
+    type: Literal["grant.began"]
+    data: GrantData
+
+
+class GrantExpiringData(TypedDict):
+    billingId: str
+    externalMeterId: str
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    grantId: str
+    credits: str
+    """Credits of it: decimal text, at most six decimals, at most 9000000000 either way"""
+    name: NotRequired[str]
+    """Its name"""
+    beginsAt: int
+    """When it begins, or began, in Unix milliseconds"""
+    expiresAt: NotRequired[int]
+    """When it ends, in Unix milliseconds"""
+    daysLeft: int
+    """Days until its end"""
+
+
+class GrantExpiringEvent(Event):
+    type: Literal["grant.expiring"]
+    data: GrantExpiringData
+
+
+class GrantExpiredEvent(Event):
+    type: Literal["grant.expired"]
+    data: GrantData
+
+
+class LimitReachedDataLimit(TypedDict):
+    on: Literal["key", "workspace", "billing"]
+    """Whose limit it is"""
+    name: str
+    """Its name"""
+    per: str
+    """Its window"""
+
+
+class LimitReachedData(TypedDict):
+    limit: LimitReachedDataLimit
+    windowStartsAt: int
+    """When the window began, in Unix milliseconds"""
+    windowEndsAt: int
+    """When it ends, in Unix milliseconds"""
+    apiKeyId: NotRequired[str]
+    billingId: NotRequired[str]
+    externalMeterId: NotRequired[str]
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+
+
+class LimitReachedEvent(Event):
+    type: Literal["limit.reached"]
+    data: LimitReachedData
+
+
+class KeyData(TypedDict):
+    apiKeyId: str
+    name: str
+    """Its name"""
+    maskedKey: str
+    """Its secret, masked"""
+    customerId: NotRequired[str]
+    """Your own id of the customer"""
+    externalMeterId: NotRequired[str]
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    expiresAt: NotRequired[int]
+    """When it expires, in Unix milliseconds"""
+
+
+class KeyCreatedEvent(Event):
+    type: Literal["key.created"]
+    data: KeyData
+
+
+class KeyRotatedEvent(Event):
+    type: Literal["key.rotated"]
+    data: KeyData
+
+
+class KeyDeletedEvent(Event):
+    type: Literal["key.deleted"]
+    data: KeyData
+
+
+class KeyExpiringData(TypedDict):
+    apiKeyId: str
+    name: str
+    """Its name"""
+    maskedKey: str
+    """Its secret, masked"""
+    customerId: NotRequired[str]
+    """Your own id of the customer"""
+    externalMeterId: NotRequired[str]
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    expiresAt: NotRequired[int]
+    """When it expires, in Unix milliseconds"""
+    daysLeft: int
+    """Days until its end"""
+
+
+class KeyExpiringEvent(Event):
+    type: Literal["key.expiring"]
+    data: KeyExpiringData
+
+
+class HoldExpiredData(TypedDict):
+    billingId: str
+    externalMeterId: str
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    holdEventId: str
+    """Id of the event that held the credits; its characters stand in the id of the hold"""
+    eventId: str
+    apiKeyId: str
+    credits: str
+    """Credits of it: decimal text, at most six decimals, at most 9000000000 either way"""
+    outcome: Literal["released", "charged"]
+    """What became of the credits"""
+
+
+class HoldExpiredEvent(Event):
+    type: Literal["hold.expired"]
+    data: HoldExpiredData
+
+
+class BooksDifferentData(TypedDict):
+    billingId: str
+    externalMeterId: str
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    status: Literal["MISSING", "TOO_MUCH"]
+    """What the balance is, by the books"""
+    difference: str
+    """By how much: decimal text, at most six decimals, at most 9000000000 either way"""
+    heldDifference: str
+    """By how much held credits differ: decimal text, at most six decimals, at most 9000000000 either way"""
+    grantsDifference: NotRequired[str]
+    """What the account lacks of its grants, below 0: has too much; absent where they agree: decimal text, at most six decimals, at most 9000000000 either way"""
+
+
+class BooksDifferentEvent(Event):
+    type: Literal["books.different"]
+    data: BooksDifferentData
+
+
+class MonthClosedData(TypedDict):
+    month: str
+    """The month of the whole workspace"""
+    timezone: str
+    """The zone of its days"""
+    records: int
+    """How many billing records it has"""
+
+
+class MonthClosedEvent(Event):
+    type: Literal["month.closed"]
+    data: MonthClosedData
+
+
+class MeterFailedData(TypedDict):
+    destinationId: str
+    name: str
+    """Its name"""
+    kind: Literal["stripe", "openmeter", "cloudevents", "lago", "http"]
+    """Its kind"""
+    failedEvents: int
+    """Events that failed for good"""
+    failingSince: NotRequired[int]
+    """Since when every try failed, in Unix milliseconds"""
+    error: str
+    """Why"""
+
+
+class MeterFailedEvent(Event):
+    type: Literal["meter.failed"]
+    data: MeterFailedData
+
+
+WebhookEvent = CreditsAlertEvent | CreditsExhaustedEvent | CreditsReplenishedEvent | GrantBeganEvent | GrantExpiringEvent | GrantExpiredEvent | LimitReachedEvent | KeyCreatedEvent | KeyRotatedEvent | KeyDeletedEvent | KeyExpiringEvent | HoldExpiredEvent | BooksDifferentEvent | MonthClosedEvent | MeterFailedEvent
+"""What a webhook is posted: by its type, what its data are."""

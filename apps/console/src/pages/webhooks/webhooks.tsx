@@ -1,4 +1,4 @@
-import { webhookEventTypes, type WebhookEventType } from '../../../../../shared/contract/webhook-event-types.ts';
+import { webhookEventTypes, webhookMeanings } from '../../../../../shared/contract/webhook-event-types.ts';
 import { call, type Output } from '../../data/call.ts';
 import { useSession, useWorkspace } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
@@ -7,30 +7,13 @@ import { List } from '../../parts/table.tsx';
 import type { Standing } from '../../parts/text.tsx';
 
 export type Webhook = Output<'get /api/v1/webhook/{wid}'>['webhook'];
-const meanings: Record<WebhookEventType, string> = {
-  'credits.alert': 'a customer crosses an alert',
-  'credits.exhausted': 'a customer has no credits left, or reached its cap',
-  'credits.replenished': 'such a customer can go on',
-  'grant.began': 'granted credits begin',
-  'grant.expiring': 'they end in 7 days, or in one',
-  'grant.expired': 'they ended',
-  'limit.reached': 'a limit of a minute or longer refuses a call',
-  'key.created': 'a key is made or imported',
-  'key.rotated': 'a key gets a new secret',
-  'key.deleted': 'a key is deleted',
-  'key.expiring': 'a key expires in 7 days, or in one',
-  'hold.expired': 'nobody captured or released a hold',
-  'books.different': 'a balance and its events differ',
-  'meter.failed': 'usage does not get through to a meter outside',
-  'month.closed': 'the statements of a month are final',
-};
 /** The types of events, to tick, and what each means. */
 export const eventField = {
   name: 'events',
   label: 'Events',
   as: 'ticks',
   options: webhookEventTypes,
-  meanings,
+  meanings: webhookMeanings,
 } as const;
 
 /** Where events of the workspace are posted. */
