@@ -22,6 +22,7 @@ import { startRebuilder } from '../../shared/books/rebuilding/rebuilder.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { isPeriodDue, makeDuePeriods } from './resources/grants/schedule-job.ts';
+import { changeDuePlans, isPlanDue } from './resources/plans/plan-job.ts';
 import { resealOnce } from './resources/reseal.ts';
 import { makeKeySets } from './resources/jwts/key-sets.ts';
 import { makeSigningKeys } from './resources/jwts/signing-keys.ts';
@@ -77,6 +78,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
       startDueLoop(runtime, 'sweeping changes', isDue, sweepAll),
       startDueLoop(runtime, 'removing what was deleted', isSomethingDeleted, () => removeDeleted(sql, redis)),
       startDueLoop(runtime, 'making periods of grant schedules', isPeriodDue, makePeriods),
+      startDueLoop(runtime, 'changing plans', isPlanDue, (stopping) => changeDuePlans({ sql, redis, log }, stopping)),
       startDueLoop(runtime, 'chaining the audit log', isLineWaiting, chain),
     ]),
     // Again and again: a program that still has the old master key may store something meanwhile.

@@ -68,6 +68,12 @@ type BillingRecord struct {
 	Alerts []Alert `json:"alerts,omitempty"`
 	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
 	ExternalIDs map[string]any `json:"externalIds,omitempty"`
+	PlanID      string         `json:"planId,omitempty"`
+	// the version of the plan that it has
+	PlanVersion *int64 `json:"planVersion,omitempty"`
+	NextPlanID  string `json:"nextPlanId,omitempty"`
+	// when it is given nextPlanId, or, where there is none, leaves its plan; absent: it keeps its plan, in Unix milliseconds
+	NextPlanAt *int64 `json:"nextPlanAt,omitempty"`
 	// when it was made, RFC 3339 in UTC
 	CreatedAt time.Time `json:"createdAt"`
 	// when its settings last changed, RFC 3339 in UTC
@@ -348,6 +354,8 @@ type CreateKeyRequest struct {
 	Limits *[]Limit `json:"limits,omitempty"`
 	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
 	AllowedIPs *[]string `json:"allowedIPs,omitempty"`
+	// makes the billing record of externalMeterId with this plan, where there is none, in the step that makes the key. Needs billing:write
+	PlanID string `json:"planId,omitempty"`
 }
 
 // ImportKeysResult is what ImportKeys answers.
@@ -833,8 +841,8 @@ type CreateBillingRequest struct {
 	ExternalMeterID string `json:"externalMeterId"`
 	// initial credits: decimal text, at most six decimals, at most 9000000000; default "0"
 	TotalCredits string `json:"totalCredits,omitempty"`
-	// whether use may go on beyond totalCredits; default false
-	AllowOverages bool `json:"allowOverages,omitempty"`
+	// whether use may go on beyond totalCredits; default false, or what planId says
+	AllowOverages *bool `json:"allowOverages,omitempty"`
 	// most that may be used: decimal text, at most six decimals, at most 9000000000
 	SpendCap string `json:"spendCap,omitempty"`
 	// limits over windows
@@ -843,6 +851,8 @@ type CreateBillingRequest struct {
 	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
 	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
 	ExternalIDs map[string]any `json:"externalIds,omitempty"`
+	// id of a plan of the workspace: the record has its settings and is granted its credits; what else the request says goes before it
+	PlanID string `json:"planId,omitempty"`
 }
 
 // ListBillingsResult is what ListBillings answers.
@@ -945,6 +955,10 @@ type UpdateBillingRequest struct {
 	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
 	// what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId
 	ExternalIDs *Nullable[map[string]any] `json:"externalIds,omitempty"`
+	// id of another plan of the workspace: its settings and credits take the place of what the plan before gave; null: none, settings stay. What else the request says goes before it
+	PlanID *Nullable[string] `json:"planId,omitempty"`
+	// when planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back; one of "now", "atPeriodEnd"; default "now"
+	When *string `json:"when,omitempty"`
 }
 
 // ListLedgerResult is what ListLedger answers.
@@ -1008,6 +1022,7 @@ type Grant struct {
 	// when it ends; absent: never, in Unix milliseconds
 	ExpiresAt  *int64 `json:"expiresAt,omitempty"`
 	ScheduleID string `json:"scheduleId,omitempty"`
+	PlanID     string `json:"planId,omitempty"`
 	// data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// when it was voided, in Unix milliseconds
@@ -1122,6 +1137,7 @@ type GrantSchedule struct {
 	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
 	Priority int64                  `json:"priority"`
 	Rollover *GrantScheduleRollover `json:"rollover,omitempty"`
+	PlanID   string                 `json:"planId,omitempty"`
 	// when it was made, RFC 3339 in UTC
 	CreatedAt time.Time `json:"createdAt"`
 }
@@ -1170,6 +1186,161 @@ type ListGrantSchedulesQuery struct {
 	Limit int64 `json:"limit,omitempty"`
 	// `nextCursor` of the previous answer
 	Cursor string `json:"cursor,omitempty"`
+}
+
+// PlanResult is what Plan answers.
+type PlanResult struct {
+	Plan Plan `json:"plan"`
+}
+
+// Plan is a Plan of the OpenAPI document.
+type Plan struct {
+	// id of the plan
+	ID          string `json:"id"`
+	WorkspaceID string `json:"workspaceId"`
+	// name that people see, not blank and without invisible characters
+	Name string `json:"name"`
+	// each change makes the next one
+	Version int64 `json:"version"`
+	// whether records with an earlier version are being given this one
+	Applying bool `json:"applying"`
+	// whether use may go on beyond the credits
+	AllowOverages bool `json:"allowOverages,omitempty"`
+	// most that may be used, ever: decimal text, at most six decimals, at most 9000000000
+	SpendCap string `json:"spendCap,omitempty"`
+	// limits over windows
+	Limits []Limit `json:"limits,omitempty"`
+	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
+	Alerts []Alert `json:"alerts,omitempty"`
+	// what a record is given once, when it is first given the plan: a trial is one that ends
+	Grants []PlanGrant `json:"grants,omitempty"`
+	// what a record is given every day, week, month or year; without anchorAt from when it is given the plan
+	Schedules []PlanSchedule `json:"schedules,omitempty"`
+	Keys      *PlanKeys      `json:"keys,omitempty"`
+	// when it was made, RFC 3339 in UTC
+	CreatedAt time.Time `json:"createdAt"`
+	// when it last changed, RFC 3339 in UTC
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// PlanGrant is a PlanGrant of the OpenAPI document.
+type PlanGrant struct {
+	// credits to grant, above 0: decimal text, at most six decimals, at most 9000000000
+	Credits string `json:"credits"`
+	// name that people see, not blank and without invisible characters
+	Name string `json:"name,omitempty"`
+	// after how many seconds it ends; default never
+	ExpiresIn int64 `json:"expiresIn,omitempty"`
+	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
+	Priority *int64 `json:"priority,omitempty"`
+}
+
+// PlanSchedule is a PlanSchedule of the OpenAPI document.
+type PlanSchedule struct {
+	// credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000
+	Credits string `json:"credits"`
+	// how long a period is; one of "day", "week", "month", "year"
+	Every string `json:"every"`
+	// name of a time zone (IANA), in whose local time periods are counted; default "UTC"
+	Timezone string `json:"timezone,omitempty"`
+	// when a period begins, from which the others are counted; default now, in Unix milliseconds
+	AnchorAt *int64 `json:"anchorAt,omitempty"`
+	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
+	Priority *int64 `json:"priority,omitempty"`
+	// name that people see, not blank and without invisible characters
+	Name     string                 `json:"name,omitempty"`
+	Rollover *GrantScheduleRollover `json:"rollover,omitempty"`
+}
+
+// PlanKeys is a part of requests or answers.
+type PlanKeys struct {
+	// what the key may do; each representation at most once
+	Scopes []WantedScope `json:"scopes,omitempty"`
+	// verifications per second
+	RateLimitPerSecond int64 `json:"rateLimitPerSecond,omitempty"`
+	// limits over windows
+	Limits []Limit `json:"limits,omitempty"`
+}
+
+// CreatePlanRequest is what CreatePlan takes.
+type CreatePlanRequest struct {
+	// name that people see, not blank and without invisible characters
+	Name string `json:"name"`
+	// whether use may go on beyond the credits
+	AllowOverages *bool `json:"allowOverages,omitempty"`
+	// most that may be used, ever: decimal text, at most six decimals, at most 9000000000
+	SpendCap string `json:"spendCap,omitempty"`
+	// limits over windows
+	Limits *[]Limit `json:"limits,omitempty"`
+	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
+	Alerts *[]Alert `json:"alerts,omitempty"`
+	// what a record is given once, when it is first given the plan: a trial is one that ends
+	Grants *[]PlanGrant `json:"grants,omitempty"`
+	// what a record is given every day, week, month or year; without anchorAt from when it is given the plan
+	Schedules *[]PlanSchedule `json:"schedules,omitempty"`
+	Keys      *CreatePlanKeys `json:"keys,omitempty"`
+}
+
+// CreatePlanKeys is a part of requests or answers.
+type CreatePlanKeys struct {
+	// what the key may do; each representation at most once
+	Scopes []WantedScope `json:"scopes,omitempty"`
+	// verifications per second
+	RateLimitPerSecond int64 `json:"rateLimitPerSecond,omitempty"`
+	// limits over windows
+	Limits *[]Limit `json:"limits,omitempty"`
+}
+
+// ListPlansResult is what ListPlans answers.
+type ListPlansResult struct {
+	Plans []Plan `json:"plans"`
+	// where the next page starts; absent on the last one
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// ListPlansQuery is what ListPlans takes besides; what is left out has its default.
+type ListPlansQuery struct {
+	// maximum number of items in one answer; default 50
+	Limit int64 `json:"limit,omitempty"`
+	// `nextCursor` of the previous answer
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// GetPlanQuery is what GetPlan takes besides; what is left out has its default.
+type GetPlanQuery struct {
+	// default: the latest
+	Version int64 `json:"version,omitempty"`
+}
+
+// UpdatePlanRequest is what UpdatePlan takes.
+type UpdatePlanRequest struct {
+	// name that people see, not blank and without invisible characters
+	Name *string `json:"name,omitempty"`
+	// whether use may go on beyond the credits
+	AllowOverages *bool `json:"allowOverages,omitempty"`
+	// most that may be used, ever: decimal text, at most six decimals, at most 9000000000
+	SpendCap *Nullable[string] `json:"spendCap,omitempty"`
+	// limits over windows
+	Limits *Nullable[[]Limit] `json:"limits,omitempty"`
+	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
+	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
+	// what a record is given once, when it is first given the plan: a trial is one that ends
+	Grants *Nullable[[]PlanGrant] `json:"grants,omitempty"`
+	// what a record is given every day, week, month or year; without anchorAt from when it is given the plan
+	Schedules *Nullable[[]PlanSchedule] `json:"schedules,omitempty"`
+	Keys      *Nullable[UpdatePlanKeys] `json:"keys,omitempty"`
+	// whether records that have the plan are given the change; one of "new", "all"; default "new"
+	Apply *string `json:"apply,omitempty"`
+}
+
+// UpdatePlanKeys is a part of requests or answers.
+type UpdatePlanKeys struct {
+	// what the key may do; each representation at most once
+	Scopes *[]WantedScope `json:"scopes,omitempty"`
+	// verifications per second
+	RateLimitPerSecond *int64 `json:"rateLimitPerSecond,omitempty"`
+	// limits over windows
+	Limits *[]Limit `json:"limits,omitempty"`
 }
 
 // ReconciliationResult is what Reconciliation answers.
@@ -2013,7 +2184,7 @@ type AuditEntry struct {
 	ErrorCode *int64 `json:"errorCode,omitempty"`
 	// how many attempts of this token, operation and error were denied; the line tells of the first one
 	Attempts *int64 `json:"attempts,omitempty"`
-	// one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
+	// one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
 	Resource string `json:"resource,omitempty"`
 	// id of what changed
 	ResourceID string `json:"resourceId,omitempty"`
@@ -2043,7 +2214,7 @@ type ListAuditLogQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 	// only changes that this access token made
 	TokenID string `json:"tokenId,omitempty"`
-	// only changes of this kind of resource; one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
+	// only changes of this kind of resource; one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
 	Resource string `json:"resource,omitempty"`
 	// only changes of this resource
 	ResourceID string `json:"resourceId,omitempty"`

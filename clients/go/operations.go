@@ -259,6 +259,40 @@ func (c *Client) DeleteGrantSchedule(ctx context.Context, bid, sid string, optio
 	return call[GrantScheduleResult](ctx, c, operation{method: "DELETE", path: "/api/v1/customer-billing/{}/grant-schedule/{}", accept: "application/json"}, input{path: []string{bid, sid}}, options)
 }
 
+// CreatePlan: Create a plan: what billing records and their keys are given, under one name (billing:write).
+func (c *Client) CreatePlan(ctx context.Context, id string, body CreatePlanRequest, options ...CallOption) (*PlanResult, error) {
+	return call[PlanResult](ctx, c, operation{method: "POST", path: "/api/v1/workspace/{}/plan", accept: "application/json"}, input{path: []string{id}, body: body}, options)
+}
+
+// ListPlans: List the plans of a workspace, oldest first (billing:read).
+func (c *Client) ListPlans(ctx context.Context, id string, query ListPlansQuery, options ...CallOption) (*ListPlansResult, error) {
+	return call[ListPlansResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/plans", accept: "application/json"}, input{path: []string{id}, query: query}, options)
+}
+
+// ListAllPlans visits each item of ListPlans, and fetches each page when it is needed. It ends with the first error of visit.
+func (c *Client) ListAllPlans(ctx context.Context, id string, query ListPlansQuery, visit func(Plan) error, options ...CallOption) error {
+	return eachPage(&query.Cursor, visit, func() (*ListPlansResult, error) {
+		return c.ListPlans(ctx, id, query, options...)
+	}, func(page *ListPlansResult) (string, []Plan) {
+		return page.NextCursor, page.Plans
+	})
+}
+
+// GetPlan: Get a plan, as it is or as a version of it was (billing:read).
+func (c *Client) GetPlan(ctx context.Context, id, pid string, query GetPlanQuery, options ...CallOption) (*PlanResult, error) {
+	return call[PlanResult](ctx, c, operation{method: "GET", path: "/api/v1/workspace/{}/plan/{}", accept: "application/json"}, input{path: []string{id, pid}, query: query}, options)
+}
+
+// UpdatePlan: Change a plan, for records that are given it later or for all that have it (billing:write).
+func (c *Client) UpdatePlan(ctx context.Context, id, pid string, body UpdatePlanRequest, options ...CallOption) (*PlanResult, error) {
+	return call[PlanResult](ctx, c, operation{method: "PATCH", path: "/api/v1/workspace/{}/plan/{}", accept: "application/json"}, input{path: []string{id, pid}, body: body}, options)
+}
+
+// DeletePlan: Delete a plan that no billing record has (billing:write).
+func (c *Client) DeletePlan(ctx context.Context, id, pid string, options ...CallOption) (*PlanResult, error) {
+	return call[PlanResult](ctx, c, operation{method: "DELETE", path: "/api/v1/workspace/{}/plan/{}", accept: "application/json"}, input{path: []string{id, pid}}, options)
+}
+
 // ReconcileBilling: Prove the books of a billing record: compare its balance with its events (billing:read).
 func (c *Client) ReconcileBilling(ctx context.Context, bid string, options ...CallOption) (*ReconciliationResult, error) {
 	return call[ReconciliationResult](ctx, c, operation{method: "GET", path: "/api/v1/customer-billing/{}/reconciliation", accept: "application/json"}, input{path: []string{bid}}, options)

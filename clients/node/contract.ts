@@ -189,6 +189,35 @@ export interface Contract {
     input: { /** id of the billing record */ bid: string; /** id of the grant schedule */ sid: string };
     output: GrantScheduleResult;
   };
+  /** Create a plan: what billing records and their keys are given, under one name (`billing:write`). */
+  'post /api/v1/workspace/{id}/plan': {
+    input: { /** id of the workspace */ id: string } & CreatePlanRequest;
+    output: PlanResult;
+  };
+  /** List the plans of a workspace, oldest first (`billing:read`). */
+  'get /api/v1/workspace/{id}/plans': {
+    input: Page & { /** id of the workspace */ id: string };
+    output: ListPlansResult;
+  };
+  /** Get a plan, as it is or as a version of it was (`billing:read`). */
+  'get /api/v1/workspace/{id}/plan/{pid}': {
+    input: {
+      /** id of the workspace */ id: string;
+      /** id of the plan */ pid: string;
+      /** default: the latest */ version?: number | undefined;
+    };
+    output: PlanResult;
+  };
+  /** Change a plan, for records that are given it later or for all that have it (`billing:write`). */
+  'patch /api/v1/workspace/{id}/plan/{pid}': {
+    input: { /** id of the workspace */ id: string; /** id of the plan */ pid: string } & UpdatePlanRequest;
+    output: PlanResult;
+  };
+  /** Delete a plan that no billing record has (`billing:write`). */
+  'delete /api/v1/workspace/{id}/plan/{pid}': {
+    input: { /** id of the workspace */ id: string; /** id of the plan */ pid: string };
+    output: PlanResult;
+  };
   /** Prove the books of a billing record: compare its balance with its events (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/reconciliation': {
     input: { /** id of the billing record */ bid: string };
@@ -451,6 +480,7 @@ export interface Contract {
         | 'jwt_settings'
         | 'link_token'
         | 'meter_destination'
+        | 'plan'
         | 'quota'
         | 'scope'
         | 'session'
@@ -652,6 +682,11 @@ export type BillingRecord = {
   /** its own alerts; absent: its workspace's, and in the answer of a verification */ alerts?: Array<Alert>;
   /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
   externalIds?: Record<string, unknown>;
+  planId?: string;
+  /** the version of the plan that it has */ planVersion?: number;
+  nextPlanId?: string;
+  /** when it is given nextPlanId, or, where there is none, leaves its plan; absent: it keeps its plan, in Unix milliseconds */
+  nextPlanAt?: number;
   /** when it was made, RFC 3339 in UTC */ createdAt: string;
   /** when its settings last changed, RFC 3339 in UTC */ updatedAt: string;
 };
@@ -765,6 +800,8 @@ export type CreateKeyRequest = {
   /** limits over windows */ limits?: Array<Limit> | undefined;
   /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
   allowedIPs?: Array<string> | undefined;
+  /** makes the billing record of externalMeterId with this plan, where there is none, in the step that makes the key. Needs billing:write */
+  planId?: string | undefined;
 };
 
 export type ApiKeyWithSecretResult = { apiKey: ApiKeyWithSecret };
@@ -1077,7 +1114,8 @@ export type CreateBillingRequest = {
   externalMeterId: string;
   /** initial credits: decimal text, at most six decimals, at most 9000000000 */
   totalCredits?: string | undefined;
-  /** whether use may go on beyond totalCredits */ allowOverages?: boolean | undefined;
+  /** whether use may go on beyond totalCredits; default false, or what planId says */
+  allowOverages?: boolean | undefined;
   /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
   spendCap?: string | undefined;
   /** limits over windows */ limits?: Array<Limit> | undefined;
@@ -1085,6 +1123,8 @@ export type CreateBillingRequest = {
   alerts?: Array<Alert> | null | undefined;
   /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
   externalIds?: Record<string, unknown> | undefined;
+  /** id of a plan of the workspace: the record has its settings and is granted its credits; what else the request says goes before it */
+  planId?: string | undefined;
 };
 
 export type CreateBillingResult = {
@@ -1147,6 +1187,10 @@ export type UpdateBillingRequest = {
   alerts?: Array<Alert> | null | undefined;
   /** what the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId */
   externalIds?: Record<string, unknown> | null | undefined;
+  /** id of another plan of the workspace: its settings and credits take the place of what the plan before gave; null: none, settings stay. What else the request says goes before it */
+  planId?: string | null | undefined;
+  /** when planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back */
+  when?: 'now' | 'atPeriodEnd' | undefined;
 };
 
 export type UpdateBillingResult = {
@@ -1203,6 +1247,7 @@ export type Grant = {
   /** when it begins, or began, in Unix milliseconds */ beginsAt: number;
   /** when it ends; absent: never, in Unix milliseconds */ expiresAt?: number;
   scheduleId?: string;
+  planId?: string;
   /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
   metadata?: Record<string, unknown>;
   /** when it was voided, in Unix milliseconds */ voidedAt?: number;
@@ -1278,12 +1323,115 @@ export type GrantSchedule = {
     /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
     maxCredits: string;
   };
+  planId?: string;
   /** when it was made, RFC 3339 in UTC */ createdAt: string;
 };
 
 export type ListGrantSchedulesResult = {
   grantSchedules: Array<GrantSchedule>;
   /** where the next page starts; absent on the last one */ nextCursor?: string;
+};
+
+export type CreatePlanRequest = {
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** whether use may go on beyond the credits */ allowOverages?: boolean | undefined;
+  /** most that may be used, ever: decimal text, at most six decimals, at most 9000000000 */
+  spendCap?: string | undefined;
+  /** limits over windows */ limits?: Array<Limit> | undefined;
+  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  alerts?: Array<Alert> | undefined;
+  /** what a record is given once, when it is first given the plan: a trial is one that ends */
+  grants?: Array<PlanGrant> | undefined;
+  /** what a record is given every day, week, month or year; without anchorAt from when it is given the plan */
+  schedules?: Array<PlanSchedule> | undefined;
+  keys?:
+    | {
+        /** what the key may do; each representation at most once */ scopes?: Array<WantedScope> | undefined;
+        /** verifications per second */ rateLimitPerSecond?: number | undefined;
+        /** limits over windows */ limits?: Array<Limit> | undefined;
+      }
+    | undefined;
+};
+
+export type PlanGrant = {
+  /** credits to grant, above 0: decimal text, at most six decimals, at most 9000000000 */ credits: string;
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
+  /** after how many seconds it ends; default never */ expiresIn?: number | undefined;
+  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+  priority?: number | undefined;
+};
+
+export type PlanSchedule = {
+  /** credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000 */
+  credits: string;
+  /** how long a period is */ every: 'day' | 'week' | 'month' | 'year';
+  /** name of a time zone (IANA), in whose local time periods are counted */ timezone?: string | undefined;
+  /** when a period begins, from which the others are counted; default now, in Unix milliseconds */
+  anchorAt?: number | undefined;
+  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+  priority?: number | undefined;
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
+  rollover?:
+    | {
+        /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
+        maxCredits: string;
+      }
+    | undefined;
+};
+
+export type PlanResult = { plan: Plan };
+
+export type Plan = {
+  /** id of the plan */ id: string;
+  workspaceId: string;
+  /** name that people see, not blank and without invisible characters */ name: string;
+  /** each change makes the next one */ version: number;
+  /** whether records with an earlier version are being given this one */ applying: boolean;
+  /** whether use may go on beyond the credits */ allowOverages?: boolean;
+  /** most that may be used, ever: decimal text, at most six decimals, at most 9000000000 */
+  spendCap?: string;
+  /** limits over windows */ limits?: Array<Limit>;
+  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  alerts?: Array<Alert>;
+  /** what a record is given once, when it is first given the plan: a trial is one that ends */
+  grants?: Array<PlanGrant>;
+  /** what a record is given every day, week, month or year; without anchorAt from when it is given the plan */
+  schedules?: Array<PlanSchedule>;
+  keys?: {
+    /** what the key may do; each representation at most once */ scopes?: Array<WantedScope>;
+    /** verifications per second */ rateLimitPerSecond?: number;
+    /** limits over windows */ limits?: Array<Limit>;
+  };
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when it last changed, RFC 3339 in UTC */ updatedAt: string;
+};
+
+export type ListPlansResult = {
+  plans: Array<Plan>;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
+};
+
+export type UpdatePlanRequest = {
+  /** name that people see, not blank and without invisible characters */ name?: string | undefined;
+  /** whether use may go on beyond the credits */ allowOverages?: boolean | undefined;
+  /** most that may be used, ever: decimal text, at most six decimals, at most 9000000000 */
+  spendCap?: string | null | undefined;
+  /** limits over windows */ limits?: Array<Limit> | null | undefined;
+  /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+  alerts?: Array<Alert> | null | undefined;
+  /** what a record is given once, when it is first given the plan: a trial is one that ends */
+  grants?: Array<PlanGrant> | null | undefined;
+  /** what a record is given every day, week, month or year; without anchorAt from when it is given the plan */
+  schedules?: Array<PlanSchedule> | null | undefined;
+  keys?:
+    | {
+        /** what the key may do; each representation at most once */ scopes?: Array<WantedScope> | undefined;
+        /** verifications per second */ rateLimitPerSecond?: number | undefined;
+        /** limits over windows */ limits?: Array<Limit> | undefined;
+      }
+    | null
+    | undefined;
+  /** whether records that have the plan are given the change */ apply?: 'new' | 'all' | undefined;
 };
 
 export type ReconciliationResult = { reconciliation: Reconciliation };
@@ -1838,6 +1986,7 @@ export type AuditEntry = {
     | 'jwt_settings'
     | 'link_token'
     | 'meter_destination'
+    | 'plan'
     | 'quota'
     | 'scope'
     | 'session'

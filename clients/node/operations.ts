@@ -52,6 +52,13 @@ export const operations = {
     get: 'get /api/v1/customer-billing/{bid}/grant/{gid}',
     void: 'post /api/v1/customer-billing/{bid}/grant/{gid}/void',
   },
+  plans: {
+    create: 'post /api/v1/workspace/{id}/plan',
+    list: 'get /api/v1/workspace/{id}/plans',
+    get: 'get /api/v1/workspace/{id}/plan/{pid}',
+    update: 'patch /api/v1/workspace/{id}/plan/{pid}',
+    delete: 'delete /api/v1/workspace/{id}/plan/{pid}',
+  },
   holds: {
     capture: 'post /api/v1/usage/capture',
     release: 'post /api/v1/usage/release',

@@ -76,6 +76,7 @@ const catalogue = {
   call_not_found:
     '40451 No verification with this Idempotency-Key took anything in the last 60 seconds, and none will in the next 60; what an earlier one took goes back by an adjustment.',
   grant_schedule_not_found: '40431 The grant schedule does not exist in this billing record, or was deleted.',
+  plan_not_found: '40432 The plan, or that version of it, does not exist in the workspace, or was deleted.',
   webhook_not_found: '40460 The webhook does not exist, or was deleted.',
   webhook_delivery_not_found: '40461 The delivery does not exist for this webhook; they are kept for 30 days.',
   meter_destination_not_found: '40470 The meter destination does not exist, or was deleted.',
@@ -106,6 +107,9 @@ const catalogue = {
     '40944 Of a billing record at most 200 grants may end or be voided within 24 hours; repeat the request once that was so for fewer.',
   grant_expired: '40942 The grant has expired; nothing is left of it to void.',
   grant_schedule_limit_reached: '40943 A billing record has at most 10 grant schedules; delete one first.',
+  plan_limit_reached: '40945 A workspace has at most 100 plans; delete one first.',
+  plan_in_use:
+    '40946 Billing records have the plan, or will have it; give them another one first (GET …/customer-billings?planId=… lists them).',
   key_taken: '40930 The secret is a key already, of another workspace; give out a new one.',
   key_metered: '40931 The API key has a meter, and keeps it; make another key for another meter.',
   grant_unlimited:

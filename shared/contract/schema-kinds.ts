@@ -105,6 +105,7 @@ const idPrefixes = {
   'ledger row': 'ledger',
   grant: 'grant',
   'grant schedule': 'sched',
+  plan: 'plan',
   'access token': 'tok',
   'link token': 'link',
   'audit entry': 'audit',

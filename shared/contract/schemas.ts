@@ -6,6 +6,7 @@ import { ApiError } from './errors.ts';
 import {
   credits,
   id,
+  instant,
   jsonObject,
   MOST_TEXT,
   named,
@@ -16,6 +17,7 @@ import {
   textsByName,
   timestamp,
   plainText,
+  whole,
 } from './schema-kinds.ts';
 
 // The fields and objects that more than one route has. Each JSON Schema is the source: it validates, it is the type
@@ -155,6 +157,12 @@ export const billing = named(
       description: "its own alerts; absent: its workspace's, and in the answer of a verification",
     }),
     externalIds: Type.Optional(externalIds),
+    planId: Type.Optional(id('plan', ' that it has')),
+    planVersion: Type.Optional(whole('the version of the plan that it has', 3)),
+    nextPlanId: Type.Optional(id('plan', ' that it is given at nextPlanAt')),
+    nextPlanAt: Type.Optional(
+      instant('when it is given nextPlanId, or, where there is none, leaves its plan; absent: it keeps its plan'),
+    ),
     createdAt: timestamp('when it was made'),
     updatedAt: timestamp('when its settings last changed'),
   }),

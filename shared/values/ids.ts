@@ -17,6 +17,7 @@ export type IdPrefix =
       | 'grant'
       | 'sched'
       | 'alert'
+      | 'plan'
     )
   | ('hook' | 'msg' | 'dlv')
   | ('dest' | 'mev' | 'mtr')

@@ -54,6 +54,7 @@ export async function passTime({ sql }: World, redis: ShardedRedis, id: string, 
     await tx`
       update grant_schedules set anchor_at = anchor_at - ${ms}, next_at = next_at - ${ms}, ends_at = ends_at - ${ms}
       where billing_id = ${id}`;
+    await tx`update billing_records set next_plan_at = next_plan_at - ${ms} where id = ${id}`;
   });
   const { shard, workspaceId, externalMeterId: meter } = record;
   const holds = [keyspace.openHolds(shard, workspaceId, meter), keyspace.holdEnds(shard, workspaceId, meter)];

@@ -68,6 +68,7 @@ export const auditResources = [
   'jwt_settings',
   'link_token',
   'meter_destination',
+  'plan',
   'quota',
   'scope',
   'session',

@@ -49,7 +49,7 @@ export function columnsOf({ properties }: TObject, expressions: Record<string, s
 }
 
 /** A part of a statement. */
-type Where = PendingQuery<PostgresRow[]>;
+export type Where = PendingQuery<PostgresRow[]>;
 
 /** The condition that columns have these values; one that is not given may have any. */
 export function matching(sql: Query, values: Record<string, string | undefined>) {

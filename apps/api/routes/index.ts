@@ -56,6 +56,7 @@ import {
   previewMeterEvents,
   redeliverMeterEvents,
 } from './meter-destination/events.ts';
+import { createPlan, deletePlan, getPlan, listPlans, updatePlan } from './plan/plans.ts';
 import { getQuota } from './quota/get.ts';
 import { createScope, deleteScope, getScope, listScopes, updateScope } from './scope/scopes.ts';
 import { createSession, deleteSession, getSession, leavePortal, openPortal } from './session/sessions.ts';
@@ -126,6 +127,11 @@ export const routes = named({
   createGrantSchedule,
   listGrantSchedules,
   deleteGrantSchedule,
+  createPlan,
+  listPlans,
+  getPlan,
+  updatePlan,
+  deletePlan,
   reconcileBilling,
   getStatement,
   listStatements,

@@ -2,7 +2,7 @@ import { lastOpenShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
-import { TOMBSTONE_SECONDS, type EntityKind } from './change.ts';
+import { TOMBSTONE_SECONDS, type Change } from './change.ts';
 import { isPostgresStale } from './sweeper.ts';
 
 const KEYS_AT_ONCE = 500;
@@ -91,7 +91,7 @@ export async function mayChange(sql: Sql, redis: ShardedRedis): Promise<boolean>
 /** Records changes that a job has made. Dated back, so that the sweeper applies them at once. */
 export async function recordNow(
   tx: Transaction,
-  kind: EntityKind,
+  kind: Change['kind'],
   rows: { id: string; shard?: number }[],
 ): Promise<void> {
   await tx`

@@ -185,6 +185,28 @@ class Grants(_Group):
         return cast("types.VoidGrantResult", self._call("post /api/v1/customer-billing/{bid}/grant/{gid}/void", input, options))
 
 
+class Plans(_Group):
+    def create(self, input: types.CreatePlanInput, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Create a plan: what billing records and their keys are given, under one name (`billing:write`)."""
+        return cast("types.PlanResult", self._call("post /api/v1/workspace/{id}/plan", input, options))
+
+    def list(self, input: types.ListPlansInput, **options: Unpack[CallOptions]) -> types.ListPlansResult:
+        """List the plans of a workspace, oldest first (`billing:read`)."""
+        return cast("types.ListPlansResult", self._call("get /api/v1/workspace/{id}/plans", input, options))
+
+    def get(self, input: types.GetPlanInput, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Get a plan, as it is or as a version of it was (`billing:read`)."""
+        return cast("types.PlanResult", self._call("get /api/v1/workspace/{id}/plan/{pid}", input, options))
+
+    def update(self, input: types.UpdatePlanInput, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Change a plan, for records that are given it later or for all that have it (`billing:write`)."""
+        return cast("types.PlanResult", self._call("patch /api/v1/workspace/{id}/plan/{pid}", input, options))
+
+    def delete(self, input: types.PlanPath, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Delete a plan that no billing record has (`billing:write`)."""
+        return cast("types.PlanResult", self._call("delete /api/v1/workspace/{id}/plan/{pid}", input, options))
+
+
 class Holds(_Group):
     def capture(self, input: types.CaptureHoldInput, **options: Unpack[CallOptions]) -> types.CaptureHoldResult:
         """Capture a hold: debit what the call did cost, and release the rest (`key:verify`)."""
@@ -417,6 +439,7 @@ class Operations(_Group):
         self.scopes = Scopes(call)
         self.billing = Billing(call)
         self.grants = Grants(call)
+        self.plans = Plans(call)
         self.holds = Holds(call)
         self.grant_schedules = GrantSchedules(call)
         self.usage = Usage(call)
@@ -607,6 +630,28 @@ class AsyncGrants(_AsyncGroup):
     async def void(self, input: types.VoidGrantInput, **options: Unpack[CallOptions]) -> types.VoidGrantResult:
         """Void a grant: what is left of it is gone at once (`billing:write`)."""
         return cast("types.VoidGrantResult", await self._call("post /api/v1/customer-billing/{bid}/grant/{gid}/void", input, options))
+
+
+class AsyncPlans(_AsyncGroup):
+    async def create(self, input: types.CreatePlanInput, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Create a plan: what billing records and their keys are given, under one name (`billing:write`)."""
+        return cast("types.PlanResult", await self._call("post /api/v1/workspace/{id}/plan", input, options))
+
+    async def list(self, input: types.ListPlansInput, **options: Unpack[CallOptions]) -> types.ListPlansResult:
+        """List the plans of a workspace, oldest first (`billing:read`)."""
+        return cast("types.ListPlansResult", await self._call("get /api/v1/workspace/{id}/plans", input, options))
+
+    async def get(self, input: types.GetPlanInput, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Get a plan, as it is or as a version of it was (`billing:read`)."""
+        return cast("types.PlanResult", await self._call("get /api/v1/workspace/{id}/plan/{pid}", input, options))
+
+    async def update(self, input: types.UpdatePlanInput, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Change a plan, for records that are given it later or for all that have it (`billing:write`)."""
+        return cast("types.PlanResult", await self._call("patch /api/v1/workspace/{id}/plan/{pid}", input, options))
+
+    async def delete(self, input: types.PlanPath, **options: Unpack[CallOptions]) -> types.PlanResult:
+        """Delete a plan that no billing record has (`billing:write`)."""
+        return cast("types.PlanResult", await self._call("delete /api/v1/workspace/{id}/plan/{pid}", input, options))
 
 
 class AsyncHolds(_AsyncGroup):
@@ -841,6 +886,7 @@ class AsyncOperations(_AsyncGroup):
         self.scopes = AsyncScopes(call)
         self.billing = AsyncBilling(call)
         self.grants = AsyncGrants(call)
+        self.plans = AsyncPlans(call)
         self.holds = AsyncHolds(call)
         self.grant_schedules = AsyncGrantSchedules(call)
         self.usage = AsyncUsage(call)

@@ -66,6 +66,8 @@ class CreateKeyInput(TypedDict):
     """Limits over windows"""
     allowedIPs: NotRequired[list[str]]
     """IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all"""
+    planId: NotRequired[str]
+    """Makes the billing record of externalMeterId with this plan, where there is none, in the step that makes the key. Needs billing:write"""
 
 
 GrantedScope = TypedDict(
@@ -591,7 +593,7 @@ class CreateBillingInput(TypedDict):
     totalCredits: NotRequired[str]
     """Initial credits: decimal text, at most six decimals, at most 9000000000"""
     allowOverages: NotRequired[bool]
-    """Whether use may go on beyond totalCredits"""
+    """Whether use may go on beyond totalCredits; default false, or what planId says"""
     spendCap: NotRequired[str]
     """Most that may be used: decimal text, at most six decimals, at most 9000000000"""
     limits: NotRequired[list[Limit]]
@@ -600,6 +602,8 @@ class CreateBillingInput(TypedDict):
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
     externalIds: NotRequired[dict[str, Any]]
     """What the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId"""
+    planId: NotRequired[str]
+    """Id of a plan of the workspace: the record has its settings and is granted its credits; what else the request says goes before it"""
 
 
 class BillingRecord(TypedDict):
@@ -628,6 +632,12 @@ class BillingRecord(TypedDict):
     """Its own alerts; absent: its workspace's, and in the answer of a verification"""
     externalIds: NotRequired[dict[str, Any]]
     """What the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId"""
+    planId: NotRequired[str]
+    planVersion: NotRequired[int]
+    """The version of the plan that it has"""
+    nextPlanId: NotRequired[str]
+    nextPlanAt: NotRequired[int]
+    """When it is given nextPlanId, or, where there is none, leaves its plan; absent: it keeps its plan, in Unix milliseconds"""
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
     updatedAt: str
@@ -698,6 +708,10 @@ class UpdateBillingInput(CustomerBillingPath):
     """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
     externalIds: NotRequired[dict[str, Any] | None]
     """What the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId"""
+    planId: NotRequired[str | None]
+    """Id of another plan of the workspace: its settings and credits take the place of what the plan before gave; null: none, settings stay. What else the request says goes before it"""
+    when: NotRequired[Literal["now", "atPeriodEnd"]]
+    """When planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back"""
 
 
 class UpdateBillingResult(TypedDict):
@@ -1060,6 +1074,7 @@ class Grant(TypedDict):
     expiresAt: NotRequired[int]
     """When it ends; absent: never, in Unix milliseconds"""
     scheduleId: NotRequired[str]
+    planId: NotRequired[str]
     metadata: NotRequired[dict[str, Any]]
     """Data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype"""
     voidedAt: NotRequired[int]
@@ -1105,6 +1120,149 @@ class VoidGrantInput(GrantPath):
 class VoidGrantResult(TypedDict):
     grant: Grant
     billing: BillingRecord
+
+
+class PlanGrant(TypedDict):
+    credits: str
+    """Credits to grant, above 0: decimal text, at most six decimals, at most 9000000000"""
+    name: NotRequired[str]
+    """Name that people see, not blank and without invisible characters"""
+    expiresIn: NotRequired[int]
+    """After how many seconds it ends; default never"""
+    priority: NotRequired[int]
+    """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
+
+
+class PlanScheduleRollover(TypedDict):
+    maxCredits: str
+    """Most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000"""
+
+
+class PlanSchedule(TypedDict):
+    credits: str
+    """Credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000"""
+    every: Literal["day", "week", "month", "year"]
+    """How long a period is"""
+    timezone: NotRequired[str]
+    """Name of a time zone (IANA), in whose local time periods are counted"""
+    anchorAt: NotRequired[int]
+    """When a period begins, from which the others are counted; default now, in Unix milliseconds"""
+    priority: NotRequired[int]
+    """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
+    name: NotRequired[str]
+    """Name that people see, not blank and without invisible characters"""
+    rollover: NotRequired[PlanScheduleRollover]
+
+
+class CreatePlanInputKeys(TypedDict):
+    scopes: NotRequired[list[WantedScope]]
+    """What the key may do; each representation at most once"""
+    rateLimitPerSecond: NotRequired[int]
+    """Verifications per second"""
+    limits: NotRequired[list[Limit]]
+    """Limits over windows"""
+
+
+class CreatePlanInput(WorkspacePath):
+    name: str
+    """Name that people see, not blank and without invisible characters"""
+    allowOverages: NotRequired[bool]
+    """Whether use may go on beyond the credits"""
+    spendCap: NotRequired[str]
+    """Most that may be used, ever: decimal text, at most six decimals, at most 9000000000"""
+    limits: NotRequired[list[Limit]]
+    """Limits over windows"""
+    alerts: NotRequired[list[Alert]]
+    """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    grants: NotRequired[list[PlanGrant]]
+    """What a record is given once, when it is first given the plan: a trial is one that ends"""
+    schedules: NotRequired[list[PlanSchedule]]
+    """What a record is given every day, week, month or year; without anchorAt from when it is given the plan"""
+    keys: NotRequired[CreatePlanInputKeys]
+
+
+class Plan(TypedDict):
+    id: str
+    """Id of the plan"""
+    workspaceId: str
+    name: str
+    """Name that people see, not blank and without invisible characters"""
+    version: int
+    """Each change makes the next one"""
+    applying: bool
+    """Whether records with an earlier version are being given this one"""
+    allowOverages: NotRequired[bool]
+    """Whether use may go on beyond the credits"""
+    spendCap: NotRequired[str]
+    """Most that may be used, ever: decimal text, at most six decimals, at most 9000000000"""
+    limits: NotRequired[list[Limit]]
+    """Limits over windows"""
+    alerts: NotRequired[list[Alert]]
+    """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    grants: NotRequired[list[PlanGrant]]
+    """What a record is given once, when it is first given the plan: a trial is one that ends"""
+    schedules: NotRequired[list[PlanSchedule]]
+    """What a record is given every day, week, month or year; without anchorAt from when it is given the plan"""
+    keys: NotRequired[CreatePlanInputKeys]
+    createdAt: str
+    """When it was made, RFC 3339 in UTC"""
+    updatedAt: str
+    """When it last changed, RFC 3339 in UTC"""
+
+
+class PlanResult(TypedDict):
+    plan: Plan
+
+
+class ListPlansInput(WorkspacePath, Page):
+    pass
+
+
+class ListPlansResult(TypedDict):
+    plans: list[Plan]
+    nextCursor: NotRequired[str]
+    """Where the next page starts; absent on the last one"""
+
+
+class PlanPath(TypedDict):
+    id: str
+    """Id of the workspace"""
+    pid: str
+    """Id of the plan"""
+
+
+class GetPlanInput(PlanPath):
+    version: NotRequired[int]
+    """Default: the latest"""
+
+
+class UpdatePlanInputKeys(TypedDict):
+    scopes: NotRequired[list[WantedScope]]
+    """What the key may do; each representation at most once"""
+    rateLimitPerSecond: NotRequired[int]
+    """Verifications per second"""
+    limits: NotRequired[list[Limit]]
+    """Limits over windows"""
+
+
+class UpdatePlanInput(PlanPath):
+    name: NotRequired[str]
+    """Name that people see, not blank and without invisible characters"""
+    allowOverages: NotRequired[bool]
+    """Whether use may go on beyond the credits"""
+    spendCap: NotRequired[str | None]
+    """Most that may be used, ever: decimal text, at most six decimals, at most 9000000000"""
+    limits: NotRequired[list[Limit] | None]
+    """Limits over windows"""
+    alerts: NotRequired[list[Alert] | None]
+    """What is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`"""
+    grants: NotRequired[list[PlanGrant] | None]
+    """What a record is given once, when it is first given the plan: a trial is one that ends"""
+    schedules: NotRequired[list[PlanSchedule] | None]
+    """What a record is given every day, week, month or year; without anchorAt from when it is given the plan"""
+    keys: NotRequired[UpdatePlanInputKeys | None]
+    apply: NotRequired[Literal["new", "all"]]
+    """Whether records that have the plan are given the change"""
 
 
 class CaptureHoldInput(TypedDict):
@@ -1192,11 +1350,6 @@ class ListHoldsResult(TypedDict):
     """Where the next page starts; absent on the last one"""
 
 
-class CreateGrantScheduleInputRollover(TypedDict):
-    maxCredits: str
-    """Most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000"""
-
-
 class CreateGrantScheduleInput(CustomerBillingPath):
     credits: str
     """Credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000"""
@@ -1212,7 +1365,7 @@ class CreateGrantScheduleInput(CustomerBillingPath):
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
     name: NotRequired[str]
     """Name that people see, not blank and without invisible characters"""
-    rollover: NotRequired[CreateGrantScheduleInputRollover]
+    rollover: NotRequired[PlanScheduleRollover]
 
 
 class GrantSchedule(TypedDict):
@@ -1233,7 +1386,8 @@ class GrantSchedule(TypedDict):
     """No period begins at or after it, in Unix milliseconds"""
     priority: int
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
-    rollover: NotRequired[CreateGrantScheduleInputRollover]
+    rollover: NotRequired[PlanScheduleRollover]
+    planId: NotRequired[str]
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
 
@@ -1774,7 +1928,7 @@ ListAuditLogInput = TypedDict(
         # Only changes that this access token made
         "tokenId": NotRequired["str"],
         # Only changes of this kind of resource
-        "resource": NotRequired["Literal[\"access_token\", \"adjustment\", \"api_key\", \"billing\", \"grant\", \"grant_schedule\", \"jwt\", \"jwt_settings\", \"link_token\", \"meter_destination\", \"quota\", \"scope\", \"session\", \"signing_key\", \"webhook\", \"workspace\", \"workspace_month\"]"],
+        "resource": NotRequired["Literal[\"access_token\", \"adjustment\", \"api_key\", \"billing\", \"grant\", \"grant_schedule\", \"jwt\", \"jwt_settings\", \"link_token\", \"meter_destination\", \"plan\", \"quota\", \"scope\", \"session\", \"signing_key\", \"webhook\", \"workspace\", \"workspace_month\"]"],
         # Only changes of this resource
         "resourceId": NotRequired["str"],
         # Only changes of this request
@@ -1804,7 +1958,7 @@ class AuditEntry(TypedDict):
     """Why attempts were denied"""
     attempts: NotRequired[int]
     """How many attempts of this token, operation and error were denied; the line tells of the first one"""
-    resource: NotRequired[Literal["access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"]]
+    resource: NotRequired[Literal["access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"]]
     resourceId: NotRequired[str]
     """Id of what changed"""
     actor: Literal["access_token", "operator"]

@@ -42,7 +42,8 @@ export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' 
 export const billings = tableOf<BillingRow>(
   'billing_records',
   `id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
-   total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, external_ids, created_at, updated_at`,
+   total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, external_ids, plan_id, plan_version,
+   next_plan_id, next_plan_at, created_at, updated_at`,
   'billing_not_found',
 );
 
@@ -180,13 +181,12 @@ async function balanceNow(redis: ShardedRedis, row: BillingRow): Promise<Balance
 
 /** Alerts of a request as a parameter of type json; `undefined` and `null` as they are. Throws a 400 that names a wrong field. */
 export function alertsValue(sql: Query, field: string, alerts: Alert[] | null | undefined) {
-  return (
-    alerts &&
-    jsonValue(
-      sql,
-      alerts.map((alert, i) => checked(alert, `${field}/${i}`, alerts.slice(0, i))),
-    )
-  );
+  return alerts && jsonValue(sql, checkedAlerts(field, alerts));
+}
+
+/** Alerts of a request as they are stored. Throws a 400 that names a wrong field. */
+export function checkedAlerts(field: string, alerts: Alert[]): Alert[] {
+  return alerts.map((alert, i) => checked(alert, `${field}/${i}`, alerts.slice(0, i)));
 }
 
 /** What an answer says besides of the alerts of a record: those that are never told, because they name no limit that it has. */

@@ -21,6 +21,8 @@ export type NewGrant = {
   metadata?: Record<string, unknown> | undefined;
   /** Of a period of a schedule. */
   period?: { scheduleId: string; number: number };
+  /** That gave it. */
+  planId?: string | undefined;
   /** What is left at its end lives on until then, at most so much. */
   rollover?: { until: number; mostMicros: number };
 };
@@ -46,16 +48,27 @@ export async function addGrant(
   await countBegun(sql, record, nowMs);
   const pending = await requireCreditsFit(sql, record, grant.amountMicros);
   if (limited && grant.beginsAt > nowMs && pending >= MOST_PENDING) throw new ApiError('grant_pending_limit_reached');
-  const ref = await classOf(sql, record, grant);
+  const ref = await classOf(sql, record, grant, nowMs);
   if (ref !== PLAIN_CLASS) await addClass(sql, record, { ...grant, ref, teamId: maker.teamId });
-  const { id, amountMicros, name = null, priority, beginsAt, expiresAt, metadata, period, rollover } = grant;
+  const {
+    id,
+    amountMicros,
+    name = null,
+    priority,
+    beginsAt,
+    expiresAt,
+    metadata,
+    period,
+    rollover,
+    planId = null,
+  } = grant;
   await sql`
     insert into grants (id, team_id, billing_id, class, amount_micros, name, priority, begins_at, expires_at, metadata,
-                        schedule_id, period, rolls_until, token_id, request_id)
+                        schedule_id, period, rolls_until, plan_id, token_id, request_id)
     values (${id}, ${maker.teamId}, ${record.id}, ${ref}, ${amountMicros}, ${name}, ${priority}, ${beginsAt}, ${expiresAt},
             ${metadata === undefined ? null : sql.json(metadata as never)}, ${period?.scheduleId ?? null},
-            ${period?.number ?? null}, ${rollover?.until ?? null}, ${maker.tokenId}, ${maker.requestId})`;
-  if (rollover) await partPending(sql, record, grant);
+            ${period?.number ?? null}, ${rollover?.until ?? null}, ${planId}, ${maker.tokenId}, ${maker.requestId})`;
+  if (isOfItsOwn(ref)) await partPending(sql, record, grant, nowMs);
   // A record with what has begun of the plain class alone stays a plain one.
   if (ref !== PLAIN_CLASS || beginsAt > nowMs)
     await sql`update billing_records set has_classes = true where id = ${record.id}`;
@@ -83,32 +96,53 @@ export async function countBegun(sql: Query, { id: billingId }: LockedRecord, no
 
 /**
  * The class of a grant: priority and end, and before them the age that decides between classes of both. One that rolls over is a
- * class of its own, and parts those that are older than it from those that are younger.
+ * class of its own, and parts those that are older than it from those that are younger. So is one of whose class a grant to
+ * come is voided in the same step: Redis may have begun that before it hears of both, and tells them by sums (heard.ts).
  */
-async function classOf(sql: Query, { id: billingId }: LockedRecord, grant: NewGrant): Promise<string> {
+async function classOf(sql: Query, { id: billingId }: LockedRecord, grant: NewGrant, nowMs: number): Promise<string> {
   const { priority, expiresAt, rollover } = grant;
   const pair = `${priority}:${expiresAt ?? NEVER}`;
   const age = String(grant.beginsAt).padStart(16, '0') + grant.id.slice(-26);
-  if (rollover) return `${age}a:${pair}`;
+  const ofItsOwn = `${age}a:${pair}`;
+  if (rollover) return ofItsOwn;
   const [older] = await sql<{ age: string }[]>`
     select left(ref, ${AGE_LENGTH}) as age from grant_classes
-    where billing_id = ${billingId} and rolls_until is not null and priority = ${priority}
-      and ${expiresAt} in (ends_at, rolls_until) and left(ref, ${AGE_LENGTH}) < ${age}
+    where billing_id = ${billingId} and ${isOfItsOwnIn(sql)} and priority = ${priority}
+      and (ends_at is not distinct from ${expiresAt}::bigint or rolls_until = ${expiresAt}) and left(ref, ${AGE_LENGTH}) < ${age}
     order by ref desc limit 1`;
-  return older ? `${older.age}b:${pair}` : `${'b'.padStart(17, '0')}:${pair}`;
+  const ref = older ? `${older.age}b:${pair}` : `${'b'.padStart(17, '0')}:${pair}`;
+  const voided = await sql`
+    select from grants
+    where billing_id = ${billingId} and class = ${ref} and voided_at >= ${nowMs} and before_micros is null limit 1`;
+  return voided.length > 0 ? ofItsOwn : ref;
+}
+
+/** Whether a class is that of one grant, which parts the older from the younger. */
+function isOfItsOwn(ref: string): boolean {
+  return ref[AGE_LENGTH] === 'a';
+}
+
+function isOfItsOwnIn(sql: Query) {
+  return sql`substr(ref, ${AGE_LENGTH + 1}, 1) = 'a'`;
 }
 
 const AGE_LENGTH = 42;
 
-/** Parts grants to come that are younger than a new one that rolls over from those that are older. */
-async function partPending(sql: Query, { id: billingId }: LockedRecord, { id, ...grant }: NewGrant): Promise<void> {
+/** Parts grants to come that are younger than a new one of a class of its own from those that are older. */
+async function partPending(
+  sql: Query,
+  { id: billingId }: LockedRecord,
+  { id, ...grant }: NewGrant,
+  nowMs: number,
+): Promise<void> {
   const younger = await sql<(NewGrant & { teamId: string })[]>`
     select id, team_id, amount_micros, priority, begins_at, expires_at from grants
     where billing_id = ${billingId} and before_micros is null and voided_at is null and rolls_until is null
-      and priority = ${grant.priority} and expires_at in (${grant.expiresAt}, ${grant.rollover!.until})
+      and priority = ${grant.priority}
+      and (expires_at is not distinct from ${grant.expiresAt}::bigint or expires_at = ${grant.rollover?.until ?? null})
       and (begins_at, id) > (${grant.beginsAt}::bigint, ${id})`;
   for (const one of younger) {
-    const ref = await classOf(sql, { id: billingId }, one);
+    const ref = await classOf(sql, { id: billingId }, one, nowMs);
     await addClass(sql, { id: billingId }, { ...one, ref });
     await sql`update grants set class = ${ref} where id = ${one.id}`;
   }

@@ -54,6 +54,7 @@ export const grant = named(
     beginsAt: instant('when it begins, or began'),
     expiresAt: Type.Optional(instant('when it ends; absent: never')),
     scheduleId: Type.Optional(id('grant schedule', ' that made it')),
+    planId: Type.Optional(id('plan', ' that gave it')),
     metadata: Type.Optional(metadata),
     voidedAt: Type.Optional(instant('when it was voided')),
     reason: Type.Optional(voidReason),
@@ -179,7 +180,7 @@ export async function grantRows(
 ): Promise<GrantRow[]> {
   const [isAsked, most] = 'id' in which ? [sql`id = ${which.id}`, 1] : [sql`id > ${which.after}`, which.take];
   return sql<GrantRow[]>`
-    select f.id, f.class, f.amount_micros, f.name, f.priority, f.begins_at, f.expires_at, f.rolls_until, f.metadata, f.schedule_id,
+    select f.id, f.class, f.amount_micros, f.name, f.priority, f.begins_at, f.expires_at, f.rolls_until, f.metadata, f.schedule_id, f.plan_id,
            f.voided_at, f.void_reason, f.void_number, f.created_at, f.before_micros is not null as has_begun,
            coalesce(c.number, ${PLAIN_NUMBER})::int as number, (place.micros - voided.micros)::bigint as before_micros
     from (select * from grants where billing_id = ${billingId} and ${isAsked} order by id limit ${most}) f

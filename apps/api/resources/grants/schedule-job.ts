@@ -14,7 +14,9 @@ const SCHEDULES_AT_ONCE = 100;
 const QUERY_CANCELED = '57014';
 const START: Position = { nextAt: 0, id: '' };
 
-type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
+/** What work that is due for records needs. */
+export type DueStores = { sql: Sql; redis: ShardedRedis; log: Logger };
+type Stores = DueStores & { metrics: Metrics };
 
 /**
  * Makes the periods of grant schedules that are due, two before they begin. Each schedule is a transaction: the lock of its record, and
@@ -37,15 +39,27 @@ export async function makeDuePeriods(stores: Stores, stopping: AbortSignal): Pro
   }
 }
 
-async function make({ sql, redis, metrics, log }: Stores, one: Due): Promise<void> {
+async function make(stores: Stores, one: Due): Promise<void> {
+  const work = async (tx: Transaction) => stores.metrics.periodsNotGranted.inc(await makeDue(tx, stores.redis, one));
+  await tryDue(stores, { scheduleId: one.id }, work);
+}
+
+/** Does what is due for a record in a transaction; false where it can't be done now, and is still due. */
+export async function tryDue(
+  { sql, log }: DueStores,
+  what: Record<string, string>,
+  work: (tx: Transaction) => Promise<void>,
+): Promise<boolean> {
   try {
-    metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, redis, one)));
+    await sql.begin(work);
+    return true;
   } catch (error) {
     // A change of its record is on its way to Redis.
-    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
+    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return false;
     // It would fail all others too.
     if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
-    log.warn({ error, scheduleId: one.id }, 'the periods of a grant schedule can not be made now; trying again');
+    log.warn({ error, ...what }, 'what is due for a billing record can not be done now; trying again');
+    return false;
   }
 }
 

@@ -30,6 +30,7 @@ export const grantSchedule = named(
     rollover: Type.Optional(
       object({ maxCredits: credits('most that lives on when a period ends, for one period more') }),
     ),
+    planId: Type.Optional(id('plan', ' that gave it')),
     createdAt: timestamp('when it was made'),
   }),
 );
@@ -51,7 +52,7 @@ export type ScheduleRow = Omit<Row<typeof grantSchedule>, 'credits' | 'rollover'
 export const schedules = tableOf<ScheduleRow>(
   'grant_schedules',
   `id, billing_id, amount_micros, every, timezone, anchor_at, ends_at, priority, name, roll_max_micros, next_period, next_at,
-   created_at`,
+   plan_id, created_at`,
   'grant_schedule_not_found',
 );
 
@@ -67,24 +68,26 @@ type NewSchedule = Pick<ScheduleRow, 'amountMicros' | 'every'> & {
   anchorAt?: number;
   endsAt?: number;
   priority?: number;
-  name?: string;
+  name?: string | undefined;
   rollMaxMicros: number | null;
+  planId?: string;
 };
 
-/** Adds a schedule to a locked record, with the grants of its first periods. */
+/** Adds a schedule to a locked record, with the grants of its first periods: of that in which `from` lies, from then on, and of those after it. */
 export async function addSchedule(
   sql: Query,
   record: LockedRecord,
   schedule: NewSchedule,
   maker: GrantMaker,
   nowMs: number,
+  { from = nowMs, limited = true } = {},
 ): Promise<ScheduleRow> {
   const { anchorAt, endsAt, zone } = timesOf(schedule, nowMs);
-  const { amountMicros, every, priority = 50, name, rollMaxMicros } = schedule;
+  const { amountMicros, every, priority = 50, name, rollMaxMicros, planId = null } = schedule;
   const [{ count }] = await sql<[{ count: number }]>`
     select count(*)::int as count from grant_schedules where billing_id = ${record.id} and deleted_at is null`;
-  if (count >= MOST_SCHEDULES) throw new ApiError('grant_schedule_limit_reached');
-  const first = Math.max(0, periodAt({ every, timezone: zone, anchorMs: anchorAt }, nowMs));
+  if (limited && count >= MOST_SCHEDULES) throw new ApiError('grant_schedule_limit_reached');
+  const first = Math.max(0, periodAt({ every, timezone: zone, anchorMs: anchorAt }, from));
   const row = await schedules.insert(sql, {
     id: newId('sched'),
     ...maker,
@@ -97,9 +100,10 @@ export async function addSchedule(
     priority,
     name,
     rollMaxMicros,
+    planId,
     nextPeriod: first,
   });
-  await makePeriods(sql, row, maker, nowMs, { limited: true });
+  await makePeriods(sql, row, maker, nowMs, { limited, from });
   return row;
 }
 
@@ -127,16 +131,25 @@ export async function makePeriods(
   schedule: ScheduleRow,
   maker: GrantMaker,
   nowMs: number,
-  { limited }: { limited: boolean },
+  { limited, from = nowMs }: { limited: boolean; from?: number },
 ): Promise<NotGranted[]> {
   const notGranted: NotGranted[] = [];
-  const { id: scheduleId, billingId, amountMicros, priority: number, name: called, endsAt, rollMaxMicros } = schedule;
+  const {
+    id: scheduleId,
+    billingId,
+    amountMicros,
+    priority: number,
+    name: called,
+    endsAt,
+    rollMaxMicros,
+    planId,
+  } = schedule;
   const recurrence = { every: schedule.every, timezone: schedule.timezone, anchorMs: schedule.anchorAt };
   const start = (period: number) => periodStart(recurrence, period);
   // Before the anchor none is running.
   const running = Math.max(-1, periodAt(recurrence, nowMs));
   for (let period = Math.max(schedule.nextPeriod, running, 0); period <= running + AHEAD; period++) {
-    const beginsAt = Math.max(start(period), nowMs);
+    const beginsAt = Math.max(start(period), from);
     if (endsAt !== null && beginsAt >= endsAt) break;
     const grant = {
       id: newId('grant'),
@@ -146,6 +159,7 @@ export async function makePeriods(
       expiresAt: start(period + 1),
       name: called ?? undefined,
       period: { scheduleId, number: period },
+      planId: planId ?? undefined,
       ...(rollMaxMicros !== null && { rollover: { until: start(period + 2), mostMicros: rollMaxMicros } }),
     };
     try {

@@ -1,29 +1,30 @@
 import { dayOf } from '../../../../shared/events/event.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { newId } from '../../../../shared/values/ids.ts';
+import type { Where } from '../rows.ts';
 import type { LockedRecord } from './classes.ts';
 import { requireGrant, type GrantRow } from './grants.ts';
 
 /** Who voids a grant, and when. */
 export type Voider = { teamId: string; tokenId: string; requestId: string; atMs: number };
 
-/** Voids the grants of a schedule that have yet to begin; gives the ids of the adjustments. */
-export async function voidPeriods(
+/** Voids those grants of a record that `which` says, the latest first: none moves in its class. Gives each as it was, and the id of the adjustment. */
+export async function voidGrants(
   sql: Query,
   record: LockedRecord,
-  scheduleId: string,
+  { which, reason: voidReason }: { which: Where; reason: string },
   voider: Voider,
-): Promise<string[]> {
-  const pending = await sql<{ id: string }[]>`
-    select id from grants
-    where schedule_id = ${scheduleId} and billing_id = ${record.id} and before_micros is null and voided_at is null`;
-  const adjustmentIds: string[] = [];
-  for (const { id } of pending) {
+): Promise<{ row: GrantRow; adjustmentId: string }[]> {
+  const wanted = await sql<{ id: string }[]>`
+    select id from grants where billing_id = ${record.id} and voided_at is null and ${which}
+    order by begins_at desc, id desc`;
+  const voided: { row: GrantRow; adjustmentId: string }[] = [];
+  for (const { id } of wanted) {
     const row = await requireGrant(sql, record, id);
-    const voided = { ...row, voidedAt: voider.atMs, voidReason: 'its schedule was deleted' };
-    adjustmentIds.push(await voidGrant(sql, record, voided, voider));
+    const adjustmentId = await voidGrant(sql, record, { ...row, voidedAt: voider.atMs, voidReason }, voider);
+    voided.push({ row, adjustmentId });
   }
-  return adjustmentIds;
+  return voided;
 }
 
 /**

@@ -110,14 +110,19 @@ type Holder = { teamId: string; workspaceId: string; keyId: string };
  * scopes: what a representation means must not change before the grant is stored.
  */
 export async function replaceGrants(sql: Query, { teamId, workspaceId, keyId }: Holder, scopes: Static<typeof grants>) {
-  const wanted = scopes.map((scope) => scope.representation);
-  const found = await holdScopes(sql, [workspaceId], wanted);
-  const scopeIds = new Map(found.map((scope) => [scope.representation, scope.id]));
-  refuseWrongScopes(wanted, scopeIds);
-
+  const scopeIds = await holdGranted(sql, workspaceId, scopes);
   await sql`delete from key_grants where key_id = ${keyId}`;
   const rows = grantRows({ teamId, keyId }, scopes, scopeIds);
   if (rows.length > 0) await sql`insert into key_grants ${sql(rows)}`;
+}
+
+/** Holds the scopes of a workspace that are to be granted; gives their ids by representation, or throws a 400 of the field. */
+export async function holdGranted(sql: Query, workspaceId: string, scopes: Static<typeof grants>, field = 'scopes') {
+  const wanted = scopes.map((scope) => scope.representation);
+  const found = await holdScopes(sql, [workspaceId], wanted);
+  const scopeIds = new Map(found.map((scope) => [scope.representation, scope.id]));
+  refuseWrongScopes(wanted, scopeIds, field);
+  return scopeIds;
 }
 
 async function holdScopes(sql: Query, workspaceIds: string[], wanted: string[]) {
@@ -128,9 +133,9 @@ async function holdScopes(sql: Query, workspaceIds: string[], wanted: string[]) 
 }
 
 /** Throws 400 for representations that the workspace does not have (`scopeIds` are those it has), or that are given twice. */
-function refuseWrongScopes(wanted: string[], scopeIds: ReadonlyMap<string, string>): void {
+function refuseWrongScopes(wanted: string[], scopeIds: ReadonlyMap<string, string>, field = 'scopes'): void {
   const wrong = (message: string, isWrong: (one: string, i: number) => boolean) =>
-    wanted.flatMap((one, i) => (isWrong(one, i) ? [{ path: `/scopes/${i}/representation`, message }] : []));
+    wanted.flatMap((one, i) => (isWrong(one, i) ? [{ path: `/${field}/${i}/representation`, message }] : []));
   const unknown = wrong('is not a scope of the workspace', (one) => !scopeIds.has(one));
   if (unknown.length > 0) {
     // The client may have put a key into the wrong field.

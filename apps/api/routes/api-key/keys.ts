@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { requirePermission } from '../../../../shared/auth/access-token.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
-import { object, nullable } from '../../../../shared/contract/schema-kinds.ts';
+import { id, object, nullable } from '../../../../shared/contract/schema-kinds.ts';
 import {
   customerId,
   externalMeterId,
@@ -29,23 +30,45 @@ import {
   requireKey,
   type KeyRow,
 } from '../../resources/keys/keys.ts';
+import { billingSettings, insertBilling } from '../../resources/billings/billings.ts';
+import { startPlan } from '../../resources/plans/change.ts';
+import { keyDefaults } from '../../resources/plans/plans.ts';
 import { matching, set } from '../../resources/rows.ts';
 
 export const createKey = route('post', '/api/v1/api-key', {
   summary: 'Create an API key; only this answer contains the secret',
   description:
-    'Makes a key and its secret. The service keeps a hash of it: store the secret, or rotate the key where it is lost.',
+    'Makes a key and its secret. The service keeps a hash of it: store the secret, or rotate the key where it is lost. What the request leaves out, the plan of its billing record says, then the workspace.',
   permission: 'key:write',
   status: 201,
   grows: true,
-  body: object(newKeyFields),
+  body: object({
+    ...newKeyFields,
+    planId: Type.Optional({
+      ...id('plan'),
+      description:
+        'makes the billing record of externalMeterId with this plan, where there is none, in the step that makes the key. Needs billing:write',
+    }),
+  }),
   response: object({ apiKey: apiKeyWithText }),
-  errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
+  errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope', 'plan_not_found'],
 
-  async handle({ sql, body, caller, changed, clock }) {
-    const { workspaceId } = body;
-    checkLimits('limits', body.limits);
-    const placed = placeKey(body, await holdWorkspaces(sql, caller, [body]), randomShard());
+  async handle({ sql, redis, body, caller, changed, clock, requestId }) {
+    const { planId, ...given } = body;
+    const { workspaceId, externalMeterId } = given;
+    checkLimits('limits', given.limits);
+    if (planId !== undefined) {
+      requirePermission(caller, 'billing:write');
+      await requireWorkspace(sql, caller, workspaceId, { hold: true });
+      if (externalMeterId === undefined) throw invalidField('/externalMeterId', 'must be given with planId');
+      const billed = { workspaceId, externalMeterId, totalMicros: 0, allowOverages: false };
+      const made = await insertBilling(sql, caller, billed);
+      const maker = { teamId: caller.teamId, tokenId: caller.tokenId, requestId };
+      const record = made && (await startPlan({ sql, redis, maker }, made, planId));
+      if (record) changed('billing', record.id, { after: billingSettings(record), shards: [record.shard] });
+    }
+    const fields = { ...(await keyDefaults(sql, given)), ...given };
+    const placed = placeKey(fields, await holdWorkspaces(sql, caller, [fields]), randomShard());
     const now = clock.now();
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, now);
     const { id: akid, shard } = placed;

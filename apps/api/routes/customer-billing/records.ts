@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
 import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
-import { alerts } from '../../../../shared/contract/alerts.ts';
+import { alerts, type Alert } from '../../../../shared/contract/alerts.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
-import { credits, id, nullable, object, flag } from '../../../../shared/contract/schema-kinds.ts';
+import { checkLimits, limits, type Limit } from '../../../../shared/contract/limits.ts';
+import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalIds, externalMeterId, warnings, customerId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { listRoute } from '../../http/pages.ts';
@@ -24,8 +25,12 @@ import {
   alertsValue,
   alertWarnings,
 } from '../../resources/billings/billings.ts';
+import { grantErrors } from '../../resources/grants/grants.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
+import { changePlan, startPlan } from '../../resources/plans/change.ts';
 import { matching, set } from '../../resources/rows.ts';
+
+const planErrors = ['plan_not_found', 'grant_schedule_limit_reached', ...grantErrors] as const;
 
 export const createBilling = route('post', '/api/v1/customer-billing', {
   summary: "Create the billing record of a workspace's external meter",
@@ -37,20 +42,27 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
     workspaceId: id('workspace'),
     externalMeterId,
     totalCredits: Type.Optional(credits('initial credits', { default: '0' })),
-    allowOverages: Type.Optional(flag('whether use may go on beyond totalCredits', false)),
+    allowOverages: Type.Optional(
+      Type.Boolean({ description: 'whether use may go on beyond totalCredits; default false, or what planId says' }),
+    ),
     spendCap: Type.Optional(credits('most that may be used')),
     limits: Type.Optional(limits),
     alerts: Type.Optional(nullable(alerts)),
     externalIds: Type.Optional(externalIds),
+    planId: Type.Optional({
+      ...id('plan', ' of the workspace that it is given'),
+      description:
+        'id of a plan of the workspace: the record has its settings and is granted its credits; what else the request says goes before it',
+    }),
   }),
   response: object({ billing, warnings: Type.Optional(warnings) }),
-  errors: ['workspace_forbidden', 'billing_exists'],
+  errors: ['workspace_forbidden', 'billing_exists', ...planErrors],
 
-  async handle({ sql, body, caller, changed, redis }) {
+  async handle({ sql, body, caller, changed, redis, requestId }) {
     await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     checkLimits('limits', body.limits);
     const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
-    const row = await insertBilling(sql, caller, {
+    const made = await insertBilling(sql, caller, {
       workspaceId,
       externalMeterId,
       totalMicros: creditsIn('totalCredits', totalCredits),
@@ -60,7 +72,12 @@ export const createBilling = route('post', '/api/v1/customer-billing', {
       alerts: alertsValue(sql, 'alerts', body.alerts),
       externalIds: jsonValue(sql, body.externalIds),
     });
-    if (!row) throw new ApiError('billing_exists');
+    if (!made) throw new ApiError('billing_exists');
+    let row = made;
+    if (body.planId !== undefined) {
+      await startPlan({ sql, redis, maker: { ...makerOf(caller), requestId } }, made, body.planId);
+      row = await assign(sql, made.id, body);
+    }
     changed('billing', row.id, { after: billingSettings(row), shards: [row.shard] });
     return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
   },
@@ -143,26 +160,64 @@ export const updateBilling = route('patch', '/api/v1/customer-billing/{bid}', {
     limits: Type.Optional(nullable(limits)),
     alerts: Type.Optional(nullable(alerts)),
     externalIds: Type.Optional(nullable(externalIds)),
+    planId: Type.Optional(
+      nullable({
+        ...id('plan'),
+        description:
+          'id of another plan of the workspace: its settings and credits take the place of what the plan before gave; null: none, settings stay. What else the request says goes before it',
+      }),
+    ),
+    when: Type.Optional(
+      Type.Enum(['now', 'atPeriodEnd'], {
+        default: 'now',
+        description:
+          'when planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back',
+      }),
+    ),
   }),
   response: object({ billing, warnings: Type.Optional(warnings) }),
-  errors: ['workspace_deleted', 'quota_exceeded'],
+  errors: ['workspace_deleted', 'quota_exceeded', ...planErrors],
 
-  async handle({ sql, params, body, caller, changed, redis }) {
+  async handle({ sql, params, body, caller, changed, redis, requestId }) {
     const before = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, before);
-    const { allowOverages, spendCap, limits } = body;
-    checkLimits('limits', limits);
-    const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
-    const [row] = await sql<[BillingRow]>`
-      update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: jsonValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts), externalIds: jsonValue(sql, body.externalIds) })}
-      where id = ${before.id}
-      returning ${billings.columns(sql)}`;
+    checkLimits('limits', body.limits);
+    const { planId, when = 'now' } = body;
+    const changing = { sql, redis, changed, maker: { ...makerOf(caller), requestId } };
+    const amounts = planId === undefined ? undefined : await changePlan(changing, before, planId, when);
+    const row = await assign(sql, before.id, body);
     // What it may be used for may have become more, or less than what is used.
     await noteCreditLooks(sql, [row.id]);
     changed('billing', row.id, { before: billingSettings(before), after: billingSettings(row), shards: [row.shard] });
-    return { billing: await presentBilling(redis, row), ...alertWarnings(row) };
+    const billing = amounts ? presentAmounts(row, amounts) : await presentBilling(redis, row);
+    return { billing, ...alertWarnings(row) };
   },
 });
+
+type Assigned = {
+  allowOverages?: boolean;
+  spendCap?: string | null;
+  limits?: Limit[] | null;
+  alerts?: Alert[] | null;
+  externalIds?: object | null;
+};
+
+/** Stores what a request sets of a record. */
+async function assign(sql: Query, id: string, body: Assigned): Promise<BillingRow> {
+  const { allowOverages, spendCap } = body;
+  const values = {
+    allowOverages,
+    spendCapMicros: typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap,
+    limits: jsonValue(sql, body.limits),
+    alerts: alertsValue(sql, 'alerts', body.alerts),
+    externalIds: jsonValue(sql, body.externalIds),
+  };
+  const [row] = await sql<[BillingRow]>`
+    update billing_records set ${set(sql, values)} where id = ${id} returning ${billings.columns(sql)}`;
+  return row;
+}
+
+const makerOf = ({ teamId, tokenId }: Caller) => ({ teamId, tokenId });
 
 /** Which records of a workspace a list has. */
 type BillingFilter = {

@@ -14,7 +14,7 @@ import {
   schedules,
 } from '../../resources/grants/schedules.ts';
 import { readHeard } from '../../resources/grants/heard.ts';
-import { voidPeriods } from '../../resources/grants/voids.ts';
+import { voidGrants } from '../../resources/grants/voids.ts';
 import { accountOf } from '../../sync/accounts.ts';
 
 const { priority, name, rollover } = grantSchedule.properties;
@@ -89,8 +89,10 @@ export const deleteGrantSchedule = route('delete', '/api/v1/customer-billing/{bi
     await countBegun(sql, record, atMs);
     await sql`update grant_schedules set deleted_at = now() where id = ${schedule.id}`;
     changed('billing', record.id, { shards: [record.shard] });
-    for (const id of await voidPeriods(sql, record, schedule.id, { ...caller, requestId, atMs }))
-      changed('adjustment', id, { shards: [record.shard] });
+    const toCome = sql`schedule_id = ${schedule.id} and before_micros is null`;
+    const voids = { which: toCome, reason: 'its schedule was deleted' };
+    for (const { adjustmentId } of await voidGrants(sql, record, voids, { ...caller, requestId, atMs }))
+      changed('adjustment', adjustmentId, { shards: [record.shard] });
     const gone = presentSchedule(schedule);
     changed('grant_schedule', schedule.id, { before: gone });
     return { grantSchedule: gone };

@@ -16,6 +16,7 @@ export const unknownThing = {
   billing: 40404,
   grant: 40430,
   schedule: 40431,
+  plan: 40432,
   linkToken: 40406,
   token: 40405,
   jwt: 0,
@@ -78,6 +79,7 @@ const namedBy: Record<string, [thing: keyof Things, limited: number]> = {
   usage: ['billing', 40404],
   grant: ['grant', 40404],
   'grant-schedule': ['schedule', 40404],
+  plan: ['plan', 40302],
   'link-token': ['linkToken', 40406],
   'access-token': ['token', 40405],
   webhook: ['webhook', 40460],
@@ -138,6 +140,8 @@ const given: Record<string, Given> = {
   'post /api/v1/customer-billing/{bid}/grant-schedule': {
     body: { credits: '2', every: 'month', anchorAt: IN_2100 },
   },
+  'post /api/v1/workspace/{id}/plan': { body: { name: 'n', grants: [{ credits: '2' }] } },
+  'patch /api/v1/workspace/{id}/plan/{pid}': { body: { name: 'changed' } },
   'get /api/v1/usage': { query: withWorkspace },
   'get /api/v1/verifications': { query: (things) => ({ ...withWorkspace(things), groupBy: 'status,reason' }) },
   'get /api/v1/verifications/recent': { query: ({ key }) => ({ apiKeyId: key }), limited: 40403 },
@@ -242,8 +246,9 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   const fields = { workspaceId: workspace, externalMeterId: METER };
   const { id: billing } = await make('/api/v1/customer-billing', { ...fields, totalCredits: '100' });
   const grant = await make(`/api/v1/customer-billing/${billing}/grant`, { credits: '1' });
-  const plan = { credits: '1', every: 'year', anchorAt: IN_2100 };
-  const schedule = await make(`/api/v1/customer-billing/${billing}/grant-schedule`, plan);
+  const yearly = { credits: '1', every: 'year', anchorAt: IN_2100 };
+  const schedule = await make(`/api/v1/customer-billing/${billing}/grant-schedule`, yearly);
+  const plan = await make(`/api/v1/workspace/${workspace}/plan`, { name: 'p' });
   const key = await make('/api/v1/api-key', { name: 'k', ...fields });
   const link = await make('/api/v1/link-token', { workspaceId: workspace, customerId: 'c' });
   const spare = await make('/api/v1/access-token', { name: 'spare', permissions: ['key:read'] });
@@ -278,6 +283,7 @@ export async function makeThings(world: World, token: string): Promise<Things> {
     billing,
     grant: grant.id,
     schedule: schedule.id,
+    plan: plan.id,
     linkToken: link.token,
     token: spare.id,
     jwt,

@@ -1,0 +1,214 @@
+import { Type, type Static } from 'typebox';
+import { alerts } from '../../../../shared/contract/alerts.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
+import { credits, id, named, object, timestamp, whole } from '../../../../shared/contract/schema-kinds.ts';
+import { LAST_INSTANT, name, rateLimit } from '../../../../shared/contract/schemas.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { isTimezone } from '../../../../shared/values/calendar.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+import { checkedAlerts, creditsIn } from '../billings/billings.ts';
+import type { GrantMaker } from '../grants/classes.ts';
+import { priority } from '../grants/grants.ts';
+import { grantSchedule, newPeriods } from '../grants/schedules.ts';
+import { grants as scopes, jsonValue } from '../keys/keys.ts';
+import { holdGranted } from '../keys/new-keys.ts';
+import { present, tableOf } from '../rows.ts';
+
+const MOST_OF_A_KIND = 4;
+const YEARS_100 = 3_155_760_000;
+const { name: scheduleName, rollover } = grantSchedule.properties;
+
+/** What a plan gives its records and their keys: what requests set one by one. */
+export const planSettings = {
+  // Without a default: a PATCH would set it.
+  allowOverages: Type.Optional(Type.Boolean({ description: 'whether use may go on beyond the credits' })),
+  spendCap: Type.Optional(credits('most that may be used, ever')),
+  limits: Type.Optional(limits),
+  alerts: Type.Optional(alerts),
+  grants: Type.Optional(
+    Type.Array(
+      named(
+        'PlanGrant',
+        object({
+          credits: credits('credits to grant, above 0'),
+          name: Type.Optional(name),
+          expiresIn: Type.Optional(
+            Type.Integer({
+              minimum: 60,
+              maximum: YEARS_100,
+              description: 'after how many seconds it ends; default never',
+              examples: [1_209_600],
+            }),
+          ),
+          priority: Type.Optional(priority),
+        }),
+      ),
+      {
+        maxItems: MOST_OF_A_KIND,
+        description: 'what a record is given once, when it is first given the plan: a trial is one that ends',
+      },
+    ),
+  ),
+  schedules: Type.Optional(
+    Type.Array(
+      named(
+        'PlanSchedule',
+        object({
+          credits: credits('credits to grant for each period, above 0'),
+          ...newPeriods,
+          priority: Type.Optional(priority),
+          name: scheduleName,
+          rollover,
+        }),
+      ),
+      {
+        maxItems: MOST_OF_A_KIND,
+        description:
+          'what a record is given every day, week, month or year; without anchorAt from when it is given the plan',
+      },
+    ),
+  ),
+  keys: Type.Optional(
+    object(
+      {
+        scopes: Type.Optional(scopes),
+        rateLimitPerSecond: Type.Optional(rateLimit),
+        limits: Type.Optional(limits),
+      },
+      { examples: [{ rateLimitPerSecond: 10 }] },
+    ),
+  ),
+};
+export type PlanSettings = Static<ReturnType<typeof object<typeof planSettings>>>;
+
+/** A plan as the API answers it. */
+export const plan = named(
+  'Plan',
+  object({
+    id: id('plan'),
+    workspaceId: id('workspace'),
+    name,
+    version: whole('each change makes the next one', 3),
+    applying: Type.Boolean({ description: 'whether records with an earlier version are being given this one' }),
+    ...planSettings,
+    createdAt: timestamp('when it was made'),
+    updatedAt: timestamp('when it last changed'),
+  }),
+);
+
+export type PlanRow = {
+  id: string;
+  workspaceId: string;
+  name: string;
+  version: number;
+  applying: boolean;
+  settings: PlanSettings;
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+export const plans = tableOf<PlanRow>(
+  'plans',
+  `id, workspace_id, name, version, applies_to is not null as applying, created_at, updated_at,
+   (select settings from plan_versions v where v.plan_id = plans.id and v.version = plans.version) as settings`,
+  'plan_not_found',
+);
+
+/** A row as the API answers it. */
+export function presentPlan({ settings, ...row }: PlanRow): Static<typeof plan> {
+  return present(plan, { ...NOTHING, ...settings, ...row });
+}
+
+const NOTHING = Object.fromEntries(Object.keys(planSettings).map((field) => [field, null])) as Record<
+  keyof PlanSettings,
+  null
+>;
+
+/** The plan of a workspace that somebody is about to give: until the transaction ends it is not deleted, and its version counts as given. */
+export async function holdPlan(sql: Query, workspaceId: string, planId: string): Promise<PlanRow> {
+  await sql`select from plans where id = ${planId} for key share`;
+  return plans.require(sql, planId, sql`workspace_id = ${workspaceId} and deleted_at is null`);
+}
+
+/** A plan of a workspace that is about to be changed, which nobody else does until the transaction ends; `alone`: nor gives it. */
+export async function lockPlan(
+  sql: Query,
+  workspaceId: string,
+  planId: string,
+  lock: { lock: true } | { alone: true },
+) {
+  const where = sql`workspace_id = ${workspaceId} and deleted_at is null`;
+  await plans.require(sql, planId, where, lock);
+  // What is read after the lock has the version that whoever had the lock before has stored.
+  return plans.require(sql, planId, where);
+}
+
+/** What a key of a meter has where its request does not say: as the plan of the meter's billing record says, in the version that it has. */
+export async function keyDefaults(
+  sql: Query,
+  { workspaceId, externalMeterId }: { workspaceId: string; externalMeterId?: string },
+): Promise<PlanSettings['keys']> {
+  if (externalMeterId === undefined) return undefined;
+  const [row] = await sql<{ keys: PlanSettings['keys'] }[]>`
+    select settings -> 'keys' as keys from billing_records b
+    join plan_versions v on v.plan_id = b.plan_id and v.version = b.plan_version
+    where b.workspace_id = ${workspaceId} and b.external_meter_id = ${externalMeterId}`;
+  return row?.keys;
+}
+
+/** What a version of a plan gives; 404 without it. */
+export async function requireVersion(sql: Query, planId: string, version: number): Promise<PlanSettings> {
+  const [row] = await sql<{ settings: PlanSettings }[]>`
+    select settings from plan_versions where plan_id = ${planId} and version = ${version}`;
+  if (!row) throw new ApiError('plan_not_found');
+  return row.settings;
+}
+
+/** Stores what a version of a plan gives. */
+export async function insertVersion(
+  sql: Query,
+  { planId, version, settings }: { planId: string; version: number; settings: PlanSettings },
+  { teamId, tokenId, requestId }: GrantMaker,
+): Promise<void> {
+  await sql`
+    insert into plan_versions (plan_id, version, team_id, settings, token_id, request_id)
+    values (${planId}, ${version}, ${teamId}, ${jsonValue(sql, settings)}, ${tokenId}, ${requestId})`;
+}
+
+/** What a plan of a workspace is to give, as it is stored. Throws 400 for what its schema can't tell. */
+export async function checkedSettings(
+  sql: Query,
+  workspaceId: string,
+  { spendCap, alerts: told, grants, schedules, ...rest }: PlanSettings,
+): Promise<PlanSettings> {
+  await holdGranted(sql, workspaceId, rest.keys?.scopes ?? [], 'keys/scopes');
+  checkLimits('limits', rest.limits);
+  checkLimits('keys/limits', rest.keys?.limits);
+  for (const [i, { timezone = 'UTC', anchorAt = 0, rollover }] of (schedules ?? []).entries()) {
+    if (!isTimezone(timezone))
+      throw invalidField(`/schedules/${i}/timezone`, 'must be the name of a time zone, such as Europe/Berlin');
+    if (anchorAt < 0 || anchorAt > LAST_INSTANT)
+      throw invalidField(`/schedules/${i}/anchorAt`, 'must be in Unix milliseconds');
+    if (rollover) creditsIn(`schedules/${i}/rollover/maxCredits`, rollover.maxCredits);
+  }
+  return {
+    ...rest,
+    ...(spendCap !== undefined && { spendCap: canonical('spendCap', spendCap) }),
+    ...(told && { alerts: checkedAlerts('alerts', told) }),
+    ...(grants && { grants: grants.map((one, i) => ({ ...one, credits: some(`grants/${i}/credits`, one.credits) })) }),
+    ...(schedules && {
+      schedules: schedules.map((one, i) => ({ ...one, credits: some(`schedules/${i}/credits`, one.credits) })),
+    }),
+  };
+}
+
+function canonical(field: string, text: string): string {
+  return formatCredits(creditsIn(field, text));
+}
+
+function some(field: string, text: string): string {
+  const amount = canonical(field, text);
+  if (amount === '0') throw invalidField(`/${field}`, 'must be above 0');
+  return amount;
+}

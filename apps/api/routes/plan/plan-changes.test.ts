@@ -1,0 +1,201 @@
+import { randomUUID } from 'node:crypto';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeLogger } from '../../../../shared/runtime/log.ts';
+import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
+import { passTime } from '../../../../tests/helpers/pass-time.ts';
+import { makeDuePeriods } from '../../resources/grants/schedule-job.ts';
+import { changeDuePlans } from '../../resources/plans/plan-job.ts';
+import { makeBackground } from '../../tests/helpers/background.ts';
+import { callsOf, columns, joinWorld } from '../../tests/helpers/calls.ts';
+import { makeRecords } from '../../tests/helpers/records.ts';
+
+// What becomes of records when their plans change by the clock, or with all records of a plan. The api does beside us what is due.
+
+const DAY = 86_400_000;
+// Not whole days: an end that has passed is the name of a class, and no later one may come to be the same.
+const PASSED = DAY + 1000;
+const world = await joinWorld();
+const { sql, redis } = world;
+const { make, change, read } = callsOf(world);
+const records = await makeRecords(world);
+const background = makeBackground(world);
+const stores = { sql, redis, metrics: makeMetrics('test'), log: makeLogger('test', 'error') };
+const PLAN = `/api/v1/workspace/${records.workspaceId}/plan`;
+const daily = (credits: string, more: object = {}) => ({ credits, every: 'day', name: 'daily', ...more });
+const planOf = async (credits: string, more: object = {}): Promise<string> =>
+  (await make(PLAN, { name: credits, schedules: [daily(credits)], ...more })).id;
+const [free, pro, top] = await Promise.all([planOf('10'), planOf('100'), planOf('1000')]);
+
+test('a plan at the period end: the running period stays as it is, then the new plan begins with its settings; its own plan takes that back', async () => {
+  const { id, key } = await customer(free, { spendCap: '77' });
+  await records.spend(key, '4');
+  const [running] = await records.grants(id);
+  const waiting = await change(records.path(id), { planId: pro, when: 'atPeriodEnd' });
+  assert.equal([waiting.planId, waiting.nextPlanId, waiting.nextPlanAt], [free, pro, running!.expiresAt]);
+  assert.equal([waiting.availableCredits, waiting.spendCap], ['6', '77']);
+  assert.is((await change(records.path(id), { planId: free })).nextPlanAt, undefined);
+  await change(records.path(id), { planId: pro, when: 'atPeriodEnd' });
+  await pass(id);
+  const after = await records.billing(id);
+  assert.equal(
+    [after.planId, after.nextPlanId, after.nextPlanAt, after.spendCap],
+    [pro, undefined, undefined, undefined],
+  );
+  assert.equal([after.availableCredits, after.usedCredits], ['100', '4']);
+  const grants = (await records.grants(id)).filter(({ state }) => state === 'ACTIVE' || state === 'PENDING');
+  assert.equal(
+    columns(grants, 'credits', 'expiresAt'),
+    [100, 100, 100].map((credits, i) => [String(credits), running!.expiresAt - PASSED + (i + 1) * DAY]),
+  );
+  const line = (await read(`/api/v1/audit-log?resourceId=${id}`)).at(-1);
+  assert.equal([line.operation, line.before.planId, line.after.planId], ['plan', free, pro]);
+  await change(records.path(id), { planId: null, when: 'atPeriodEnd' });
+  await pass(id);
+  assert.equal([(await records.billing(id)).planId, await standing(id)], [undefined, []]);
+  await proven(id);
+});
+
+test('a change applied to all records gives each once what is new, also where some could not be done, or two do it; what was set by hand stays', async () => {
+  const plan = await planOf('10', { spendCap: '50', grants: [{ credits: '5' }] });
+  const [one, other, byHand] = [await customer(plan), await customer(plan), await customer(plan, { spendCap: '70' })];
+  await records.granted(one.id, { credits: '3' });
+  await records.spend(one.key, '8');
+  const hide = (by: 1 | -1) => sql`update billing_records set version = version + ${by} where id = ${other.id}`;
+  // Redis has yet to hear of a change of it.
+  await hide(1);
+  const changed = await change(`${PLAN}/${plan}`, { spendCap: '60', schedules: [daily('20')], apply: 'all' });
+  assert.equal([changed.version, changed.applying], [2, true]);
+  const late = await customer(plan);
+  await makeDue();
+  assert.equal([await versionOf(one.id), await versionOf(other.id), await versionOf(byHand.id)], [2, 1, 2]);
+  assert.is((await read(`${PLAN}/${plan}`)).applying, true);
+  await hide(-1);
+  await Promise.all([makeDue(), makeDue()]);
+  await makeDue();
+  assert.is((await read(`${PLAN}/${plan}`)).applying, false);
+  for (const [{ id }, spendCap, before] of [
+    [one, '60', '10'],
+    [other, '60', '10'],
+    [byHand, '70', '10'],
+    [late, '60', '20'],
+  ] as const) {
+    const billing = await records.billing(id);
+    assert.equal([billing.planVersion, billing.spendCap], [2, spendCap]);
+    const once = id === one.id ? ['ACTIVE 3', 'ACTIVE 5'] : ['ACTIVE 5'];
+    assert.equal(await standing(id), [`ACTIVE ${before}`, 'PENDING 20', 'PENDING 20', ...once].toSorted());
+  }
+  assert.is((await records.billing(one.id)).availableCredits, '10');
+  await pass(one.id);
+  assert.equal(await standing(one.id), ['ACTIVE 20', 'ACTIVE 3', 'ACTIVE 5', 'PENDING 20', 'PENDING 20']);
+  await Promise.all([one, other, byHand].map(({ id }) => proven(id)));
+});
+
+test('what is granted in the step that voids grants to come is in no class of theirs', async () => {
+  const anchored = { anchorAt: Date.now() - DAY / 2 };
+  const [first, second] = [
+    await planOf('1', { schedules: [daily('10', anchored)] }),
+    await planOf('2', { schedules: [daily('30', anchored)] }),
+  ];
+  const { id } = await customer(first);
+  await change(records.path(id), { planId: second });
+  const toCome = await sql<
+    { class: string }[]
+  >`select class from grants where billing_id = ${id} and before_micros is null`;
+  assert.equal([toCome.length, new Set(toCome.map((one) => one.class)).size], [4, 4]);
+  await change(records.path(id), { planId: first });
+  await pass(id);
+  assert.equal(
+    [await standing(id), (await records.billing(id)).totalCredits],
+    [['ACTIVE 10', 'PENDING 10', 'PENDING 10'], '60'],
+  );
+  await proven(id);
+});
+
+test('after any plan changes, what stands is what the plan says and what was given by hand', async () => {
+  const plans = new Map<string | null, string>([
+    [free, '10'],
+    [pro, '100'],
+    [top, '1000'],
+  ]);
+  const ids = [free, pro, top, null];
+  const { id, key } = await customer(free);
+  let now: { plan: string | null; running: string | undefined } = { plan: free, running: '10' };
+  let next: string | null | undefined;
+  let [byHand, seed] = [0, 7];
+  const random = (below: number) => (seed = (seed * 48_271) % 2_147_483_647) % below;
+  for (let step = 0; step < 24; step++) {
+    const planId = ids[random(4)]!;
+    const does = random(5);
+    if (does === 0) {
+      await change(records.path(id), { planId });
+      now = planId === now.plan ? now : { plan: planId, running: plans.get(planId) };
+      next = undefined;
+    } else if (does === 1) {
+      await change(records.path(id), { planId, when: 'atPeriodEnd' });
+      next = planId === now.plan ? undefined : planId;
+      // Without a period it changes at once.
+      if (now.plan === null && planId !== null) [now, next] = [{ plan: planId, running: plans.get(planId) }, undefined];
+    } else if (does === 2) {
+      const credits = String(11 + step);
+      if (planId === null) continue;
+      plans.set(planId, credits);
+      await change(`${PLAN}/${planId}`, { schedules: [daily(credits)], apply: 'all' });
+      await makeDue();
+    } else if (does === 3) {
+      await records.granted(id, { credits: '1' });
+      byHand++;
+      await records.spend(key, '0.5');
+    } else {
+      await pass(id);
+      now = { plan: next === undefined ? now.plan : next, running: undefined };
+      now.running = plans.get(now.plan);
+      next = undefined;
+    }
+    const billing = await records.billing(id);
+    assert.equal([billing.planId ?? null, billing.nextPlanId], [now.plan, next ?? undefined], `step ${step}: ${does}`);
+    const grants = (await records.grants(id)).filter(({ state }) => !/VOIDED|EXPIRED/.test(state));
+    const ofPlan = grants
+      .filter(({ name }) => name === 'daily')
+      .map(({ state, credits }) => `${state === 'PENDING'} ${credits}`);
+    const coming = plans.get(now.plan);
+    const said = coming === undefined ? [] : [`false ${now.running}`, `true ${coming}`, `true ${coming}`];
+    assert.equal(ofPlan.toSorted(), said.toSorted(), `step ${step}: ${does}`);
+    assert.is(grants.length - ofPlan.length, byHand);
+  }
+  await proven(id);
+});
+
+/** A record with a plan, and a key that draws on it. */
+async function customer(planId: string, more: object = {}): Promise<{ id: string; key: string }> {
+  const fields = { workspaceId: records.workspaceId, externalMeterId: randomUUID() };
+  const { id } = await make('/api/v1/customer-billing', { ...fields, planId, ...more });
+  const { key } = await make('/api/v1/api-key', { ...fields, name: 'k' });
+  return { id, key };
+}
+
+/** Lets a day pass for a record, and does what is due by then. */
+async function pass(id: string): Promise<void> {
+  await passTime(world, redis, id, PASSED);
+  await makeDue();
+  await makeDuePeriods(stores, new AbortController().signal);
+  await background.sweep();
+}
+
+async function makeDue(): Promise<void> {
+  await changeDuePlans(stores, new AbortController().signal);
+  await background.sweep();
+}
+
+async function proven(id: string): Promise<void> {
+  await world.booked();
+  assert.is((await records.proof(id)).status, 'EXACT');
+}
+
+const standing = async (id: string) =>
+  (await records.grants(id))
+    .filter(({ state }) => state === 'ACTIVE' || state === 'PENDING')
+    .map(({ state, credits }) => `${state} ${credits}`)
+    .toSorted();
+
+const versionOf = async (id: string): Promise<number> => (await records.billing(id)).planVersion;
