@@ -65,7 +65,9 @@ function configuration(): string {
 function readersOf(variable: string): string {
   const readers = Object.entries(programs).filter(([, read]) => variable in read);
   if (readers.length === 0) throw new Error(`no program reads ${variable}`);
-  return readers.length === Object.keys(programs).length ? 'all' : readers.map(([name]) => name).join(', ');
+  if (readers.length === Object.keys(programs).length) return 'all';
+  const names = readers.map(([name]) => name).join(', ');
+  return names.replace('api, verify, relay, consumer, webhooks', 'programs');
 }
 
 function markdown(headings: string[], rows: string[][]): string {
