@@ -40,10 +40,12 @@ export async function changePlan(
   const { atMs } = balance;
   const assign = (values: Parameters<typeof set>[1]) =>
     sql`update billing_records set ${set(sql, values)} where id = ${record.id}`;
-  if (record.planId === planId && (!plan || record.planVersion === plan.version)) {
+  if (record.planId === planId) {
     if (record.nextPlanAt !== null) await assign({ nextPlanId: null, nextPlanAt: null });
-    return undefined;
+    if (!plan || record.planVersion === plan.version) return undefined;
   }
+  // Asked for again, also after that end, before it was done: it stays as it was asked for.
+  if (when === 'atPeriodEnd' && record.nextPlanAt !== null && record.nextPlanId === planId) return undefined;
   const endsAt = when === 'now' || record.planId === planId ? undefined : await periodEnd(sql, record.id, atMs);
   if (endsAt !== undefined) {
     const { tokenId: planTokenId, requestId: planRequestId } = maker;

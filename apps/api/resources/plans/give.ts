@@ -49,8 +49,8 @@ export async function givePlan(sql: Query, record: BillingRow, plan: PlanVersion
     update billing_records set ${set(sql, {
       planId: plan?.id ?? null,
       planVersion: plan?.version ?? null,
-      nextPlanId: null,
-      nextPlanAt: null,
+      // Another version does not keep it from leaving its plan when it was to.
+      ...(!isSame && { nextPlanId: null, nextPlanAt: null }),
       planTokenId: maker.tokenId,
       planRequestId: maker.requestId,
       ...(plan && storedSettings(sql, changedSettings(record, plan.settings, was))),

@@ -36,6 +36,10 @@ test('a plan at the period end: the running period stays as it is, then the new 
   assert.equal([waiting.availableCredits, waiting.spendCap], ['6', '77']);
   assert.is((await change(records.path(id), { planId: free })).nextPlanAt, undefined);
   await change(records.path(id), { planId: pro, when: 'atPeriodEnd' });
+  // Asked for again after the end, before it is done, it is not put off.
+  await sql`update billing_records set next_plan_at = next_plan_at + 1 where id = ${id}`;
+  const again = await change(records.path(id), { planId: pro, when: 'atPeriodEnd' });
+  assert.is(again.nextPlanAt, waiting.nextPlanAt + 1);
   await pass(id);
   const after = await records.billing(id);
   assert.equal(
@@ -62,6 +66,7 @@ test('a change applied to all records gives each once what is new, also where so
   await records.granted(one.id, { credits: '3' });
   await records.spend(one.key, '8');
   const hide = (by: 1 | -1) => sql`update billing_records set version = version + ${by} where id = ${other.id}`;
+  await change(records.path(byHand.id), { planId: pro, when: 'atPeriodEnd' });
   // Redis has yet to hear of a change of it.
   await hide(1);
   const changed = await change(`${PLAN}/${plan}`, { spendCap: '60', schedules: [daily('20')], apply: 'all' });
@@ -85,6 +90,7 @@ test('a change applied to all records gives each once what is new, also where so
     const once = id === one.id ? ['ACTIVE 3', 'ACTIVE 5'] : ['ACTIVE 5'];
     assert.equal(await standing(id), [`ACTIVE ${before}`, 'PENDING 20', 'PENDING 20', ...once].toSorted());
   }
+  assert.is((await records.billing(byHand.id)).nextPlanId, pro);
   assert.is((await records.billing(one.id)).availableCredits, '10');
   await pass(one.id);
   assert.equal(await standing(one.id), ['ACTIVE 20', 'ACTIVE 3', 'ACTIVE 5', 'PENDING 20', 'PENDING 20']);
