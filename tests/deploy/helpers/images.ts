@@ -2,7 +2,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { cpSync, globSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, globSync, mkdirSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { checkout } from '../../../apps/stack/process/home.ts';
@@ -103,7 +103,8 @@ async function importDebian(engine: Engine, root: string, content: string): Prom
 
 /** Puts together what the recipe copies. */
 async function gather(context: string): Promise<void> {
-  const npm = join((await run('npm', ['root', '--global'])).stdout.trim(), 'npm');
+  // Not by `npm root`: that follows the Node that runs npm, which has none of its own where it comes from a package.
+  const npm = join(realpathSync((await run('sh', ['-c', 'command -v npm'])).stdout.trim()), '../..');
   const platform = `${process.platform}-${process.arch}`;
   const packages = (names: string[], to: string) =>
     names.forEach((name) => copy(join(checkout, 'node_modules', name), join(to, 'node_modules', name)));
