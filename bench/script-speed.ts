@@ -64,12 +64,12 @@ async function prepareVerifications(world: World, key: string, event: string) {
   const batch = { runId: node.runId(), notAfterMs: Number.MAX_SAFE_INTEGER, outboxFull: false };
   const commandOf = (calls: number, lookup: string) => {
     const call = { lookup, searchedList: '', listed: '', costMicros: COST_MICROS, idempotencyHash: '' };
-    const packed = packCall({ ...call, usageHash: '', eventStart: event, question });
-    const args = scriptArguments(batch, Array<string>(calls).fill(packed));
-    return ['FCALL', verify, calls, ...Array<string>(calls).fill(key), ...args].map(String);
+    const packed = packCall({ ...call, usageHash: '', question });
+    const args = scriptArguments(batch, [packed, ...Array<string>(calls).fill(event)]);
+    return ['FCALL', verify, 1, key, ...args].map(String);
   };
   const [command = '', ...args] = commandOf(1, NO_LOOKUP);
-  const [answer] = readScriptAnswers((await node.client.call(command, args)) as string[], 1);
+  const [answer] = readScriptAnswers((await node.client.call(command, args)) as string[], [1]);
   const { lookup } = answer!.newLookup!;
   return commandOf(DEEP, lookup);
 }

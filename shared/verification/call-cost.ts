@@ -10,8 +10,8 @@ const PER_BYTE = 0.0025;
 const PER_SCOPE = 0.7;
 
 /** What a call is expected to cost: by its size, and whether it brings a lookup. */
-export function costOfCall(packed: string, isKnown: boolean): number {
-  return KNOWN + PER_BYTE * packed.length + (isKnown ? 0 : UNKNOWN + PER_BYTE * packed.length);
+export function costOfCall(bytes: number, isKnown: boolean): number {
+  return KNOWN + PER_BYTE * bytes + (isKnown ? 0 : UNKNOWN + PER_BYTE * bytes);
 }
 
 /** What the records of a lookup turn out to cost beyond that. */

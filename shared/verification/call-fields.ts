@@ -10,7 +10,7 @@ import type { VerifyBody } from './operation.ts';
 
 type AskedCall = { caller: Caller; body: VerifyBody; once: string | undefined; question: string; trace: string };
 
-/** What a call is packed with, whatever was looked up of its key. */
+/** What a call is packed with, whatever was looked up of its key, and the start of its event's JSON, to the end of cost and usage name. */
 export function fieldsOf({ caller, body, once, question, trace }: AskedCall) {
   const { hold } = body.billing ?? {};
   const costMicros = costOf(body);
@@ -21,14 +21,14 @@ export function fieldsOf({ caller, body, once, question, trace }: AskedCall) {
   const usage = `"c":${hold ? 0 : costMicros},"n":${JSON.stringify(name)}`;
   const asked = hold && [costMicros, hold.expiresIn * 1_000, hold.onExpiry ?? 'release'];
   const hashed = asked ? `${usage} ${asked.join(' ')}` : usage;
-  return {
+  const fields = {
     // verify.lua says what it is of a hold.
     costMicros: asked ? `@${[...asked, id.slice('evt_'.length), name].join('\x1f')}` : costMicros,
     idempotencyHash: once === undefined ? '' : idempotencyHashOf(caller, once),
     usageHash: once === undefined ? '' : hash('sha256', hashed, 'base64url').slice(0, USAGE_HASH_LENGTH),
-    eventStart: `{${hold ? '"x":"hold",' : ''}"i":"${id}",${tracePart(trace)}${route},${usage}`,
     question,
   };
+  return { fields, event: `{${hold ? '"x":"hold",' : ''}"i":"${id}",${tracePart(trace)}${route},${usage}` };
 }
 
 /** By what the script knows an Idempotency-Key: that of another access token is another one. */

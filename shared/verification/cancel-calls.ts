@@ -33,7 +33,8 @@ type CancelAnswer = Record<(typeof cancelledFields)[number], string>;
 
 const cancelScript: BatchScript<CancelAnswer> = {
   name: 'cancel',
-  readAnswers: (answer, calls) => answer.slice(2, 2 + calls).map((text) => readFields(cancelledFields, text, '\x1f')),
+  readAnswers: (answer, { length }) =>
+    answer.slice(2, 2 + length).map((text) => readFields(cancelledFields, text, '\x1f')),
 };
 // What one is expected to cost, as in call-cost.ts: most bring an account up to date or correct counters.
 const COST = 30;

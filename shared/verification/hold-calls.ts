@@ -38,7 +38,10 @@ type Settings = { known: string; answerPart: string; spendCapMicros: number };
 /** What the script says of a hold that it settled or extended, and the billing record after it. */
 type Settled = { hold: HoldFields; late: boolean; endsAtMs: number; overdrawn: boolean; billing: string };
 
-const captureScript: BatchScript<CaptureAnswer> = { name: 'capture', readAnswers: readCaptureAnswers };
+const captureScript: BatchScript<CaptureAnswer> = {
+  name: 'capture',
+  readAnswers: (answer, { length }) => readCaptureAnswers(answer, length),
+};
 // What one is expected to cost, as in call-cost.ts.
 const COST = 10;
 // Settings of some 10,000 records.

@@ -35,7 +35,7 @@ function newLookup(): NewLookup {
   >[1];
   const emptyLookup = Object.fromEntries(lookupFields.map((name) => [name, '']));
   return {
-    call: '0',
+    group: '0',
     lookup: packLookup(emptyLookup as Parameters<typeof packLookup>[0]),
     keyRecord: packRecord('key', emptyKey),
     billingRecord: '',

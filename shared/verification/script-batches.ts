@@ -24,8 +24,8 @@ const COST_UNDER_WAY = 1_000;
 /** A script that decides several calls, each on its own. */
 export type BatchScript<Answer> = {
   name: 'verify' | 'capture' | 'cancel';
-  /** Reads what it answered to so many calls. */
-  readAnswers(answer: string[], calls: number): Answer[];
+  /** Reads what it answered to groups of so many calls. */
+  readAnswers(answer: string[], sizes: number[]): Answer[];
   /** What a call has cost beyond what was expected of it. */
   unexpectedCost?(answer: Answer): number;
 };
@@ -126,11 +126,20 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
     lane.callsUnderWay += calls.length;
     lane.costUnderWay += cost;
     try {
-      const answers = script.readAnswers(await runScript(lane.node, calls, deadlineMs - waitedMs), calls.length);
-      for (const [i, { team, resolve }] of calls.entries()) {
-        const answer = answers[i]!;
-        if (script.unexpectedCost) lane.waiting.charge(team, script.unexpectedCost(answer));
-        resolve(answer);
+      const groups = groupsOf(calls);
+      const answer = await runScript(lane.node, groups, deadlineMs - waitedMs);
+      const answers = script
+        .readAnswers(
+          answer,
+          groups.map((group) => group.length),
+        )
+        .values();
+      for (const group of groups) {
+        for (const { team, resolve } of group) {
+          const answer = answers.next().value!;
+          if (script.unexpectedCost) lane.waiting.charge(team, script.unexpectedCost(answer) / group.length);
+          resolve(answer);
+        }
       }
     } catch (error) {
       const reason = withWait(error, waitedMs, deadlineMs);
@@ -142,10 +151,32 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
     }
   }
 
-  function runScript(node: RedisNode, calls: WaitingCall<Answer>[], restMs: number): Promise<string[]> {
-    const keys = calls.map((call) => call.key);
-    const packed = calls.map((call) => call.packed);
+  function runScript(node: RedisNode, groups: WaitingCall<Answer>[][], restMs: number): Promise<string[]> {
+    const keys = groups.map(([first]) => first!.key);
     const args = { runId: node.runId(), notAfterMs: node.notAfter(restMs), outboxFull: outboxFull() };
-    return node.script(script.name, keys, scriptArguments(args, packed), restMs);
+    return node.script(script.name, keys, scriptArguments(args, groups.flatMap(packedGroup)), restMs);
   }
+}
+
+type AskedCall = Pick<ScriptCall, 'key' | 'packed' | 'event'>;
+
+/** Calls of a key that are alike but for their events are a group: the script reads once what they go by, and writes it once. */
+export function groupsOf<Call extends AskedCall>(calls: Call[]): Call[][] {
+  if (calls.length === 1) return [calls];
+  const groups: Call[][] = [];
+  const latest = new Map<string, Call[]>();
+  for (const call of calls) {
+    const group = call.event === undefined ? undefined : latest.get(call.key);
+    if (group?.[0]!.packed === call.packed) group.push(call);
+    else {
+      latest.set(call.key, [call]);
+      groups.push(latest.get(call.key)!);
+    }
+  }
+  return groups;
+}
+
+/** A group as arguments of its script. */
+export function packedGroup(group: AskedCall[]): string[] {
+  return [group[0]!.packed, ...group.flatMap(({ event }) => event ?? [])];
 }

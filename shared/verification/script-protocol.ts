@@ -6,7 +6,7 @@ import { packWantedScopes } from '../stores/scope-mark.ts';
 // What is sent to verify.lua and what it answers. Each table says the order of some fields; nothing else knows a place.
 // The script calls its fields by the same names: script-protocol.test.ts compares them, script-answers.test.ts runs the script.
 
-/** One call, packed: what the script is asked. */
+/** What a call is asked with, packed; several that have it in common are asked as one group, each with the start of its event. */
 export const callFields = [
   /** What the script found for this question and this secret before (`lookupFields`), or `NO_LOOKUP`. */
   'lookup',
@@ -20,8 +20,6 @@ export const callFields = [
   'idempotencyHash',
   /** Hash of cost and usage name, with which an Idempotency-Key must come again; empty without one. Never longer: it is kept. */
   'usageHash',
-  /** Start of the event's JSON, to the end of cost and usage name; the script adds what only it knows. */
-  'eventStart',
   /** Who asks for what (`questionFields`): a lookup is good for the same question only. */
   'question',
 ] as const;
@@ -102,8 +100,8 @@ export const limitAnswerFields = [
 
 /** Then, for each call whose key was found by looking it up, these as elements of the answer. */
 export const newLookupFields = [
-  /** Its place among the calls, from 0. */
-  'call',
+  /** The place of its group, from 0. */
+  'group',
   'lookup',
   /** The records as they are (records.ts): the key's, the billing record's settings ('' without). */
   'keyRecord',
@@ -130,7 +128,7 @@ export type ScriptAnswer = {
 };
 export type NewLookup = Record<Exclude<(typeof newLookupFields)[number], 'scopes'>, string> & { scopes: string[] };
 
-/** Packs one call. */
+/** Packs what a call is asked with. */
 export function packCall(values: Readonly<Record<(typeof callFields)[number], string | number>>): string {
   return packFields(callFields, values);
 }
@@ -150,31 +148,36 @@ export function workspacesOf({ workspaceIds }: Pick<Caller, 'workspaceIds'>): st
   return workspaceIds ? ` ${workspaceIds.join(' ')} ` : '';
 }
 
-/** The script's ARGV. */
+/** The script's ARGV: calls as they are packed, those of verify.lua each followed by the starts of its events. */
 export function scriptArguments(batch: BatchArguments, packedCalls: readonly string[]): (string | number)[] {
   return [batch.runId, batch.notAfterMs, batch.outboxFull ? '1' : '', ...packedCalls];
 }
 
-/** Reads what the script answered to so many calls. */
-export function readScriptAnswers(answer: readonly (string | string[])[], calls: number): ScriptAnswer[] {
-  const begin = batchFields.length;
+/** Reads what the script answered to groups of so many calls. */
+export function readScriptAnswers(answer: readonly (string | string[])[], sizes: readonly number[]): ScriptAnswer[] {
+  const calls = sizes.reduce((sum, size) => sum + size, batchFields.length);
   const newLookups: NewLookup[] = [];
-  for (let at = begin + calls; at < answer.length; at += newLookupFields.length) {
+  for (let at = calls; at < answer.length; at += newLookupFields.length) {
     const newLookup = Object.fromEntries(newLookupFields.map((name, i) => [name, answer[at + i]])) as NewLookup;
-    newLookups[Number(newLookup.call)] = newLookup;
+    newLookups[Number(newLookup.group)] = newLookup;
   }
   const nowMs = Number(answer[batchFields.indexOf('nowMs')]);
   const nowTicks = Number(answer[batchFields.indexOf('nowTicks')]);
-  return (answer.slice(begin, begin + calls) as string[]).map((text, i) => {
-    const end = text.indexOf('\x1e');
-    return {
-      nowMs,
-      nowTicks,
-      fields: readFields(answerFields, end < 0 ? text : text.slice(0, end), '\x1f'),
-      limits: end < 0 ? undefined : readFields(limitAnswerFields, text.slice(end + 1), '\x1e'),
-      newLookup: newLookups[i],
-    };
-  });
+  const answers: ScriptAnswer[] = [];
+  for (const [group, size] of sizes.entries()) {
+    for (let i = 0; i < size; i++) {
+      const text = answer[batchFields.length + answers.length] as string;
+      const end = text.indexOf('\x1e');
+      answers.push({
+        nowMs,
+        nowTicks,
+        fields: readFields(answerFields, end < 0 ? text : text.slice(0, end), '\x1f'),
+        limits: end < 0 ? undefined : readFields(limitAnswerFields, text.slice(end + 1), '\x1e'),
+        newLookup: newLookups[group],
+      });
+    }
+  }
+  return answers;
 }
 
 /** Packs the fields of a lookup, as `packCall` takes it. */

@@ -104,7 +104,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     if (!place) return refusal(body, 'MALFORMED');
     const { home, hash: keyHash, isForeign } = place;
     const question = packQuestion(caller, body.requestedScopes ?? []);
-    const fields = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
+    const { fields, event } = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
     if (body.billing?.hold) options.requireMemory();
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));
@@ -124,9 +124,9 @@ export function makeVerifier(options: VerifierOptions): Verifier {
         ...fields,
       });
       if (lookup?.limits) packed += lookup.limits.packedFor(body.billing?.usageName ?? 'default');
-      const cost = costOfCall(packed, lookup !== undefined);
+      const cost = costOfCall(packed.length + event.length, lookup !== undefined);
       const key = keyspace.keyText(shard, keyHash);
-      const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since, isGone });
+      const answer = await ask({ shard, key, packed, event, team: caller.teamId, cost, since, isGone });
       if (answer.newLookup) lookup = lookups.add(asked, shard, answer.newLookup, answer.nowMs);
       const step = nextStep(answer, lookup, { home, shard, askedBefore });
       if (step === 'ask') continue;

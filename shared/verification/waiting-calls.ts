@@ -7,6 +7,8 @@ export type ScriptCall = {
   shard: number;
   key: string;
   packed: string;
+  /** The start of a verification's event: calls of a key that are alike but for it are decided as one group. */
+  event?: string;
   /** Whose call it is, and what it is expected to cost Redis (call-cost.ts). */
   team: string;
   cost: number;

@@ -12,7 +12,12 @@ import { setMicros } from './test-shard.ts';
 
 // Limits in the scripts that verify, cancel and capture, on a real Redis, against the model of limits.ts: of all windows, at any instant.
 
-type Call = { micros: number; usageName: string; hold?: { forMs: number; onExpiry: 'release' | 'charge' } | undefined };
+type Call = {
+  micros: number;
+  usageName: string;
+  /** So many more that are alike. */ more: number;
+  hold?: { forMs: number; onExpiry: 'release' | 'charge' } | undefined;
+};
 type Command =
   | { do: 'verify'; calls: Call[] }
   | { do: 'wait'; micros: bigint }
@@ -25,7 +30,7 @@ type Command =
 
 const LATE_MS = 86_400_000;
 // Whatever changes is looked at by the next call.
-const AFTER_CHANGE: Command = { do: 'verify', calls: [{ micros: 100_001, usageName: 'a' }] };
+const AFTER_CHANGE: Command = { do: 'verify', calls: [{ micros: 100_001, usageName: 'a', more: 0 }] };
 
 const zones = ['UTC', 'Asia/Kathmandu', 'America/St_Johns', 'Europe/Berlin', 'Africa/Cairo'];
 const oneOf = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
@@ -53,7 +58,12 @@ const holdOf = fc.record({
   onExpiry: fc.constantFrom('release' as const, 'charge' as const),
 });
 const callsOf = (hold: fc.Arbitrary<Call['hold']>) => {
-  const one = { micros: fc.integer({ min: 0, max: 2_000_000 }), usageName: fc.constantFrom('a', 'b', 'c'), hold };
+  const one = {
+    micros: fc.integer({ min: 0, max: 2_000_000 }),
+    usageName: fc.constantFrom('a', 'b', 'c'),
+    more: fc.constantFrom(0, 0, 2),
+    hold,
+  };
   return doing(6, 'verify', { calls: fc.array(fc.record(one), { minLength: 1, maxLength: 3 }) });
 };
 const ofTime = [
@@ -118,11 +128,15 @@ export function limitsHold(redis: Redis, most: number): fc.IAsyncProperty<[Seque
     }
     async function verify(asked: Call[]): Promise<void> {
       await moment();
-      const named = asked.map((call) => ({ call, once: `call-${calls++}` }));
+      // What cannot be cancelled has no name.
+      const named = asked.flatMap(({ more, ...call }) => [
+        { call, once: `call-${calls++}` },
+        ...Array.from({ length: call.hold ? 0 : more }, () => ({ call, once: '' })),
+      ]);
       const wanted = named.map(({ call, once }) => {
         const noted = limits.map((limit) => limit.note(limit.amountOf(call), now));
         const answer = expected(limits, call, now);
-        if (answer.status === 'VALID' && !call.hold)
+        if (answer.status === 'VALID' && !call.hold && once !== '')
           taken.unshift({ micros: call.micros, once, noted, isCancelled: false });
         return answer;
       });
@@ -220,7 +234,7 @@ function timeAfter(
 }
 
 /** What the script must answer to a call, by the model, which takes it. */
-function expected(limits: ModelLimit[], call: Call, now: bigint) {
+function expected(limits: ModelLimit[], call: Omit<Call, 'more'>, now: bigint) {
   const refuses = (unit: string, shadow: boolean) =>
     limits.findIndex(
       (one) => one.setting.unit === unit && !!one.setting.shadow === shadow && !one.fits(one.amountOf(call), now),

@@ -26,6 +26,7 @@ import {
 import type { HoldFields } from '../../shared/verification/hold-id.ts';
 import { statesOf, type LimitState } from '../../shared/verification/limit-states.ts';
 import { makeLookupCache, type Lookup } from '../../shared/verification/lookup-cache.ts';
+import { groupsOf, packedGroup } from '../../shared/verification/script-batches.ts';
 import {
   NO_LOOKUP,
   packCall,
@@ -109,10 +110,12 @@ export function recordOfProduct(redis: Redis) {
       ...(typeof one === 'number' ? { micros: one } : one),
     }));
     const ask = async (lookupsLeft: number) => {
-      const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, calls.map(packed));
-      const keys = calls.map(() => key);
-      const answer = await callScript(redis, 'verify', keys, args);
-      const answers = readScriptAnswers(answer, calls.length);
+      const groups = groupsOf(calls.map(packed));
+      const batch = { runId: RUN_ID, notAfterMs: LATEST, outboxFull: false };
+      const args = scriptArguments(batch, groups.flatMap(packedGroup));
+      const keys = groups.map(() => key);
+      const sizes = groups.map(({ length }) => length);
+      const answers = readScriptAnswers(await callScript(redis, 'verify', keys, args), sizes);
       for (const one of answers)
         if (one.newLookup)
           lookup = lookups.add({ teamId, question, keyHash: billingId }, SHARD, one.newLookup, one.nowMs);
@@ -132,7 +135,7 @@ export function recordOfProduct(redis: Redis) {
     });
   }
 
-  function packed(call: AskedCost & { id: string; usageName: string; once: string } & Partial<AskedHold>): string {
+  function packed(call: AskedCost & { id: string; usageName: string; once: string } & Partial<AskedHold>) {
     const { id, usageName, once, micros, name, forMs, onExpiry } = call;
     const held = name !== undefined && [micros, forMs, onExpiry, id.slice('evt_'.length), usageName];
     const kind = held ? '"x":"hold",' : '';
@@ -143,10 +146,10 @@ export function recordOfProduct(redis: Redis) {
       idempotencyHash: once,
       usageHash: once && 'usage',
       costMicros: held ? `@${held.join('\x1f')}` : micros,
-      eventStart: `{${kind}"i":"${id}","r":"","c":${held ? 0 : micros},"n":"${usageName}"`,
       question,
     });
-    return text + (lookup?.limits?.packedFor(usageName) ?? '');
+    const event = `{${kind}"i":"${id}","r":"","c":${held ? 0 : micros},"n":"${usageName}"`;
+    return { key, packed: text + (lookup?.limits?.packedFor(usageName) ?? ''), event };
   }
 
   function noteHold({ name, micros, onExpiry, usageName = '' }: AskedCost & Partial<AskedHold>, usedMicros: string) {

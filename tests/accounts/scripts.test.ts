@@ -1,13 +1,16 @@
+import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { readHotAccount } from '../../shared/books/account-state.ts';
+import type { PackedAlert } from '../../shared/stores/account-settings.ts';
 import { callScript } from '../../shared/stores/scripts.ts';
 import { readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
 import { scriptArguments } from '../../shared/verification/script-protocol.ts';
 import { readEvents } from '../helpers/outbox.ts';
 import { connectTestRedis } from '../helpers/world.ts';
 import { beginPlain, beginRecord, classOf, endingClass, NOON, plainSettings, settingsOf } from './begin.ts';
+import { shown } from './compare-limits.ts';
 import { crossedBy, declareDefaultAlerts } from './product-scripts.ts';
 import { RUN_ID, setClock, SHARD } from './test-shard.ts';
 import { column } from '../helpers/columns.ts';
@@ -123,6 +126,53 @@ test('a caller that knows the settings settles a hold alone, unless what becomes
   ];
   assert.equal(told(record), settled);
   assert.is((await record.verify(0))[0]!.amounts, '700 0 1300 100');
+});
+
+test('calls that are alike are decided together as they would be one by one, and make the same lines', async () => {
+  const anyOf = <T>(...values: T[]) => fc.constantFrom(...values);
+  const limit = fc.record({
+    unit: anyOf('requests' as const, 'credits' as const),
+    amount: fc.integer({ min: 1, max: 9 }),
+    per: anyOf('minute', 'day'),
+    shadow: fc.boolean(),
+  });
+  const limitsOf = fc.array(limit, { maxLength: 2 }).map((limits) =>
+    limits.map(({ amount, unit, ...rest }, i) => {
+      return { name: `limit ${i}`, unit, limit: unit === 'requests' ? amount : `0.00000${amount}`, ...rest };
+    }),
+  );
+  const half: PackedAlert[] = [{ name: 'half', kind: 'usedPercent', value: 50 }];
+  const alerts = anyOf(undefined, half);
+  const classes = anyOf([], [plain(9)], [endingClass(NOON + 60_000, 4), plain(5)]);
+  const calls = fc.array(fc.record({ micros: fc.nat(3), times: fc.integer({ min: 1, max: 6 }) }), { maxLength: 4 });
+  const settings = { ofKey: limitsOf, ofRecord: limitsOf, withLimits: fc.boolean(), alerts, classes, calls };
+  const property = fc.asyncProperty(fc.record(settings), async (chosen) => {
+    const asked = chosen.calls.flatMap(({ micros, times }) => Array<number>(times).fill(micros));
+    const answers = [];
+    for (const together of [true, false]) {
+      const record = await beginRecord(client, chosen.classes, { alerts: chosen.alerts });
+      if (chosen.classes.length === 0) await record.declare(plainSettings(record.billingId, 9, 2));
+      if (chosen.withLimits) await record.setLimits(chosen.ofKey, chosen.ofRecord, chosen.alerts);
+      // One with a name of its own is alike to no other.
+      const named = asked.map((micros, i) => ({ micros, once: together ? '' : `${i}` }));
+      const answered = (await record.verify(...named)).map((one) => [one.reason, one.amounts, shown(one)]);
+      const lines = record.lines.map(({ kind, costMicros, usedMicros, sequence, classes, crossed }) => {
+        return { kind, costMicros, usedMicros, sequence, classes, crossed };
+      });
+      const counted = await Promise.all(record.counters.map((name) => client.getBuffer(name)));
+      const { u, t, n3 } = await record.fields();
+      answers.push({
+        answered,
+        lines,
+        counted: counted.map((text) => text?.toString('latin1').slice(text.indexOf(0))),
+        u,
+        t,
+        n3,
+      });
+    }
+    assert.equal(answers[0], answers[1]);
+  });
+  await fc.assert(property, { numRuns: 60 });
 });
 
 test('a damaged hold or record spoils no other one of the script, which is debited as its line says', async () => {

@@ -139,7 +139,7 @@ export function makeFaults({ simulation, stage, crew, work, others, pass, runOne
     const outlivesUntilMs = redis.outlivesUntilMs(becomes);
     await redis.stop(becomes);
     for (const { noteLoss } of [work, others])
-      noteLoss(outlivesUntilMs, (debit) => booked.of(debit).count > 0, becomes !== 'its tail lost');
+      noteLoss(outlivesUntilMs, (debit) => booked.of(debit).count >= debit.alike, becomes !== 'its tail lost');
   }
 
   return {

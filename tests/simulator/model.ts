@@ -62,6 +62,8 @@ export type Debit = {
   /** When it was asked for first, by the latest that the clock had said. */
   sinceMs: number;
   answeredMs: number;
+  /** How many are asked for in this amount. */
+  alike: number;
   /** How many of its requests are under way. */
   asking: number;
   /** By the clock, after when it is not debited any more: all who asked for it were answered. */
@@ -109,11 +111,12 @@ export function makeModel(nowMs: () => number, meters: Meter[]) {
     keys: () => meters.flatMap((meter) => meter.keys),
     /** An amount that nothing else has. */
     newAmount: () => (amounts += 1),
-    newDebit(what: Debit['what'], meter: Meter, micros: number): Debit {
+    newDebit(what: Debit['what'], meter: Meter, micros: number, alike = 1): Debit {
       const debit: Debit = {
         what,
         micros,
         meter,
+        alike,
         state: 'undecided',
         mayBeLost: false,
         isForgotten: false,

@@ -55,7 +55,7 @@ export async function readBooked({ client }: Books, workspaceId: string): Promis
     add(days, `${id} ${day} ${usageName}`, micros);
   }
   return {
-    of: ({ meter, what, micros }) => found.get(`${meter.id} ${what} ${micros}`) ?? { count: 0, lastMs: 0 },
+    of: (debit) => found.get(nameOf(debit)) ?? { count: 0, lastMs: 0 },
     ofHold({ meter, micros, id }) {
       // The books name it by a part of its id; of one that nobody was answered they know the amount.
       const which =
@@ -68,6 +68,10 @@ export async function readBooked({ client }: Books, workspaceId: string): Promis
     days: sumsIn(days),
     size: found.size,
   };
+}
+
+function nameOf({ meter, what, micros }: Debit): string {
+  return `${meter.id} ${what} ${micros}`;
 }
 
 function add(sums: Map<string, number>, name: string, micros: number): void {
@@ -88,18 +92,23 @@ export async function proveBooks(
   billingOf: (id: string) => Promise<Json>,
 ): Promise<Booked> {
   const booked = await readBooked(books, workspaceId);
-  for (const debit of model.debits) {
-    const { count } = booked.of(debit);
-    const what = `${debit.what} of ${debit.micros} from ${debit.meter.name} (${debit.state})`;
-    if (count > 1 && !debit.mayBeDouble) breaks(`the ${what} is in the books ${count} times`);
-    if (count > 0 && debit.state === 'none') breaks(`the ${what} is in the books`);
-    if (count === 0 && debit.state === 'sure' && !debit.mayBeLost) breaks(`the ${what} is not in the books`);
+  // The books cannot tell apart what was asked for in one amount.
+  const alike = [...Map.groupBy(model.debits, nameOf).values()];
+  for (const debits of alike) {
+    const { count } = booked.of(debits[0]!);
+    const { what, micros, meter } = debits[0]!;
+    const states = debits.map(({ state }) => state).join();
+    const most = debits.some((one) => one.mayBeDouble) ? Infinity : 0;
+    const may = debits.filter(({ state }) => state !== 'none').length;
+    const must = debits.filter(({ state, mayBeLost }) => state === 'sure' && !mayBeLost).length;
+    if (count < must || (count > may && (count > most || may === 0)))
+      breaks(`the ${what} of ${micros} from ${meter.name} (${states}) is in the books ${count} times`);
   }
   for (const hold of model.holds)
     if (!maySumTo(hold, booked.ofHold(hold) ?? 0))
       breaks(`the books have ${booked.ofHold(hold)} of ${JSON.stringify({ ...hold, meter: hold.meter.name })}`);
   const told =
-    model.debits.filter((one) => booked.of(one).count > 0).length +
+    alike.filter(([one]) => booked.of(one!).count > 0).length +
     model.holds.filter((one) => booked.ofHold(one) !== undefined).length;
   if (told !== booked.size) breaks(`the books have ${booked.size - told} debits that nobody asked for`);
   for (const meter of model.meters) {

@@ -24,7 +24,7 @@ import { change as changeSetting, isSurely, setting } from './work/settings.ts';
 /** What the other kinds of work build on. */
 export type Parts = Pick<
   Work,
-  'model' | 'breaks' | 'ask' | 'asked' | 'askOne' | 'verify' | 'verifyBy' | 'decideDebit'
+  'model' | 'breaks' | 'ask' | 'asked' | 'askOne' | 'verify' | 'verifyAlike' | 'verifyBy' | 'decideDebit'
 > & {
   simulation: Simulation;
   home: Home;
@@ -289,6 +289,16 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
     await verifyKey(key, debit, idempotencyKey, asking);
   }
 
+  /** Some verifications that are alike. */
+  async function verifyAlike(asking: Asking): Promise<void> {
+    const key = pickKey();
+    if (!key) return;
+    const micros = model.newAmount();
+    const alike = 2 + random.below(4);
+    const debits = Array.from({ length: alike }, () => model.newDebit('verification', key.meter, micros, alike));
+    await Promise.all(debits.map((debit) => verifyKey(key, debit, undefined, asking)));
+  }
+
   /** Whether it is debited once, however often it is asked for again now. */
   function isRemembered({ sinceMs, isForgotten }: Debit): boolean {
     return model.latestMs() - sinceMs < IDEMPOTENT_FOR_MS && !isForgotten;
@@ -440,6 +450,7 @@ export function makeWork(simulation: WorldOfWork, { caller, workspaceId, meters 
     asked,
     askOne,
     verify,
+    verifyAlike,
     verifyBy,
     known,
     decideDebit,

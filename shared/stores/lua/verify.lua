@@ -9,8 +9,9 @@
 -- change is in force for the very next call. Rate limits and used credits change with each call and are always read.
 --
 -- Speed. Lua hashes every byte of each string that it makes (1.2 ns), and a command costs 0.3 to 1.5 µs. So records go
--- into the answer as they are, numbers become text once, and the calls of a batch share what was read of their shard and one
--- entry of the outbox. It stands in the shard of the first of them: Redis keeps or loses all that a script wrote.
+-- into the answer as they are, numbers become text once, calls that are alike but for their events come as one group, which is read
+-- once and written once, and the calls of a batch share what was read of their shard and one entry of the outbox. It stands in the
+-- shard of the first of them: Redis keeps or loses all that a script wrote.
 --
 -- Accounts. A billing record with an account (docs/accounts-design.md) has a text where others have a number.
 --
@@ -19,21 +20,22 @@
 --
 -- script-protocol.ts says what each field means; a test compares its tables with this file.
 --
--- KEYS  one per call: the record of the secret to verify. All other names share its hash tag and are made from it here.
+-- KEYS  one per group: the record of the secret to verify. All other names share its hash tag and are made from it here.
 -- ARGV  1 run id of this server
 --       2 not after: Redis time in ms
 --       3 "1" when the outbox is full
---       4.. one per call, packed: lookup (ten fields, empty without one), searchedList, listed, costMicros,
---           idempotencyHash, usageHash, eventStart, question (callerTeamId, callerWorkspaceIds, wantedScopes), and where the
---           lookup has limits, these. To hold credits, costMicros is "@" and, between \31, micro-credits, for how many ms,
---           onExpiry, the hold's 26 characters, usage name; and the event is one of kind hold
+--       4.. per group what its calls have in common, packed: lookup (ten fields, empty without one), searchedList, listed, costMicros,
+--           idempotencyHash, usageHash, question (callerTeamId, callerWorkspaceIds, wantedScopes), and where the lookup has
+--           limits, these. To hold credits, costMicros is "@" and, between \31, micro-credits, for how many ms, onExpiry, the
+--           hold's 26 characters, usage name. Then of each call the start of its event, from "{"; of a hold one of kind hold. One
+--           with an idempotencyHash, or that holds, is a group of its own
 -- Gives {"OK", now in ms, now in ticks,
 --        then one per call, fields between \31: status, reason, usedMicros, sequence, ratePerSecond, arrivalTicks,
 --          askedAtTicks, and after \30 what tellLimits gives; or "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CANCELLED" (cancel.lua was asked to) | "SEARCH" (the caller must search the lookup's
 --          list of addresses and ask again) | "AGAIN" (more fell due than one script does: ask again) |
 --          "HOLDS_FULL" (the record has too many open holds) |
 --          "ELSEWHERE" with the shard of an imported key as its reason (ask there) | "CORRUPT" with the error as its reason,
---        then five per new lookup: call (its place, from 0), lookup, keyRecord, billingRecord, scopes (a list, after the
+--        then five per new lookup: group (its place, from 0), lookup, keyRecord, billingRecord, scopes (a list, after the
 --          workspace's defaults)}
 local NOT_FOUND = 'INVALID\31NOT_FOUND'
 local CANCELLED = 33 -- what cancel.lua keeps begins with it
@@ -97,17 +99,16 @@ local function readLimitsOf(one, packedCall, ratePerSecond)
   one.interval, one.latestArrival, one.arrival = rateLimitAt(before and before.arrivalText or call('GET', one.rateKey), perSecond)
 end
 
--- All that a call goes by; or false, and its answer.
-local function read(i)
-  local key, packedCall = KEYS[i], ARGV[i + 3]
+-- All that the calls of a group go by; or false, and their answer.
+local function read(group, packedCall, eventStart)
+  local key = KEYS[group]
   local tag = sub(key, 1, 5)
   local shard = openShardOf(tag, runId, 'epoch', 'writes')
   if not shard then return false, 'CLOSED' end
   if late then return false, 'LATE' end
 
   local epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros,
-    eventIds, searchedList, listed, costMicros, idempotencyHash, usageHash, eventStart, questionAt =
-    unpackFields('ssssssssssssssss', packedCall)
+    eventIds, searchedList, listed, costMicros, idempotencyHash, usageHash, questionAt = unpackFields('sssssssssssssss', packedCall)
   local shardWrites = shard[3] or '0'
   local isNew = epoch ~= shard[2] or writes ~= shardWrites or (holdsUntilMs ~= '0' and nowMs >= tonumber(holdsUntilMs))
   if isNew then
@@ -116,7 +117,7 @@ local function read(i)
     epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
       unpack(lookup)
     local at = #newLookups
-    newLookups[at + 1], newLookups[at + 2], newLookups[at + 3] = format('%d', i - 1), concat(lookup, '\0'), keyRecord
+    newLookups[at + 1], newLookups[at + 2], newLookups[at + 3] = format('%d', group - 1), concat(lookup, '\0'), keyRecord
     newLookups[at + 4], newLookups[at + 5] = billingRecord, scopes
   end
   if addressList ~= '' and addressList ~= searchedList or isNew and find(ratePerSecond, '@', 1, true) then return false, 'SEARCH' end
@@ -182,11 +183,6 @@ local function keepAccount(account)
   eventsTag, account.lines = eventsTag or sub(account.billingKey, 1, 5), {}
   if latest[account.billingKey] == account then return end
   latest[account.billingKey], accounts[#accounts + 1] = account, account
-end
-
-local function refuse(one, refusal, limitedBy)
-  local rateLimit = one.arrival and one.ratePerSecond .. '\31' .. format('%d', one.arrival) or one.ratePerSecond
-  return refusal .. '\31' .. usedTextFor(one) .. '\31\31' .. rateLimit .. (one.limits and tellLimits(one.limits, limitedBy or '', '') or '')
 end
 
 -- Takes the credits of an account, or holds them, with the event that says so; gives what the caller is told of the hold.
@@ -259,7 +255,8 @@ local function take(one)
   local holdThen, noted, told = '', '', ''
   if account then holdThen = takeFromAccount(one, account) else takePlain(one) end
   if one.arrival then
-    one.arrivalText = format('%d', one.arrival + one.interval)
+    one.arrival = one.arrival + one.interval
+    one.arrivalText = format('%d', one.arrival)
     rateLimit, latest[one.rateKey] = rateLimit .. '\31' .. one.arrivalText, one
   end
   if limits then
@@ -269,13 +266,28 @@ local function take(one)
   end
   -- While the outbox is full, what is kept must not grow; a repetition takes no credits either.
   if one.onceKey and not outboxFull then keepAnswer(one, rateLimit, noted, holdThen) end
-  taken[#taken + 1] = one
+  if taken[#taken] ~= one then taken[#taken + 1] = one end
   return 'VALID\31\31' .. usedTextFor(one) .. holdThen .. '\31' .. one.sequenceText .. '\31' .. rateLimit .. told
 end
 
--- Decides one call; gives its answer.
-local function decide(i)
-  local one, answer = read(i)
+-- Judges a call; refuses it, or takes what it asks for.
+local function judgeAndTake(one)
+  local refusal, limitedBy = judge(one)
+  if refusal then
+    local rateLimit = one.arrival and one.ratePerSecond .. '\31' .. format('%d', one.arrival) or one.ratePerSecond
+    return refusal .. '\31' .. usedTextFor(one) .. '\31\31' .. rateLimit .. (one.limits and tellLimits(one.limits, limitedBy or '', '') or '')
+  end
+  if outboxFull and one.limit then return 'OUTBOX_FULL' end
+  if one.hold and one.account then
+    nameHolds(one.account)
+    if openHolds(one.account) >= MOST_HOLDS then return 'HOLDS_FULL' end
+  end
+  return take(one)
+end
+
+-- Decides the first call of a group; gives its answer, and what others of it go by.
+local function decide(group, packedCall, eventStart)
+  local one, answer = read(group, packedCall, eventStart)
   if not one then return answer end
   local account = one.account
   if account and account.isUnfinished then
@@ -285,16 +297,32 @@ local function decide(i)
   end
   -- What fell due is done, whatever the call is answered: later calls go by counters that its holds have corrected.
   if account and account.hasState and not outboxFull then keepAccount(account) end
-  answer = one.onceKey and answerAgain(one)
-  if answer then return answer end
-  local refusal, limitedBy = judge(one)
-  if refusal then return refuse(one, refusal, limitedBy) end
-  if outboxFull and one.limit then return 'OUTBOX_FULL' end
-  if one.hold and account then
-    nameHolds(account)
-    if openHolds(account) >= MOST_HOLDS then return 'HOLDS_FULL' end
+  return one.onceKey and answerAgain(one) or judgeAndTake(one), not one.onceKey and not one.hold and one
+end
+
+-- Decides the calls of a group, each by what those before it left; gives where in ARGV the next group begins.
+local function decideGroup(answers, group, at)
+  local packedCall = ARGV[at]
+  at = at + 1
+  local answer, one = decide(group, packedCall, ARGV[at])
+  -- As many arguments before it are no event as there are groups.
+  answers[at - group] = answer
+  at = at + 1
+  local eventStart = ARGV[at]
+  while eventStart and byte(eventStart) == 123 do
+    if one then
+      local account = one.account
+      if account then one.used, one.limit = account.used + account.held, account.limit end
+      one.eventStart = eventStart
+      answer = judgeAndTake(one)
+    else
+      answer, one = decide(group, packedCall, eventStart)
+    end
+    answers[at - group] = answer
+    at = at + 1
+    eventStart = ARGV[at]
   end
-  return take(one)
+  return at
 end
 
 -- The events first. With them all has happened, and the books have it: what can't be written then, since something else holds its name,
@@ -305,30 +333,37 @@ local function write()
   for i = 1, #accounts do pcall(writeAccount, accounts[i]) end
 end
 
--- Decides calls and writes what they took; gives what was raised where something is wrong with one of them, and then nothing was
--- written.
-local function run(answers, first, last)
+-- Decides groups, the first of which begins there, and writes what their calls took. Gives what was raised where something is wrong
+-- with one of them, and then nothing was written; and where the next group begins.
+local function run(answers, first, last, at)
   taken, accounts, latest, counters, parts, length, events, eventsTag = {}, {}, {}, {}, {}, 0, 0, nil
-  for i = first, last do
-    local decided, answer = pcall(decide, i)
-    if not decided then return whyOf(answer) end
-    answers[i + 3] = answer
+  for group = first, last do
+    local decided, next = pcall(decideGroup, answers, group, at)
+    if not decided then return whyOf(next), at end
+    at = next
   end
   local written, why = pcall(write)
-  return not written and whyOf(why) or nil
+  return not written and whyOf(why) or nil, at
 end
 
 return script(function()
   runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
   nowTicksText, timeOfEvent, newLookups = format('%d', nowTicks), ',"t":' .. nowText, {}
-  local calls, answers = #KEYS, { 'OK', nowText, nowTicksText }
-  local failed = run(answers, 1, calls)
-  if failed then newLookups = {} end
-  for i = 1, failed and calls or 0 do
-    -- One corrupt record must not spoil the other calls: each is decided alone.
-    local why = calls == 1 and failed or run(answers, i, i)
-    if why then answers[i + 3] = 'CORRUPT\31' .. why end
+  local groups, answers = #KEYS, { 'OK', nowText, nowTicksText }
+  local failed, last = run(answers, 1, groups, 4)
+  if failed then newLookups, last = {}, 4 end
+  for group = 1, failed and groups or 0 do
+    -- One corrupt record must not spoil the calls of others: each group is decided alone.
+    local first, why = last, failed
+    if groups > 1 then why, last = run(answers, group, group, first) end
+    if why then
+      last = first + 1
+      repeat
+        answers[last - group] = 'CORRUPT\31' .. why
+        last = last + 1
+      until not ARGV[last] or byte(ARGV[last]) ~= 123
+    end
   end
-  for i = 1, #newLookups do answers[calls + 3 + i] = newLookups[i] end
+  for i = 1, #newLookups do answers[last - groups - 1 + i] = newLookups[i] end
   return answers
 end)

@@ -11,11 +11,12 @@ const WRONG = { key: 'none', billing: { usage: '-1' } };
 
 /** Several verifications in one call, of any kind of key, some of them twice: each is held to what it would be answered alone. */
 export function makeBatches(
-  { simulation, home, fleet, breaks, verify }: Parts,
+  { simulation, home, fleet, breaks, verify, verifyAlike }: Parts,
   others: ((asking: Asking) => Promise<void>)[],
 ) {
   const { random } = simulation;
-  const kinds = [verify.bind(undefined, undefined), (asking: Asking) => verify(newId('evt'), asking), ...others];
+  const ofAccounts = [verify.bind(undefined, undefined), (asking: Asking) => verify(newId('evt'), asking), verifyAlike];
+  const kinds = [...ofAccounts, ...others];
 
   async function batch(): Promise<void> {
     const verifying = random.chance(0.2) ? fleet.api() : fleet.verify();

@@ -89,7 +89,7 @@ end
 local function readLimits(packedCall, ratePerSecond, names, known)
   local headOfKey, whatsOfKey, headOfRecord, whatsOfRecord, alerts, settingsAt =
     unpackTexts('sssss', packedCall, #packedCall - sub(ratePerSecond, 2, 4) + 1)
-  local levels, count, limits = { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, { ratePerSecond = sub(ratePerSecond, 5), wouldRefuse = '' }
+  local levels, count, limits = { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, { ratePerSecond = sub(ratePerSecond, 5) }
   for p = 1, 2 do
     local name, head, whats = names[p], p == 1 and headOfKey or headOfRecord, p == 1 and whatsOfKey or whatsOfRecord
     if whats ~= '' then
@@ -125,6 +125,7 @@ end
 
 local function judgeLimits(limits, costMicros)
   local levels, amounts, index = limits.levels, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0
+  limits.wouldRefuse = ''
   for p = 1, #limits do
     local values, whats = limits[p].values, limits[p].whats
     for i = 1, #whats do
