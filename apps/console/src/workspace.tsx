@@ -9,6 +9,7 @@ import { Customer } from './pages/customers/customer.tsx';
 import { Customers } from './pages/customers/customers.tsx';
 import { Key } from './pages/keys/key.tsx';
 import { Keys } from './pages/keys/keys.tsx';
+import { Plans } from './pages/customers/plans.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Search } from './pages/search.tsx';
 import { Meter, Meters } from './pages/meters.tsx';
@@ -38,6 +39,7 @@ const pages: readonly PageData[] = [
   { group: 'Now', path: 'overview', title: 'Overview', needs: 'workspace:read', page: Overview },
   { group: 'Customers', path: 'customers', title: 'Customers', needs: 'billing:read', page: Customers, item: Customer },
   { group: 'Customers', path: 'keys', title: 'Keys', needs: 'key:read', page: Keys, item: Key },
+  { group: 'Customers', path: 'plans', title: 'Plans', needs: 'billing:read', page: Plans },
   { group: 'Customers', path: 'scopes', title: 'Scopes', needs: 'workspace:read', page: Scopes },
   { group: 'Use', path: 'usage', title: 'Usage', needs: 'usage:read', page: UsagePage },
   { group: 'Use', path: 'calls', title: 'Refused calls', needs: 'usage:read', page: Refused },

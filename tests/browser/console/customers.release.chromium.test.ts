@@ -72,6 +72,34 @@ test('a customer is made, found, given credits for good, until a day and by a sc
   await close();
 });
 
+test('a plan is made, chosen for a new customer, changed for all, and replaced when the period ends', async () => {
+  const { page, close } = await own.open('plans');
+  const free = { Name: 'free', Allowance: '10', 'Credits at the start, once': '5', 'They end after days': '14' };
+  await answer(page, 'New plan', 'New plan', free);
+  await rowOf(page, 'Plans', 'free').getByText('10 every month, 5 once (trial)').waitFor();
+  await answer(page, 'New plan', 'New plan', { Name: 'pro', Allowance: '1,000', 'Spend cap': '9' });
+  await press(page, 'Customers');
+  await answer(page, 'New customer', 'New customer', { Plan: 'free', Customer: 'On a plan' });
+  await page.getByText('15 credits available').waitFor();
+  const changeTo = async (plan: string, when: string) => {
+    await press(page, 'Change plan');
+    await type(page, 'Plan', plan);
+    await type(page, 'When', when);
+    await press(page, 'Save');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  };
+  await changeTo('pro', 'when');
+  await page.getByText(', then pro').waitFor();
+  await changeTo('pro', 'now');
+  await page.getByText('1,000 credits available').waitFor();
+  await press(page, 'Plans');
+  await press(page, 'Edit pro');
+  await tick(page, 'Also for all customers that have it, from their next period on');
+  await fill(page, { 'Spend cap': '8' });
+  await rowOf(page, 'Plans', 'pro').getByText(/^2/).waitFor();
+  await close();
+});
+
 test('usage, a hold, an alert and a limit are told; a month has a statement, its files what the api has, and the books a proof', async () => {
   const { id, key } = await record('used', '100');
   const { page, close } = await own.open(`customers/${id}?tab=Limits and alerts`);

@@ -17,8 +17,8 @@ import { alertKind } from './alerts.tsx';
 import { ProofOfBooks, Statement } from './books.tsx';
 import { Credits } from './credits.tsx';
 import { microsIn, type Billing } from './billing-state.ts';
-import { spendingFields } from './customers.tsx';
 import { Ledger, Schedules, type Grant } from './grants.tsx';
+import { ChangePlan, PlanOf, spendingFields } from './plans.tsx';
 import { NewLink } from './portal-link.tsx';
 
 type Change = Omit<Input<'patch /api/v1/customer-billing/{bid}'>, 'bid'>;
@@ -149,6 +149,7 @@ function BillingFacts({ of: billing }: { of: Billing }) {
   return (
     <Facts
       of={[
+        ['Plan', <PlanOf of={billing} />],
         ['Used today', rows && <Amount of={usedIn((day) => day === to)} />],
         ['Used this month', rows && <Amount of={usedIn((day) => day.startsWith(to.slice(0, 7)))} />],
         [
@@ -181,6 +182,7 @@ function Actions({ of: billing, onChange }: { of: Billing; onChange: OnChange })
   return (
     <>
       <AddCredits to={billing} />
+      <ChangePlan of={billing} />
       <Ask
         title="Spending rules"
         submit="Save"

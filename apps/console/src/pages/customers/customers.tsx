@@ -2,23 +2,19 @@ import { useLocation } from 'preact-iso/router';
 import { call } from '../../data/call.ts';
 import { useAsked, useWorkspace } from '../../data/hooks.ts';
 import { Ask } from '../../parts/dialog.tsx';
-import { Finder, type FieldData } from '../../parts/form.tsx';
+import { Finder } from '../../parts/form.tsx';
 import { Page } from '../../parts/page.tsx';
 import { List } from '../../parts/table.tsx';
 import { CreditsBar } from './credits.tsx';
 import { billingState } from './billing-state.ts';
-
-/** Whether a customer goes on without credits, and how far. */
-export const spendingFields = [
-  { name: 'allowOverages', label: 'Allow spending below zero', as: 'check' },
-  { name: 'spendCap', label: 'Spend cap', as: 'credits', hint: 'The most that may be used, ever. Empty: no cap.' },
-] as const satisfies readonly FieldData[];
+import { spendingFields, usePlans } from './plans.tsx';
 
 /** The customers of the workspace: what each has left. */
 export function Customers() {
   const { id, pathOf } = useWorkspace();
   const { route } = useLocation();
   const [{ search, availableBelow }] = useAsked();
+  const plans = usePlans();
   const hint = 'Your own name or id of the customer. Keys that have it draw on its credits.';
   const make = (
     <Ask
@@ -27,11 +23,15 @@ export function Customers() {
       needs="billing:write"
       fields={[
         { name: 'externalMeterId', label: 'Customer', required: true, hint },
+        { name: 'planId', label: 'Plan', options: plans.value ?? [] },
         { name: 'totalCredits', label: 'First credits', as: 'credits', placeholder: '0' },
         ...spendingFields,
       ]}
-      onSubmit={async (given) => {
-        const { billing } = await call('post /api/v1/customer-billing', { workspaceId: id, ...given });
+      onSubmit={async ({ planId, ...given }) => {
+        // What it says itself goes before its plan.
+        const below = given.allowOverages || undefined;
+        const asked = { workspaceId: id, ...given, allowOverages: below, planId: planId || undefined };
+        const { billing } = await call('post /api/v1/customer-billing', asked);
         route(pathOf(`customers/${billing.id}`));
       }}
     />
