@@ -1,6 +1,7 @@
 import type { Clock } from '../../shared/runtime/clock.ts';
-import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/auth/access-token.ts';
+import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
+import type { Caller } from '../../shared/contract/caller.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures, limitTeams, makeTeamRate } from '../../shared/auth/failed-authentications.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -15,6 +16,7 @@ import { gatherDeniedAttempts } from './audit/denied-attempts.ts';
 import { isOverTls } from '../../shared/http/headers.ts';
 import { tokensFromPostgres } from './resources/access/access.ts';
 import { linksFromPostgres, portalsFromPostgres, sessionsFromPostgres } from './resources/access/sessions.ts';
+import { sourcesFromPostgres } from './resources/payments/sources.ts';
 import { makeSessionCookies } from './http/session-cookie.ts';
 import { makeSendExport } from './http/exports.ts';
 import { limitCalls, makeFairTurns } from './http/fair-turns.ts';
@@ -88,8 +90,11 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
 
   const countVerification = makeTeamRate(quotas.verify_per_second, clock);
   const countApiCall = makeTeamRate(quotas.api_per_second, clock);
-  const limited = (authenticate: Authenticate, countCall = countApiCall) =>
-    limitTeams(limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE), countCall);
+  const sealer = webhookSealer(masterKeys);
+  const limited = <Given = string | undefined>(
+    authenticate: (given: Given) => Promise<Caller>,
+    countCall = countApiCall,
+  ) => limitTeams(limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE), countCall);
   const handling: HandleOptions = {
     services: {
       clock,
@@ -98,7 +103,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
       exports: { books: booksForExports, mostBytes: config.EXPORT_MAX_BYTES },
       signingKeys: makeSigningKeys(masterKeys),
       keySets: makeKeySets(sql, log, clock),
-      webhooks: { allowedTargets: config.WEBHOOK_ALLOWED_TARGETS, sealer: webhookSealer(masterKeys) },
+      webhooks: { allowedTargets: config.WEBHOOK_ALLOWED_TARGETS, sealer },
       publicUrl: config.PUBLIC_API_URL,
       verify,
       holds,
@@ -121,6 +126,7 @@ export function composeApi(stores: ApiStores, config: ApiConfig, runtime: Runtim
       session: limited(sessionsFromPostgres(sql, uses.note, clock)),
       portal: limited(portalsFromPostgres(sql, clock)),
       link: limited(linksFromPostgres(sql)),
+      source: limited(sourcesFromPostgres(sql, sealer, clock)),
       // A verification must not wait for Postgres, neither here nor on the verify app.
       verification: limited(
         makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock),

@@ -9,7 +9,7 @@ import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { serve, type Served } from '../../shared/http/serve.ts';
 import { makeApp } from './http/app.ts';
-import { portalRoutes, routes, sessionRoutes } from './routes/index.ts';
+import { portalRoutes, routes, signedRoutes, sessionRoutes } from './routes/index.ts';
 import { testClockRoutes } from './routes/test-clock/test-clock.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { composeApi, type ApiConfig } from './compose.ts';
@@ -54,7 +54,14 @@ export async function startApi(config: ApiConfig, log: Logger, clock: Clock, ran
     { toServe: { postgres } },
   );
   const undocumented = [...sessionRoutes, ...(config.TEST_CLOCK_FILE ? testClockRoutes(config.TEST_CLOCK_FILE) : [])];
-  const app = makeApp({ routes: [...routes, ...portalRoutes], undocumented, handling, probe, config, metrics });
+  const app = makeApp({
+    routes: [...routes, ...portalRoutes, ...signedRoutes],
+    undocumented,
+    handling,
+    probe,
+    config,
+    metrics,
+  });
   const server = await serve(app.callback(), probe, config, { headersMs: 10_000, requestMs: 15_000 }, log);
 
   return {

@@ -2184,7 +2184,7 @@ type AuditEntry struct {
 	ErrorCode *int64 `json:"errorCode,omitempty"`
 	// how many attempts of this token, operation and error were denied; the line tells of the first one
 	Attempts *int64 `json:"attempts,omitempty"`
-	// one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
+	// one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "payment", "payment_source", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
 	Resource string `json:"resource,omitempty"`
 	// id of what changed
 	ResourceID string `json:"resourceId,omitempty"`
@@ -2214,7 +2214,7 @@ type ListAuditLogQuery struct {
 	Cursor string `json:"cursor,omitempty"`
 	// only changes that this access token made
 	TokenID string `json:"tokenId,omitempty"`
-	// only changes of this kind of resource; one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
+	// only changes of this kind of resource; one of "access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "payment", "payment_source", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"
 	Resource string `json:"resource,omitempty"`
 	// only changes of this resource
 	ResourceID string `json:"resourceId,omitempty"`
@@ -2674,6 +2674,161 @@ type MeterProof struct {
 type GetMeterProofQuery struct {
 	// the month, in UTC, YYYY-MM
 	Month string `json:"month"`
+}
+
+// PaymentSourceResult is what PaymentSource answers.
+type PaymentSourceResult struct {
+	Source PaymentSource `json:"source"`
+}
+
+// PaymentSource is a PaymentSource of the OpenAPI document.
+type PaymentSource struct {
+	// id of the payment source
+	ID          string `json:"id"`
+	WorkspaceID string `json:"workspaceId"`
+	// who tells of payments; one of "stripe"
+	Kind string `json:"kind"`
+	// what people call it
+	Name string `json:"name"`
+	// what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price
+	Rules []PaymentRule `json:"rules"`
+	// field of the metadata that names the externalMeterId; without it, or its value, the customer counts
+	MetadataField string `json:"metadataField,omitempty"`
+	// id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer
+	DestinationID string `json:"destinationId,omitempty"`
+	// whether it has a signing secret, and so takes events
+	HasSecret bool `json:"hasSecret"`
+	// until when the signing secret of before counts too, RFC 3339 in UTC
+	PreviousSecretUntil *time.Time `json:"previousSecretUntil,omitempty"`
+	// when it was made, RFC 3339 in UTC
+	CreatedAt time.Time `json:"createdAt"`
+	// when it was last changed, RFC 3339 in UTC
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// PaymentRule is a PaymentRule of the OpenAPI document.
+type PaymentRule struct {
+	// what tells the payment; `payment_intent.succeeded` alone, or the others: a payment intent does not say whether it pays an invoice; one of "checkout.session.completed", "invoice.paid", "payment_intent.succeeded"
+	Event string `json:"event"`
+	// its currency, as Stripe writes it; nothing is ever converted
+	Currency string `json:"currency"`
+	// credits for each minor unit that was paid, taxes included: of a cent, or of a yen: decimal text, at most six decimals, at most 9000000000
+	CreditsPerUnit string `json:"creditsPerUnit,omitempty"`
+	// id of a price in a line of the invoice, else in metadata.keytally_price; with `credits`
+	Price string `json:"price,omitempty"`
+	// credits for each of that price: decimal text, at most six decimals, at most 9000000000
+	Credits string `json:"credits,omitempty"`
+	// so many days after the grant is made its credits end, at midnight UTC; default never
+	ExpiresAfterDays int64 `json:"expiresAfterDays,omitempty"`
+	// which grants are drawn first: those of the lowest number, among them the one that ends first, then the older; default 50
+	Priority *int64 `json:"priority,omitempty"`
+	// name of the grants
+	Name string `json:"name,omitempty"`
+}
+
+// CreatePaymentSourceRequest is what CreatePaymentSource takes.
+type CreatePaymentSourceRequest struct {
+	WorkspaceID string `json:"workspaceId"`
+	// who tells of payments; one of "stripe"
+	Kind string `json:"kind"`
+	// what people call it
+	Name string `json:"name"`
+	// what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price
+	Rules []PaymentRule `json:"rules"`
+	// field of the metadata that names the externalMeterId; without it, or its value, the customer counts
+	MetadataField string `json:"metadataField,omitempty"`
+	// id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer
+	DestinationID string `json:"destinationId,omitempty"`
+	// signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer
+	Secret string `json:"secret,omitempty"`
+}
+
+// ListPaymentSourcesResult is what ListPaymentSources answers.
+type ListPaymentSourcesResult struct {
+	Sources []PaymentSource `json:"sources"`
+	// where the next page starts; absent on the last one
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// ListPaymentSourcesQuery is what ListPaymentSources takes besides; what is left out has its default.
+type ListPaymentSourcesQuery struct {
+	// maximum number of items in one answer; default 50
+	Limit int64 `json:"limit,omitempty"`
+	// `nextCursor` of the previous answer
+	Cursor      string `json:"cursor,omitempty"`
+	WorkspaceID string `json:"workspaceId,omitempty"`
+}
+
+// UpdatePaymentSourceRequest is what UpdatePaymentSource takes.
+type UpdatePaymentSourceRequest struct {
+	// what people call it
+	Name *string `json:"name,omitempty"`
+	// what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price
+	Rules *[]PaymentRule `json:"rules,omitempty"`
+	// field of the metadata that names the externalMeterId; without it, or its value, the customer counts
+	MetadataField *Nullable[string] `json:"metadataField,omitempty"`
+	// id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer
+	DestinationID *Nullable[string] `json:"destinationId,omitempty"`
+	// signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer
+	Secret *string `json:"secret,omitempty"`
+	// the secret of before ends at once: it leaked; default false
+	EndPrevious *bool `json:"endPrevious,omitempty"`
+}
+
+// ListPaymentsResult is what ListPayments answers.
+type ListPaymentsResult struct {
+	Payments []Payment `json:"payments"`
+	// where the next page starts; absent on the last one
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// Payment is a Payment of the OpenAPI document.
+type Payment struct {
+	// id of the payment
+	ID string `json:"id"`
+	// id of what was paid: a payment intent, an invoice or a session
+	ObjectID string `json:"objectId"`
+	// what told it; one of "checkout.session.completed", "invoice.paid", "payment_intent.succeeded"
+	Event string `json:"event"`
+	// GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up; one of "GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"
+	State string `json:"state"`
+	// what was paid, in minor units of the currency
+	Amount int64 `json:"amount"`
+	// its currency
+	Currency string `json:"currency"`
+	// what of it was given back
+	Refunded int64 `json:"refunded"`
+	// who paid
+	Customer string `json:"customer,omitempty"`
+	// the meter that its metadata name
+	ExternalMeterID string `json:"externalMeterId,omitempty"`
+	// the top-up that its metadata name
+	TopUpID   string `json:"topUpId,omitempty"`
+	BillingID string `json:"billingId,omitempty"`
+	GrantID   string `json:"grantId,omitempty"`
+	// what it makes: decimal text, at most six decimals, at most 9000000000
+	Credits string `json:"credits,omitempty"`
+	// what of that was refunded: decimal text, at most six decimals, at most 9000000000
+	VoidedCredits string `json:"voidedCredits,omitempty"`
+	// when it was told, RFC 3339 in UTC
+	PaidAt time.Time `json:"paidAt"`
+	// when it was first heard of, RFC 3339 in UTC
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// ListPaymentsQuery is what ListPayments takes besides; what is left out has its default.
+type ListPaymentsQuery struct {
+	// maximum number of items in one answer; default 50
+	Limit int64 `json:"limit,omitempty"`
+	// `nextCursor` of the previous answer
+	Cursor string `json:"cursor,omitempty"`
+	// only payments in this state; one of "GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"
+	State string `json:"state,omitempty"`
+}
+
+// PaymentResult is what Payment answers.
+type PaymentResult struct {
+	Payment Payment `json:"payment"`
 }
 
 // QuotaResult is what Quota answers.

@@ -634,6 +634,59 @@ func (c *Client) DeleteMeterDestination(ctx context.Context, mid string, options
 	return call[MeterDestinationResult](ctx, c, operation{method: "DELETE", path: "/api/v1/meter-destination/{}", accept: "application/json"}, input{path: []string{mid}}, options)
 }
 
+// CreatePaymentSource: Have payments become credits of the billing records of a workspace (billing:write).
+func (c *Client) CreatePaymentSource(ctx context.Context, body CreatePaymentSourceRequest, options ...CallOption) (*PaymentSourceResult, error) {
+	return call[PaymentSourceResult](ctx, c, operation{method: "POST", path: "/api/v1/payment-source", accept: "application/json"}, input{body: body}, options)
+}
+
+// ListPaymentSources: List the payment sources, oldest first (billing:read).
+func (c *Client) ListPaymentSources(ctx context.Context, query ListPaymentSourcesQuery, options ...CallOption) (*ListPaymentSourcesResult, error) {
+	return call[ListPaymentSourcesResult](ctx, c, operation{method: "GET", path: "/api/v1/payment-source", accept: "application/json"}, input{query: query}, options)
+}
+
+// ListAllPaymentSources visits each item of ListPaymentSources, and fetches each page when it is needed. It ends with the first error of visit.
+func (c *Client) ListAllPaymentSources(ctx context.Context, query ListPaymentSourcesQuery, visit func(PaymentSource) error, options ...CallOption) error {
+	return eachPage(&query.Cursor, visit, func() (*ListPaymentSourcesResult, error) {
+		return c.ListPaymentSources(ctx, query, options...)
+	}, func(page *ListPaymentSourcesResult) (string, []PaymentSource) {
+		return page.NextCursor, page.Sources
+	})
+}
+
+// GetPaymentSource: Get a payment source, without its secret (billing:read).
+func (c *Client) GetPaymentSource(ctx context.Context, pid string, options ...CallOption) (*PaymentSourceResult, error) {
+	return call[PaymentSourceResult](ctx, c, operation{method: "GET", path: "/api/v1/payment-source/{}", accept: "application/json"}, input{path: []string{pid}}, options)
+}
+
+// UpdatePaymentSource: Change a payment source, or give it the signing secret of its endpoint (billing:write).
+func (c *Client) UpdatePaymentSource(ctx context.Context, pid string, body UpdatePaymentSourceRequest, options ...CallOption) (*PaymentSourceResult, error) {
+	return call[PaymentSourceResult](ctx, c, operation{method: "PATCH", path: "/api/v1/payment-source/{}", accept: "application/json"}, input{path: []string{pid}, body: body}, options)
+}
+
+// ListPayments: List the payments that a source told, oldest first (billing:read).
+func (c *Client) ListPayments(ctx context.Context, pid string, query ListPaymentsQuery, options ...CallOption) (*ListPaymentsResult, error) {
+	return call[ListPaymentsResult](ctx, c, operation{method: "GET", path: "/api/v1/payment-source/{}/payments", accept: "application/json"}, input{path: []string{pid}, query: query}, options)
+}
+
+// ListAllPayments visits each item of ListPayments, and fetches each page when it is needed. It ends with the first error of visit.
+func (c *Client) ListAllPayments(ctx context.Context, pid string, query ListPaymentsQuery, visit func(Payment) error, options ...CallOption) error {
+	return eachPage(&query.Cursor, visit, func() (*ListPaymentsResult, error) {
+		return c.ListPayments(ctx, pid, query, options...)
+	}, func(page *ListPaymentsResult) (string, []Payment) {
+		return page.NextCursor, page.Payments
+	})
+}
+
+// ApplyPayment: Apply a payment again that granted nothing (billing:write).
+func (c *Client) ApplyPayment(ctx context.Context, pid, payid string, options ...CallOption) (*PaymentResult, error) {
+	return call[PaymentResult](ctx, c, operation{method: "POST", path: "/api/v1/payment-source/{}/payment/{}/apply", accept: "application/json"}, input{path: []string{pid, payid}}, options)
+}
+
+// DeletePaymentSource: Delete a payment source with its secret (billing:write).
+func (c *Client) DeletePaymentSource(ctx context.Context, pid string, options ...CallOption) (*PaymentSourceResult, error) {
+	return call[PaymentSourceResult](ctx, c, operation{method: "DELETE", path: "/api/v1/payment-source/{}", accept: "application/json"}, input{path: []string{pid}}, options)
+}
+
 // GetQuota: Get the team's limits and what it has used of them (workspace:read).
 func (c *Client) GetQuota(ctx context.Context, options ...CallOption) (*QuotaResult, error) {
 	return call[QuotaResult](ctx, c, operation{method: "GET", path: "/api/v1/quota", accept: "application/json"}, input{}, options)

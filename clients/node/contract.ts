@@ -480,6 +480,8 @@ export interface Contract {
         | 'jwt_settings'
         | 'link_token'
         | 'meter_destination'
+        | 'payment'
+        | 'payment_source'
         | 'plan'
         | 'quota'
         | 'scope'
@@ -575,6 +577,52 @@ export interface Contract {
   'delete /api/v1/meter-destination/{mid}': {
     input: { /** id of the meter destination */ mid: string };
     output: MeterDestinationResult;
+  };
+  /** Have payments become credits of the billing records of a workspace (`billing:write`). */
+  'post /api/v1/payment-source': { input: CreatePaymentSourceRequest; output: PaymentSourceResult };
+  /** List the payment sources, oldest first (`billing:read`). */
+  'get /api/v1/payment-source': {
+    input: Page & { workspaceId?: string | undefined };
+    output: ListPaymentSourcesResult;
+  };
+  /** Get a payment source, without its secret (`billing:read`). */
+  'get /api/v1/payment-source/{pid}': {
+    input: { /** id of the payment source */ pid: string };
+    output: PaymentSourceResult;
+  };
+  /** Change a payment source, or give it the signing secret of its endpoint (`billing:write`). */
+  'patch /api/v1/payment-source/{pid}': {
+    input: { /** id of the payment source */ pid: string } & UpdatePaymentSourceRequest;
+    output: PaymentSourceResult;
+  };
+  /** List the payments that a source told, oldest first (`billing:read`). */
+  'get /api/v1/payment-source/{pid}/payments': {
+    input: Page & {
+      /** id of the payment source */ pid: string;
+      /** only payments in this state */
+      state?:
+        | 'GRANTED'
+        | 'REFUNDED'
+        | 'CUSTOMER_UNKNOWN'
+        | 'CUSTOMER_AMBIGUOUS'
+        | 'OTHER_CURRENCY'
+        | 'NO_RULE'
+        | 'RULES_DIFFER'
+        | 'TOO_MANY_CREDITS'
+        | 'TOP_UP_PAID'
+        | undefined;
+    };
+    output: ListPaymentsResult;
+  };
+  /** Apply a payment again that granted nothing (`billing:write`). */
+  'post /api/v1/payment-source/{pid}/payment/{payid}/apply': {
+    input: { /** id of the payment source */ pid: string; /** id of the payment */ payid: string };
+    output: PaymentResult;
+  };
+  /** Delete a payment source with its secret (`billing:write`). */
+  'delete /api/v1/payment-source/{pid}': {
+    input: { /** id of the payment source */ pid: string };
+    output: PaymentSourceResult;
   };
   /** Get the team's limits and what it has used of them (`workspace:read`). */
   'get /api/v1/quota': { input: {}; output: QuotaResult };
@@ -1986,6 +2034,8 @@ export type AuditEntry = {
     | 'jwt_settings'
     | 'link_token'
     | 'meter_destination'
+    | 'payment'
+    | 'payment_source'
     | 'plan'
     | 'quota'
     | 'scope'
@@ -2333,6 +2383,111 @@ export type MeterProof = {
   /** what the destination took: decimal text */ sent: string;
   /** what the books have more than was planned: decimal text */ difference: string;
 };
+
+export type CreatePaymentSourceRequest = {
+  workspaceId: string;
+  /** who tells of payments */ kind: 'stripe';
+  /** what people call it */ name: string;
+  /** what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price */
+  rules: Array<PaymentRule>;
+  /** field of the metadata that names the externalMeterId; without it, or its value, the customer counts */
+  metadataField?: string | undefined;
+  /** id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer */
+  destinationId?: string | undefined;
+  /** signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer */
+  secret?: string | undefined;
+};
+
+export type PaymentRule = {
+  /** what tells the payment; `payment_intent.succeeded` alone, or the others: a payment intent does not say whether it pays an invoice */
+  event: 'checkout.session.completed' | 'invoice.paid' | 'payment_intent.succeeded';
+  /** its currency, as Stripe writes it; nothing is ever converted */ currency: string;
+  /** credits for each minor unit that was paid, taxes included: of a cent, or of a yen: decimal text, at most six decimals, at most 9000000000 */
+  creditsPerUnit?: string | undefined;
+  /** id of a price in a line of the invoice, else in metadata.keytally_price; with `credits` */
+  price?: string | undefined;
+  /** credits for each of that price: decimal text, at most six decimals, at most 9000000000 */
+  credits?: string | undefined;
+  /** so many days after the grant is made its credits end, at midnight UTC; default never */
+  expiresAfterDays?: number | undefined;
+  /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+  priority?: number | undefined;
+  /** name of the grants */ name?: string | undefined;
+};
+
+export type PaymentSourceResult = { source: PaymentSource };
+
+export type PaymentSource = {
+  /** id of the payment source */ id: string;
+  workspaceId: string;
+  /** who tells of payments */ kind: 'stripe';
+  /** what people call it */ name: string;
+  /** what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price */
+  rules: Array<PaymentRule>;
+  /** field of the metadata that names the externalMeterId; without it, or its value, the customer counts */
+  metadataField?: string;
+  /** id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer */
+  destinationId?: string;
+  /** whether it has a signing secret, and so takes events */ hasSecret: boolean;
+  /** until when the signing secret of before counts too, RFC 3339 in UTC */ previousSecretUntil?: string;
+  /** when it was made, RFC 3339 in UTC */ createdAt: string;
+  /** when it was last changed, RFC 3339 in UTC */ updatedAt: string;
+};
+
+export type ListPaymentSourcesResult = {
+  sources: Array<PaymentSource>;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
+};
+
+export type UpdatePaymentSourceRequest = {
+  /** what people call it */ name?: string | undefined;
+  /** what makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price */
+  rules?: Array<PaymentRule> | undefined;
+  /** field of the metadata that names the externalMeterId; without it, or its value, the customer counts */
+  metadataField?: string | null | undefined;
+  /** id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer */
+  destinationId?: string | null | undefined;
+  /** signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer */
+  secret?: string | undefined;
+  /** the secret of before ends at once: it leaked */ endPrevious?: boolean | undefined;
+};
+
+export type ListPaymentsResult = {
+  payments: Array<Payment>;
+  /** where the next page starts; absent on the last one */ nextCursor?: string;
+};
+
+export type Payment = {
+  /** id of the payment */ id: string;
+  /** id of what was paid: a payment intent, an invoice or a session */ objectId: string;
+  /** what told it */ event: 'checkout.session.completed' | 'invoice.paid' | 'payment_intent.succeeded';
+  /** GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up */
+  state:
+    | 'GRANTED'
+    | 'REFUNDED'
+    | 'CUSTOMER_UNKNOWN'
+    | 'CUSTOMER_AMBIGUOUS'
+    | 'OTHER_CURRENCY'
+    | 'NO_RULE'
+    | 'RULES_DIFFER'
+    | 'TOO_MANY_CREDITS'
+    | 'TOP_UP_PAID';
+  /** what was paid, in minor units of the currency */ amount: number;
+  /** its currency */ currency: string;
+  /** what of it was given back */ refunded: number;
+  /** who paid */ customer?: string;
+  /** the meter that its metadata name */ externalMeterId?: string;
+  /** the top-up that its metadata name */ topUpId?: string;
+  billingId?: string;
+  grantId?: string;
+  /** what it makes: decimal text, at most six decimals, at most 9000000000 */ credits?: string;
+  /** what of that was refunded: decimal text, at most six decimals, at most 9000000000 */
+  voidedCredits?: string;
+  /** when it was told, RFC 3339 in UTC */ paidAt: string;
+  /** when it was first heard of, RFC 3339 in UTC */ createdAt: string;
+};
+
+export type PaymentResult = { payment: Payment };
 
 export type QuotaResult = { quota: Quota };
 

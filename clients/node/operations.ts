@@ -131,6 +131,15 @@ export const operations = {
     proof: 'get /api/v1/meter-destination/{mid}/proof',
     delete: 'delete /api/v1/meter-destination/{mid}',
   },
+  paymentSources: {
+    create: 'post /api/v1/payment-source',
+    list: 'get /api/v1/payment-source',
+    get: 'get /api/v1/payment-source/{pid}',
+    update: 'patch /api/v1/payment-source/{pid}',
+    payments: 'get /api/v1/payment-source/{pid}/payments',
+    apply: 'post /api/v1/payment-source/{pid}/payment/{payid}/apply',
+    delete: 'delete /api/v1/payment-source/{pid}',
+  },
 } as const satisfies Record<string, Record<string, keyof Contract>>;
 
 export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;

@@ -1,5 +1,5 @@
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
-import { type Authenticate, requireAllowed } from './access-token.ts';
+import { requireAllowed } from './access-token.ts';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { addressBits } from '../values/ip.ts';
@@ -16,13 +16,21 @@ const PER_SECONDS = 60;
  * Finds the caller of an Authorization header that came from a client address, or throws 401, 403 or 429. `holder` is the
  * address of who holds the token, where that is not the client: a gateway asks for its clients.
  */
-export type AuthenticateFrom = (authorization: string | undefined, address: string, holder?: string) => Promise<Caller>;
+export type AuthenticateFrom<Given = string | undefined> = (
+  given: Given,
+  address: string,
+  holder?: string,
+) => Promise<Caller>;
 
 /**
  * Makes guessing tokens costly: after `perMinute` failures from one address, its further failures get 429. Redis counts
  * them for all processes together. Only a failure is counted, so a valid token always passes and costs nothing extra.
  */
-export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, perMinute: number): AuthenticateFrom {
+export function limitFailures<Given = string | undefined>(
+  authenticate: (given: Given) => Promise<Caller>,
+  redis: ShardedRedis,
+  perMinute: number,
+): AuthenticateFrom<Given> {
   const settings = { points: perMinute, duration: PER_SECONDS };
   // Counts in this process alone while Redis is unavailable.
   const insurance = new RateLimiterMemory(settings);
@@ -49,17 +57,22 @@ export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, p
     await limiterFor(shard).consume(keyspace.failures(shard, network));
   }
 
-  return async (authorization, address, holder = address) => {
+  return async (given, address, holder = address) => {
     try {
-      const caller = await authenticate(authorization);
+      const caller = await authenticate(given);
       requireAllowed(caller, holder);
       return caller;
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 401) throw error;
+      if (!(error instanceof ApiError) || !isFailure(error)) throw error;
       await count(address).catch(tooMany);
       throw error;
     }
   };
+}
+
+/** Whether nobody was recognised: a credential, a signature or who signs is unknown. */
+function isFailure({ status, errorName }: ApiError): boolean {
+  return status === 401 || errorName === 'payment_signature_wrong' || errorName === 'payment_source_not_found';
 }
 
 /** Handles the rejection of a rate limiter: throws the 429 that says how long to wait, or any other error as it is. */
@@ -86,9 +99,12 @@ export function makeTeamRate(perSecond: number, clock: Clock): CountCall {
 }
 
 /** Counts each request for its team after its authentication: a stranger takes nothing of a team's share, and no memory. */
-export function limitTeams(authenticate: AuthenticateFrom, countCall: CountCall): AuthenticateFrom {
-  return async (authorization, address, holder) => {
-    const caller = await authenticate(authorization, address, holder);
+export function limitTeams<Given>(
+  authenticate: AuthenticateFrom<Given>,
+  countCall: CountCall,
+): AuthenticateFrom<Given> {
+  return async (given, address, holder) => {
+    const caller = await authenticate(given, address, holder);
     countCall(caller);
     return caller;
   };

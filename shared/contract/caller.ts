@@ -52,4 +52,6 @@ export type Caller = {
   sessionId?: string;
   /** A customer asks, by a link token that the access token made, and has no permission but for this. */
   portal?: Portal;
+  /** A payment source has a payment told, which it signed; the access token is that which made the source. */
+  source?: { id: string; workspaceId: string };
 };

@@ -37,6 +37,8 @@ const catalogue = {
     '40031 The key could be guessed: its text has fewer than 64 random bits. Give its customer a new one, or send allowWeak.',
   too_many_secrets: '40016 The text holds more than 200 different secrets; send it in parts.',
   jwt_not_of_team: '40017 The JWT was not signed for your team; send the JWT as it was answered, or its jti.',
+  payment_signature_wrong:
+    '40070 The signature is missing, is older or newer than 5 minutes, or is not of the secret of this payment source.',
   token_missing: '40101 The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.',
   token_unknown: '40102 The access token is unknown, expired or revoked; use a valid one.',
   session_ended: '40103 The session has ended; sign in again with an access token.',
@@ -80,6 +82,8 @@ const catalogue = {
   webhook_not_found: '40460 The webhook does not exist, or was deleted.',
   webhook_delivery_not_found: '40461 The delivery does not exist for this webhook; they are kept for 30 days.',
   meter_destination_not_found: '40470 The meter destination does not exist, or was deleted.',
+  payment_source_not_found: '40480 The payment source does not exist, or was deleted.',
+  payment_not_found: '40481 The payment does not exist for this payment source.',
   issuer_not_found: '40420 No team has this issuer, or its JWTs name their team and no URL.',
   method_not_allowed: '40501 The path does not support this method; the Allow header lists those it does.',
   request_timeout: '40801 The request did not arrive in time; send it again.',
@@ -130,6 +134,7 @@ const catalogue = {
   webhook_rotated:
     '40963 The secret was changed within the last 24 hours, and the one before still signs; wait, or send replaceLatest to replace the latest one.',
   meter_destination_limit_reached: '40980 A workspace has at most 10 meter destinations; delete one first.',
+  payment_source_limit_reached: '40981 A workspace has at most 10 payment sources; delete one first.',
   body_too_large: '41301 The body is too large; send a smaller one.',
   not_json: '41501 The body must be JSON; send it with Content-Type: application/json.',
   encoded_body: '41502 The body must not be encoded; send it without a Content-Encoding.',

@@ -84,7 +84,8 @@ function describe(operation: Operation) {
     parameters: [
       ...parameters('path', params, name),
       ...parameters('query', query, name),
-      ...(writes && method === 'post'
+      ...(operation.signed ? [stripeSignature] : []),
+      ...(writes && method === 'post' && !operation.signed
         ? [idempotencyKey('for 24 hours a repeat gets the first answer again', operation.idempotencyKeyRequired)]
         : []),
       ...(operation.idempotent ? [idempotencyKey('repeats within 60 seconds of a VALID are debited once')] : []),
@@ -218,6 +219,14 @@ const patience = {
   description:
     'How many milliseconds the client waits for this answer: what could only be answered later is not decided, and costs nothing.',
   schema: { type: 'string', pattern: String.raw`^[1-9]\d{0,6}$` },
+};
+
+const stripeSignature = {
+  name: 'Stripe-Signature',
+  in: 'header',
+  required: true,
+  description: 'The time, and signatures of it and the body, as Stripe makes them.',
+  schema: { type: 'string', maxLength: 1024 },
 };
 
 const requestId = {

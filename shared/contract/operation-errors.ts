@@ -15,14 +15,17 @@ export function errorsOf(operation: Operation): ErrorName[] {
     add('team_too_many_calls');
   }
   if (portal) add('portal_ended', 'session_elsewhere', 'too_many_failures', 'team_too_many_calls');
+  if (operation.signed) add('payment_signature_wrong', 'too_many_failures', 'team_too_many_calls', 'overloaded');
   if (portal && method !== 'get') add('session_unmarked');
-  if (portal || (permission && permission !== 'key:verify')) add('too_many_calls', 'too_many_waiting');
+  if (portal || operation.signed || (permission && permission !== 'key:verify'))
+    add('too_many_calls', 'too_many_waiting');
   if (permission !== 'key:verify') add('postgres_unavailable');
   if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');
   if (query?.properties && 'cursor' in query.properties) add('invalid_cursor');
   if (writes) add('redis_unavailable', 'stored_not_in_force', 'stored_or_not', 'postgres_stale');
   if (operation.grows) add('memory_short');
   if (operation.idempotencyKeyRequired) add('idempotency_key_missing');
-  if (writes && method === 'post') add('idempotency_mismatch', 'idempotency_busy', 'quota_exceeded');
+  if (writes && method === 'post') add('quota_exceeded');
+  if (writes && method === 'post' && !operation.signed) add('idempotency_mismatch', 'idempotency_busy');
   return [...names].toSorted((a, b) => errors[a][0] - errors[b][0]);
 }

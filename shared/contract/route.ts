@@ -17,6 +17,7 @@ export const tags = {
   'Audit log': 'Who changed what, and who was denied.',
   Webhooks: 'What happens, told to your own servers.',
   'External meters': 'Usage, sent to where it is billed, and the proof of it.',
+  Payments: 'What was paid elsewhere, and the credits that it became.',
   Quota: 'What your team may store, and how often it may ask.',
   Gateways: 'Check requests of gateways in front of your API.',
   Probes: 'Whether a process works, for whoever runs it.',
@@ -40,6 +41,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   anyToken?: boolean;
   /** The operation is the portal's: it takes a session of the portal, or the link token that begins one, and no access token. */
   portal?: 'session' | 'link';
+  /** Whoever signed the body calls it: a payment source, as its path and the Stripe-Signature say. */
+  signed?: boolean;
   /** A second permission that the token must have. */
   alsoPermission?: Permission;
   /** The status of a success; default 200. */

@@ -114,6 +114,8 @@ const idPrefixes = {
   'webhook delivery': 'dlv',
   'meter destination': 'dest',
   'meter event': 'mev',
+  'payment source': 'psrc',
+  payment: 'pay',
 } as const satisfies Record<string, IdPrefix>;
 
 /** No text of a request is longer: its body ends before. So a text that is no id is unknown, like any other, and never invalid. */

@@ -21,6 +21,7 @@ export type IdPrefix =
     )
   | ('hook' | 'msg' | 'dlv')
   | ('dest' | 'mev' | 'mtr')
+  | ('psrc' | 'pay')
   | 'sess';
 
 const ALPHABET = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz');

@@ -33,6 +33,7 @@ test('everything that the team had is refused, each with a line in the audit log
     ['access_token', 3],
     ['api_key', 3],
     ['link_token', 1],
+    ['payment_source', 1],
     ['signing_key', 2],
     ['webhook', 1],
   ]);
@@ -77,6 +78,8 @@ async function makeTeam(keyCount: number) {
   const jwt: string = await make('/api/v1/jwt', { payload: { role: 'admin' } });
   const hook = { url: 'https://hooks.example.com', events: ['key.created'] };
   const webhook: string = (await make('/api/v1/webhook', hook)).id;
+  const rules = [{ event: 'invoice.paid', currency: 'usd', creditsPerUnit: '1' }];
+  await make('/api/v1/payment-source', { workspaceId, kind: 'stripe', name: 's', rules, secret: 'whsec_1' });
   return { ...team, keys, child, link, jwt, webhook };
 }
 

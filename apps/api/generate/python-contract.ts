@@ -142,7 +142,7 @@ from typing import Any, Literal
 from typing_extensions import NotRequired, TypedDict
 
 
-${[...rendered.values()].join('\n\n')}`;
+${[...rendered.values()].join('\n')}`;
   }
 
   return { add, typeOf, render };

@@ -4,7 +4,7 @@ import { format, resolveConfig } from 'prettier';
 import { errors } from '../../../shared/contract/errors.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { variables } from '../../../shared/runtime/variables.ts';
-import { portalRoutes, routes } from '../routes/index.ts';
+import { portalRoutes, routes, signedRoutes } from '../routes/index.ts';
 
 const tables = { operations, errors: errorTable, configuration };
 
@@ -29,7 +29,7 @@ export async function renderReference(
 }
 
 function operations(): string {
-  const byTag = Object.entries(Object.groupBy([...routes, ...portalRoutes], (route) => route.tag));
+  const byTag = Object.entries(Object.groupBy([...routes, ...portalRoutes, ...signedRoutes], (route) => route.tag));
   return byTag
     .map(([tag, some]) => {
       const rows = some.map(({ method, path, permission, alsoPermission, portal, summary }) => [

@@ -146,13 +146,16 @@ function full(): ApiError {
 
 // A page of the portal sends six. Its customers are strangers to the operator, who sets the other limit.
 const PORTAL_PER_SECOND = 20;
+// More than any Stripe account is paid: what comes beyond comes again.
+const SOURCE_PER_SECOND = 50;
 
 /** Limits the management calls of each access token, and of each link token in the portal, in this process; throws 429 above `perSecond`. */
 export function limitCalls(perSecond: number, clock: Clock): (caller: Caller) => void {
   const rate = makeRate(perSecond);
   const ofPortal = Math.min(perSecond, PORTAL_PER_SECOND);
-  return ({ tokenId, portal }) => {
+  return ({ tokenId, portal, source }) => {
     const now = clock.monotonic();
+    if (source) return requirePace('too_many_calls', rate(source.id, now, Math.min(perSecond, SOURCE_PER_SECOND)));
     const wait = portal ? rate(portal.linkTokenId, now, ofPortal) : rate(tokenId, now);
     requirePace('too_many_calls', wait);
   };

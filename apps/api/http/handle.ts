@@ -8,6 +8,7 @@ import { bodyValidator, parameterValidator } from '../../../shared/contract/vali
 import { idempotencyKey, namesTag } from '../../../shared/http/headers.ts';
 import { bodyTooLarge, hasJsonBody, parseJson } from '../../../shared/http/read-json.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
+import { makeSlots } from '../../../shared/verification/slots.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { booksUntil } from '../../../shared/stores/clickhouse.ts';
 import { asTeam } from '../../../shared/stores/postgres.ts';
@@ -18,6 +19,9 @@ import type { HeaderOf } from './session-cookie.ts';
 import { answerOf, writeInTransaction, writeTooLate, type Answer, type WriteProgress } from './write-transaction.ts';
 
 const BODY_LIMIT = 64 * 1024;
+// Signed bodies are read before anybody is recognised: so many at once.
+const SIGNED_AT_ONCE = 32;
+const signedBodies = makeSlots(SIGNED_AT_ONCE);
 const NOBODY: Caller = { tokenId: '', teamId: '', permissions: new Set(), workspaceIds: [] };
 
 /**
@@ -31,8 +35,9 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const validateBody = route.body && bodyValidator(route.accepts ?? route.body);
   const verifies = route.permission === 'key:verify';
   const needsToken = route.permission !== undefined || route.anyToken === true || route.portal !== undefined;
+  const isKnown = needsToken || route.signed === true;
   // A verification needs no connection to Postgres.
-  const takesTurn = needsToken && !verifies;
+  const takesTurn = isKnown && !verifies;
 
   return async (ctx) => {
     const { clock } = options.services;
@@ -60,18 +65,20 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   ): Promise<Answer | ExportAnswer> {
     const header = headerOf(ctx);
     const clientAddress = addressOf(ctx);
-    const caller = needsToken ? await authorize(ctx, clientAddress) : NOBODY;
+    const signed = route.signed ? await authorizeSigned(ctx, clientAddress) : undefined;
+    const caller = signed?.caller ?? (needsToken ? await authorize(ctx, clientAddress) : NOBODY);
     // Strangers choose no traces.
     const traceparent = needsToken ? header('traceparent') : undefined;
     return options.telemetry.request({ method: ctx.method, route: route.path, traceparent }, async () => {
       // An optional body that is left out is the same as an empty object.
-      const json = validateBody && (await readBody(ctx));
+      const bytes = signed ? signed.bytes : validateBody && (await readBody(ctx));
+      const json = bytes && parseJson(bytes);
       const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
       const call = {
         ...options.services,
         books: booksUntil(options.services.books, deadline.over),
         leftMs: deadline.leftMs,
-        sql: needsToken ? asTeam(options.teamSql, caller.teamId) : options.sql,
+        sql: isKnown ? asTeam(options.teamSql, caller.teamId) : options.sql,
         changed: () => {},
         setCookie: (cookie: string) => void (progress.cookie = cookie),
         caller,
@@ -83,7 +90,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
         header,
         accepts: (types: string[]) => ctx.accepts(types),
       };
-      const repeatable = route.writes ? repeatableOf(ctx, caller, body) : undefined;
+      const repeatable = route.writes && !signed ? repeatableOf(ctx, caller, body) : undefined;
       const work = () =>
         route.writes
           ? writeInTransaction(route, call, { ...options, progress, repeatable })
@@ -105,6 +112,23 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     const bySession = route.portal === 'link' ? 'link' : route.portal ? 'portal' : 'session';
     const by = secret !== undefined ? bySession : verifies ? 'verification' : 'token';
     const caller = await options.authenticate[by](secret ?? ctx.get('authorization'), clientAddress);
+    admit(ctx, caller);
+    return caller;
+  }
+
+  /** Who signed the body, by a secret that its path names. What has the wrong form or time is not even read. */
+  async function authorizeSigned(ctx: Koa.Context, clientAddress: string): Promise<{ caller: Caller; bytes: Buffer }> {
+    let bytes: Buffer | undefined;
+    const read = async () =>
+      (bytes ??= (await signedBodies.during(clientAddress, () => readBody(ctx))) ?? Buffer.alloc(0));
+    const { pid: sourceId = '' } = ctx['params'] as Record<string, string>;
+    const signature = headerOf(ctx)('stripe-signature');
+    const caller = await options.authenticate.source({ sourceId, signature, read }, clientAddress);
+    admit(ctx, caller);
+    return { caller, bytes: await read() };
+  }
+
+  function admit(ctx: Koa.Context, caller: Caller): void {
     ctx.state['caller'] = caller;
     knowClient(ctx.req.socket);
     for (const permission of [route.permission, route.alsoPermission])
@@ -113,7 +137,6 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       options.limitCalls(caller);
       options.turns.requireRoom(takerOf(caller));
     }
-    return caller;
   }
 
   /** The secret of a session. A customer has one of the portal, or the link token that begins one; neither counts for anything else. */
@@ -165,8 +188,9 @@ function headerOf({ req }: Koa.Context): HeaderOf {
 
 type Deadline = { leftMs(): number; over: AbortSignal };
 
-// All customers of a team are one in the turns: they never take those of its own servers and people.
+// All customers of a team are one in the turns, and each payment source is: they never take those of its own servers and people.
 function takerOf(caller: Caller): Caller {
+  if (caller.source) return { ...caller, tokenId: caller.source.id };
   return caller.portal ? { ...caller, tokenId: 'portal' } : caller;
 }
 
@@ -194,10 +218,10 @@ function send(ctx: Koa.Context, { status, type, text, name, headers = {} }: Answ
   ctx.body = text;
 }
 
-// Makes the reader of JSON bodies of at most `limit` bytes; it gives undefined when a request has no body. koa-body
+// Makes the reader of bodies of at most `limit` bytes that shall be JSON; it gives undefined when a request has none. koa-body
 // reads the bytes. The checks are ours, and the same as those of verify: koa-body would decompress a body, repair broken
 // UTF-8 and choose a parser by the content type.
-function bodyReader(limit: number): (ctx: Koa.Context) => Promise<unknown> {
+function bodyReader(limit: number): (ctx: Koa.Context) => Promise<Buffer | undefined> {
   const readBytes = koaBody({
     text: true,
     textTypes: ['application/json'],
@@ -221,6 +245,6 @@ function bodyReader(limit: number): (ctx: Koa.Context) => Promise<unknown> {
     await readBytes(ctx, async () => {});
     const bytes = ctx.request.body as unknown;
     if (!Buffer.isBuffer(bytes)) throw new ApiError('not_json');
-    return parseJson(bytes);
+    return bytes;
   };
 }

@@ -17,6 +17,7 @@ import type { Cancel } from '../../../shared/verification/cancel-calls.ts';
 import type { HoldCalls } from '../../../shared/verification/hold-calls.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
+import type { SignedBody } from '../resources/payments/sources.ts';
 import type { KeySets } from '../resources/jwts/key-sets.ts';
 import type { SigningKeys } from '../resources/jwts/signing-keys.ts';
 import type { SayChanged } from '../resources/record.ts';
@@ -67,7 +68,9 @@ export type HandleOptions = {
   /** Sees the team that a transaction names: for what a request asks. */
   teamSql: Sql;
   /** By an access token, as the one of a verification, by the secret of a session or of one of the portal, and by a link token. */
-  authenticate: Record<'token' | 'verification' | 'session' | 'portal' | 'link', AuthenticateFrom>;
+  authenticate: Record<'token' | 'verification' | 'session' | 'portal' | 'link', AuthenticateFrom> & {
+    source: AuthenticateFrom<SignedBody>;
+  };
   limitCalls(caller: Caller): void;
   turns: FairTurns;
   sendExport: SendExport;
@@ -159,6 +162,8 @@ const nouns: Record<string, [what: Parameters<typeof id>[0], unknown?: ErrorName
   webhook: ['webhook', 'webhook_not_found'],
   delivery: ['webhook delivery', 'webhook_delivery_not_found'],
   'meter-destination': ['meter destination', 'meter_destination_not_found'],
+  'payment-source': ['payment source', 'payment_source_not_found'],
+  payment: ['payment', 'payment_not_found'],
   team: ['team'],
 };
 
@@ -175,6 +180,7 @@ const groups: [part: RegExp, tag: Tag][] = [
   [/\/audit-log/, 'Audit log'],
   [/\/webhook/, 'Webhooks'],
   [/\/meter-destination/, 'External meters'],
+  [/\/payment-source/, 'Payments'],
   [/\/quota/, 'Quota'],
   [/\/workspace|\/test-clock/, 'Workspaces'],
 ];

@@ -68,6 +68,8 @@ export const auditResources = [
   'jwt_settings',
   'link_token',
   'meter_destination',
+  'payment',
+  'payment_source',
   'plan',
   'quota',
   'scope',

@@ -53,6 +53,17 @@ const kinds: Kind[] = [
       update meter_destinations set secret_sealed = ${now.first}, sealed_under = ${keyName}
       where id = ${id} and secret_sealed = ${first}`,
   },
+  {
+    what: 'secrets of payment sources',
+    sealer: webhookSealer,
+    place: ({ id }) => webhookSecretPlace(id),
+    page: (sql, keyName, after) => sql<Sealed[]>`
+      select id, team_id, secret_sealed as first, previous_sealed as second from payment_sources
+      where sealed_under <> ${keyName} and secret_sealed is not null and deleted_at is null and id > ${after} order by id limit ${ROWS_AT_ONCE}`,
+    store: (sql, { id, first }, now, keyName) => sql`
+      update payment_sources set secret_sealed = ${now.first}, previous_sealed = ${now.second}, sealed_under = ${keyName}
+      where id = ${id} and secret_sealed = ${first}`,
+  },
 ];
 
 /** Encrypts what is stored under another master key than the current one. What opens under no known master key is logged as an error. */

@@ -57,6 +57,14 @@ import {
   redeliverMeterEvents,
 } from './meter-destination/events.ts';
 import { createPlan, deletePlan, getPlan, listPlans, updatePlan } from './plan/plans.ts';
+import { applyPayment, hearPayment, listPayments } from './payment-source/payments.ts';
+import {
+  createPaymentSource,
+  deletePaymentSource,
+  getPaymentSource,
+  listPaymentSources,
+  updatePaymentSource,
+} from './payment-source/sources.ts';
 import { getQuota } from './quota/get.ts';
 import { createScope, deleteScope, getScope, listScopes, updateScope } from './scope/scopes.ts';
 import { createSession, deleteSession, getSession, leavePortal, openPortal } from './session/sessions.ts';
@@ -186,6 +194,14 @@ export const routes = named({
   getMeterProof,
   deleteMeterDestination,
 
+  createPaymentSource,
+  listPaymentSources,
+  getPaymentSource,
+  updatePaymentSource,
+  listPayments,
+  applyPayment,
+  deletePaymentSource,
+
   getQuota,
 });
 
@@ -199,6 +215,9 @@ export const portalRoutes = named({
   listPortalGrants,
   getPortalStatement,
 });
+
+/** What others send, and sign. No client has it. */
+export const signedRoutes = named({ hearPayment });
 
 /** Sessions of the console and of the portal, in no document: a script sends its access token, and needs none. */
 export const sessionRoutes = named({ createSession, getSession, deleteSession, openPortal, leavePortal });

@@ -12,11 +12,11 @@ import { errorSchema } from '../../../shared/contract/schemas.ts';
 import { webhookEventTypes } from '../../../shared/contract/webhook-event-types.ts';
 import { verifyOperation } from '../../../shared/verification/operation.ts';
 import { gatewayPaths } from '../../verify/gateway/openapi.ts';
-import { portalRoutes, routes as ofClients } from '../routes/index.ts';
+import { portalRoutes, routes as ofClients, signedRoutes } from '../routes/index.ts';
 
 // The documents of the api and of verify. That each server serves its own, and answers as it says: tests/helpers/contract.ts.
 
-const routes = [...ofClients, ...portalRoutes];
+const routes = [...ofClients, ...portalRoutes, ...signedRoutes];
 const servers = serversOf('https://api.keytally.dev', 'https://verify.keytally.dev');
 const documents: Record<'api' | 'verify', any> = {
   api: openApi(routes, servers, {}, clientProbePaths(undefined)),

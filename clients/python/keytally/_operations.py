@@ -429,6 +429,36 @@ class MeterDestinations(_Group):
         return cast("types.MeterDestinationResult", self._call("delete /api/v1/meter-destination/{mid}", input, options))
 
 
+class PaymentSources(_Group):
+    def create(self, input: types.CreatePaymentSourceInput, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Have payments become credits of the billing records of a workspace (`billing:write`)."""
+        return cast("types.PaymentSourceResult", self._call("post /api/v1/payment-source", input, options))
+
+    def list(self, input: types.ListPaymentSourcesInput | None = None, **options: Unpack[CallOptions]) -> types.ListPaymentSourcesResult:
+        """List the payment sources, oldest first (`billing:read`)."""
+        return cast("types.ListPaymentSourcesResult", self._call("get /api/v1/payment-source", input, options))
+
+    def get(self, input: types.PaymentSourcePath, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Get a payment source, without its secret (`billing:read`)."""
+        return cast("types.PaymentSourceResult", self._call("get /api/v1/payment-source/{pid}", input, options))
+
+    def update(self, input: types.UpdatePaymentSourceInput, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Change a payment source, or give it the signing secret of its endpoint (`billing:write`)."""
+        return cast("types.PaymentSourceResult", self._call("patch /api/v1/payment-source/{pid}", input, options))
+
+    def payments(self, input: types.ListPaymentsInput, **options: Unpack[CallOptions]) -> types.ListPaymentsResult:
+        """List the payments that a source told, oldest first (`billing:read`)."""
+        return cast("types.ListPaymentsResult", self._call("get /api/v1/payment-source/{pid}/payments", input, options))
+
+    def apply(self, input: types.PaymentPath, **options: Unpack[CallOptions]) -> types.PaymentResult:
+        """Apply a payment again that granted nothing (`billing:write`)."""
+        return cast("types.PaymentResult", self._call("post /api/v1/payment-source/{pid}/payment/{payid}/apply", input, options))
+
+    def delete(self, input: types.PaymentSourcePath, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Delete a payment source with its secret (`billing:write`)."""
+        return cast("types.PaymentSourceResult", self._call("delete /api/v1/payment-source/{pid}", input, options))
+
+
 class Operations(_Group):
     """Every operation of the API, in groups."""
 
@@ -451,6 +481,7 @@ class Operations(_Group):
         self.quota = Quota(call)
         self.webhooks = Webhooks(call)
         self.meter_destinations = MeterDestinations(call)
+        self.payment_sources = PaymentSources(call)
 
     def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verify an API key and debit its cost (`key:verify`)."""
@@ -876,6 +907,36 @@ class AsyncMeterDestinations(_AsyncGroup):
         return cast("types.MeterDestinationResult", await self._call("delete /api/v1/meter-destination/{mid}", input, options))
 
 
+class AsyncPaymentSources(_AsyncGroup):
+    async def create(self, input: types.CreatePaymentSourceInput, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Have payments become credits of the billing records of a workspace (`billing:write`)."""
+        return cast("types.PaymentSourceResult", await self._call("post /api/v1/payment-source", input, options))
+
+    async def list(self, input: types.ListPaymentSourcesInput | None = None, **options: Unpack[CallOptions]) -> types.ListPaymentSourcesResult:
+        """List the payment sources, oldest first (`billing:read`)."""
+        return cast("types.ListPaymentSourcesResult", await self._call("get /api/v1/payment-source", input, options))
+
+    async def get(self, input: types.PaymentSourcePath, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Get a payment source, without its secret (`billing:read`)."""
+        return cast("types.PaymentSourceResult", await self._call("get /api/v1/payment-source/{pid}", input, options))
+
+    async def update(self, input: types.UpdatePaymentSourceInput, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Change a payment source, or give it the signing secret of its endpoint (`billing:write`)."""
+        return cast("types.PaymentSourceResult", await self._call("patch /api/v1/payment-source/{pid}", input, options))
+
+    async def payments(self, input: types.ListPaymentsInput, **options: Unpack[CallOptions]) -> types.ListPaymentsResult:
+        """List the payments that a source told, oldest first (`billing:read`)."""
+        return cast("types.ListPaymentsResult", await self._call("get /api/v1/payment-source/{pid}/payments", input, options))
+
+    async def apply(self, input: types.PaymentPath, **options: Unpack[CallOptions]) -> types.PaymentResult:
+        """Apply a payment again that granted nothing (`billing:write`)."""
+        return cast("types.PaymentResult", await self._call("post /api/v1/payment-source/{pid}/payment/{payid}/apply", input, options))
+
+    async def delete(self, input: types.PaymentSourcePath, **options: Unpack[CallOptions]) -> types.PaymentSourceResult:
+        """Delete a payment source with its secret (`billing:write`)."""
+        return cast("types.PaymentSourceResult", await self._call("delete /api/v1/payment-source/{pid}", input, options))
+
+
 class AsyncOperations(_AsyncGroup):
     """Every operation of the API, in groups."""
 
@@ -898,6 +959,7 @@ class AsyncOperations(_AsyncGroup):
         self.quota = AsyncQuota(call)
         self.webhooks = AsyncWebhooks(call)
         self.meter_destinations = AsyncMeterDestinations(call)
+        self.payment_sources = AsyncPaymentSources(call)
 
     async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verify an API key and debit its cost (`key:verify`)."""

@@ -25,7 +25,6 @@ WantedScope = TypedDict(
     },
 )
 
-
 class Limit(TypedDict):
     name: str
     """Name, unique among the limits of its place"""
@@ -41,7 +40,6 @@ class Limit(TypedDict):
     """Counts only calls under this name; at most 256 bytes in UTF-8"""
     shadow: NotRequired[bool]
     """Whether it only watches: it is counted and told, and refuses nothing"""
-
 
 class CreateKeyInput(TypedDict):
     name: str
@@ -69,7 +67,6 @@ class CreateKeyInput(TypedDict):
     planId: NotRequired[str]
     """Makes the billing record of externalMeterId with this plan, where there is none, in the step that makes the key. Needs billing:write"""
 
-
 GrantedScope = TypedDict(
     "GrantedScope",
     {
@@ -82,7 +79,6 @@ GrantedScope = TypedDict(
         "id": NotRequired["str"],
     },
 )
-
 
 class ApiKeyWithSecret(TypedDict):
     id: str
@@ -125,10 +121,8 @@ class ApiKeyWithSecret(TypedDict):
     key: str
     """The key itself; only this answer contains it"""
 
-
 class ApiKeyWithSecretResult(TypedDict):
     apiKey: ApiKeyWithSecret
-
 
 class ImportKeysInputKeysHash(TypedDict):
     algorithm: Literal["sha256"]
@@ -136,7 +130,6 @@ class ImportKeysInputKeysHash(TypedDict):
     """Base64 with `+/` or `-_`, with or without `=`"""
     value: str
     """The SHA-256 of the secret"""
-
 
 class ImportKeysInputKeysBillingSchedule(TypedDict):
     credits: str
@@ -148,7 +141,6 @@ class ImportKeysInputKeysBillingSchedule(TypedDict):
     anchorAt: NotRequired[int]
     """When a period begins, from which the others are counted; default now, in Unix milliseconds"""
 
-
 class ImportKeysInputKeysBilling(TypedDict):
     """makes the billing record of externalMeterId where there is none, and grants it credits, once: in the step that makes the key. Needs billing:write"""
     allowOverages: NotRequired[bool]
@@ -158,7 +150,6 @@ class ImportKeysInputKeysBilling(TypedDict):
     expiresAt: NotRequired[int]
     """When these end; absent: never, in Unix milliseconds"""
     schedule: NotRequired[ImportKeysInputKeysBillingSchedule]
-
 
 class ImportKeysInputKeys(TypedDict):
     key: NotRequired[str]
@@ -193,10 +184,8 @@ class ImportKeysInputKeys(TypedDict):
     restore: NotRequired[bool]
     """Whether a deleted key of this secret comes back, with the fields of this item that PATCH can change, and with its first meter if it has none"""
 
-
 class ImportKeysInput(TypedDict):
     keys: list[ImportKeysInputKeys]
-
 
 class ApiKey(TypedDict):
     id: str
@@ -237,12 +226,10 @@ class ApiKey(TypedDict):
     earlierSecretsUntil: NotRequired[int]
     """Until when an earlier secret still works, of several the last one; absent: none works, in Unix milliseconds"""
 
-
 class ImportResultErrorDetails(TypedDict):
     path: str
     """A JSON pointer into the item"""
     message: str
-
 
 class ImportResultError(TypedDict):
     code: int
@@ -250,30 +237,25 @@ class ImportResultError(TypedDict):
     message: str
     details: NotRequired[list[ImportResultErrorDetails]]
 
-
 class ImportResult(TypedDict):
     result: NotRequired[Literal["imported", "existing", "restored"]]
     """Imported by this call; or the secret was a key of this workspace before, which stays as it is; or it was deleted, and this call brought it back"""
     apiKey: NotRequired[ApiKey]
     error: NotRequired[ImportResultError]
 
-
 class ImportKeysResult(TypedDict):
     results: list[ImportResult]
     """What became of each item, by its place"""
 
-
 class WorkspacePath(TypedDict):
     id: str
     """Id of the workspace"""
-
 
 class Page(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items in one answer"""
     cursor: NotRequired[str]
     """`nextCursor` of the previous answer"""
-
 
 class ListKeysInput(WorkspacePath, Page):
     search: NotRequired[str]
@@ -287,12 +269,10 @@ class ListKeysInput(WorkspacePath, Page):
     deleted: NotRequired[bool]
     """Only keys that were deleted, or only those that were not"""
 
-
 class ListKeysResult(TypedDict):
     apiKeys: list[ApiKey]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class ApiKeyPath(TypedDict):
     id: str
@@ -300,10 +280,8 @@ class ApiKeyPath(TypedDict):
     akid: str
     """Id of the API key"""
 
-
 class ApiKeyResult(TypedDict):
     apiKey: ApiKey
-
 
 class UpdateKeyInput(ApiKeyPath):
     name: NotRequired[str]
@@ -324,16 +302,13 @@ class UpdateKeyInput(ApiKeyPath):
     externalMeterId: NotRequired[str]
     """The meter of a key that has none; a key keeps its meter"""
 
-
 class RotateKeyInput(ApiKeyPath):
     graceSeconds: NotRequired[int]
     """For how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all"""
 
-
 class ReportLeakedSecretsInput(TypedDict):
     text: str
     """Where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged"""
-
 
 class ReportLeakedSecretsResultKeys(TypedDict):
     id: str
@@ -344,7 +319,6 @@ class ReportLeakedSecretsResultKeys(TypedDict):
     result: Literal["disabled", "was_disabled", "replaced", "deleted"]
     """Disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted"""
 
-
 class ReportLeakedSecretsResultAccessTokens(TypedDict):
     id: str
     """Id of the access token"""
@@ -352,7 +326,6 @@ class ReportLeakedSecretsResultAccessTokens(TypedDict):
     """The secret without its middle part"""
     result: Literal["revoked", "was_revoked", "reported"]
     """Revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it"""
-
 
 class ReportLeakedSecretsResultLinkTokens(TypedDict):
     id: str
@@ -362,14 +335,12 @@ class ReportLeakedSecretsResultLinkTokens(TypedDict):
     result: Literal["revoked", "was_revoked", "reported"]
     """Revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it"""
 
-
 class ReportLeakedSecretsResult(TypedDict):
     keys: list[ReportLeakedSecretsResultKeys]
     accessTokens: list[ReportLeakedSecretsResultAccessTokens]
     linkTokens: list[ReportLeakedSecretsResultLinkTokens]
     notFound: list[str]
     """Secrets with a right checksum that are not of your team, or not within your reach, or of no server at all"""
-
 
 class AlertWhen(TypedDict):
     usedPercent: NotRequired[int]
@@ -379,12 +350,10 @@ class AlertWhen(TypedDict):
     limit: NotRequired[str]
     """Name of a limit of the record for a day, a week or a month"""
 
-
 class Alert(TypedDict):
     name: str
     """Its name, unique among them"""
     when: AlertWhen
-
 
 class CreateWorkspaceInput(TypedDict):
     name: str
@@ -405,7 +374,6 @@ class CreateWorkspaceInput(TypedDict):
     """Whether the refusals of the last 24 hours (GET /api/v1/verifications/recent) keep the addresses of end clients"""
     timezone: NotRequired[str]
     """Name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC"""
-
 
 class Workspace(TypedDict):
     id: str
@@ -434,16 +402,13 @@ class Workspace(TypedDict):
     updatedAt: str
     """When it last changed, RFC 3339 in UTC"""
 
-
 class WorkspaceResult(TypedDict):
     workspace: Workspace
-
 
 class ListWorkspacesResult(TypedDict):
     workspaces: list[Workspace]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class UpdateWorkspaceInput(WorkspacePath):
     name: NotRequired[str]
@@ -465,7 +430,6 @@ class UpdateWorkspaceInput(WorkspacePath):
     timezone: NotRequired[str]
     """Name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC"""
 
-
 class DifferentRecord(TypedDict):
     billingId: str
     externalMeterId: str
@@ -479,7 +443,6 @@ class DifferentRecord(TypedDict):
     since: str
     """Since when it differs so, RFC 3339 in UTC"""
 
-
 class WorkspaceProof(TypedDict):
     provedAt: NotRequired[str]
     """When the last comparison of all records began; absent before the first one, RFC 3339 in UTC"""
@@ -490,17 +453,14 @@ class WorkspaceProof(TypedDict):
     different: list[DifferentRecord]
     """The first 100 records that differ"""
 
-
 class WorkspaceProofResult(TypedDict):
     proof: WorkspaceProof
-
 
 class CloseMonthInput(WorkspacePath):
     month: str
     """The month to close, YYYY-MM"""
     acceptDifferences: NotRequired[bool]
     """Also store lines of records whose books differ; they say what differs"""
-
 
 class MonthClosingWaitsFor(TypedDict):
     pending: int
@@ -509,7 +469,6 @@ class MonthClosingWaitsFor(TypedDict):
     """Records whose books differ"""
     billingIds: list[str]
     """The first of them"""
-
 
 MonthClosing = TypedDict(
     "MonthClosing",
@@ -533,10 +492,8 @@ MonthClosing = TypedDict(
     },
 )
 
-
 class MonthClosingResult(TypedDict):
     closing: MonthClosing
-
 
 class CreateScopeInput(WorkspacePath):
     name: str
@@ -545,7 +502,6 @@ class CreateScopeInput(WorkspacePath):
     """What the scope stands for, unique in its workspace"""
     description: NotRequired[str | None]
     """What the scope is for"""
-
 
 class Scope(TypedDict):
     id: str
@@ -561,21 +517,17 @@ class Scope(TypedDict):
     updatedAt: str
     """When it last changed, RFC 3339 in UTC"""
 
-
 class ScopeResult(TypedDict):
     scope: Scope
 
-
 class ListScopesResult(TypedDict):
     scopes: list[Scope]
-
 
 class ScopePath(TypedDict):
     id: str
     """Id of the workspace"""
     sid: str
     """Id of the scope"""
-
 
 class UpdateScopeInput(ScopePath):
     name: NotRequired[str]
@@ -584,7 +536,6 @@ class UpdateScopeInput(ScopePath):
     """What the scope stands for, unique in its workspace"""
     description: NotRequired[str | None]
     """What the scope is for"""
-
 
 class CreateBillingInput(TypedDict):
     workspaceId: str
@@ -604,7 +555,6 @@ class CreateBillingInput(TypedDict):
     """What the record is called at meter destinations, by their ids, such as a customer of Stripe; null: its usage is not sent there. Where it says nothing, it is called by its externalMeterId"""
     planId: NotRequired[str]
     """Id of a plan of the workspace: the record has its settings and is granted its credits; what else the request says goes before it"""
-
 
 class BillingRecord(TypedDict):
     id: str
@@ -643,19 +593,16 @@ class BillingRecord(TypedDict):
     updatedAt: str
     """When its settings last changed, RFC 3339 in UTC"""
 
-
 class Warning(TypedDict):
     path: str
     """A JSON pointer into the body, or the name of a parameter"""
     message: str
     """What is wrong there, or what would be right"""
 
-
 class CreateBillingResult(TypedDict):
     billing: BillingRecord
     warnings: NotRequired[list[Warning]]
     """Alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any"""
-
 
 class ListBillingsInput(WorkspacePath, Page):
     externalMeterId: NotRequired[str]
@@ -667,27 +614,22 @@ class ListBillingsInput(WorkspacePath, Page):
     availableBelow: NotRequired[str]
     """Only records with less than this available: decimal text, at most six decimals, at most 9000000000"""
 
-
 class ListBillingsResult(TypedDict):
     billings: list[BillingRecord]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class GetBillingOfMeterInput(TypedDict):
     workspaceId: str
     externalMeterId: str
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
 
-
 class BillingRecordResult(TypedDict):
     billing: BillingRecord
-
 
 class CustomerBillingPath(TypedDict):
     bid: str
     """Id of the billing record"""
-
 
 class RefillBillingInput(TypedDict):
     workspaceId: str
@@ -695,7 +637,6 @@ class RefillBillingInput(TypedDict):
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
     refill: str | float
     """Credits to add, as decimal text or as a JSON number; above 0, at most six decimals, at most 9000000000"""
-
 
 class UpdateBillingInput(CustomerBillingPath):
     allowOverages: NotRequired[bool]
@@ -713,16 +654,13 @@ class UpdateBillingInput(CustomerBillingPath):
     when: NotRequired[Literal["now", "atPeriodEnd"]]
     """When planId takes effect. now: what is left of what the plan before gave is voided. atPeriodEnd: when its longest running period ends; at once where it has none. Its own planId takes that back"""
 
-
 class UpdateBillingResult(TypedDict):
     billing: BillingRecord
     warnings: NotRequired[list[Warning]]
     """Alerts that are never told: they name no limit of the record for a day, a week or a month; absent without any"""
 
-
 class ListLedgerInput(CustomerBillingPath, Page):
     pass
-
 
 class LedgerRow(TypedDict):
     id: str
@@ -738,16 +676,13 @@ class LedgerRow(TypedDict):
     createdAt: str
     """When the credits were added, RFC 3339 in UTC"""
 
-
 class ListLedgerResult(TypedDict):
     ledger: list[LedgerRow]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
 
-
 class ListAlertsInput(CustomerBillingPath, Page):
     pass
-
 
 class AlertTold(TypedDict):
     id: str
@@ -761,12 +696,10 @@ class AlertTold(TypedDict):
     """UsedCredits after what crossed it: decimal text"""
     eventId: str
 
-
 class ListAlertsResult(TypedDict):
     alerts: list[AlertTold]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class AdjustBillingInput(CustomerBillingPath):
     amount: str
@@ -777,7 +710,6 @@ class AdjustBillingInput(CustomerBillingPath):
     """The day to book it on, not before the month in which the workspace was made; default today in UTC, or the first day of the open month if that is later, YYYY-MM-DD in UTC"""
     usageName: NotRequired[str]
     """What is counted, default "default"; at most 256 bytes in UTF-8"""
-
 
 class Adjustment(TypedDict):
     id: str
@@ -797,10 +729,8 @@ class Adjustment(TypedDict):
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
 
-
 class AdjustmentResult(TypedDict):
     adjustment: Adjustment
-
 
 GetStatementInput = TypedDict(
     "GetStatementInput",
@@ -818,7 +748,6 @@ GetStatementInput = TypedDict(
     },
 )
 
-
 class StatementBalances(TypedDict):
     total: str
     """Credits that were granted, ever: decimal text, at most six decimals, at most 9000000000"""
@@ -828,7 +757,6 @@ class StatementBalances(TypedDict):
     """Credits that expired, ever: decimal text, exact; negative where it takes away"""
     remaining: str
     """Total less used and expired; what holds reserved at a past moment is in no book: decimal text, exact; negative where it takes away"""
-
 
 class StatementMovement(TypedDict):
     day: str
@@ -853,12 +781,10 @@ class StatementMovement(TypedDict):
     lost: NotRequired[str]
     """What a loss would have cost, where that is known: decimal text, at most six decimals, at most 9000000000 either way"""
 
-
 class StatementProofDifferences(TypedDict):
     what: str
     credits: str
     """By how much: decimal text, exact; negative where it takes away"""
-
 
 class StatementProof(TypedDict):
     status: Literal["EXACT", "PENDING", "DIFFERENT"]
@@ -867,7 +793,6 @@ class StatementProof(TypedDict):
     """How many are on their way, as far as that is known"""
     differences: NotRequired[list[StatementProofDifferences]]
     """What differs"""
-
 
 Statement = TypedDict(
     "Statement",
@@ -894,10 +819,8 @@ Statement = TypedDict(
     },
 )
 
-
 class StatementResult(TypedDict):
     statement: Statement
-
 
 ListStatementsInput = TypedDict(
     "ListStatementsInput",
@@ -917,7 +840,6 @@ ListStatementsInput = TypedDict(
         "bom": NotRequired["Literal[\"0\", \"1\"]"],
     },
 )
-
 
 StatementLine = TypedDict(
     "StatementLine",
@@ -968,12 +890,10 @@ StatementLine = TypedDict(
     },
 )
 
-
 class ListStatementsResult(TypedDict):
     statements: list[StatementLine]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class GrantProof(TypedDict):
     totalCredits: str
@@ -987,14 +907,12 @@ class GrantProof(TypedDict):
     difference: str
     """Credits that the balance lacks in one of them, or in what its grants gave: decimal text, at most six decimals, at most 9000000000 either way"""
 
-
 class EventPosition(TypedDict):
     epoch: int
     """The epoch of the record's shard, which grows each time the shard opens"""
     number: int
     """The number of the event in its epoch"""
     eventId: NotRequired[str]
-
 
 class EventGap(TypedDict):
     after: EventPosition
@@ -1003,7 +921,6 @@ class EventGap(TypedDict):
     """How many numbers are missing"""
     credits: NotRequired[str]
     """Their cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way"""
-
 
 class Reconciliation(TypedDict):
     billingId: str
@@ -1031,10 +948,8 @@ class Reconciliation(TypedDict):
     losses: list[EventGap]
     """Usage that was lost with a Redis server, and is neither debited nor booked"""
 
-
 class ReconciliationResult(TypedDict):
     reconciliation: Reconciliation
-
 
 class CreateGrantInput(CustomerBillingPath):
     credits: str
@@ -1049,7 +964,6 @@ class CreateGrantInput(CustomerBillingPath):
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
     metadata: NotRequired[dict[str, Any]]
     """Data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype"""
-
 
 class Grant(TypedDict):
     id: str
@@ -1084,22 +998,18 @@ class Grant(TypedDict):
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
 
-
 class CreateGrantResult(TypedDict):
     grant: Grant
     billing: BillingRecord
-
 
 class ListGrantsInput(CustomerBillingPath, Page):
     state: NotRequired[Literal["VOIDED", "EXPIRED", "PENDING", "USED_UP", "ACTIVE"]]
     """Only grants in this state"""
 
-
 class ListGrantsResult(TypedDict):
     grants: list[Grant]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class GrantPath(TypedDict):
     bid: str
@@ -1107,20 +1017,16 @@ class GrantPath(TypedDict):
     gid: str
     """Id of the grant"""
 
-
 class GrantResult(TypedDict):
     grant: Grant
-
 
 class VoidGrantInput(GrantPath):
     reason: str
     """Why it was voided"""
 
-
 class VoidGrantResult(TypedDict):
     grant: Grant
     billing: BillingRecord
-
 
 class PlanGrant(TypedDict):
     credits: str
@@ -1132,11 +1038,9 @@ class PlanGrant(TypedDict):
     priority: NotRequired[int]
     """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
 
-
 class PlanScheduleRollover(TypedDict):
     maxCredits: str
     """Most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000"""
-
 
 class PlanSchedule(TypedDict):
     credits: str
@@ -1153,7 +1057,6 @@ class PlanSchedule(TypedDict):
     """Name that people see, not blank and without invisible characters"""
     rollover: NotRequired[PlanScheduleRollover]
 
-
 class CreatePlanInputKeys(TypedDict):
     scopes: NotRequired[list[WantedScope]]
     """What the key may do; each representation at most once"""
@@ -1161,7 +1064,6 @@ class CreatePlanInputKeys(TypedDict):
     """Verifications per second"""
     limits: NotRequired[list[Limit]]
     """Limits over windows"""
-
 
 class CreatePlanInput(WorkspacePath):
     name: str
@@ -1179,7 +1081,6 @@ class CreatePlanInput(WorkspacePath):
     schedules: NotRequired[list[PlanSchedule]]
     """What a record is given every day, week, month or year; without anchorAt from when it is given the plan"""
     keys: NotRequired[CreatePlanInputKeys]
-
 
 class Plan(TypedDict):
     id: str
@@ -1209,20 +1110,16 @@ class Plan(TypedDict):
     updatedAt: str
     """When it last changed, RFC 3339 in UTC"""
 
-
 class PlanResult(TypedDict):
     plan: Plan
 
-
 class ListPlansInput(WorkspacePath, Page):
     pass
-
 
 class ListPlansResult(TypedDict):
     plans: list[Plan]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class PlanPath(TypedDict):
     id: str
@@ -1230,11 +1127,9 @@ class PlanPath(TypedDict):
     pid: str
     """Id of the plan"""
 
-
 class GetPlanInput(PlanPath):
     version: NotRequired[int]
     """Default: the latest"""
-
 
 class UpdatePlanInputKeys(TypedDict):
     scopes: NotRequired[list[WantedScope]]
@@ -1243,7 +1138,6 @@ class UpdatePlanInputKeys(TypedDict):
     """Verifications per second"""
     limits: NotRequired[list[Limit]]
     """Limits over windows"""
-
 
 class UpdatePlanInput(PlanPath):
     name: NotRequired[str]
@@ -1264,13 +1158,11 @@ class UpdatePlanInput(PlanPath):
     apply: NotRequired[Literal["new", "all"]]
     """Whether records that have the plan are given the change"""
 
-
 class CaptureHoldInput(TypedDict):
     holdId: str
     """Id of the hold, as the verification answered it"""
     usage: str
     """What it did cost: decimal text, at most six decimals, at most 9000000000"""
-
 
 class Capture(TypedDict):
     holdId: str
@@ -1282,33 +1174,27 @@ class Capture(TypedDict):
     overdrawn: bool
     """Whether the record has less than it used and holds"""
 
-
 class CaptureHoldResult(TypedDict):
     capture: Capture
     billing: BillingRecord
-
 
 class ReleaseHoldInput(TypedDict):
     holdId: str
     """Id of the hold, as the verification answered it"""
 
-
 class Release(TypedDict):
     holdId: str
     """Id of the hold, as the verification answered it"""
 
-
 class ReleaseHoldResult(TypedDict):
     release: Release
     billing: BillingRecord
-
 
 class ExtendHoldInput(TypedDict):
     holdId: str
     """Id of the hold, as the verification answered it"""
     expiresIn: int
     """For how many seconds from now on the credits are held"""
-
 
 class Hold(TypedDict):
     id: str
@@ -1318,15 +1204,12 @@ class Hold(TypedDict):
     expiresAt: int
     """When the hold ends, in Unix milliseconds"""
 
-
 class ExtendHoldResult(TypedDict):
     hold: Hold
     billing: BillingRecord
 
-
 class ListHoldsInput(CustomerBillingPath, Page):
     pass
-
 
 class OpenHold(TypedDict):
     id: str
@@ -1343,12 +1226,10 @@ class OpenHold(TypedDict):
     expiresAt: int
     """When the hold ends, in Unix milliseconds"""
 
-
 class ListHoldsResult(TypedDict):
     holds: list[OpenHold]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class CreateGrantScheduleInput(CustomerBillingPath):
     credits: str
@@ -1366,7 +1247,6 @@ class CreateGrantScheduleInput(CustomerBillingPath):
     name: NotRequired[str]
     """Name that people see, not blank and without invisible characters"""
     rollover: NotRequired[PlanScheduleRollover]
-
 
 class GrantSchedule(TypedDict):
     id: str
@@ -1391,20 +1271,16 @@ class GrantSchedule(TypedDict):
     createdAt: str
     """When it was made, RFC 3339 in UTC"""
 
-
 class GrantScheduleResult(TypedDict):
     grantSchedule: GrantSchedule
 
-
 class ListGrantSchedulesInput(CustomerBillingPath, Page):
     pass
-
 
 class ListGrantSchedulesResult(TypedDict):
     grantSchedules: list[GrantSchedule]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class GrantSchedulePath(TypedDict):
     bid: str
@@ -1412,11 +1288,9 @@ class GrantSchedulePath(TypedDict):
     sid: str
     """Id of the grant schedule"""
 
-
 class UsagePath(TypedDict):
     bid: str
     """Id of the billing record"""
-
 
 GetUsageInput = TypedDict(
     "GetUsageInput",
@@ -1439,7 +1313,6 @@ GetUsageInput = TypedDict(
         "bom": NotRequired["Literal[\"0\", \"1\"]"],
     },
 )
-
 
 class UsageRow(TypedDict):
     billingId: NotRequired[str]
@@ -1469,10 +1342,8 @@ class UsageRow(TypedDict):
     start: NotRequired[str]
     """Where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone"""
 
-
 class GetUsageResult(TypedDict):
     data: list[UsageRow]
-
 
 ListUsageInput = TypedDict(
     "ListUsageInput",
@@ -1509,7 +1380,6 @@ ListUsageInput = TypedDict(
     },
 )
 
-
 class UsageOfPeriod(TypedDict):
     start: str
     """Where the period begins, also of one that is asked for in part, RFC 3339 with the offset of the time zone"""
@@ -1534,14 +1404,12 @@ class UsageOfPeriod(TypedDict):
     partial: NotRequired[bool]
     """True where `from` or `to` lies within the period: the row has only what is between"""
 
-
 class ListUsageResult(TypedDict):
     data: list[UsageOfPeriod]
     openFrom: NotRequired[str]
     """Start of the first period that is not over: usage from there on may still change, also between pages"""
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 CountVerificationsInput = TypedDict(
     "CountVerificationsInput",
@@ -1569,7 +1437,6 @@ CountVerificationsInput = TypedDict(
     },
 )
 
-
 class VerificationCount(TypedDict):
     start: str
     """When the period begins, RFC 3339 with the offset of the zone"""
@@ -1585,19 +1452,16 @@ class VerificationCount(TypedDict):
     count: int
     """How many calls"""
 
-
 class CountVerificationsResult(TypedDict):
     data: list[VerificationCount]
     wouldRefuse: list[VerificationCount]
     """Calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data`"""
-
 
 class ListRecentVerificationsInput(TypedDict):
     apiKeyId: NotRequired[str]
     workspaceId: NotRequired[str]
     externalMeterId: NotRequired[str]
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
-
 
 class RecentVerificationLimitedBy(TypedDict):
     on: Literal["key", "workspace", "billing"]
@@ -1606,7 +1470,6 @@ class RecentVerificationLimitedBy(TypedDict):
     """Name, unique among the limits of its place"""
     limit: int | str
     """The limit as it is set"""
-
 
 class RecentVerification(TypedDict):
     time: str
@@ -1622,10 +1485,8 @@ class RecentVerification(TypedDict):
     clientAddress: NotRequired[str]
     """Of a refusal: the end client's address, where the call named it and the workspace keeps it"""
 
-
 class ListRecentVerificationsResult(TypedDict):
     data: list[RecentVerification]
-
 
 class CancelVerificationInput(TypedDict):
     key: str
@@ -1633,15 +1494,12 @@ class CancelVerificationInput(TypedDict):
     idempotencyKey: str
     """The Idempotency-Key of the verification, sent with the same access token"""
 
-
 class Cancellation(TypedDict):
     credits: str
     """What was given back: debited, or held: decimal text, at most six decimals, at most 9000000000"""
 
-
 class CancellationResult(TypedDict):
     cancellation: Cancellation
-
 
 class CreateJwtInput(TypedDict):
     payload: dict[str, Any]
@@ -1653,16 +1511,13 @@ class CreateJwtInput(TypedDict):
     workspaceIds: NotRequired[list[str]]
     """The workspaces that the JWT is limited to; absent: those of the access token that signs it"""
 
-
 class CreateJwtResult(TypedDict):
     jwt: str
     """The JWT"""
 
-
 class VerifyJwtInput(TypedDict):
     jwt: str
     """The JWT"""
-
 
 class VerifyJwtResult(TypedDict):
     status: Literal["VALID", "EXPIRED", "INVALID"]
@@ -1677,13 +1532,11 @@ class VerifyJwtResult(TypedDict):
     workspaceIds: NotRequired[list[str]]
     """The workspaces that it is limited to; absent: it is for the whole team"""
 
-
 class RevokeJwtInput(TypedDict):
     jti: NotRequired[str]
     """The `jti` of a JWT"""
     jwt: NotRequired[str]
     """The JWT"""
-
 
 class RevokeJwtResult(TypedDict):
     jti: str
@@ -1691,20 +1544,16 @@ class RevokeJwtResult(TypedDict):
     expiresAt: int
     """Until when the revocation is kept: by then the JWT has expired, in Unix milliseconds"""
 
-
 class RotateSigningKeyInput(TypedDict):
     retireNow: NotRequired[bool]
     """Ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID"""
-
 
 class RotateSigningKeyResult(TypedDict):
     kid: str
     """Id of the signing key"""
 
-
 class GetJwtSettingsInput(TypedDict):
     pass
-
 
 class JwtSettings(TypedDict):
     sharedKeySet: bool
@@ -1716,10 +1565,8 @@ class JwtSettings(TypedDict):
     jwksUri: str
     """Address of the team's own key set"""
 
-
 class JwtSettingsResult(TypedDict):
     jwtSettings: JwtSettings
-
 
 class UpdateJwtSettingsInput(TypedDict):
     sharedKeySet: NotRequired[bool]
@@ -1727,11 +1574,9 @@ class UpdateJwtSettingsInput(TypedDict):
     issuer: NotRequired[Literal["TEAM_ID", "URL"]]
     """What new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set"""
 
-
 class TeamPath(TypedDict):
     team: str
     """Id of the team"""
-
 
 class PublicJwk(TypedDict):
     kty: str
@@ -1743,10 +1588,8 @@ class PublicJwk(TypedDict):
     alg: str
     use: str
 
-
 class KeySet(TypedDict):
     keys: list[PublicJwk]
-
 
 class GetOpenIdConfigurationResult(TypedDict):
     issuer: str
@@ -1757,11 +1600,9 @@ class GetOpenIdConfigurationResult(TypedDict):
     subject_types_supported: list[Literal["public"]]
     id_token_signing_alg_values_supported: list[Literal["EdDSA"]]
 
-
 class GetSharedKeySetInput(TypedDict):
     team: NotRequired[str]
     """Id of the team whose keys to answer; absent: all teams"""
-
 
 class CreateLinkTokenInput(TypedDict):
     workspaceId: str
@@ -1775,7 +1616,6 @@ class CreateLinkTokenInput(TypedDict):
     """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
     expiresIn: NotRequired[int]
     """Lifetime in seconds; it ends no later than your own token"""
-
 
 class CreateLinkTokenResultLinkToken(TypedDict):
     id: str
@@ -1794,15 +1634,12 @@ class CreateLinkTokenResultLinkToken(TypedDict):
     permissions: NotRequired[list[Literal["rotate"]]]
     """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
 
-
 class CreateLinkTokenResult(TypedDict):
     linkToken: CreateLinkTokenResultLinkToken
-
 
 class LinkTokenPath(TypedDict):
     token: str
     """The link token"""
-
 
 class LinkToken(TypedDict):
     valid: bool
@@ -1819,7 +1656,6 @@ class LinkToken(TypedDict):
     permissions: NotRequired[list[Literal["rotate"]]]
     """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
 
-
 class CreateAccessTokenInput(TypedDict):
     name: str
     """Name that people see, not blank and without invisible characters"""
@@ -1830,7 +1666,6 @@ class CreateAccessTokenInput(TypedDict):
     """The addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all"""
     expiresAt: NotRequired[int]
     """When it expires, in Unix milliseconds; in the future"""
-
 
 class CreateAccessTokenResultAccessToken(TypedDict):
     id: str
@@ -1855,10 +1690,8 @@ class CreateAccessTokenResultAccessToken(TypedDict):
     token: str
     """The secret; only this answer contains it"""
 
-
 class CreateAccessTokenResult(TypedDict):
     accessToken: CreateAccessTokenResultAccessToken
-
 
 class AccessToken(TypedDict):
     id: str
@@ -1885,26 +1718,21 @@ class AccessToken(TypedDict):
     revokedAt: NotRequired[str]
     """When it was revoked, RFC 3339 in UTC"""
 
-
 class ListAccessTokensResult(TypedDict):
     accessTokens: list[AccessToken]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
 
-
 class AccessTokenPath(TypedDict):
     id: str
     """Id of the access token"""
 
-
 class AccessTokenResult(TypedDict):
     accessToken: AccessToken
-
 
 class DeleteAccessTokenInput(AccessTokenPath):
     descendants: NotRequired[bool]
     """Whether the tokens that it made, and that these made, are revoked too"""
-
 
 class DeleteAccessTokenResultDescendants(TypedDict):
     revoked: int
@@ -1912,11 +1740,9 @@ class DeleteAccessTokenResultDescendants(TypedDict):
     pending: bool
     """Whether some are revoked later: all of them were with this answer"""
 
-
 class DeleteAccessTokenResult(TypedDict):
     accessToken: AccessToken
     descendants: DeleteAccessTokenResultDescendants
-
 
 ListAuditLogInput = TypedDict(
     "ListAuditLogInput",
@@ -1928,7 +1754,7 @@ ListAuditLogInput = TypedDict(
         # Only changes that this access token made
         "tokenId": NotRequired["str"],
         # Only changes of this kind of resource
-        "resource": NotRequired["Literal[\"access_token\", \"adjustment\", \"api_key\", \"billing\", \"grant\", \"grant_schedule\", \"jwt\", \"jwt_settings\", \"link_token\", \"meter_destination\", \"plan\", \"quota\", \"scope\", \"session\", \"signing_key\", \"webhook\", \"workspace\", \"workspace_month\"]"],
+        "resource": NotRequired["Literal[\"access_token\", \"adjustment\", \"api_key\", \"billing\", \"grant\", \"grant_schedule\", \"jwt\", \"jwt_settings\", \"link_token\", \"meter_destination\", \"payment\", \"payment_source\", \"plan\", \"quota\", \"scope\", \"session\", \"signing_key\", \"webhook\", \"workspace\", \"workspace_month\"]"],
         # Only changes of this resource
         "resourceId": NotRequired["str"],
         # Only changes of this request
@@ -1946,7 +1772,6 @@ ListAuditLogInput = TypedDict(
     },
 )
 
-
 class AuditEntry(TypedDict):
     id: str
     """Id of the audit entry"""
@@ -1958,7 +1783,7 @@ class AuditEntry(TypedDict):
     """Why attempts were denied"""
     attempts: NotRequired[int]
     """How many attempts of this token, operation and error were denied; the line tells of the first one"""
-    resource: NotRequired[Literal["access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"]]
+    resource: NotRequired[Literal["access_token", "adjustment", "api_key", "billing", "grant", "grant_schedule", "jwt", "jwt_settings", "link_token", "meter_destination", "payment", "payment_source", "plan", "quota", "scope", "session", "signing_key", "webhook", "workspace", "workspace_month"]]
     resourceId: NotRequired[str]
     """Id of what changed"""
     actor: Literal["access_token", "operator"]
@@ -1978,16 +1803,13 @@ class AuditEntry(TypedDict):
     createdAt: str
     """When it changed, or was denied, RFC 3339 in UTC"""
 
-
 class ListAuditLogResult(TypedDict):
     auditLog: list[AuditEntry]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
 
-
 class GetQuotaInput(TypedDict):
     pass
-
 
 class QuotaWorkspaces(TypedDict):
     """workspaces that are not deleted"""
@@ -1996,12 +1818,10 @@ class QuotaWorkspaces(TypedDict):
     used: int
     """How many it has"""
 
-
 class QuotaVerifyPerSecond(TypedDict):
     """verifications per second, on each process"""
     limit: int
     """How many the team may have"""
-
 
 class Quota(TypedDict):
     workspaces: QuotaWorkspaces
@@ -2025,10 +1845,8 @@ class Quota(TypedDict):
     apiPerSecond: QuotaVerifyPerSecond
     """Management calls per second, on each process"""
 
-
 class QuotaResult(TypedDict):
     quota: Quota
-
 
 class CreateWebhookInput(TypedDict):
     url: str
@@ -2039,7 +1857,6 @@ class CreateWebhookInput(TypedDict):
     """Id of the workspace whose events it gets; absent: those of all"""
     description: NotRequired[str]
     """What it is for"""
-
 
 class NewWebhook(TypedDict):
     id: str
@@ -2068,10 +1885,8 @@ class NewWebhook(TypedDict):
     secret: str
     """The secret that signs: only this answer contains it"""
 
-
 class NewWebhookResult(TypedDict):
     webhook: NewWebhook
-
 
 class Webhook(TypedDict):
     id: str
@@ -2098,25 +1913,20 @@ class Webhook(TypedDict):
     updatedAt: str
     """When its settings last changed, RFC 3339 in UTC"""
 
-
 class ListWebhooksResult(TypedDict):
     webhooks: list[Webhook]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
 
-
 class WebhookPath(TypedDict):
     wid: str
     """Id of the webhook"""
 
-
 class WebhookResult(TypedDict):
     webhook: Webhook
 
-
 class ListWebhookDeliveriesInput(WebhookPath, Page):
     pass
-
 
 class WebhookTry(TypedDict):
     at: str
@@ -2129,7 +1939,6 @@ class WebhookTry(TypedDict):
     """Why there was no whole answer"""
     answer: NotRequired[str]
     """The first 1 KB of the answer; of a receiver inside 200 bytes"""
-
 
 class WebhookDelivery(TypedDict):
     type: str
@@ -2146,12 +1955,10 @@ class WebhookDelivery(TypedDict):
     tries: list[WebhookTry]
     """Its latest tries, oldest first"""
 
-
 class ListWebhookDeliveriesResult(TypedDict):
     deliveries: list[WebhookDelivery]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
-
 
 class UpdateWebhookInput(WebhookPath):
     enabled: NotRequired[bool]
@@ -2161,22 +1968,18 @@ class UpdateWebhookInput(WebhookPath):
     url: NotRequired[str]
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
 
-
 class RotateWebhookSecretInput(WebhookPath):
     replaceLatest: NotRequired[bool]
     """Within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over"""
 
-
 class WebhookDeliveryResult(TypedDict):
     delivery: WebhookDelivery
-
 
 class DeliveryPath(TypedDict):
     wid: str
     """Id of the webhook"""
     did: str
     """Id of the webhook delivery"""
-
 
 class CreateMeterDestinationInput(TypedDict):
     workspaceId: str
@@ -2200,7 +2003,6 @@ class CreateMeterDestinationInput(TypedDict):
     """Usage is sent from this hour on, RFC 3339 in UTC"""
     enabled: NotRequired[bool]
     """Whether it is sent anything; what is used meanwhile waits"""
-
 
 class NewMeterDestination(TypedDict):
     id: str
@@ -2243,14 +2045,11 @@ class NewMeterDestination(TypedDict):
     secret: NotRequired[str]
     """Of kind `http`, the secret that signs: only this answer contains it"""
 
-
 class NewMeterDestinationResult(TypedDict):
     destination: NewMeterDestination
 
-
 class ListMeterDestinationsInput(Page):
     workspaceId: NotRequired[str]
-
 
 class MeterDestination(TypedDict):
     id: str
@@ -2291,21 +2090,17 @@ class MeterDestination(TypedDict):
     updatedAt: str
     """When its settings last changed, RFC 3339 in UTC"""
 
-
 class ListMeterDestinationsResult(TypedDict):
     destinations: list[MeterDestination]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
 
-
 class MeterDestinationPath(TypedDict):
     mid: str
     """Id of the meter destination"""
 
-
 class MeterDestinationResult(TypedDict):
     destination: MeterDestination
-
 
 class UpdateMeterDestinationInput(MeterDestinationPath):
     name: NotRequired[str]
@@ -2321,12 +2116,10 @@ class UpdateMeterDestinationInput(MeterDestinationPath):
     enabled: NotRequired[bool]
     """Whether it is sent anything; `true` also tries at once what was put off"""
 
-
 class ListMeterEventsInput(MeterDestinationPath, Page):
     state: NotRequired[Literal["WAITING", "SENT", "FAILED", "CARRIED", "LEFT_OUT"]]
     """CARRIED: nothing was to be sent yet, as it is below a unit or less than nothing; LEFT_OUT: the record or the usage name is not sent there"""
     billingId: NotRequired[str]
-
 
 class MeterEvent(TypedDict):
     id: str
@@ -2355,17 +2148,14 @@ class MeterEvent(TypedDict):
     error: NotRequired[str]
     """Why it failed, or was put off"""
 
-
 class ListMeterEventsResult(TypedDict):
     events: list[MeterEvent]
     nextCursor: NotRequired[str]
     """Where the next page starts; absent on the last one"""
 
-
 class RedeliverMeterEventsInput(MeterDestinationPath):
     eventIds: NotRequired[list[str]]
     """Only these; default: all that failed and can not have arrived"""
-
 
 class RedeliverMeterEventsResult(TypedDict):
     redelivered: int
@@ -2373,11 +2163,9 @@ class RedeliverMeterEventsResult(TypedDict):
     remaining: int
     """How many are left that can not have arrived, counted to 100000"""
 
-
 class PreviewMeterEventsInput(MeterDestinationPath):
     day: str
     """The day, YYYY-MM-DD in UTC"""
-
 
 class MeterPreviewEvent(TypedDict):
     billingId: str
@@ -2397,17 +2185,14 @@ class MeterPreviewEvent(TypedDict):
     """What is sent: credits or events, of a destination that takes whole numbers so many of its units"""
     state: Literal["WAITING", "CARRIED", "LEFT_OUT"]
 
-
 class PreviewMeterEventsResult(TypedDict):
     events: list[MeterPreviewEvent]
     isWhole: bool
     """Whether these are all"""
 
-
 class GetMeterProofInput(MeterDestinationPath):
     month: str
     """The month, in UTC, YYYY-MM"""
-
 
 MeterProof = TypedDict(
     "MeterProof",
@@ -2437,10 +2222,143 @@ MeterProof = TypedDict(
     },
 )
 
-
 class MeterProofResult(TypedDict):
     proof: MeterProof
 
+class PaymentRule(TypedDict):
+    event: Literal["checkout.session.completed", "invoice.paid", "payment_intent.succeeded"]
+    """What tells the payment; `payment_intent.succeeded` alone, or the others: a payment intent does not say whether it pays an invoice"""
+    currency: str
+    """Its currency, as Stripe writes it; nothing is ever converted"""
+    creditsPerUnit: NotRequired[str]
+    """Credits for each minor unit that was paid, taxes included: of a cent, or of a yen: decimal text, at most six decimals, at most 9000000000"""
+    price: NotRequired[str]
+    """Id of a price in a line of the invoice, else in metadata.keytally_price; with `credits`"""
+    credits: NotRequired[str]
+    """Credits for each of that price: decimal text, at most six decimals, at most 9000000000"""
+    expiresAfterDays: NotRequired[int]
+    """So many days after the grant is made its credits end, at midnight UTC; default never"""
+    priority: NotRequired[int]
+    """Which grants are drawn first: those of the lowest number, among them the one that ends first, then the older"""
+    name: NotRequired[str]
+    """Name of the grants"""
+
+class CreatePaymentSourceInput(TypedDict):
+    workspaceId: str
+    kind: Literal["stripe"]
+    """Who tells of payments"""
+    name: str
+    """What people call it"""
+    rules: list[PaymentRule]
+    """What makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price"""
+    metadataField: NotRequired[str]
+    """Field of the metadata that names the externalMeterId; without it, or its value, the customer counts"""
+    destinationId: NotRequired[str]
+    """Id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer"""
+    secret: NotRequired[str]
+    """Signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer"""
+
+class PaymentSource(TypedDict):
+    id: str
+    """Id of the payment source"""
+    workspaceId: str
+    kind: Literal["stripe"]
+    """Who tells of payments"""
+    name: str
+    """What people call it"""
+    rules: list[PaymentRule]
+    """What makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price"""
+    metadataField: NotRequired[str]
+    """Field of the metadata that names the externalMeterId; without it, or its value, the customer counts"""
+    destinationId: NotRequired[str]
+    """Id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer"""
+    hasSecret: bool
+    """Whether it has a signing secret, and so takes events"""
+    previousSecretUntil: NotRequired[str]
+    """Until when the signing secret of before counts too, RFC 3339 in UTC"""
+    createdAt: str
+    """When it was made, RFC 3339 in UTC"""
+    updatedAt: str
+    """When it was last changed, RFC 3339 in UTC"""
+
+class PaymentSourceResult(TypedDict):
+    source: PaymentSource
+
+class ListPaymentSourcesInput(Page):
+    workspaceId: NotRequired[str]
+
+class ListPaymentSourcesResult(TypedDict):
+    sources: list[PaymentSource]
+    nextCursor: NotRequired[str]
+    """Where the next page starts; absent on the last one"""
+
+class PaymentSourcePath(TypedDict):
+    pid: str
+    """Id of the payment source"""
+
+class UpdatePaymentSourceInput(PaymentSourcePath):
+    name: NotRequired[str]
+    """What people call it"""
+    rules: NotRequired[list[PaymentRule]]
+    """What makes how many credits. Of a payment all prices that it names count, by the first rule of each; else its amount, by the first rule without a price"""
+    metadataField: NotRequired[str | None]
+    """Field of the metadata that names the externalMeterId; without it, or its value, the customer counts"""
+    destinationId: NotRequired[str | None]
+    """Id of the meter destination under which `externalIds` of records have the customer; absent: externalMeterId is the customer"""
+    secret: NotRequired[str]
+    """Signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer"""
+    endPrevious: NotRequired[bool]
+    """The secret of before ends at once: it leaked"""
+
+class ListPaymentsInput(PaymentSourcePath, Page):
+    state: NotRequired[Literal["GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"]]
+    """Only payments in this state"""
+
+class Payment(TypedDict):
+    id: str
+    """Id of the payment"""
+    objectId: str
+    """Id of what was paid: a payment intent, an invoice or a session"""
+    event: Literal["checkout.session.completed", "invoice.paid", "payment_intent.succeeded"]
+    """What told it"""
+    state: Literal["GRANTED", "REFUNDED", "CUSTOMER_UNKNOWN", "CUSTOMER_AMBIGUOUS", "OTHER_CURRENCY", "NO_RULE", "RULES_DIFFER", "TOO_MANY_CREDITS", "TOP_UP_PAID"]
+    """GRANTED; REFUNDED before anything was granted; or why nothing was: apply it again once that is put right. TOP_UP_PAID: another payment was for the same top-up"""
+    amount: int
+    """What was paid, in minor units of the currency"""
+    currency: str
+    """Its currency"""
+    refunded: int
+    """What of it was given back"""
+    customer: NotRequired[str]
+    """Who paid"""
+    externalMeterId: NotRequired[str]
+    """The meter that its metadata name"""
+    topUpId: NotRequired[str]
+    """The top-up that its metadata name"""
+    billingId: NotRequired[str]
+    grantId: NotRequired[str]
+    credits: NotRequired[str]
+    """What it makes: decimal text, at most six decimals, at most 9000000000"""
+    voidedCredits: NotRequired[str]
+    """What of that was refunded: decimal text, at most six decimals, at most 9000000000"""
+    paidAt: str
+    """When it was told, RFC 3339 in UTC"""
+    createdAt: str
+    """When it was first heard of, RFC 3339 in UTC"""
+
+class ListPaymentsResult(TypedDict):
+    payments: list[Payment]
+    nextCursor: NotRequired[str]
+    """Where the next page starts; absent on the last one"""
+
+class PaymentPath(TypedDict):
+    pid: str
+    """Id of the payment source"""
+    payid: str
+    """Id of the payment"""
+
+class PaymentResult(TypedDict):
+    payment: Payment
 
 class HoldOptions(TypedDict):
     expiresIn: int
@@ -2448,14 +2366,12 @@ class HoldOptions(TypedDict):
     onExpiry: NotRequired[Literal["release", "charge"]]
     """What becomes of the credits where nobody captures or releases them in time"""
 
-
 class VerifyKeyInputBilling(TypedDict):
     usage: NotRequired[str]
     """What this call costs: decimal text, at most six decimals, at most 9000000000"""
     usageName: NotRequired[str]
     """What is counted; at most 256 bytes in UTF-8"""
     hold: NotRequired[HoldOptions]
-
 
 class VerifyKeyInput(TypedDict):
     key: str
@@ -2467,7 +2383,6 @@ class VerifyKeyInput(TypedDict):
     ip: NotRequired[str]
     """The end client's address, for allow lists"""
 
-
 class DecisionRateLimit(TypedDict):
     remaining: int
     """What is left of the tightest limit on requests"""
@@ -2477,7 +2392,6 @@ class DecisionRateLimit(TypedDict):
     """That limit"""
     windowSeconds: int
     """The length of its window"""
-
 
 class LimitState(TypedDict):
     on: Literal["key", "workspace", "billing"]
@@ -2491,7 +2405,6 @@ class LimitState(TypedDict):
     wouldRefuse: NotRequired[bool]
     """Of a limit that only watches: whether it would have refused this call"""
 
-
 class LimitedBy(TypedDict):
     on: Literal["key", "workspace", "billing"]
     """Whose limit it is"""
@@ -2503,7 +2416,6 @@ class LimitedBy(TypedDict):
     """When the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds"""
     retryAt: NotRequired[int]
     """When a call like this one may pass it; absent likewise, in Unix milliseconds"""
-
 
 class Decision(TypedDict):
     status: Literal["VALID", "EXPIRED", "DISABLED", "DELETED", "RATE_LIMITED", "USAGE_LIMITED", "INVALID_SCOPES", "INVALID"]
@@ -2527,7 +2439,6 @@ class Decision(TypedDict):
     """Why the key was refused; absent when it is VALID"""
     limitedBy: NotRequired[LimitedBy]
 
-
 class BatchedVerification(TypedDict):
     key: str
     """The key to verify"""
@@ -2540,17 +2451,14 @@ class BatchedVerification(TypedDict):
     idempotencyKey: NotRequired[str]
     """Makes repeating this verification safe, as the header Idempotency-Key does for a single one"""
 
-
 class VerifyKeysInput(TypedDict):
     verifications: list[BatchedVerification]
-
 
 class FailedVerificationErrorDetails(TypedDict):
     path: str
     """A JSON pointer into the body, or the name of a parameter"""
     message: str
     """What is wrong there, or what would be right"""
-
 
 class FailedVerificationError(TypedDict):
     code: int
@@ -2559,15 +2467,12 @@ class FailedVerificationError(TypedDict):
     """What is wrong and what would be right"""
     details: NotRequired[list[FailedVerificationErrorDetails]]
 
-
 class FailedVerification(TypedDict):
     error: FailedVerificationError
-
 
 class VerifyKeysResult(TypedDict):
     results: list[Decision | FailedVerification]
     """In the order of the verifications: what each alone would be answered, or its error"""
-
 
 class Identity(TypedDict):
     status: Literal["VALID", "UNDECIDED"]
@@ -2591,14 +2496,12 @@ class Identity(TypedDict):
     """Why the key was refused; absent when it is VALID"""
     limitedBy: NotRequired[LimitedBy]
 
-
 class Event(TypedDict):
     timestamp: str
     """When it happened, RFC 3339 in UTC"""
     sequence: int
     """Its number among those of one record, key or workspace"""
     workspaceId: NotRequired[str]
-
 
 class CreditsAlertData(TypedDict):
     billingId: str
@@ -2609,11 +2512,9 @@ class CreditsAlertData(TypedDict):
     """Credits used, ever: decimal text, at most six decimals, at most 9000000000 either way"""
     eventId: str
 
-
 class CreditsAlertEvent(Event):
     type: Literal["credits.alert"]
     data: CreditsAlertData
-
 
 class CreditsData(TypedDict):
     billingId: str
@@ -2624,16 +2525,13 @@ class CreditsData(TypedDict):
     totalCredits: str
     """Credits bought, ever: decimal text, at most six decimals, at most 9000000000 either way"""
 
-
 class CreditsExhaustedEvent(Event):
     type: Literal["credits.exhausted"]
     data: CreditsData
 
-
 class CreditsReplenishedEvent(Event):
     type: Literal["credits.replenished"]
     data: CreditsData
-
 
 class GrantData(TypedDict):
     billingId: str
@@ -2649,11 +2547,9 @@ class GrantData(TypedDict):
     expiresAt: NotRequired[int]
     """When it ends, in Unix milliseconds"""
 
-
 class GrantBeganEvent(Event):
     type: Literal["grant.began"]
     data: GrantData
-
 
 class GrantExpiringData(TypedDict):
     billingId: str
@@ -2671,16 +2567,13 @@ class GrantExpiringData(TypedDict):
     daysLeft: int
     """Days until its end"""
 
-
 class GrantExpiringEvent(Event):
     type: Literal["grant.expiring"]
     data: GrantExpiringData
 
-
 class GrantExpiredEvent(Event):
     type: Literal["grant.expired"]
     data: GrantData
-
 
 class LimitReachedDataLimit(TypedDict):
     on: Literal["key", "workspace", "billing"]
@@ -2689,7 +2582,6 @@ class LimitReachedDataLimit(TypedDict):
     """Its name"""
     per: str
     """Its window"""
-
 
 class LimitReachedData(TypedDict):
     limit: LimitReachedDataLimit
@@ -2702,11 +2594,9 @@ class LimitReachedData(TypedDict):
     externalMeterId: NotRequired[str]
     """Your own id of the meter; it ties keys to the billing record of the same meter"""
 
-
 class LimitReachedEvent(Event):
     type: Literal["limit.reached"]
     data: LimitReachedData
-
 
 class KeyData(TypedDict):
     apiKeyId: str
@@ -2721,21 +2611,17 @@ class KeyData(TypedDict):
     expiresAt: NotRequired[int]
     """When it expires, in Unix milliseconds"""
 
-
 class KeyCreatedEvent(Event):
     type: Literal["key.created"]
     data: KeyData
-
 
 class KeyRotatedEvent(Event):
     type: Literal["key.rotated"]
     data: KeyData
 
-
 class KeyDeletedEvent(Event):
     type: Literal["key.deleted"]
     data: KeyData
-
 
 class KeyExpiringData(TypedDict):
     apiKeyId: str
@@ -2752,11 +2638,9 @@ class KeyExpiringData(TypedDict):
     daysLeft: int
     """Days until its end"""
 
-
 class KeyExpiringEvent(Event):
     type: Literal["key.expiring"]
     data: KeyExpiringData
-
 
 class HoldExpiredData(TypedDict):
     billingId: str
@@ -2771,11 +2655,9 @@ class HoldExpiredData(TypedDict):
     outcome: Literal["released", "charged"]
     """What became of the credits"""
 
-
 class HoldExpiredEvent(Event):
     type: Literal["hold.expired"]
     data: HoldExpiredData
-
 
 class BooksDifferentData(TypedDict):
     billingId: str
@@ -2790,11 +2672,9 @@ class BooksDifferentData(TypedDict):
     grantsDifference: NotRequired[str]
     """What the account lacks of its grants, below 0: has too much; absent where they agree: decimal text, at most six decimals, at most 9000000000 either way"""
 
-
 class BooksDifferentEvent(Event):
     type: Literal["books.different"]
     data: BooksDifferentData
-
 
 class MonthClosedData(TypedDict):
     month: str
@@ -2804,11 +2684,9 @@ class MonthClosedData(TypedDict):
     records: int
     """How many billing records it has"""
 
-
 class MonthClosedEvent(Event):
     type: Literal["month.closed"]
     data: MonthClosedData
-
 
 class MeterFailedData(TypedDict):
     destinationId: str
@@ -2822,7 +2700,6 @@ class MeterFailedData(TypedDict):
     """Since when every try failed, in Unix milliseconds"""
     error: str
     """Why"""
-
 
 class MeterFailedEvent(Event):
     type: Literal["meter.failed"]

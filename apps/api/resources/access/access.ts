@@ -35,17 +35,20 @@ export function callerOf({ id, teamId, permissions, workspaceIds, allowedIps, te
  */
 export async function lockTokens(
   tx: Transaction,
-  { tokenId, teamId, portal }: Caller,
+  { tokenId, teamId, portal, source }: Caller,
   { alone = false } = {},
 ): Promise<void> {
   // The second statement sees what was committed until the lock was there.
   const [, found] = await Promise.all([
     lockTeamTokens(tx, teamId, { alone }),
-    portal
-      ? tx`select from link_tokens l where id = ${portal.linkTokenId} and is_in_force(l)`
-      : tx`select from access_tokens t where id = ${tokenId} and is_in_force(t)`,
+    source
+      ? tx`select from payment_sources where id = ${source.id} and deleted_at is null`
+      : portal
+        ? tx`select from link_tokens l where id = ${portal.linkTokenId} and is_in_force(l)`
+        : tx`select from access_tokens t where id = ${tokenId} and is_in_force(t)`,
   ]);
-  if (found.length === 0) throw new ApiError(portal ? 'portal_ended' : 'token_unknown');
+  if (found.length === 0)
+    throw new ApiError(source ? 'payment_source_not_found' : portal ? 'portal_ended' : 'token_unknown');
 }
 
 /**

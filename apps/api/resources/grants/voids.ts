@@ -58,6 +58,23 @@ export async function voidGrant(
   return adjustmentId;
 }
 
+/**
+ * Parts the newest credits of a grant that has begun from it, as a grant of their own; gives its id. What was used of the grant were its
+ * oldest, so they are the last that anybody used.
+ */
+export async function partGrant(sql: Query, grantId: string, micros: number): Promise<string> {
+  const id = newId('grant');
+  await sql`
+    with rest as (
+      update grants set amount_micros = amount_micros - ${micros} where id = ${grantId} returning *)
+    insert into grants (id, team_id, billing_id, class, amount_micros, name, priority, begins_at, expires_at, metadata, before_micros,
+                        token_id, request_id)
+    select ${id}, team_id, billing_id, class, ${micros}, name, priority, begins_at, expires_at, metadata, before_micros + amount_micros,
+           token_id, request_id
+    from rest`;
+  return id;
+}
+
 const WHOLE_CLASS = -1;
 const TO_COME = -1;
 

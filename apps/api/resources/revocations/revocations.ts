@@ -106,7 +106,7 @@ export async function* revokePages(sql: Sql, redis: ShardedRedis, origin: AuditO
     }
 }
 
-/** A stolen token may have made some, which tell a stranger what happens and what is used. A team has a few. */
+/** A stolen token may have made some, which tell a stranger what happens and what is used, or make credits of what a stranger signs. A team has a few. */
 async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorded[]> {
   const rows = await tx<{ id: string }[]>`
     update webhooks set enabled = false, disabled_reason = 'REQUESTED', disabled_at = now(), updated_at = now()
@@ -114,6 +114,9 @@ async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorde
   const meters = await tx<{ id: string }[]>`
     update meter_destinations set enabled = false, updated_at = now()
     where team_id = ${teamId} and enabled and deleted_at is null returning id`;
+  const sources = await tx<{ id: string }[]>`
+    update payment_sources set secret_sealed = null, previous_sealed = null, previous_until = null, updated_at = now()
+    where team_id = ${teamId} and secret_sealed is not null and deleted_at is null returning id`;
   const after = { enabled: false, disabledReason: 'REQUESTED' };
   return [
     ...rows.map(({ id }): Recorded => ({ resource: 'webhook', id, before: { enabled: true }, after })),
@@ -122,6 +125,12 @@ async function disableWebhooks(tx: Transaction, teamId: string): Promise<Recorde
       id,
       before: { enabled: true },
       after: { enabled: false },
+    })),
+    ...sources.map(({ id }): Recorded => ({
+      resource: 'payment_source',
+      id,
+      before: { hasSecret: true },
+      after: { hasSecret: false },
     })),
   ];
 }

@@ -10,6 +10,7 @@ import { route } from '../../http/route.ts';
 import { requireWholeTeam } from '../../resources/access/access.ts';
 import { alertsValue } from '../../resources/billings/billings.ts';
 import { jsonValue } from '../../resources/keys/keys.ts';
+import { deletePaymentSourcesOf } from '../../resources/payments/sources.ts';
 import { deleteMetersOf } from '../../resources/meters.ts';
 import { deleteWebhooksOf } from '../../resources/webhooks.ts';
 import { workspace, workspaces, readWorkspace } from '../../resources/workspaces.ts';
@@ -113,6 +114,7 @@ export const deleteWorkspace = route('delete', '/api/v1/workspace/{id}', {
     changed('workspace', row.id, { before: workspaces.present(before) });
     await deleteWebhooksOf(sql, changed, row.id);
     await deleteMetersOf(sql, changed, row.id);
+    await deletePaymentSourcesOf(sql, changed, row.id);
     return { workspace: workspaces.present(row) };
   },
 });

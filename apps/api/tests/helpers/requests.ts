@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { errors } from '../../../../shared/contract/errors.ts';
+import { newId } from '../../../../shared/values/ids.ts';
 import { request, type RequestOptions } from '../../../../tests/helpers/request.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
 import type { ApiRoute } from '../../http/route.ts';
@@ -26,6 +27,8 @@ export const unknownThing = {
   webhook: 40460,
   delivery: 40461,
   meter: 40470,
+  source: 40480,
+  payment: 40481,
 };
 
 export type Things = Record<keyof typeof unknownThing, string>;
@@ -61,6 +64,7 @@ const IN_2100 = Date.UTC(2100, 0);
 // What a batch debited, a cancel of the same token gives back.
 const BATCHED = 'batched';
 const CLOSING_MONTH = '2099-12';
+const RULE = { event: 'invoice.paid', currency: 'usd', creditsPerUnit: '1' };
 const REPRESENTATION = 'documents';
 const granted = [{ representation: REPRESENTATION, read: true }];
 const tokenPermissions: Permission[] = ['key:read'];
@@ -85,6 +89,8 @@ const namedBy: Record<string, [thing: keyof Things, limited: number]> = {
   webhook: ['webhook', 40460],
   delivery: ['delivery', 40460],
   'meter-destination': ['meter', 40470],
+  'payment-source': ['source', 40480],
+  payment: ['payment', 40480],
 };
 
 const given: Record<string, Given> = {
@@ -180,6 +186,11 @@ const given: Record<string, Given> = {
   'patch /api/v1/meter-destination/{mid}': { body: { name: 'changed' } },
   'get /api/v1/meter-destination/{mid}/preview': { query: () => ({ day: '2026-01-01' }) },
   'get /api/v1/meter-destination/{mid}/proof': { query: () => ({ month: '2026-01' }) },
+  'post /api/v1/payment-source': {
+    body: (things) => ({ ...withWorkspace(things), kind: 'stripe', name: 'n', rules: [RULE] }),
+  },
+  'get /api/v1/payment-source': { limited: 'their own' },
+  'patch /api/v1/payment-source/{pid}': { body: { name: 'changed' } },
   'get /api/v1/quota': { limited: 'their own' },
 };
 
@@ -257,6 +268,17 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   const webhook = await make('/api/v1/webhook', told);
   const delivery = await make(`/api/v1/webhook/${webhook.id}/test`, {});
   const meter = await make('/api/v1/meter-destination', { workspaceId: workspace, kind: 'openmeter', name: 'm' });
+  const source = await make('/api/v1/payment-source', {
+    workspaceId: workspace,
+    kind: 'stripe',
+    name: 's',
+    rules: [RULE],
+  });
+  const payment = newId('pay');
+  await world.sql`
+    insert into payments (id, team_id, workspace_id, source_id, object_id, event, state, amount, currency, paid_at)
+    select ${payment}, team_id, workspace_id, id, 'in_1', 'invoice.paid', 'NO_RULE', 1, 'usd', now() from payment_sources
+    where id = ${source.id}`;
   // A month that is being closed, long from now, after one that no job looks at: so none closes it.
   await world.sql`
     insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, looked_at)
@@ -290,6 +312,8 @@ export async function makeThings(world: World, token: string): Promise<Things> {
     webhook: webhook.id,
     delivery: delivery.id,
     meter: meter.id,
+    source: source.id,
+    payment,
     holdToCapture: await hold(),
     holdToRelease: await hold(),
     holdToExtend: await hold(),

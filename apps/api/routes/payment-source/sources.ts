@@ -1,0 +1,166 @@
+import { Type } from 'typebox';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { flag, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
+import { listRoute } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { requireWorkspace, withinSight } from '../../resources/access/access.ts';
+import { creditsIn } from '../../resources/billings/billings.ts';
+import { jsonValue } from '../../resources/keys/keys.ts';
+import { meters } from '../../resources/meters.ts';
+import {
+  deletePaymentSources,
+  paymentSource,
+  paymentSources,
+  type PaymentRule,
+} from '../../resources/payments/sources.ts';
+import { matching, set } from '../../resources/rows.ts';
+
+const MOST_SOURCES = 10;
+
+const { workspaceId, kind, name, rules, metadataField, destinationId } = paymentSource.properties;
+const secret = Type.String({
+  maxLength: 255,
+  pattern: '^whsec_[!-~]+$',
+  description: 'signing secret of the endpoint at Stripe, `whsec_…`; stored encrypted, and in no answer',
+  examples: ['whsec_EXAMPLE'],
+});
+
+export const createPaymentSource = route('post', '/api/v1/payment-source', {
+  summary: 'Have payments become credits of the billing records of a workspace',
+  description:
+    'Then make an endpoint at Stripe with the URL of POST …/{pid}/events, and give its signing secret by a PATCH. What payments grant, the access token of this request grants.',
+  permission: 'billing:write',
+  status: 201,
+  body: object({
+    workspaceId,
+    kind,
+    name,
+    rules,
+    metadataField: Type.Optional(metadataField),
+    destinationId: Type.Optional(destinationId),
+    secret: Type.Optional(secret),
+  }),
+  response: object({ source: paymentSource }),
+  errors: ['workspace_forbidden', 'meter_destination_not_found', 'payment_source_limit_reached'],
+
+  async handle({ sql, body, caller, changed, webhooks: { sealer } }) {
+    const { workspaceId, rules, destinationId, secret, ...given } = body;
+    requireRules(rules);
+    await requireWorkspace(sql, caller, workspaceId, { hold: true });
+    // One at a time for each workspace, so that two at once see each other.
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`payment sources of ${workspaceId}`}, 0))`;
+    const [{ count }] = await sql<[{ count: number }]>`
+      select count(*)::int as count from payment_sources where workspace_id = ${workspaceId} and deleted_at is null`;
+    if (count >= MOST_SOURCES) throw new ApiError('payment_source_limit_reached');
+    await requireDestination(sql, workspaceId, destinationId);
+    const sourceId = newId('psrc');
+    const row = await paymentSources.insert(sql, {
+      ...given,
+      id: sourceId,
+      teamId: caller.teamId,
+      workspaceId,
+      rules: jsonValue(sql, rules),
+      destinationId: destinationId ?? null,
+      secretSealed: secret === undefined ? null : sealer.seal(secret, webhookSecretPlace(sourceId)),
+      sealedUnder: sealer.keyName,
+      tokenId: caller.tokenId,
+    });
+    const source = paymentSources.present(row);
+    changed('payment_source', sourceId, { after: source });
+    return { source };
+  },
+});
+
+export const listPaymentSources = listRoute('/api/v1/payment-source', 'sources', paymentSource, {
+  summary: 'List the payment sources, oldest first',
+  description: 'Of one workspace, or of all that the token may use.',
+  permission: 'billing:read',
+  query: { workspaceId: Type.Optional(id('workspace')) },
+
+  async open({ sql, caller, query }) {
+    const { workspaceId } = query;
+    if (workspaceId !== undefined) await requireWorkspace(sql, caller, workspaceId);
+    return paymentSources.list(sql, sql`${withinSight(sql, caller)} and ${matching(sql, { workspaceId })}`);
+  },
+});
+
+export const getPaymentSource = route('get', '/api/v1/payment-source/{pid}', {
+  summary: 'Get a payment source, without its secret',
+  description: 'Says what makes how many credits, and for whom.',
+  permission: 'billing:read',
+  response: object({ source: paymentSource }),
+
+  async handle({ sql, params, caller }) {
+    return { source: paymentSources.present(await paymentSources.require(sql, params.pid, withinSight(sql, caller))) };
+  },
+});
+
+export const updatePaymentSource = route('patch', '/api/v1/payment-source/{pid}', {
+  summary: 'Change a payment source, or give it the signing secret of its endpoint',
+  description: 'Another secret leaves the one before for 24 hours: Stripe, too, signs with both while one is rolled.',
+  permission: 'billing:write',
+  body: object({
+    name: Type.Optional(name),
+    rules: Type.Optional(rules),
+    metadataField: Type.Optional(nullable(metadataField)),
+    destinationId: Type.Optional(nullable(destinationId)),
+    secret: Type.Optional(secret),
+    endPrevious: Type.Optional(flag('the secret of before ends at once: it leaked', false)),
+  }),
+  response: object({ source: paymentSource }),
+  errors: ['meter_destination_not_found'],
+
+  async handle({ sql, params, body, caller, changed, webhooks: { sealer } }) {
+    const before = await paymentSources.require(sql, params.pid, withinSight(sql, caller), { lock: true });
+    const { rules, secret, endPrevious, ...given } = body;
+    if (rules) requireRules(rules);
+    await requireDestination(sql, before.workspaceId, body.destinationId ?? undefined);
+    const sealed = secret && sealer.seal(secret, webhookSecretPlace(before.id));
+    await sql`
+      update payment_sources set ${set(sql, { ...given, rules: jsonValue(sql, rules) })}
+        ${sealed === undefined ? sql`` : sql`, previous_sealed = secret_sealed, previous_until = now() + interval '24 hours', secret_sealed = ${sealed}, sealed_under = ${sealer.keyName}`}
+      where id = ${before.id}`;
+    if (endPrevious)
+      await sql`update payment_sources set previous_sealed = null, previous_until = null where id = ${before.id}`;
+    const row = await paymentSources.require(sql, before.id, sql`true`);
+    const source = paymentSources.present(row);
+    changed('payment_source', row.id, { before: paymentSources.present(before), after: source });
+    return { source };
+  },
+});
+
+export const deletePaymentSource = route('delete', '/api/v1/payment-source/{pid}', {
+  summary: 'Delete a payment source with its secret',
+  description: 'What it granted stays, and stays known: another source of the workspace does not grant it again.',
+  permission: 'billing:write',
+  response: object({ source: paymentSource }),
+
+  async handle({ sql, params, caller, changed }) {
+    const before = await paymentSources.require(sql, params.pid, withinSight(sql, caller), { lock: true });
+    await deletePaymentSources(sql, changed, [before]);
+    return { source: paymentSources.present(before) };
+  },
+});
+
+/** Throws 400 for rules that say too little, or too much. */
+function requireRules(rules: readonly PaymentRule[]): void {
+  for (const [i, { event, creditsPerUnit, price, credits }] of rules.entries()) {
+    if ((price === undefined) !== (credits === undefined) || (price === undefined) === (creditsPerUnit === undefined))
+      throw invalidField(`/rules/${i}`, 'must have creditsPerUnit, or price with credits');
+    if (creditsIn('credits', creditsPerUnit ?? credits!) === 0)
+      throw invalidField(`/rules/${i}/${price === undefined ? 'creditsPerUnit' : 'credits'}`, 'must be above 0');
+    if ((event === 'payment_intent.succeeded') !== (rules[0]!.event === 'payment_intent.succeeded'))
+      throw invalidField(
+        `/rules/${i}/event`,
+        'must not stand beside payment_intent.succeeded: one payment could then make credits by both; use checkout.session.completed and invoice.paid',
+      );
+  }
+}
+
+async function requireDestination(sql: Query, workspaceId: string, destinationId: string | undefined): Promise<void> {
+  if (destinationId === undefined) return;
+  await meters.require(sql, destinationId, sql`workspace_id = ${workspaceId} and deleted_at is null`);
+}
