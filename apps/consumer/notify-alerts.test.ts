@@ -57,3 +57,31 @@ test('a replay, a consumer that dies after it told, or the same crossing by anot
   );
   assert.is((await heard('credits.alert')).length, 2);
 });
+
+test('a top-up is due once for each arming of an alert that says how much, under the id of the crossing', async () => {
+  const { billingId, workspaceId } = await own.storeKeyAndBilling();
+  const heard = await own.listen(workspaceId);
+  const alerts = [
+    { name: 'buy', when: { available: '10' }, topUp: '500' },
+    { name: 'left', when: { available: '5' } },
+  ];
+  await own.sql`update billing_records set alerts = ${JSON.stringify(alerts)}::text::json where id = ${billingId}`;
+  const buy: PackedAlert = { name: 'buy', kind: 'available', value: 10_000_000 };
+  const left: PackedAlert = { ...buy, name: 'left', value: 5_000_000 };
+  for (const armed of ['x.1', 'x.1', 'x.2']) await append(billingId, [buy, left], armed);
+  await own.carry();
+  const crossings = await own.sql<{ id: string; eventId: string }[]>`
+    select id, event_id from alerts_told where billing_id = ${billingId} and name = 'buy' order by armed`;
+  assert.equal(
+    (await heard('credits.top_up_due')).map(({ data }) => data),
+    crossings.map(({ id, eventId }) => ({
+      billingId,
+      externalMeterId: 'm',
+      eventId,
+      topUpId: id,
+      amount: '500',
+      below: '10',
+    })),
+  );
+  assert.is(crossings.length, 2);
+});

@@ -60,13 +60,17 @@ async function store(sql: Transaction, crossings: Crossed[]): Promise<void> {
          with ordinality as crossed (id, billing_id, name, "when", event_id, at, used_micros, armed, place)
     join billing_records record on record.id = crossed.billing_id
     order by crossed.billing_id, crossed.name, crossed.armed, crossed.place
-    on conflict (billing_id, name, armed) do nothing returning billing_id, name, armed, "when", event_id, at, used_micros)
-    select s.*, b.team_id, b.workspace_id, b.external_meter_id from stored s join billing_records b on b.id = s.billing_id
+    on conflict (billing_id, name, armed) do nothing returning id, billing_id, name, armed, "when", event_id, at, used_micros)
+    select s.*, b.team_id, b.workspace_id, b.external_meter_id,
+           (select a ->> 'topUp' from json_array_elements(coalesce(b.alerts, w.default_alerts)) a
+            where a ->> 'name' = s.name and a -> 'when' ->> 'available' is not null) as top_up
+    from stored s join billing_records b on b.id = s.billing_id join workspaces w on w.id = b.workspace_id
     order by s.billing_id, s.at, s.name, s.armed`;
-  await notifyWebhooks(sql, stored.map(eventOf));
+  await notifyWebhooks(sql, stored.flatMap(eventsOf));
 }
 
 type Stored = {
+  id: string;
   billingId: string;
   name: string;
   armed: string;
@@ -77,17 +81,21 @@ type Stored = {
   teamId: string;
   workspaceId: string;
   externalMeterId: string;
+  /** What the alert of this name says to buy now. */
+  topUp: string | null;
 };
 
-function eventOf({ billingId, name, armed, when, eventId, at, usedMicros, ...of }: Stored): WebhookEvent {
-  const { teamId, workspaceId, externalMeterId } = of;
-  return {
-    type: 'credits.alert',
-    teamId,
-    workspaceId,
-    subjectId: billingId,
-    cause: `${name} ${armed}`,
-    atMs: at,
-    data: { billingId, externalMeterId, alert: { name, when }, usedCredits: formatCredits(usedMicros), eventId },
+function eventsOf({ billingId, name, armed, when, eventId, at, usedMicros, topUp, ...of }: Stored): WebhookEvent[] {
+  const { id: topUpId, teamId, workspaceId, externalMeterId } = of;
+  const all = { teamId, workspaceId, subjectId: billingId, cause: `${name} ${armed}`, atMs: at };
+  const alert = { name, when };
+  const data = { billingId, externalMeterId, eventId };
+  const told = {
+    ...all,
+    type: 'credits.alert' as const,
+    data: { ...data, alert, usedCredits: formatCredits(usedMicros) },
   };
+  const { available: below } = when;
+  if (topUp === null || below === undefined) return [told];
+  return [told, { ...all, type: 'credits.top_up_due', data: { ...data, topUpId, amount: topUp, below } }];
 }

@@ -103,6 +103,8 @@ type Alert struct {
 	// its name, unique among them
 	Name string    `json:"name"`
 	When AlertWhen `json:"when"`
+	// with `available`: how much is to be bought once it is reached, which `credits.top_up_due` tells webhooks: decimal text, at most six decimals, at most 9000000000
+	TopUp string `json:"topUp,omitempty"`
 }
 
 // AlertWhen is a part of requests or answers.
@@ -2883,6 +2885,20 @@ type CreditsAlertData struct {
 	// credits used, ever: decimal text, at most six decimals, at most 9000000000 either way
 	UsedCredits string `json:"usedCredits"`
 	EventID     string `json:"eventId"`
+}
+
+// TopUpDueData is a TopUpDueData of the OpenAPI document.
+type TopUpDueData struct {
+	BillingID string `json:"billingId"`
+	// your own id of the meter; it ties keys to the billing record of the same meter
+	ExternalMeterID string `json:"externalMeterId"`
+	// its id, for the metadata of the payment: it is paid once
+	TopUpID string `json:"topUpId"`
+	// credits to buy: decimal text, at most six decimals, at most 9000000000 either way
+	Amount string `json:"amount"`
+	// the credits that were left, or fewer: decimal text, at most six decimals, at most 9000000000 either way
+	Below   string `json:"below"`
+	EventID string `json:"eventId"`
 }
 
 // CreditsData is a CreditsData of the OpenAPI document.

@@ -760,6 +760,8 @@ export type Alert = {
     available?: string;
     /** name of a limit of the record for a day, a week or a month */ limit?: string;
   };
+  /** with `available`: how much is to be bought once it is reached, which `credits.top_up_due` tells webhooks: decimal text, at most six decimals, at most 9000000000 */
+  topUp?: string;
 };
 
 export type Hold = {
@@ -2063,6 +2065,7 @@ export type CreateWebhookRequest = {
   /** the types of events that it gets */
   events: Array<
     | 'credits.alert'
+    | 'credits.top_up_due'
     | 'credits.exhausted'
     | 'credits.replenished'
     | 'grant.began'
@@ -2091,6 +2094,7 @@ export type NewWebhook = {
   /** the types of events that it gets */
   events: Array<
     | 'credits.alert'
+    | 'credits.top_up_due'
     | 'credits.exhausted'
     | 'credits.replenished'
     | 'grant.began'
@@ -2131,6 +2135,7 @@ export type Webhook = {
   /** the types of events that it gets */
   events: Array<
     | 'credits.alert'
+    | 'credits.top_up_due'
     | 'credits.exhausted'
     | 'credits.replenished'
     | 'grant.began'
@@ -2189,6 +2194,7 @@ export type UpdateWebhookRequest = {
   events?:
     | Array<
         | 'credits.alert'
+        | 'credits.top_up_due'
         | 'credits.exhausted'
         | 'credits.replenished'
         | 'grant.began'
@@ -2524,6 +2530,17 @@ export type CreditsAlertData = {
   eventId: string;
 };
 
+export type TopUpDueData = {
+  billingId: string;
+  /** your own id of the meter; it ties keys to the billing record of the same meter */
+  externalMeterId: string;
+  /** its id, for the metadata of the payment: it is paid once */ topUpId: string;
+  /** credits to buy: decimal text, at most six decimals, at most 9000000000 either way */ amount: string;
+  /** the credits that were left, or fewer: decimal text, at most six decimals, at most 9000000000 either way */
+  below: string;
+  eventId: string;
+};
+
 export type CreditsData = {
   billingId: string;
   /** your own id of the meter; it ties keys to the billing record of the same meter */
@@ -2634,6 +2651,7 @@ export type MeterFailedData = {
 /** The `data` of each type of event. */
 export type WebhookData = {
   'credits.alert': CreditsAlertData;
+  'credits.top_up_due': TopUpDueData;
   'credits.exhausted': CreditsData;
   'credits.replenished': CreditsData;
   'grant.began': GrantData;

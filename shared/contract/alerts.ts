@@ -19,7 +19,18 @@ const when = object(
 );
 
 /** When a billing record crosses an alert. */
-export const alert = named('Alert', object({ name: textOf(64, 'its name, unique among them', 'low'), when }));
+export const alert = named(
+  'Alert',
+  object({
+    name: textOf(64, 'its name, unique among them', 'low'),
+    when,
+    topUp: Type.Optional(
+      credits(
+        'with `available`: how much is to be bought once it is reached, which `credits.top_up_due` tells webhooks',
+      ),
+    ),
+  }),
+);
 export type Alert = Static<typeof alert>;
 
 export const alerts = Type.Array(alert, {

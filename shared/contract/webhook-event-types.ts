@@ -1,6 +1,7 @@
 /** Every type of event and when it comes, in the order of the documentation. */
 export const webhookMeanings = {
   'credits.alert': 'a customer crosses an alert',
+  'credits.top_up_due': 'credits are to be bought for a customer',
   'credits.exhausted': 'a customer has no credits left, or reached its cap',
   'credits.replenished': 'such a customer has credits again',
   'grant.began': 'granted credits begin',

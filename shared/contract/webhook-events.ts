@@ -40,6 +40,20 @@ const key = named('KeyData', object(ofKey));
 /** The `data` of each type of event. Never a secret: a receiver, and whoever reads its logs, may know no key. */
 export const webhookData = {
   'credits.alert': named('CreditsAlertData', object({ ...ofRecord, alert, usedCredits, eventId })),
+  'credits.top_up_due': named(
+    'TopUpDueData',
+    object({
+      ...ofRecord,
+      topUpId: plainText(
+        64,
+        'its id, for the metadata of the payment: it is paid once',
+        'alert_01kafc6v3nf0qtmhd7d5ryx2s9',
+      ),
+      amount: signedCredits('credits to buy'),
+      below: signedCredits('the credits that were left, or fewer'),
+      eventId,
+    }),
+  ),
   'credits.exhausted': state,
   'credits.replenished': state,
   'grant.began': grant,

@@ -354,6 +354,8 @@ class Alert(TypedDict):
     name: str
     """Its name, unique among them"""
     when: AlertWhen
+    topUp: NotRequired[str]
+    """With `available`: how much is to be bought once it is reached, which `credits.top_up_due` tells webhooks: decimal text, at most six decimals, at most 9000000000"""
 
 class CreateWorkspaceInput(TypedDict):
     name: str
@@ -1851,7 +1853,7 @@ class QuotaResult(TypedDict):
 class CreateWebhookInput(TypedDict):
     url: str
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
-    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
+    events: list[Literal["credits.alert", "credits.top_up_due", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
     """The types of events that it gets"""
     workspaceId: NotRequired[str]
     """Id of the workspace whose events it gets; absent: those of all"""
@@ -1863,7 +1865,7 @@ class NewWebhook(TypedDict):
     """Id of the webhook"""
     url: str
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
-    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
+    events: list[Literal["credits.alert", "credits.top_up_due", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
     """The types of events that it gets"""
     workspaceId: NotRequired[str]
     """Id of the workspace whose events it gets; absent: those of all"""
@@ -1893,7 +1895,7 @@ class Webhook(TypedDict):
     """Id of the webhook"""
     url: str
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
-    events: list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
+    events: list[Literal["credits.alert", "credits.top_up_due", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]
     """The types of events that it gets"""
     workspaceId: NotRequired[str]
     """Id of the workspace whose events it gets; absent: those of all"""
@@ -1963,7 +1965,7 @@ class ListWebhookDeliveriesResult(TypedDict):
 class UpdateWebhookInput(WebhookPath):
     enabled: NotRequired[bool]
     """Whether events are delivered"""
-    events: NotRequired[list[Literal["credits.alert", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]]
+    events: NotRequired[list[Literal["credits.alert", "credits.top_up_due", "credits.exhausted", "credits.replenished", "grant.began", "grant.expiring", "grant.expired", "limit.reached", "key.created", "key.rotated", "key.deleted", "key.expiring", "hold.expired", "books.different", "month.closed", "meter.failed"]]]
     """The types of events that it gets"""
     url: NotRequired[str]
     """Where events are posted: `https://`, with the name of a host that can be reached from outside"""
@@ -2516,6 +2518,22 @@ class CreditsAlertEvent(Event):
     type: Literal["credits.alert"]
     data: CreditsAlertData
 
+class TopUpDueData(TypedDict):
+    billingId: str
+    externalMeterId: str
+    """Your own id of the meter; it ties keys to the billing record of the same meter"""
+    topUpId: str
+    """Its id, for the metadata of the payment: it is paid once"""
+    amount: str
+    """Credits to buy: decimal text, at most six decimals, at most 9000000000 either way"""
+    below: str
+    """The credits that were left, or fewer: decimal text, at most six decimals, at most 9000000000 either way"""
+    eventId: str
+
+class CreditsTop_up_dueEvent(Event):
+    type: Literal["credits.top_up_due"]
+    data: TopUpDueData
+
 class CreditsData(TypedDict):
     billingId: str
     externalMeterId: str
@@ -2706,5 +2724,5 @@ class MeterFailedEvent(Event):
     data: MeterFailedData
 
 
-WebhookEvent = CreditsAlertEvent | CreditsExhaustedEvent | CreditsReplenishedEvent | GrantBeganEvent | GrantExpiringEvent | GrantExpiredEvent | LimitReachedEvent | KeyCreatedEvent | KeyRotatedEvent | KeyDeletedEvent | KeyExpiringEvent | HoldExpiredEvent | BooksDifferentEvent | MonthClosedEvent | MeterFailedEvent
+WebhookEvent = CreditsAlertEvent | CreditsTop_up_dueEvent | CreditsExhaustedEvent | CreditsReplenishedEvent | GrantBeganEvent | GrantExpiringEvent | GrantExpiredEvent | LimitReachedEvent | KeyCreatedEvent | KeyRotatedEvent | KeyDeletedEvent | KeyExpiringEvent | HoldExpiredEvent | BooksDifferentEvent | MonthClosedEvent | MeterFailedEvent
 """What a webhook is posted: by its type, what its data are."""

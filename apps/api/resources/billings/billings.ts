@@ -199,15 +199,19 @@ export function alertWarnings({ alerts, limits }: BillingRow): { warnings?: Erro
   return warnings.length > 0 ? { warnings } : {};
 }
 
-function checked({ name, when }: Alert, path: string, before: Alert[]): Alert {
+function checked({ name, when, topUp }: Alert, path: string, before: Alert[]): Alert {
   if (before.some((other) => other.name === name))
     throw invalidField(`/${path}/name`, 'must be unique among the alerts');
   const { usedPercent, available, limit } = when;
   if (available !== undefined) {
     if (usedPercent !== undefined || limit !== undefined) throw invalidField(`/${path}/when`, ONE_OF);
-    return { name, when: { available: formatCredits(creditsIn(`${path}/when/available`, available)) } };
+    const micros = topUp === undefined ? 1 : creditsIn(`${path}/topUp`, topUp);
+    if (micros === 0) throw invalidField(`/${path}/topUp`, 'must be above 0');
+    const left = formatCredits(creditsIn(`${path}/when/available`, available));
+    return { name, when: { available: left }, ...(topUp !== undefined && { topUp: formatCredits(micros) }) };
   }
   if (usedPercent === undefined) throw invalidField(`/${path}/when`, ONE_OF);
+  if (topUp !== undefined) throw invalidField(`/${path}/topUp`, 'must be left out but for available');
   return { name, when: limit === undefined ? { usedPercent } : { limit, usedPercent } };
 }
 

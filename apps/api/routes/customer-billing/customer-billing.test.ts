@@ -40,12 +40,22 @@ test('a billing record is created, read by meter and by id, and changed', async 
 test('a new record has the given settings, in canonical form; an alert names a limit by any name that it can have', async () => {
   const name = 'n'.repeat(128);
   const limits = [{ name, unit: 'requests', limit: 10, per: 'day' }];
-  const alerts = [{ name: 'low', when: { limit: name, usedPercent: 80 } }];
+  const alerts = [
+    { name: 'low', when: { limit: name, usedPercent: 80 } },
+    { name: 'buy', when: { available: '10' }, topUp: '500' },
+  ];
   const given = { totalCredits: '0012.340000', allowOverages: true, spendCap: '0', limits, alerts };
   const body = { workspaceId: records.workspaceId, externalMeterId: 'given', ...given };
   const { totalCredits, spendCap, allowOverages, alerts: told } = await make(PATH, body);
   assert.equal([totalCredits, spendCap, allowOverages, told], ['12.34', '0', true, alerts]);
-  for (const wrong of [{ totalCredits: '1.0000001' }, { totalCredits: '9000000000.000001' }, { spendCap: '1e3' }])
+  const wrongAlert = (when: object, topUp: string) => ({ alerts: [{ name: 'buy', when, topUp }] });
+  for (const wrong of [
+    { totalCredits: '1.0000001' },
+    { totalCredits: '9000000000.000001' },
+    { spendCap: '1e3' },
+    wrongAlert({ available: '10' }, '0'),
+    wrongAlert({ usedPercent: 80 }, '5'),
+  ])
     await records.refused(40001, PATH, { ...body, externalMeterId: 'none', ...wrong });
 });
 

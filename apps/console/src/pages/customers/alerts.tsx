@@ -17,19 +17,20 @@ export const alertKind: Kind<Alert, ReturnType<typeof fieldsOf>> = {
     { title: 'Told', text: textOf },
   ],
   fieldsOf,
-  itemIn({ name, kind, amount, limit }) {
-    if (kind === 'available') return { name, when: { available: amount } };
+  itemIn({ name, kind, amount, limit, topUp }) {
+    if (kind === 'available') return { name, when: { available: amount }, ...(topUp && { topUp }) };
     return { name, when: { usedPercent: Number(amount), ...(limit && { limit }) } };
   },
   empty: 'None of its own: those of the workspace hold. Add one to be told before the credits run out.',
 };
 
-function textOf({ when: { usedPercent, available, limit } }: Alert) {
-  if (available !== undefined) return `when ${available} credits are left, or fewer`;
+function textOf({ when: { usedPercent, available, limit }, topUp }: Alert) {
+  const buys = topUp === undefined ? '' : `; ${topUp} are to be bought then`;
+  if (available !== undefined) return `when ${available} credits are left, or fewer${buys}`;
   return `when ${usedPercent}% of the ${limit === undefined ? 'credits' : `limit ${limit}`} are used`;
 }
 
-function fieldsOf({ name, when: { usedPercent, available, limit } = {} }: Partial<Alert>) {
+function fieldsOf({ name, when: { usedPercent, available, limit } = {}, topUp }: Partial<Alert>) {
   const from = 'A percentage such as 80, or an amount of credits.';
   const told = ['amount', 'usedPercent', 'available'];
   const whole = 'The name of a limit on credits, for a percentage of it. Empty: of all credits.';
@@ -38,5 +39,12 @@ function fieldsOf({ name, when: { usedPercent, available, limit } = {} }: Partia
     { name: 'kind', label: 'Watches', options: watched, value: available === undefined ? 'percent' : 'available' },
     { name: 'amount', label: 'From', as: 'credits', required: true, hint: from, value: available ?? usedPercent, told },
     { name: 'limit', label: 'Of the limit', hint: whole, value: limit },
+    {
+      name: 'topUp',
+      label: 'To buy',
+      as: 'credits',
+      hint: 'What webhooks are told to buy, of credits left.',
+      value: topUp,
+    },
   ] as const satisfies readonly FieldData[];
 }
