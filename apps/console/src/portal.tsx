@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, leavePortal, openPortal } from './data/call.ts';
+import { call, hasEnded, leavePortal, openPortal } from './data/call.ts';
 import { EndedContext, readItems, useRead } from './data/hooks.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { Statement } from './pages/customers/books.tsx';
@@ -55,9 +55,9 @@ export function Portal() {
       </Outside>
     );
   }
-  const hasEnded = problem?.status === 401;
-  if (problem && (hasEnded || !opened))
-    return <Outside title={TITLE} problem={problem} onRetry={hasEnded ? undefined : reload} />;
+  const isOver = problem !== undefined && hasEnded(problem);
+  if (problem && (isOver || !opened))
+    return <Outside title={TITLE} problem={problem} onRetry={isOver ? undefined : reload} />;
   if (!opened) return <main class="narrow" aria-busy="true" />;
   const head = (
     <span class="workspace" title={opened.customerId}>

@@ -39,7 +39,7 @@ const tasks: Record<string, (person: Person) => Promise<unknown>> = {
     await click('New key');
     await fill('Name', 'Tenth backend');
     await fill('Customer', 'tenth');
-    await fill('Credits', '1,000');
+    await fill('Credits', '1000');
     await fill('At most so many requests', '500');
     await click('Create key');
     await click('Copy');

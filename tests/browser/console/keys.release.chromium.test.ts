@@ -77,6 +77,7 @@ test('one search finds a key by its whole secret, a customer by a part of its na
   page.on('request', (request) => asked.push(request.url()));
   for (const [text, kind, title] of [
     [key, 'key', 'Initech scanner'],
+    [`Authorization: Bearer ${key}`, 'key', 'Initech scanner'],
     ['initec', 'customer', 'Initech'],
     ['web', 'page', 'Webhooks'],
   ] as const) {
@@ -88,7 +89,30 @@ test('one search finds a key by its whole secret, a customer by a part of its na
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor();
   }
+  await page.getByRole('link', { name: 'Usage' }).click();
+  await fill(page, { 'Only the key (id)': key });
+  await page.getByText('Nothing was used').waitFor();
   assert.not.ok(asked.join().includes(key), 'the secret leaves the field for nowhere');
+  await close();
+});
+
+test('a search that reads a part of a long list says so, finds what is exactly so all the same, and what may be a secret as one asks', async () => {
+  const id = 'cus_0123456789abcdef01234567';
+  await own.customers.newMeter({ externalMeterId: id });
+  const { page, close } = await own.open('settings');
+  let reads = 0;
+  await page.route(/search=/, (route) => {
+    reads += 1;
+    return route.fulfill({ json: { items: [], nextCursor: `${reads}` } });
+  });
+  await page.keyboard.press('Control+k');
+  const found = page.getByRole('dialog', { name: 'Search' });
+  await page.getByLabel('Look for').fill(id);
+  await found.getByText('Not all were looked through').waitFor();
+  assert.is(reads, 4, 'of keys and of customers two pages, once');
+  assert.is(await found.getByText('Nothing fits').count(), 0);
+  await press(page, 'It is an id: look for all of it');
+  await found.getByRole('link', { name: id }).waitFor();
   await close();
 });
 

@@ -43,6 +43,38 @@ test('a new secret stays until its dialog is closed, also where its page can not
   await close();
 });
 
+test('a new secret is not lost to Escape while it is made, nor to a session that ends before its credits are added', async () => {
+  const { page, close } = await own.open('keys');
+  let made = () => {};
+  const asked = new Promise<void>((resolve) => void (made = resolve));
+  await page.route('**/api/v1/api-key', async (route) => {
+    await asked;
+    await route.continue();
+  });
+  const ended = { error: { code: 40103, message: 'The session has ended; sign in again.' } };
+  await page.getByRole('button', { name: 'New key' }).click();
+  await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Slowly');
+  await page.getByLabel('Customer', { exact: true }).fill('cus_slowly');
+  const refuse = (route: Route) => route.fulfill({ status: 401, json: ended });
+  await page.route('**/customer-billing*', refuse);
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+  assert.ok(await page.getByRole('button', { name: 'Close' }).isDisabled());
+  await page.route('**/api-keys?*', refuse);
+  made();
+  const dialog = page.getByRole('dialog', { name: 'The new key' });
+  const secret = await dialog.getByLabel('Secret of the key').inputValue();
+  assert.is((await own.customers.verify({ key: secret })).body.status, 'VALID');
+  await dialog.getByText('The session has ended').waitFor();
+  await settled(page);
+  assert.is(await dialog.getByLabel('Secret of the key').inputValue(), secret);
+  await page.context().clearCookies();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await page.getByLabel('Access token').waitFor();
+  await close();
+});
+
 test('a refill whose answer was lost shows when its form is closed, and the next one of the same amount is another', async () => {
   const { page, close } = await own.open(`customers/${await newRecord('lost answers')}`);
   await page.getByText('100 credits available').waitFor();

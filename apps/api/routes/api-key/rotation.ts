@@ -43,12 +43,12 @@ export const endEarlierSecrets = route('delete', '/api/v1/workspace/{id}/api-key
   response: object({ apiKey }),
   errors: ['key_deleted'],
 
-  async handle({ sql, params, caller, changed, clock }) {
+  async handle({ sql, params, caller, changed }) {
     const before = await requireKey(sql, caller, params, { lock: true });
     if (before.deleted) throw new ApiError('key_deleted');
     const ended = await sql<{ pointerShard: number | null }[]>`
       update key_texts set replaced_at = now(), valid_until = null
-      where key_id = ${params.akid} and valid_until > ${clock.now()}
+      where key_id = ${params.akid} and valid_until > extract(epoch from now()) * 1000
       returning pointer_shard`;
     await sql`update api_keys set version = version + 1, updated_at = now() where id = ${params.akid}`;
     const apiKey = await readKey(sql, params);

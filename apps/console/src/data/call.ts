@@ -2,6 +2,7 @@ import type { Contract } from '../../../../clients/node/contract.ts';
 import { errorOf, isPassing, KeytallyError } from '../../../../clients/node/error.ts';
 import { requestOf } from '../../../../clients/node/operations.ts';
 import type { PortalContract } from './portal-contract.ts';
+import { masked } from './searchable.ts';
 
 type Operations = Contract & PortalContract;
 
@@ -33,9 +34,11 @@ type Known<I, O extends Operation> = I & { [Field in Exclude<keyof I, keyof Inpu
 export async function call<O extends Operation, I extends Input<O>>(
   operation: O,
   input: Known<I, O>,
+  signal?: AbortSignal,
 ): Promise<Output<O>> {
   const { method, path, body } = requestOf(operation, input);
-  if (method === 'GET') return send(method, path);
+  // Whatever somebody pasted: no secret stands in an address.
+  if (method === 'GET') return send(method, masked(path), { signal });
   const text = body && JSON.stringify(body);
   const answer = await (method === 'POST'
     ? post<Output<O>>(path, text)
@@ -61,6 +64,22 @@ export async function callAll<O extends Operation, I extends Input<O>>(
 
 /** The event by which every part of a page reads again what it shows. */
 export const CHANGED = 'keytally-changed';
+
+let secretsHeld = 0;
+
+/** Keeps the page as it is while a dialog shows what is shown once, or waits for it: a session may end meanwhile. Gives what ends that. */
+export function holdPage(): () => void {
+  secretsHeld += 1;
+  return () => {
+    secretsHeld -= 1;
+    readAgain();
+  };
+}
+
+/** Whether an error says that the session has ended, and the page may go. */
+export function hasEnded({ status }: KeytallyError): boolean {
+  return status === 401 && secretsHeld === 0;
+}
 
 /** Has every part read again, once whoever made the change has gone on: a page that is left reads nothing. */
 function readAgain(): void {
@@ -121,14 +140,15 @@ export const download = (path: string) => send<Blob>('GET', path, { read: (respo
 type Options<Answer> = {
   body?: string | undefined;
   headers?: Record<string, string>;
+  signal?: AbortSignal | undefined;
   read?(response: Response): Promise<Answer>;
 };
 
 async function send<Answer>(method: string, path: string, options: Options<Answer> = {}): Promise<Answer> {
-  const { body, headers, read = (response) => response.json() as Promise<Answer> } = options;
+  const { body, headers, signal = null, read = (response) => response.json() as Promise<Answer> } = options;
   const sent = { ...MARK, ...(body && { 'Content-Type': 'application/json' }), ...headers };
   try {
-    const response = await fetch(path, { method, headers: sent, body: body ?? null });
+    const response = await fetch(path, { method, headers: sent, body: body ?? null, signal });
     if (response.ok) return await read(response);
     const error = errorOf({ status: response.status, headers: response.headers, text: await response.text() });
     if (error.code !== 0) throw error;

@@ -2,7 +2,8 @@ import { useLocation } from 'preact-iso/router';
 import { createContext } from 'preact';
 import { useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Permission } from '../../../../shared/contract/caller.ts';
-import { call, CHANGED, Problem, type Input, type Operation, type Output, type Session } from './call.ts';
+import { call, CHANGED, hasEnded, Problem, type Input, type Operation, type Output, type Session } from './call.ts';
+import { masked } from './searchable.ts';
 
 export type Workspace = Output<'get /api/v1/workspace/{id}'>['workspace'];
 
@@ -44,7 +45,7 @@ export function useAsked(): readonly [asked: Asked, ask: (change: Record<string,
       ([, value]) => value !== undefined && value !== '',
     );
     const wanted = new URLSearchParams(all.map(([name, value]) => [name, String(value)])).toString();
-    route(wanted ? `${path}?${wanted}` : path);
+    route(wanted ? `${path}?${masked(wanted)}` : path);
   };
   return [query, ask];
 }
@@ -65,7 +66,7 @@ export function useAnswer<O extends Operation>(operation: O, input: Input<O> | u
  * again and that fails, it keeps what it has. With `everyMs` it goes on reading while the tab is in sight.
  */
 export function useRead<Value>(
-  read: (before?: Value) => Promise<Value | undefined>,
+  read: (before: Value | undefined, signal: AbortSignal) => Promise<Value | undefined>,
   on: string | undefined,
   everyMs?: number,
 ): Read<Value> {
@@ -81,21 +82,22 @@ export function useRead<Value>(
   }, []);
   // Before the page is drawn: the answer is here that much sooner.
   useLayoutEffect(() => {
-    let [isReading, isOver] = [false, false];
+    const over = new AbortController();
+    let isReading = false;
     let before: Value | undefined;
     more.current = async () => {
-      if (isReading || isOver) return;
+      if (isReading || over.signal.aborted) return;
       isReading = true;
       try {
-        const value = await read(before);
-        if (isOver) return;
+        const value = await read(before, over.signal);
+        if (over.signal.aborted) return;
         before = value;
         setState({ value, readOn: on });
       } catch (error) {
-        if (isOver) return;
+        if (over.signal.aborted) return;
         const problem = problemOf(error);
         // A session that has ended does not begin again by itself.
-        isOver = problem.status === 401;
+        if (problem.status === 401) over.abort();
         setState((shown) => (shown.readOn === on ? { ...shown, problem } : { problem }));
       } finally {
         isReading = false;
@@ -108,7 +110,7 @@ export function useRead<Value>(
     document.addEventListener('visibilitychange', look);
     more.current();
     return () => {
-      isOver = true;
+      over.abort();
       clearInterval(timer || undefined);
       document.removeEventListener('visibilitychange', look);
     };
@@ -139,28 +141,39 @@ const NO_ITEMS: never[] = [];
 /** As much of a list as is shown at once. */
 export const MOST_ITEMS = 10_000;
 
-async function readPage<O extends Operation>(operation: O, input: ListInput<O>, cursor: string | undefined) {
-  const answer = await call(operation, { ...input, cursor } as Input<O>);
+async function readPage<O extends Operation>(
+  operation: O,
+  input: ListInput<O>,
+  cursor: string | undefined,
+  signal?: AbortSignal,
+) {
+  const answer = await call(operation, { ...input, cursor } as Input<O>, signal);
   const { nextCursor } = answer as { nextCursor?: string };
   return { items: Object.values(answer).find(Array.isArray) as ItemOf<O>[], nextCursor };
 }
 
-/** The first items of a list, at most so many, of at most so many pages. */
-export async function readItems<O extends Operation>(
+type Some = { most?: number; pages?: number; signal?: AbortSignal | undefined };
+
+/** The first items of a list, at most so many, of at most so many pages; and whether it has no others. */
+export async function readSome<O extends Operation>(
   operation: O,
   input: ListInput<O>,
-  { most = MOST_ITEMS, pages = Infinity } = {},
-): Promise<ItemOf<O>[]> {
+  { most = MOST_ITEMS, pages = Infinity, signal }: Some = {},
+): Promise<{ items: ItemOf<O>[]; isWhole: boolean }> {
   const items: ItemOf<O>[] = [];
   let cursor: string | undefined;
   do {
-    const page = await readPage(operation, input, cursor);
+    const page = await readPage(operation, input, cursor, signal);
     items.push(...page.items);
     cursor = page.nextCursor;
     pages -= 1;
   } while (cursor !== undefined && items.length < most && pages > 0);
-  return items.slice(0, most);
+  return { items: items.slice(0, most), isWhole: cursor === undefined && items.length <= most };
 }
+
+/** The same items alone. */
+export const readItems = async <O extends Operation>(operation: O, input: ListInput<O>, some?: Some) =>
+  (await readSome(operation, input, some)).items;
 
 /** Reads a list page by page, of each the items to keep: the first at once, the next ones as `more` asks for them. */
 export function usePages<O extends Operation>(
@@ -190,7 +203,7 @@ export function useProblem(): (error: unknown) => Problem {
   const onEnded = useContext(EndedContext);
   return (error) => {
     if (!(error instanceof Problem)) throw error;
-    if (error.status === 401) onEnded();
+    if (hasEnded(error)) onEnded();
     return error;
   };
 }

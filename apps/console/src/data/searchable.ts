@@ -1,15 +1,25 @@
-// As the service forms a secret: prefix, shard, 26 random characters, checksum.
-const own = /^([A-Za-z]\w{0,31}_\d\d[0-9A-Za-z]{2})[0-9A-Za-z]{26}([0-9A-Za-z]{4})$/;
+// As the service forms a secret: prefix, shard, 26 random characters, checksum; wherever it stands in a text.
+const own = /([A-Za-z]\w{0,31}_\d\d[0-9A-Za-z]{2})[0-9A-Za-z]{26}([0-9A-Za-z]{4})(?![0-9A-Za-z])/g;
 const id = /^[a-z]+_[0-9a-z]{26}$/;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+// What stands around a secret where it is copied from: a header, a line of a shell, of JSON or of a URL.
+const AROUND = /[\s"'`=:,;&?<>()]+/;
 const MOST = 128;
 
-/** What is looked for by a text. Of a whole secret it is the masked form: the secret leaves the field for nowhere. */
+/** A text, such as an address, with the masked form of each whole secret of the service in it. */
+export function masked(text: string): string {
+  return text.replace(own, '$1****$2');
+}
+
+/** What is looked for by a text. Of one with a whole secret in it, that one's masked form: the secret leaves the field for nowhere. */
 export function searchable(text: string): string {
-  const masked = own.exec(text);
-  if (masked) return `${masked[1]}****${masked[2]}`;
-  // A secret that was made elsewhere: long, without blanks, with letters and digits.
-  const isForeign =
-    text.length >= 24 && /^(?=.*\d)(?=.*[a-z])[!-~]+$/i.test(text) && !id.test(text) && !uuid.test(text);
-  return isForeign ? `${text.slice(0, 4)}****${text.slice(-4)}` : text.slice(0, MOST);
+  const [secret] = text.match(own) ?? [];
+  if (secret !== undefined) return masked(secret);
+  // A secret that was made elsewhere: long, with letters and digits.
+  const foreign = text
+    .split(AROUND)
+    .find(
+      (word) => word.length >= 24 && /^(?=.*\d)(?=.*[a-z])[!-~]+$/i.test(word) && !id.test(word) && !uuid.test(word),
+    );
+  return foreign === undefined ? text.slice(0, MOST) : `${foreign.slice(0, 4)}****${foreign.slice(-4)}`;
 }

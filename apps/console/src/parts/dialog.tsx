@@ -1,6 +1,6 @@
 import { createContext, type ComponentChildren } from 'preact';
-import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
-import { forgetUnanswered } from '../data/call.ts';
+import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { forgetUnanswered, holdPage } from '../data/call.ts';
 import { useMay, type Needs, type Answered } from '../data/hooks.ts';
 import { Form, type FieldData, type Given } from './form.tsx';
 import { Loaded } from './text.tsx';
@@ -39,8 +39,15 @@ export function Opens({ text, look = 'outline', label, title, needs, children }:
   );
 }
 
-/** A dialog over the page: Escape closes it unless it `holds` what is shown once, and focus goes back to where it was. */
-export function Dialog({ title, holds, children }: { title: string; holds?: boolean; children: ComponentChildren }) {
+type DialogProps = {
+  title: string;
+  /** `close`: nothing closes it, as what is shown once is being made; `escape`: Escape does not, as that is there. */
+  holds?: 'close' | 'escape' | undefined;
+  children: ComponentChildren;
+};
+
+/** A dialog over the page: Escape closes it unless it `holds`, and focus goes back to where it was. */
+export function Dialog({ title, holds, children }: DialogProps) {
   const show = useContext(DialogContext);
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -55,17 +62,28 @@ export function Dialog({ title, holds, children }: { title: string; holds?: bool
       if (document.activeElement === document.body) before?.focus();
     };
   }, []);
+  // Of the window: a button that is disabled while it works has no focus any more.
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => holds && event.key === 'Escape' && event.preventDefault();
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, [holds]);
   return (
     <dialog
       ref={dialog}
       aria-labelledby={id}
-      onKeyDown={(event) => holds && event.key === 'Escape' && event.preventDefault()}
       onCancel={(event) => holds && event.preventDefault()}
       onClose={() => show(undefined)}
     >
       <article>
         <header>
-          <button type="button" aria-label="Close" class="close" onClick={() => dialog.current?.close()} />
+          <button
+            type="button"
+            aria-label="Close"
+            class="close"
+            disabled={holds === 'close'}
+            onClick={() => dialog.current?.close()}
+          />
           <h2 id={id}>{title}</h2>
         </header>
         {children}
@@ -129,19 +147,27 @@ export function AskDialog<const F extends readonly FieldData[] = [], Answer = un
   const show = useContext(DialogContext);
   const [shown, setShown] = useState<Revealed>();
   const [isCopied, setCopied] = useState(false);
+  const [isMaking, setMaking] = useState(false);
+  const hasSecret = isMaking || shown !== undefined;
+  useLayoutEffect(() => (hasSecret ? holdPage() : undefined), [hasSecret]);
   const isReady = after?.value !== undefined;
   useEffect(() => {
     if (isReady) document.querySelector<HTMLElement>('dialog :is(input, select)')?.focus();
   }, [isReady]);
   const submit = async (given: Given<F>) => {
-    const answer = await onSubmit(given);
-    const revealed = shows?.(answer);
-    if (revealed) setShown(revealed);
-    else show(undefined);
+    setMaking(shows !== undefined);
+    try {
+      const answer = await onSubmit(given);
+      const revealed = shows?.(answer);
+      if (revealed) setShown(revealed);
+      else show(undefined);
+    } finally {
+      setMaking(false);
+    }
   };
   const asked = <Form {...form} onSubmit={submit} />;
   return (
-    <Dialog title={shown?.title ?? title} holds={shown !== undefined && !isCopied}>
+    <Dialog title={shown?.title ?? title} holds={isMaking ? 'close' : shown && !isCopied ? 'escape' : undefined}>
       {shown ? (
         <Secret {...shown} onCopied={() => setCopied(true)} />
       ) : after ? (

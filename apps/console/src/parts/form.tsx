@@ -67,8 +67,9 @@ function valueIn({ name, as, options, value, clears, required }: FieldData, form
   // The field tells minutes, and of an hour that comes twice not which: what nobody changed stays as it is.
   if (as === 'moment' && text === momentIn(value)) return undefined;
   if (text === '') return clears ? null : required || options ? '' : undefined;
-  // An amount may be written as pages show it.
-  if (as === 'credits' && /^[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/.test(text)) return text.replaceAll(',', '');
+  // An amount may be written as pages show it. One separator and three digits are told apart by people alone.
+  if (as === 'credits' && /^[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/.test(text) && !TWOFOLD.test(text))
+    return text.replaceAll(',', '');
   return as === 'moment' ? new Date(text).getTime() : as === 'number' ? Number(text) : text;
 }
 
@@ -143,14 +144,19 @@ export function Form<const F extends readonly FieldData[] = []>(props: FormProps
   );
 }
 
+// 1,500 is fifteen hundred where English is spoken, and one and a half elsewhere; of 1.500 it is the other way round.
+const TWOFOLD = /^([1-9]\d{0,2})[.,](\d{3})$/;
+
 // Told before anything is asked: what is done in several steps would end after the first.
 function requireAmounts(fields: readonly FieldData[], given: Record<string, unknown>): void {
-  const wrong = fields.filter(({ as, name }) => {
-    const text = given[name];
-    return as === 'credits' && typeof text === 'string' && parseCredits(text) === undefined;
+  const details = fields.flatMap(({ as, name: path, value }) => {
+    const text = given[path];
+    if (as !== 'credits' || typeof text !== 'string' || text === String(value)) return [];
+    const [, whole, rest] = TWOFOLD.exec(text) ?? [];
+    if (whole) return { path, message: `can be read in two ways: write ${whole}${rest}, or ${whole}.${rest}0` };
+    return parseCredits(text) === undefined ? { path, message: 'must match pattern' } : [];
   });
-  const details = wrong.map(({ name: path }) => ({ path, message: 'must match pattern' }));
-  if (wrong.length > 0) throw new Problem('This is no amount of credits.', { status: 0, code: 0, details });
+  if (details.length > 0) throw new Problem('This is no amount of credits.', { status: 0, code: 0, details });
 }
 
 /** A form whose answers stand in the address. */

@@ -4,11 +4,11 @@ import { fieldOf, plainWords } from './plain-words.ts';
 
 test('what the api says of a field is told in plain words, once, without its patterns and pointers', () => {
   for (const [as, said, plain] of [
-    ['credits', 'must be integer,string', 'Write an amount such as 1,000 or 0.25, with at most six decimals.'],
+    ['credits', 'must be integer,string', 'Write an amount such as 1000 or 0.25, with at most six decimals.'],
     [
       'credits',
       'must match pattern "^\\d{1,10}(\\.\\d{1,6})?$"',
-      'Write an amount such as 1,000 or 0.25, with at most six decimals.',
+      'Write an amount such as 1000 or 0.25, with at most six decimals.',
     ],
     ['ticks', 'must NOT have fewer than 1 items', 'Choose at least one.'],
     ['moment', 'must be a time in the future, in Unix milliseconds', 'Choose a time in the future.'],

@@ -7,7 +7,7 @@ export function fieldOf<F extends Told>(fields: readonly F[], path: string): F |
 }
 
 const takes: Partial<Record<string, string>> = {
-  credits: 'Write an amount such as 1,000 or 0.25, with at most six decimals.',
+  credits: 'Write an amount such as 1000 or 0.25, with at most six decimals.',
   number: 'Write a whole number.',
   moment: 'Choose a day and a time.',
   date: 'Choose a day.',

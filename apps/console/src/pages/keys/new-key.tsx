@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { call, Problem, type Output } from '../../data/call.ts';
-import { EndedContext, readItems, useAnswer, useMay, useProblem, useRead, useWorkspace } from '../../data/hooks.ts';
+import { readItems, useAnswer, useMay, useProblem, useRead, useWorkspace } from '../../data/hooks.ts';
 import { AskDialog, Opens } from '../../parts/dialog.tsx';
 import { Field, type FieldData } from '../../parts/form.tsx';
 import { windows } from '../../parts/limits.tsx';
@@ -109,10 +109,7 @@ function NewKeyDialog({ customer }: { customer: string | undefined }) {
               <p>The key works. Whether its credits were added is not sure: the page of its customer tells.</p>
             )}
             <ProblemNote problem={unpaid} />
-            {/* A session that ends meanwhile must not take the secret away. */}
-            <EndedContext.Provider value={() => {}}>
-              <FirstCall of={apiKey} />
-            </EndedContext.Provider>
+            <FirstCall of={apiKey} />
           </>
         ),
       })}
